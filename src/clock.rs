@@ -1,0 +1,166 @@
+//! The only door to time: how long ago, what o'clock, and waking up then.
+//!
+//! Leases and watches are counted in [`Moment`]s, which never go back and never stop while the machine
+//! sleeps. Wall time serves only the first ticket of a lock and DynamoDB's TTL.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A point on one process's own time line; only differences mean anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(Duration);
+
+impl Moment {
+    pub(crate) fn since(self, earlier: Moment) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl std::ops::Add<Duration> for Moment {
+    type Output = Moment;
+
+    fn add(self, span: Duration) -> Moment {
+        Moment(self.0.saturating_add(span))
+    }
+}
+
+/// Where a client gets its time from: the system's clocks, or for tests tokio's clock alone.
+///
+/// # Examples
+///
+/// A test on paused time hands the same clock to the engine and to the client, so that leases, time-outs
+/// and the engine's `Date` all follow the test:
+///
+/// ```
+/// use std::time::Duration;
+/// use fairlock::Clock;
+///
+/// let clock = Clock::of_tokio(Duration::from_secs(1_700_000_000));
+/// // Another host, whose wall clock is three hours ahead and whose time runs 2 % slow.
+/// let other = clock.clone().ahead(Duration::from_secs(3 * 3600)).at_rate(0.98);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    System,
+    Tokio {
+        origin: Instant,
+        unix: Duration,
+        rate: f64,
+    },
+}
+
+/// Wakes at least this often on the system clock, because timers stop while the machine sleeps and leases do not.
+const LONGEST_NAP: Duration = Duration::from_secs(1);
+
+impl Clock {
+    /// The system's clocks: the later of the monotonic one and the one that also counts suspended time.
+    pub fn system() -> Self {
+        Clock(Source::System)
+    }
+
+    /// Tokio's clock alone, which a test may pause; it is `unix` o'clock (since 1970) now.
+    pub fn of_tokio(unix: Duration) -> Self {
+        Clock(Source::Tokio {
+            origin: Instant::now(),
+            unix,
+            rate: 1.0,
+        })
+    }
+
+    /// The same clock with its wall time set ahead by `offset`. No effect on the system's clock.
+    #[must_use]
+    pub fn ahead(mut self, offset: Duration) -> Self {
+        if let Source::Tokio { unix, .. } = &mut self.0 {
+            *unix += offset;
+        }
+        self
+    }
+
+    /// The same clock counting `rate` seconds a second (below one: a slow clock). No effect on the system's clock.
+    #[must_use]
+    pub fn at_rate(mut self, factor: f64) -> Self {
+        if let Source::Tokio { rate, .. } = &mut self.0 {
+            *rate = factor;
+        }
+        self
+    }
+
+    /// Wall time since 1970, as this host believes it to be.
+    pub(crate) fn unix(&self) -> Duration {
+        match &self.0 {
+            Source::System => system_unix(),
+            Source::Tokio { origin, unix, .. } => *unix + origin.elapsed(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        match &self.0 {
+            Source::System => Moment(system_elapsed()),
+            Source::Tokio { origin, rate, .. } => Moment(origin.elapsed().mul_f64(*rate)),
+        }
+    }
+
+    /// Sleeps for `span` of this clock's time. Cancel safe.
+    pub(crate) async fn sleep(&self, span: Duration) {
+        self.sleep_until(self.now() + span).await;
+    }
+
+    /// Sleeps until `then`, at once if it is past. Cancel safe. Ends because every nap brings `then` nearer.
+    pub(crate) async fn sleep_until(&self, then: Moment) {
+        loop {
+            let left = then.since(self.now());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(self.nap(left)).await;
+        }
+    }
+
+    /// How long to sleep at a stretch, in tokio's time, when `left` of this clock's time is to pass.
+    fn nap(&self, left: Duration) -> Duration {
+        match &self.0 {
+            Source::System => left.min(LONGEST_NAP),
+            // Rounded up to the timer's grain, or the last nap would be no nap at all.
+            Source::Tokio { rate, .. } => left.div_f64(*rate).max(Duration::from_millis(1)),
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the door to wall time")]
+fn system_unix() -> Duration {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+/// Time since the process first asked, by whichever clock says more: neither may make a lease look longer.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to monotonic time"
+)]
+fn system_elapsed() -> Duration {
+    static ORIGIN: OnceLock<(std::time::Instant, Duration)> = OnceLock::new();
+    let (started, boot) = ORIGIN.get_or_init(|| (std::time::Instant::now(), since_boot()));
+    started.elapsed().max(since_boot().saturating_sub(*boot))
+}
+
+/// Time since boot with suspended time counted, where the system can tell; else zero, and the monotonic clock rules.
+fn since_boot() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        let at = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Duration::new(
+            at.tv_sec.unsigned_abs(),
+            u32::try_from(at.tv_nsec).unwrap_or(0),
+        )
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        Duration::ZERO
+    }
+}

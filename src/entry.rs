@@ -1,0 +1,56 @@
+//! What stands in the table for one attempt to get a place: who, which ticket, how alive.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::ticket::Ticket;
+
+/// 128 random bits that name one attempt to get a place (an enter, a sit or a draw) over all its retries.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Nonce(u128);
+
+impl Nonce {
+    pub(crate) const fn new(bits: u128) -> Self {
+        Nonce(bits)
+    }
+
+    /// Reads the stored form; anything but 32 hexadecimal digits is not a nonce.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let hex = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        hex.then(|| u128::from_str_radix(text, 16).ok())
+            .flatten()
+            .map(Nonce)
+    }
+}
+
+impl fmt::Display for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Nonce({self})")
+    }
+}
+
+/// DynamoDB's own time since 1970, taken from the `Date` of its answers; no host's clock takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ServerTime(pub(crate) Duration);
+
+/// One place in the table: the holder, an heir, or a ticket row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) nonce: Nonce,
+    /// For people; nothing is decided by it.
+    pub(crate) owner: String,
+    pub(crate) ticket: Ticket,
+    /// Grows with every renewal; a beat that stands still for a whole lease is dead.
+    pub(crate) beat: u64,
+    pub(crate) lease: Duration,
+    /// Absent when no answer with a `Date` had been seen: then the common clock never judges it.
+    pub(crate) renewed_at: Option<ServerTime>,
+    /// When it took its place, by the same clock; for people.
+    pub(crate) since: Option<ServerTime>,
+}

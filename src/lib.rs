@@ -1,0 +1,10 @@
+//! A FIFO, starvation-free, distributed lock on DynamoDB. (Under construction.)
+
+mod chance;
+mod clock;
+mod entry;
+mod ticket;
+
+pub use chance::Chance;
+pub use clock::Clock;
+pub use ticket::Ticket;
