@@ -8,23 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A point on one process's own time line; only differences mean anything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(Duration);
-
-impl Moment {
-    pub(crate) fn since(self, earlier: Moment) -> Duration {
-        self.0.saturating_sub(earlier.0)
-    }
-}
-
-impl std::ops::Add<Duration> for Moment {
-    type Output = Moment;
-
-    fn add(self, span: Duration) -> Moment {
-        Moment(self.0.saturating_add(span))
-    }
-}
+use crate::moment::Moment;
 
 /// Where a client gets its time from: the system's clocks, or for tests tokio's clock alone.
 ///

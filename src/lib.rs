@@ -3,6 +3,9 @@
 mod chance;
 mod clock;
 mod entry;
+mod lease;
+mod line;
+mod moment;
 mod ticket;
 
 pub use chance::Chance;

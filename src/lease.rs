@@ -1,0 +1,166 @@
+//! Leases without comparing clocks: until when an owner may believe, and when an observer may judge.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::entry::{Entry, Nonce, ServerTime};
+use crate::moment::Moment;
+use crate::ticket::Ticket;
+
+/// The share of a lease that its owner gives up at the end, against clocks that run at different rates: 2 %.
+const MARGIN_DIVISOR: u32 = 50;
+
+/// How long the owner of a lease believes in it, counted from before it sent the write that the table shows.
+pub(crate) fn believed(lease: Duration) -> Duration {
+    lease - lease / MARGIN_DIVISOR
+}
+
+/// Less than a third of the lease is left: the articles' danger zone.
+pub(crate) fn in_danger(lease: Duration, left: Duration) -> bool {
+    left < lease / 3
+}
+
+/// Less than half of the lease is left: too little to start a hold with.
+pub(crate) fn is_short(lease: Duration, left: Duration) -> bool {
+    left < lease / 2
+}
+
+/// Which of its own writes established which beat, and when that write was *sent*.
+///
+/// A seat is given with the beat of the row as the giver saw it, so the lease of a seat counts from that beat's
+/// write, however often the row was renewed since.
+#[derive(Clone, Debug)]
+pub(crate) struct Beats {
+    /// In order of beats, so in order of sending too.
+    sent: Vec<(u64, Moment)>,
+}
+
+/// Older writes are forgotten: whoever is shown a beat from before them has long lost its lease.
+const REMEMBERED: usize = 16;
+
+impl Beats {
+    /// The write that took the place, `beat` zero, first sent at `sent`.
+    pub(crate) fn taken(sent: Moment) -> Self {
+        Beats {
+            sent: vec![(0, sent)],
+        }
+    }
+
+    /// A renewal sent at `sent` was answered with `beat`.
+    pub(crate) fn renewed(&mut self, beat: u64, sent: Moment) {
+        self.sent.retain(|(known, _)| *known < beat);
+        self.sent.push((beat, sent));
+        if self.sent.len() > REMEMBERED {
+            self.sent.remove(0);
+        }
+    }
+
+    /// When the lease behind `beat` began, at the latest. A beat between two known ones came of a write whose
+    /// answer was lost; the earlier of the two was certainly sent before it. None: the beat is from before all
+    /// that is remembered.
+    pub(crate) fn established(&self, beat: u64) -> Option<Moment> {
+        self.sent
+            .iter()
+            .rev()
+            .find(|(known, _)| *known <= beat)
+            .map(|(_, sent)| *sent)
+    }
+
+    /// Until when the owner may believe in a place that shows `beat`.
+    pub(crate) fn believed_until(&self, beat: u64, lease: Duration) -> Option<Moment> {
+        self.established(beat).map(|sent| sent + believed(lease))
+    }
+}
+
+/// Where an entry was seen. The seat and the holder's place are one: promotion changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Place {
+    LockItem,
+    Row(Ticket),
+}
+
+/// Since when this observer has seen a beat stand still.
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    beat: u64,
+    since: Moment,
+}
+
+/// An observer's watches over everyone it has seen: one for each place and nonce, on its own clock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watches {
+    seen: BTreeMap<(Place, Nonce), Watch>,
+}
+
+impl Watches {
+    /// Takes in a look whose answer arrived at `arrival`. `read` tells which places the look covered: an entry it
+    /// did not show there is watched no more, and afresh when it comes back.
+    pub(crate) fn look<'a>(
+        &mut self,
+        arrival: Moment,
+        read: impl Fn(Place) -> bool,
+        shown: impl Iterator<Item = (Place, &'a Entry)>,
+    ) {
+        let mut kept = BTreeMap::new();
+        for (place, entry) in shown {
+            let key = (place, entry.nonce);
+            let watch = self
+                .seen
+                .remove(&key)
+                .filter(|watch| watch.beat == entry.beat);
+            kept.insert(
+                key,
+                watch.unwrap_or(Watch {
+                    beat: entry.beat,
+                    since: arrival,
+                }),
+            );
+        }
+        self.seen.retain(|(place, _), _| !read(*place));
+        self.seen.append(&mut kept);
+    }
+
+    /// Whether the entry's beat has stood still for its whole lease by `now`, at which the removal is sent.
+    pub(crate) fn is_dead(&self, place: Place, entry: &Entry, now: Moment) -> bool {
+        let watch = self
+            .seen
+            .get(&(place, entry.nonce))
+            .filter(|watch| watch.beat == entry.beat);
+        watch.is_some_and(|watch| now.since(watch.since) >= entry.lease)
+    }
+}
+
+/// Whether an entry has lapsed by DynamoDB's own clock, on which it was written and by which `now` is read. Never
+/// where either is unknown.
+pub(crate) fn is_over(entry: &Entry, allowance: Duration, now: Option<ServerTime>) -> bool {
+    is_past(entry.renewed_at, entry.lease + allowance, now)
+}
+
+/// Whether `span` has passed since `then` by DynamoDB's own clock.
+pub(crate) fn is_past(then: Option<ServerTime>, span: Duration, now: Option<ServerTime>) -> bool {
+    then.zip(now)
+        .is_some_and(|(then, now)| now.0.saturating_sub(then.0) > span)
+}
+
+/// First sight of gaps in the line, so that each gets its grace from then on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gaps {
+    first_seen: BTreeMap<Ticket, Moment>,
+}
+
+impl Gaps {
+    /// Takes in the gaps that one look showed, its answer arriving at `arrival`; those not shown are forgotten.
+    pub(crate) fn look(&mut self, arrival: Moment, shown: impl Iterator<Item = Ticket>) {
+        let mut known = std::mem::take(&mut self.first_seen);
+        self.first_seen = shown
+            .map(|gap| (gap, known.remove(&gap).unwrap_or(arrival)))
+            .collect();
+    }
+
+    /// Whether a gap has outlived its grace by `now`.
+    pub(crate) fn is_ripe(&self, gap: Ticket, grace: Duration, now: Moment) -> bool {
+        self.first_seen
+            .get(&gap)
+            .is_some_and(|first| now.since(*first) >= grace)
+    }
+}

@@ -1,0 +1,336 @@
+//! One look at a lock -> the next step: the protocol's decisions, as functions of values.
+//!
+//! The product, the model and the simulation call these same functions. They know neither time nor requests:
+//! who is dead, and which gap has outlived its grace, is told to them.
+
+use crate::ticket::Ticket;
+
+/// Whoever stands at a place, as the one who looks judges it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Occupant {
+    Me,
+    Alive,
+    /// Not renewed for a whole lease: whatever removes it is conditional on the beat that was judged.
+    Dead,
+}
+
+/// A ticket's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Row {
+    Waiting(Occupant),
+    /// Settled: its ticket will never be granted.
+    Void,
+}
+
+/// How much of the line behind the seats a look has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// The lock item alone.
+    Nothing,
+    /// Every row up to this ticket; there are more.
+    UpTo(Ticket),
+    /// Every row there is.
+    All,
+}
+
+/// What one look showed, digested for one who looks.
+#[derive(Clone, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) holder: Option<Occupant>,
+    /// In ticket order; nobody when there is no holder.
+    pub(crate) heirs: &'a [Occupant],
+    /// The newest ticket drawn.
+    pub(crate) last: Ticket,
+    /// Every ticket up to this one is settled or among the heirs.
+    pub(crate) seated: Ticket,
+    /// In ticket order. Those up to `seated` are litter and are passed over.
+    pub(crate) rows: &'a [(Ticket, Row)],
+    pub(crate) known: Known,
+}
+
+/// What a waiter does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The lock is mine.
+    Enter,
+    /// The holder is dead: promote the next.
+    Evict,
+    /// The heir at this index is dead: take its seat away.
+    Unseat(usize),
+    /// Nothing to do but look again.
+    Wait(Standing),
+    /// My ticket will never be granted: leave, and draw another.
+    Retire,
+    /// The decision needs rows that this look has not read.
+    ReadOn,
+    /// These stand in the way and are over: make them void.
+    Settle(Vec<Unsettled>),
+    /// Give seats to these, me among them.
+    Seat(Seating),
+}
+
+/// Where a waiter stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The lock comes to this heir after that many others.
+    Heir(usize),
+    /// In the queue behind the seats.
+    Queue,
+}
+
+/// A ticket that blocks the line and will not move by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unsettled {
+    /// Drawn, but no row came within the grace.
+    Gap(Ticket),
+    /// Its row is dead.
+    Dead(Ticket),
+}
+
+/// Who is seated next, and up to which ticket the line is then settled or seated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seating {
+    pub(crate) found: Vec<Ticket>,
+    pub(crate) seated: Ticket,
+}
+
+/// What a caller that does not wait makes of a lock whose enter failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Nobody is in the way any more: enter again.
+    Free,
+    /// Free, and every drawn ticket is settled: enter over them.
+    Settled,
+    /// Somebody alive holds it, or waits for it.
+    Taken,
+    Evict,
+    ReadOn,
+    Settle(Vec<Unsettled>),
+}
+
+/// Tickets settled in one go at the most, so that a damaged counter cannot make one look write without end.
+const SETTLE_AT_ONCE: usize = 25;
+
+/// The next step of the waiter with ticket `mine`. `ripe` tells whether a gap has outlived its grace.
+pub(crate) fn next_step(
+    view: &View<'_>,
+    mine: Ticket,
+    seats: usize,
+    ripe: impl Fn(Ticket) -> bool,
+) -> Step {
+    if view.holder == Some(Occupant::Me) {
+        return Step::Enter;
+    }
+    if let Some(step) = remove_the_dead(view) {
+        return step;
+    }
+    if let Some(index) = view.heirs.iter().position(|heir| *heir == Occupant::Me) {
+        return Step::Wait(Standing::Heir(index));
+    }
+    if mine <= view.seated {
+        // Seats are given in ticket order and we have none: we were passed as void, or unseated as dead.
+        return Step::Retire;
+    }
+    match room(view, seats) {
+        0 => Step::Wait(Standing::Queue),
+        room => seat_or_settle(view, mine, room, ripe),
+    }
+}
+
+/// What a caller that does not wait does next. Waiting rows and gaps are judged as for any other.
+pub(crate) fn next_refusal(view: &View<'_>, ripe: impl Fn(Ticket) -> bool) -> Refusal {
+    match view.holder {
+        Some(Occupant::Dead) => Refusal::Evict,
+        Some(_) => Refusal::Taken,
+        None if view.seated == view.last => Refusal::Free,
+        None => over_the_line(walk(view, None, usize::MAX, ripe)),
+    }
+}
+
+/// What stands in the line behind the seats, for a sweeper: the whole line is ahead of it.
+pub(crate) fn survey(view: &View<'_>, ripe: impl Fn(Ticket) -> bool) -> Walk {
+    walk(view, None, usize::MAX, ripe)
+}
+
+/// The first dead one on the lock item, holder before heirs.
+pub(crate) fn remove_the_dead(view: &View<'_>) -> Option<Step> {
+    if view.holder == Some(Occupant::Dead) {
+        return Some(Step::Evict);
+    }
+    view.heirs
+        .iter()
+        .position(|heir| *heir == Occupant::Dead)
+        .map(Step::Unseat)
+}
+
+/// Seats to be given now. None while more than half are taken: one write then seats several, and the heirs
+/// that are there cover the hand-overs until it is made.
+fn room(view: &View<'_>, seats: usize) -> usize {
+    let taken = view.heirs.len();
+    // The holder's place is one more to give when it is empty.
+    let places = seats.saturating_sub(taken) + usize::from(view.holder.is_none());
+    if taken <= seats / 2 { places } else { 0 }
+}
+
+fn seat_or_settle(
+    view: &View<'_>,
+    mine: Ticket,
+    room: usize,
+    ripe: impl Fn(Ticket) -> bool,
+) -> Step {
+    let line = walk(view, Some(mine), room, ripe);
+    match line.end {
+        End::Unread => Step::ReadOn,
+        End::MineIsOver => Step::Retire,
+        End::MineIsFound => Step::Seat(Seating {
+            found: line.found,
+            seated: line.upto,
+        }),
+        _ if !line.unsettled.is_empty() => Step::Settle(line.unsettled),
+        // Those found before me are alive, so they seat themselves; several writers would only race.
+        End::Full | End::Blocked | End::Over => Step::Wait(Standing::Queue),
+    }
+}
+
+fn over_the_line(line: Walk) -> Refusal {
+    match line.end {
+        _ if line.alive => Refusal::Taken,
+        End::Unread => Refusal::ReadOn,
+        _ if !line.unsettled.is_empty() => Refusal::Settle(line.unsettled),
+        End::Over => Refusal::Settled,
+        _ => Refusal::Taken,
+    }
+}
+
+/// What a walk along the rows after `seated` met, in ticket order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Walk {
+    /// Waiting, with nothing unsettled before them.
+    pub(crate) found: Vec<Ticket>,
+    /// Every ticket up to this one is settled or found.
+    pub(crate) upto: Ticket,
+    /// Ripe to be made void.
+    pub(crate) unsettled: Vec<Unsettled>,
+    /// Somebody alive waits, found or behind something unsettled.
+    pub(crate) alive: bool,
+    pub(crate) end: End,
+}
+
+/// Why a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// I am among the found, and so is everyone after me for whom there was room.
+    MineIsFound,
+    /// My row is void, or gone.
+    MineIsOver,
+    /// As many were found as there is room for.
+    Full,
+    /// Something unsettled comes before me, or a gap within its grace.
+    Blocked,
+    /// The rows read so far are not enough.
+    Unread,
+    /// No ticket is left.
+    Over,
+}
+
+/// Walks the tickets after `seated`, the whole line for one who has none (`mine`), and ends at the latest at the
+/// first ticket that no row tells about: each turn of the loop passes a row, notes a ripe gap (of a bounded
+/// number), or ends it.
+fn walk(view: &View<'_>, mine: Option<Ticket>, room: usize, ripe: impl Fn(Ticket) -> bool) -> Walk {
+    let mut line = Walk {
+        found: Vec::new(),
+        upto: view.seated,
+        unsettled: Vec::new(),
+        alive: false,
+        end: End::Over,
+    };
+    let mut rows = view
+        .rows
+        .iter()
+        .skip_while(|(ticket, _)| *ticket <= view.seated)
+        .peekable();
+    let mut next = view.seated.next();
+    while let Some(ticket) = next.filter(|ticket| *ticket <= view.last) {
+        let row = rows.next_if(|(at, _)| *at == ticket).map(|(_, row)| *row);
+        if let Some(end) = line.pass(ticket, row, &Walker { view, mine, room }, &ripe) {
+            line.end = end;
+            break;
+        }
+        next = ticket.next();
+    }
+    if mine.is_some_and(|mine| line.found.contains(&mine)) {
+        line.end = End::MineIsFound;
+    }
+    line
+}
+
+/// Who walks, and over what.
+struct Walker<'a> {
+    view: &'a View<'a>,
+    mine: Option<Ticket>,
+    room: usize,
+}
+
+impl Walk {
+    /// Passes one ticket, or says why the walk ends here.
+    fn pass(
+        &mut self,
+        ticket: Ticket,
+        row: Option<Row>,
+        walker: &Walker<'_>,
+        ripe: impl Fn(Ticket) -> bool,
+    ) -> Option<End> {
+        if self.found.len() == walker.room {
+            return Some(End::Full);
+        }
+        let is_mine = walker.mine == Some(ticket);
+        match row {
+            Some(Row::Void) if is_mine => Some(End::MineIsOver),
+            Some(Row::Void) => self.skip(ticket),
+            Some(Row::Waiting(Occupant::Dead)) => self.note(Unsettled::Dead(ticket), walker.mine),
+            Some(Row::Waiting(_)) => self.find(ticket, is_mine),
+            None if !walker.view.known.covers(ticket) => Some(End::Unread),
+            None if is_mine => Some(End::MineIsOver),
+            None if ripe(ticket) => self.note(Unsettled::Gap(ticket), walker.mine),
+            None => Some(End::Blocked),
+        }
+    }
+
+    fn skip(&mut self, void: Ticket) -> Option<End> {
+        if self.unsettled.is_empty() {
+            self.upto = void;
+        }
+        None
+    }
+
+    fn find(&mut self, waiting: Ticket, is_mine: bool) -> Option<End> {
+        self.alive = true;
+        if self.unsettled.is_empty() {
+            self.found.push(waiting);
+            self.upto = waiting;
+        } else if is_mine {
+            return Some(End::Blocked);
+        }
+        None
+    }
+
+    /// Nobody settles what comes after its own ticket: those behind see to that.
+    fn note(&mut self, unsettled: Unsettled, mine: Option<Ticket>) -> Option<End> {
+        let (Unsettled::Gap(ticket) | Unsettled::Dead(ticket)) = unsettled;
+        if mine.is_some_and(|mine| ticket > mine) || self.unsettled.len() == SETTLE_AT_ONCE {
+            return Some(End::Blocked);
+        }
+        self.unsettled.push(unsettled);
+        None
+    }
+}
+
+impl Known {
+    fn covers(self, ticket: Ticket) -> bool {
+        match self {
+            Known::Nothing => false,
+            Known::UpTo(end) => ticket <= end,
+            Known::All => true,
+        }
+    }
+}
