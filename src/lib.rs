@@ -1,13 +1,36 @@
 //! A FIFO, starvation-free, distributed lock on DynamoDB. (Under construction.)
 
+mod acquire;
+mod background;
 mod chance;
+mod client;
 mod clock;
+mod config;
+mod counter;
 mod entry;
+mod error;
+mod guard;
+mod heartbeat;
+mod hold;
+mod item;
 mod lease;
 mod line;
+mod lock;
+mod look;
 mod moment;
+mod name;
+mod passing;
+mod queue;
+mod seats;
+mod store;
 mod ticket;
+mod wait;
 
 pub use chance::Chance;
+pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport, Unfinished};
 pub use clock::Clock;
+pub use error::{Error, Holder, Invalid, Loss, Problem};
+pub use guard::LockGuard;
+pub use lock::FairLock;
 pub use ticket::Ticket;
+pub use wait::RecordWait;

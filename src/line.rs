@@ -326,7 +326,8 @@ impl Walk {
 }
 
 impl Known {
-    fn covers(self, ticket: Ticket) -> bool {
+    /// Whether a ticket without a row is known to have none.
+    pub(crate) fn covers(self, ticket: Ticket) -> bool {
         match self {
             Known::Nothing => false,
             Known::UpTo(end) => ticket <= end,

@@ -1,0 +1,439 @@
+//! One acquisition, from the doorway to the grant: whatever it puts into the table it also settles.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::Core;
+use crate::counter;
+use crate::guard::LockGuard;
+use crate::hold::Hold;
+use crate::item::{LockItem, Spot};
+use crate::lease::{self, Beats};
+use crate::lock::Seen;
+use crate::moment::Moment;
+use crate::name::LockName;
+use crate::passing::{self, Way};
+use crate::queue::{self, Joined, Turn, Waiter};
+use crate::seats::{Asked, Seats, Taken};
+use crate::store::{Attempt, Failure, Patience, Store, Timed, Write};
+use crate::ticket::Ticket;
+
+/// Attempts at a request while nothing of ours is in the table yet: a wrong endpoint must show itself quickly.
+const ATTEMPTS_AT_THE_DOOR: usize = 4;
+/// Tries to enter or to sit before a ticket is drawn: each failed because others came first.
+const TRIES_AT_THE_DOOR: usize = 3;
+/// A client that is told "too slow" again and again doubles its time-out up to this factor.
+const MOST_TIME: u32 = 8;
+
+/// Why an acquisition ended without the lock.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The caller stopped waiting, or does not wait and would have to.
+    GaveUp,
+    Failed(Failure),
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Refused::Failed(failure)
+    }
+}
+
+/// One call's way to the lock.
+pub(crate) struct Acquisition {
+    pub(crate) core: Arc<Core>,
+    pub(crate) name: LockName,
+    pub(crate) waits: bool,
+    pub(crate) until: Option<Moment>,
+    /// Cancelled when the caller stops waiting: no new step is made then but those that clean up.
+    pub(crate) stop: CancellationToken,
+    pub(crate) seen: Arc<Seen>,
+}
+
+/// What the doorway gave.
+enum Door {
+    Granted(Attempt, Taken),
+    Waiting(Box<Waiter>),
+    /// The ticket was void before its row came.
+    TooSlow,
+    /// The lock item went away meanwhile.
+    Again,
+}
+
+impl Acquisition {
+    /// Runs to the end and tells the caller; one that has gone drops the guard that it is told of, which releases.
+    pub(crate) async fn run(self, tell: oneshot::Sender<Result<LockGuard, Refused>>) {
+        let ended = if self.waits {
+            self.wait().await
+        } else {
+            self.at_once().await
+        };
+        let _ = tell.send(ended);
+    }
+
+    /// Takes tickets until one is granted. Each turn of the loop needs a ticket that was void or lost, and the
+    /// caller's patience bounds them.
+    async fn wait(&self) -> Result<LockGuard, Refused> {
+        let mut time = 1;
+        loop {
+            self.check()?;
+            let granted = match self.door(time).await? {
+                Door::Granted(attempt, taken) => self.grant_taken(attempt, taken).await?,
+                Door::Waiting(waiter) => self.in_line(*waiter).await?,
+                Door::TooSlow => {
+                    time = (time * 2).min(MOST_TIME);
+                    None
+                }
+                Door::Again => None,
+            };
+            if let Some(guard) = granted {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// Gets a place: the lock itself, a seat, or a ticket with its row. Who knows of a line skips the enter.
+    async fn door(&self, time: u32) -> Result<Door, Refused> {
+        let mut seen = self.core.hint(&self.name);
+        for _ in 0..TRIES_AT_THE_DOOR {
+            self.check()?;
+            let asked = match &seen {
+                Some(item) if item.has_open_seat(self.store().config().seats) => {
+                    self.sit(item).await?
+                }
+                Some(item) if !item.is_idle() => break,
+                _ => self.enter().await?,
+            };
+            match asked {
+                (attempt, Asked::Taken(taken)) => return Ok(self.place(attempt, taken)),
+                (_, Asked::Busy(item)) => seen = item,
+            }
+        }
+        self.draw(time).await
+    }
+
+    async fn enter(&self) -> Result<(Attempt, Asked), Refused> {
+        let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
+        let asked = self.seats(&patience).enter(&attempt).await;
+        self.asked(attempt, asked)
+    }
+
+    async fn sit(&self, seen: &LockItem) -> Result<(Attempt, Asked), Refused> {
+        let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
+        let asked = self.seats(&patience).sit(&attempt, seen).await;
+        self.asked(attempt, asked)
+    }
+
+    /// An attempt that was not given its place may get it yet, by a request that is still under way.
+    fn asked(
+        &self,
+        attempt: Attempt,
+        asked: Result<Asked, Failure>,
+    ) -> Result<(Attempt, Asked), Refused> {
+        match asked {
+            Ok(Asked::Taken(taken)) => {
+                self.saw(&taken.answer.value, None);
+                Ok((attempt, Asked::Taken(taken)))
+            }
+            Ok(Asked::Busy(item)) => {
+                item.iter().for_each(|item| self.saw(item, None));
+                self.core.forget(&self.name, &attempt);
+                Ok((attempt, Asked::Busy(item)))
+            }
+            Err(failure) => {
+                self.core.give_up_unseen(&self.name, attempt);
+                Err(failure.into())
+            }
+        }
+    }
+
+    fn place(&self, attempt: Attempt, taken: Taken) -> Door {
+        match taken.answer.value.place_of(attempt.nonce) {
+            Some(Spot::Holder(_)) => Door::Granted(attempt, taken),
+            _ => Door::Waiting(self.waiter(attempt, taken.ticket, taken.beats, taken.answer)),
+        }
+    }
+
+    /// Draws a ticket and puts its row into the line. From the draw on the ticket is settled whatever happens.
+    async fn draw(&self, time: u32) -> Result<Door, Refused> {
+        let store = if time > 1 {
+            self.store().with_more_time(time)
+        } else {
+            self.store().clone()
+        };
+        let drawn = counter::draw(&store, &self.name, &self.patience_at_the_door()).await?;
+        let Some(counter::Drawn { ticket, item }) = drawn else {
+            return Ok(Door::Again);
+        };
+        self.saw(&item, None);
+        let (attempt, arrived) = (self.core.attempt(), self.store().now());
+        match queue::join(&store, &self.name, &self.patience(), &attempt, ticket).await {
+            Ok(Joined::Waiting(beats)) => {
+                tracing::debug!(lock = %self.name, %ticket, "joined the line");
+                let answer = Timed {
+                    value: item,
+                    sent: arrived,
+                    arrived,
+                };
+                Ok(Door::Waiting(self.waiter(attempt, ticket, beats, answer)))
+            }
+            Ok(Joined::TooSlow) => {
+                tracing::info!(lock = %self.name, %ticket, "too slow to join the line: draws again");
+                self.core.leave(&self.name, attempt, ticket, item);
+                Ok(Door::TooSlow)
+            }
+            Err(failure) => {
+                self.core.leave(&self.name, attempt, ticket, item);
+                Err(failure.into())
+            }
+        }
+    }
+
+    fn waiter(
+        &self,
+        attempt: Attempt,
+        ticket: Ticket,
+        beats: Beats,
+        answer: Timed<LockItem>,
+    ) -> Box<Waiter> {
+        Box::new(Waiter::new(
+            self.store().clone(),
+            self.name.clone(),
+            attempt,
+            ticket,
+            beats,
+            answer,
+        ))
+    }
+
+    /// Waits for the ticket's turn. None: it will never be granted, and the caller draws another.
+    async fn in_line(&self, mut waiter: Waiter) -> Result<Option<LockGuard>, Refused> {
+        let turn = self.turn(&mut waiter).await;
+        self.core.clean(&self.name, waiter.take_litter());
+        let (
+            seen,
+            Waiter {
+                attempt,
+                ticket,
+                beats,
+                ..
+            },
+        ) = (waiter.item().clone(), waiter);
+        if let Ok(Some(item)) = turn {
+            return self.grant(attempt, ticket, beats, &item).await;
+        }
+        tracing::info!(lock = %self.name, %ticket, was_passed = turn.is_ok(), "leaves the line");
+        self.core.leave(&self.name, attempt, ticket, seen);
+        turn.map(|_| None)
+    }
+
+    /// Looks and does what each look asks for. Ends with the turn, the ticket, or the caller's patience.
+    async fn turn(&self, waiter: &mut Waiter) -> Result<Option<LockItem>, Refused> {
+        let patience = self.patience();
+        loop {
+            self.saw(waiter.item(), Some(waiter.place()));
+            if waiter.place() > 0 {
+                self.check()?;
+            }
+            match waiter.step(&patience).await? {
+                Turn::Mine(item) => return Ok(Some(item)),
+                Turn::Retire => return Ok(None),
+                Turn::Again => {}
+                Turn::Wait(span) => {
+                    self.pause(span).await;
+                    self.check()?;
+                    if waiter.look_again(&patience).await?.is_none() {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn pause(&self, span: std::time::Duration) {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => {}
+            () = self.store().config().clock.sleep(span) => {}
+        }
+    }
+
+    /// One request when somebody has the lock; a few more to get past those whose time is over.
+    async fn at_once(&self) -> Result<LockGuard, Refused> {
+        for _ in 0..TRIES_AT_THE_DOOR {
+            let item = match self.enter().await? {
+                (attempt, Asked::Taken(taken)) => {
+                    return self
+                        .grant_taken(attempt, taken)
+                        .await?
+                        .ok_or(Refused::GaveUp);
+                }
+                (_, Asked::Busy(Some(item))) => item,
+                (_, Asked::Busy(None)) => continue,
+            };
+            match passing::clear(self.store(), &self.name, &self.patience_at_the_door(), item)
+                .await?
+            {
+                Way::Free => {}
+                Way::Settled(look) => {
+                    if let Some(guard) = self.enter_over(look).await? {
+                        return Ok(guard);
+                    }
+                }
+                Way::Taken(item) => {
+                    self.saw(&item, None);
+                    return Err(Refused::GaveUp);
+                }
+            }
+        }
+        Err(Refused::GaveUp)
+    }
+
+    async fn enter_over(&self, look: crate::look::Look) -> Result<Option<LockGuard>, Refused> {
+        let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
+        let asked = self.seats(&patience).enter_over(&attempt, &look.item).await;
+        match self.asked(attempt, asked)? {
+            (attempt, Asked::Taken(taken)) => {
+                self.core.clean(
+                    &self.name,
+                    look.litter(taken.ticket).map(|row| row.ticket).collect(),
+                );
+                self.grant_taken(attempt, taken).await
+            }
+            (_, Asked::Busy(_)) => Ok(None),
+        }
+    }
+
+    async fn grant_taken(
+        &self,
+        attempt: Attempt,
+        taken: Taken,
+    ) -> Result<Option<LockGuard>, Refused> {
+        self.grant(attempt, taken.ticket, taken.beats, &taken.answer.value)
+            .await
+    }
+
+    /// Turns a place as holder into a guard, with at least half a lease to start with: being promoted starts none.
+    /// A hold whose lease is already over is given up, never returned.
+    async fn grant(
+        &self,
+        attempt: Attempt,
+        ticket: Ticket,
+        mut beats: Beats,
+        item: &LockItem,
+    ) -> Result<Option<LockGuard>, Refused> {
+        let lease = self.store().config().lease;
+        let Some(Spot::Holder(mut entry)) = item.place_of(attempt.nonce) else {
+            return Ok(None);
+        };
+        let until = beats.believed_until(entry.beat, lease).unwrap_or_default();
+        let left = until.since(self.store().now());
+        if left.is_zero() {
+            tracing::warn!(lock = %self.name, %ticket, "granted after its lease was over: gives the lock up");
+            self.core
+                .give_up(&self.name, attempt, ticket, Some(item.clone()));
+            return Ok(None);
+        }
+        let renewed;
+        if lease::is_short(lease, left) {
+            let Some((item, sent)) = self.renew(&attempt, ticket, until).await? else {
+                return Ok(None);
+            };
+            renewed = item;
+            let Some(Spot::Holder(now)) = renewed.place_of(attempt.nonce) else {
+                return Ok(None);
+            };
+            entry = now;
+            beats.renewed(entry.beat, sent);
+        }
+        tracing::debug!(lock = %self.name, %ticket, "granted");
+        let hold = Hold::new(
+            self.name.clone(),
+            attempt,
+            ticket,
+            self.store().config().clock.clone(),
+            lease,
+            beats,
+            entry.beat,
+        );
+        Ok(Some(LockGuard::new(Arc::clone(&self.core), hold)))
+    }
+
+    /// Renews a hold before it is returned. None: it is not ours any more.
+    async fn renew(
+        &self,
+        attempt: &Attempt,
+        ticket: Ticket,
+        until: Moment,
+    ) -> Result<Option<(LockItem, Moment)>, Refused> {
+        let patience = Patience {
+            until: Some(until),
+            ..self.patience()
+        };
+        let (store, lease) = (self.store(), self.store().config().lease);
+        match store
+            .persist(&patience, || {
+                store.renew_hold(&self.name, attempt.nonce, lease)
+            })
+            .await
+        {
+            Ok(Timed {
+                value: Write::Applied(item),
+                sent,
+                ..
+            }) => Ok(Some((item, sent))),
+            Ok(Timed {
+                value: Write::Refused(_),
+                ..
+            }) => Ok(None),
+            Err(failure) => {
+                tracing::warn!(lock = %self.name, %ticket, ?failure, "could not renew the hold that it was granted");
+                self.core
+                    .give_up_unseen(&self.name, Attempt::new(attempt.nonce));
+                Err(failure.into())
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), Refused> {
+        if self.stop.is_cancelled() {
+            Err(Refused::GaveUp)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn saw(&self, item: &LockItem, place: Option<usize>) {
+        self.seen.note(item, place);
+        self.core.saw(&self.name, item);
+    }
+
+    fn store(&self) -> &Store {
+        &self.core.store
+    }
+
+    fn seats<'a>(&'a self, patience: &'a Patience) -> Seats<'a> {
+        Seats {
+            store: self.store(),
+            name: &self.name,
+            patience,
+        }
+    }
+
+    fn patience(&self) -> Patience {
+        Patience {
+            until: self.until,
+            attempts: None,
+            stop: self.stop.clone(),
+        }
+    }
+
+    fn patience_at_the_door(&self) -> Patience {
+        Patience {
+            attempts: Some(ATTEMPTS_AT_THE_DOOR),
+            ..self.patience()
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The one place where background work is spawned, so that it is counted and can be waited for.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+use crate::ticket::Ticket;
+
+/// What a background task does, for the report of what was left undone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(crate) lock: String,
+    pub(crate) ticket: Option<Ticket>,
+    pub(crate) task: Task,
+}
+
+/// The kinds of background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    Acquire,
+    Leave,
+    Release,
+    Clean,
+    Heartbeat,
+    Sweep,
+}
+
+impl Task {
+    /// Heartbeats and sweeps go on until they are stopped; everything else ends by itself.
+    fn ends(self) -> bool {
+        !matches!(self, Task::Heartbeat | Task::Sweep)
+    }
+}
+
+/// The background work of one client, on the runtime it was built in.
+#[derive(Debug)]
+pub(crate) struct Background {
+    runtime: Handle,
+    jobs: Mutex<Jobs>,
+    ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Jobs {
+    drawn: u64,
+    open: BTreeMap<u64, Job>,
+}
+
+impl Background {
+    pub(crate) fn new(runtime: Handle) -> Self {
+        Background {
+            runtime,
+            jobs: Mutex::default(),
+            ended: Notify::new(),
+        }
+    }
+
+    /// Runs `work` to its end, whoever may stop waiting for it.
+    pub(crate) fn spawn(
+        self: &Arc<Self>,
+        job: Job,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let open = self.open(job);
+        self.runtime.spawn(async move {
+            let _open = open;
+            work.await;
+        });
+    }
+
+    fn open(self: &Arc<Self>, job: Job) -> Open {
+        let mut jobs = self.jobs();
+        jobs.drawn += 1;
+        let number = jobs.drawn;
+        jobs.open.insert(number, job);
+        Open {
+            background: Arc::clone(self),
+            number,
+        }
+    }
+
+    /// Waits until nothing runs that ends by itself. Cancel safe.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if self.unfinished().is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// What runs and should have ended.
+    pub(crate) fn unfinished(&self) -> Vec<Job> {
+        self.jobs()
+            .open
+            .values()
+            .filter(|job| job.task.ends())
+            .cloned()
+            .collect()
+    }
+
+    fn jobs(&self) -> std::sync::MutexGuard<'_, Jobs> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A job on the list; off it when dropped, also by a panic or a runtime that shuts down.
+struct Open {
+    background: Arc<Background>,
+    number: u64,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.background.jobs().open.remove(&self.number);
+        self.background.ended.notify_waiters();
+    }
+}

@@ -1,0 +1,410 @@
+//! A client's settings, their defaults, and which combinations can work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::chance::Chance;
+use crate::clock::Clock;
+use crate::error::Invalid;
+use crate::lease;
+use crate::name;
+
+/// What the user said; what it did not say follows from the rest.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) table: String,
+    pub(crate) names: Names,
+    pub(crate) namespace: String,
+    pub(crate) owner: Option<String>,
+    pub(crate) lease: Duration,
+    pub(crate) heartbeat: Option<Duration>,
+    pub(crate) seats: usize,
+    pub(crate) gap_grace: Option<Duration>,
+    pub(crate) idle_retention: Duration,
+    pub(crate) allowance: Duration,
+    pub(crate) shortest_look: Duration,
+    pub(crate) longest_look: Option<Duration>,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) clock: Clock,
+    pub(crate) chance: Chance,
+}
+
+/// The names of the table's key and TTL attributes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) partition_key: String,
+    pub(crate) sort_key: String,
+    pub(crate) ttl: String,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Names {
+            partition_key: "pk".into(),
+            sort_key: "sk".into(),
+            ttl: "expires_at".into(),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            table: "fairlock".into(),
+            names: Names::default(),
+            namespace: "fairlock".into(),
+            owner: None,
+            lease: Duration::from_secs(30),
+            heartbeat: None,
+            seats: 4,
+            gap_grace: None,
+            idle_retention: 7 * DAY,
+            allowance: Duration::from_secs(10),
+            shortest_look: Duration::from_millis(20),
+            longest_look: None,
+            request_timeout: None,
+            clock: Clock::system(),
+            chance: Chance::system(),
+        }
+    }
+}
+
+/// Settings that were checked against each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) table: String,
+    pub(crate) names: Names,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) owner: String,
+    pub(crate) lease: Duration,
+    pub(crate) heartbeat: Duration,
+    pub(crate) seats: usize,
+    pub(crate) gap_grace: Duration,
+    pub(crate) idle_retention: Duration,
+    pub(crate) allowance: Duration,
+    pub(crate) shortest_look: Duration,
+    pub(crate) longest_look: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) clock: Clock,
+    pub(crate) chance: Chance,
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const SECOND: Duration = Duration::from_secs(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
+/// More heirs than this make the lock item, which every write is charged for, larger than one KB.
+const MOST_SEATS: usize = 16;
+/// Attributes of our own, which a key or TTL attribute must not be called by.
+const OURS: [&str; 11] = [
+    "format", "last", "seated", "left", "entered", "holder", "heirs", "drawn_at", "state", "entry",
+    "data",
+];
+
+impl TryFrom<Settings> for Config {
+    type Error = Invalid;
+
+    fn try_from(said: Settings) -> Result<Self, Invalid> {
+        let request_timeout = said
+            .request_timeout
+            .unwrap_or((said.lease / 6).min(2 * SECOND));
+        let heartbeat = said.heartbeat.unwrap_or(said.lease / 3);
+        let config = Config {
+            table: said.table,
+            names: said.names,
+            namespace: said.namespace.into(),
+            owner: said.owner.unwrap_or_else(owner::default),
+            lease: said.lease,
+            heartbeat,
+            seats: said.seats,
+            gap_grace: said
+                .gap_grace
+                .unwrap_or((request_timeout.saturating_mul(5) / 2).max(5 * SECOND)),
+            idle_retention: said.idle_retention,
+            allowance: said.allowance,
+            shortest_look: said.shortest_look,
+            longest_look: said
+                .longest_look
+                .unwrap_or(heartbeat.min(SECOND).max(said.shortest_look)),
+            request_timeout,
+            clock: said.clock,
+            chance: said.chance,
+        };
+        config.check()?;
+        Ok(config)
+    }
+}
+
+impl Config {
+    fn check(&self) -> Result<(), Invalid> {
+        self.check_texts()?;
+        self.check_lease()?;
+        self.check_waits()?;
+        let seats = 1..=MOST_SEATS;
+        if !seats.contains(&self.seats) {
+            return Err(Invalid::Range {
+                setting: "seats",
+                value: self.seats,
+                least: 1,
+                most: MOST_SEATS,
+            });
+        }
+        Ok(())
+    }
+
+    fn check_texts(&self) -> Result<(), Invalid> {
+        name::check_namespace(&self.namespace)?;
+        text("table", &self.table, 1024, "must be a table's name or ARN")?;
+        text("owner", &self.owner, 512, "must have 1 to 512 bytes")?;
+        let Names {
+            partition_key,
+            sort_key,
+            ttl,
+        } = &self.names;
+        for (setting, value) in [
+            ("partition key", partition_key),
+            ("sort key", sort_key),
+            ("TTL attribute", ttl),
+        ] {
+            text(
+                setting,
+                value,
+                255,
+                "must be an attribute name of 1 to 255 bytes",
+            )?;
+            if OURS.contains(&value.as_str()) {
+                return Err(unusable(
+                    setting,
+                    value,
+                    "is an attribute that fairlock itself uses",
+                ));
+            }
+        }
+        if partition_key == sort_key || sort_key == ttl || partition_key == ttl {
+            return Err(unusable(
+                "sort key",
+                sort_key,
+                "must differ from partition key and TTL attribute, and these from each other",
+            ));
+        }
+        Ok(())
+    }
+
+    /// A renewal may time out once and be sent again, and still arrive before its owner stops believing.
+    fn check_lease(&self) -> Result<(), Invalid> {
+        at_least(
+            "request time-out",
+            self.request_timeout,
+            "the timer's grain",
+            MILLISECOND,
+        )?;
+        at_least(
+            "heartbeat",
+            self.heartbeat,
+            "the timer's grain",
+            MILLISECOND,
+        )?;
+        let believed = lease::believed(self.lease);
+        let needed = self
+            .heartbeat
+            .saturating_add(self.request_timeout.saturating_mul(2));
+        if believed < needed {
+            let (setting, value) = ("lease less its 2 % margin", believed);
+            let bound = "a heartbeat and two request time-outs";
+            return Err(Invalid::TooShort {
+                setting,
+                value,
+                bound,
+                bound_value: needed,
+            });
+        }
+        at_least(
+            "idle retention",
+            self.idle_retention,
+            "hosts' clocks may differ by that",
+            DAY,
+        )?;
+        at_least(
+            "idle retention",
+            self.idle_retention,
+            "the lease",
+            self.lease,
+        )
+    }
+
+    fn check_waits(&self) -> Result<(), Invalid> {
+        at_least(
+            "gap grace",
+            self.gap_grace,
+            "two request time-outs",
+            self.request_timeout.saturating_mul(2),
+        )?;
+        at_least(
+            "common-clock allowance",
+            self.allowance,
+            "the grain of DynamoDB's Date",
+            SECOND,
+        )?;
+        at_least(
+            "shortest look",
+            self.shortest_look,
+            "the timer's grain",
+            MILLISECOND,
+        )?;
+        at_least(
+            "longest look",
+            self.longest_look,
+            "the shortest look",
+            self.shortest_look,
+        )?;
+        at_most(
+            "longest look",
+            self.longest_look,
+            "a waiter looks at least once a heartbeat",
+            self.heartbeat,
+        )
+    }
+}
+
+fn text(
+    setting: &'static str,
+    value: &str,
+    limit: usize,
+    rule: &'static str,
+) -> Result<(), Invalid> {
+    if value.is_empty() || value.len() > limit {
+        Err(unusable(setting, value, rule))
+    } else {
+        Ok(())
+    }
+}
+
+fn unusable(setting: &'static str, value: &str, rule: &'static str) -> Invalid {
+    Invalid::Text {
+        setting,
+        value: value.to_owned(),
+        rule,
+    }
+}
+
+fn at_least(
+    setting: &'static str,
+    value: Duration,
+    bound: &'static str,
+    least: Duration,
+) -> Result<(), Invalid> {
+    if value < least {
+        Err(Invalid::TooShort {
+            setting,
+            value,
+            bound,
+            bound_value: least,
+        })
+    } else {
+        Ok(())
+    }
+}
+
+fn at_most(
+    setting: &'static str,
+    value: Duration,
+    bound: &'static str,
+    most: Duration,
+) -> Result<(), Invalid> {
+    if value > most {
+        Err(Invalid::TooLong {
+            setting,
+            value,
+            bound,
+            bound_value: most,
+        })
+    } else {
+        Ok(())
+    }
+}
+
+/// Who an entry says has the lock, when the user does not say it.
+mod owner {
+    /// `user@host:pid`.
+    pub(super) fn default() -> String {
+        format!("{}@{}:{}", user(), host(), std::process::id())
+    }
+
+    fn user() -> String {
+        let named = ["USER", "LOGNAME", "USERNAME"]
+            .into_iter()
+            .find_map(|name| std::env::var(name).ok());
+        named
+            .filter(|user| !user.is_empty() && user.len() <= 64)
+            .unwrap_or_else(|| "unknown".into())
+    }
+
+    fn host() -> String {
+        rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(say: impl FnOnce(&mut Settings)) -> Result<Config, Invalid> {
+        let mut said = Settings::default();
+        say(&mut said);
+        Config::try_from(said)
+    }
+
+    fn problem(say: impl FnOnce(&mut Settings)) -> String {
+        config(say).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_defaults_work_together_and_follow_the_lease() {
+        let default = config(|_| {}).unwrap();
+        assert_eq!(
+            (default.lease, default.heartbeat),
+            (30 * SECOND, 10 * SECOND)
+        );
+        assert_eq!(
+            (default.request_timeout, default.gap_grace),
+            (2 * SECOND, 5 * SECOND)
+        );
+        let short = config(|said| said.lease = SECOND).unwrap();
+        assert!(short.heartbeat + 2 * short.request_timeout < SECOND);
+        assert!(short.longest_look <= short.heartbeat);
+        assert!(default.owner.contains('@') && default.owner.contains(':'));
+    }
+
+    #[test]
+    fn an_error_names_both_values() {
+        let text = problem(|said| (said.lease, said.heartbeat) = (10 * SECOND, Some(9 * SECOND)));
+        assert!(text.contains("9.8s") && text.contains("12.3"), "{text}");
+        let text = problem(|said| {
+            (said.gap_grace, said.request_timeout) = (Some(3 * SECOND), Some(2 * SECOND))
+        });
+        assert!(text.contains("3s") && text.contains("4s"), "{text}");
+        let text = problem(|said| said.idle_retention = SECOND);
+        assert!(text.contains("1s") && text.contains("86400s"), "{text}");
+        let text = problem(|said| said.longest_look = Some(11 * SECOND));
+        assert!(text.contains("11s") && text.contains("10s"), "{text}");
+        let text = problem(|said| said.longest_look = Some(MILLISECOND));
+        assert!(text.contains("1ms") && text.contains("20ms"), "{text}");
+    }
+
+    #[test]
+    fn every_setting_out_of_range_is_refused() {
+        assert!(config(|said| said.seats = 0).is_err());
+        assert!(config(|said| said.seats = 17).is_err());
+        assert!(config(|said| said.lease = Duration::ZERO).is_err());
+        assert!(config(|said| said.heartbeat = Some(Duration::MAX)).is_err());
+        assert!(config(|said| said.request_timeout = Some(Duration::MAX / 4)).is_err());
+        assert!(config(|said| said.allowance = Duration::ZERO).is_err());
+        assert!(config(|said| said.owner = Some(String::new())).is_err());
+        assert!(config(|said| said.table.clear()).is_err());
+        assert!(config(|said| said.namespace = "a/b".into()).is_err());
+        assert!(config(|said| said.names.ttl = "holder".into()).is_err());
+        assert!(config(|said| said.names.sort_key = "pk".into()).is_err());
+    }
+}

@@ -1,0 +1,243 @@
+//! A lock that is held: until it is released, dropped, or lost.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::background::Task;
+use crate::client::Core;
+use crate::error::{Error, Loss};
+use crate::hold::{Hold, Standing};
+use crate::item::LockItem;
+use crate::seats::Ended;
+use crate::store::Failure;
+use crate::ticket::Ticket;
+
+/// A lock that is held, with its lease renewed in the background until the guard is released, dropped, or lost.
+///
+/// A guard does not protect by itself against a process that stops for longer than its lease: watch
+/// [`lost`](Self::lost), and fence what must never be written late with the [`ticket`](Self::ticket).
+///
+/// Dropping the guard releases in the background, also outside of a runtime, without saying how that went.
+///
+/// # Examples
+///
+/// ```
+/// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+/// use fairlock::RecordWait;
+///
+/// let guard = lock.acquire(RecordWait::default()).await?;
+/// tokio::select! {
+///     loss = guard.lost() => eprintln!("stop: {loss}"),
+///     () = async { /* the work */ } => {}
+/// }
+/// guard.release().await
+/// # }
+/// ```
+#[must_use = "a lock is released as soon as its guard is dropped"]
+pub struct LockGuard {
+    core: Arc<Core>,
+    hold: Arc<Hold>,
+}
+
+impl LockGuard {
+    pub(crate) fn new(core: Arc<Core>, hold: Hold) -> Self {
+        let hold = Arc::new(hold);
+        core.keep(&hold);
+        LockGuard { core, hold }
+    }
+
+    /// The lock's name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn log(guard: &fairlock::LockGuard) {
+    /// println!("working on {}", guard.name());
+    /// # }
+    /// ```
+    pub fn name(&self) -> &str {
+        self.hold.name.lock()
+    }
+
+    /// The ticket of this hold, which is its fencing token: greater than that of every hold of this lock before it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn fence(guard: &fairlock::LockGuard, newest_seen: fairlock::Ticket) {
+    /// assert!(guard.ticket() > newest_seen, "a stale writer");
+    /// # }
+    /// ```
+    pub fn ticket(&self) -> Ticket {
+        self.hold.ticket
+    }
+
+    /// How long this hold may still be believed in if no renewal succeeds from now on; zero once it is lost.
+    ///
+    /// Local: nothing is sent. Counted from before the last successful renewal was sent, less 2 % of the lease, on a
+    /// clock that goes on while the machine sleeps.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn enough(guard: &fairlock::LockGuard) -> bool {
+    /// guard.remaining() > std::time::Duration::from_secs(5)
+    /// # }
+    /// ```
+    pub fn remaining(&self) -> Duration {
+        self.hold.remaining()
+    }
+
+    /// Whether the lock is still held, as far as can be known without a request: the lease has not run out and no
+    /// answer has shown the lock in other hands.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn step(guard: &fairlock::LockGuard) {
+    /// if !guard.is_held() {
+    ///     return; // before the next irreversible step
+    /// }
+    /// # }
+    /// ```
+    pub fn is_held(&self) -> bool {
+        self.hold.is_held()
+    }
+
+    /// Whether less than a third of the lease is left and renewals are failing: finish soon, or save what can be saved.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn step(guard: &fairlock::LockGuard) {
+    /// if guard.in_danger() {
+    ///     // start nothing new
+    /// }
+    /// # }
+    /// ```
+    pub fn in_danger(&self) -> bool {
+        self.hold.is_in_danger()
+    }
+
+    /// Resolves with the reason when the hold is lost, at the local deadline at the latest, also when DynamoDB cannot
+    /// be reached. Never resolves once the guard was released or dropped.
+    ///
+    /// The future borrows nothing, so it can be given to the work that the lock protects.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a loss is remembered, and told to every future of this hold.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn watch(guard: &fairlock::LockGuard) {
+    /// let lost = guard.lost();
+    /// tokio::spawn(async move { eprintln!("lost: {}", lost.await) });
+    /// # }
+    /// ```
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
+        let mut standing = self.hold.standing();
+        async move {
+            let lost = standing
+                .wait_for(|standing| matches!(standing, Standing::Lost(_)))
+                .await;
+            match lost.map(|standing| standing.clone()) {
+                Ok(Standing::Lost(loss)) => loss,
+                Ok(_) | Err(_) => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Hands the lock over: one write, and the next in line has it.
+    ///
+    /// Tries again until the lease ends.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if the lock was no longer ours: what this hold protected may have overlapped with the next.
+    /// [`Error::Unavailable`] or [`Error::Refused`] if DynamoDB could not be told before the lease ended, which then
+    /// ends the hold as well; nobody else had the lock before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not stop the release, which goes on in the background.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn done(guard: fairlock::LockGuard) {
+    /// match guard.release().await {
+    ///     Ok(()) => {}
+    ///     Err(fairlock::Error::Lost { reason, .. }) => eprintln!("roll back: {reason}"),
+    ///     Err(other) => eprintln!("the next in line waits for the lease to end: {other}"),
+    /// }
+    /// # }
+    /// ```
+    pub async fn release(self) -> Result<(), Error> {
+        let (core, hold) = (Arc::clone(&self.core), Arc::clone(&self.hold));
+        let lost = hold.loss();
+        let deadline = hold.believed_until();
+        hold.give_back();
+        let (tell, told) = oneshot::channel();
+        core.clone().spawn(
+            &hold.name.clone(),
+            Some(hold.ticket),
+            Task::Release,
+            async move {
+                let started = core.store.now();
+                let ended = core.release(&hold, deadline).await;
+                // Nobody may be left to be told; the release is done all the same.
+                let _ = tell.send((ended, core.store.now().since(started)));
+            },
+        );
+        // The runtime is gone, and with it the renewals: the lease ends the hold.
+        let (ended, waited) = told.await.map_err(|_| Error::ShutDown)?;
+        match (lost, ended) {
+            (Some(reason), _) => Err(self.lost_with(reason)),
+            (None, Ok(Ended::HandedOver(_) | Ended::Before)) => Ok(()),
+            (None, Ok(Ended::NotOurs(item))) => Err(self.lost_with(evicted(item))),
+            (None, Err(failure)) => Err(self.not_told(failure, waited)),
+        }
+    }
+
+    fn lost_with(&self, reason: Loss) -> Error {
+        Error::Lost {
+            lock: self.name().to_owned(),
+            ticket: self.ticket(),
+            reason,
+        }
+    }
+
+    fn not_told(&self, failure: Failure, waited: Duration) -> Error {
+        failure.into_error(&self.core.store.config().table, waited)
+    }
+}
+
+fn evicted(item: Option<LockItem>) -> Loss {
+    item.map_or(Loss::Deleted, |item| Loss::Evicted {
+        by: item.holder.map(|holder| holder.ticket),
+    })
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        // A hold that has been given back was released; one that was lost may still stand in the table.
+        if *self.hold.standing().borrow() != Standing::Released {
+            Arc::clone(&self.core).release_behind(Arc::clone(&self.hold), None);
+        }
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("lock", &self.name())
+            .field("ticket", &self.ticket())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,106 @@
+//! Keeps a hold renewed until it ends, and says so when it could not.
+
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Loss;
+use crate::hold::{Hold, Standing};
+use crate::item::{LockItem, Spot};
+use crate::store::{Failure, Patience, Store, Timed, Write};
+
+/// Renews a hold until it ends, and ends it as lost when it is no longer ours, or at its local deadline, whatever
+/// the network does. `saw` is shown every lock item that a renewal brings.
+///
+/// Ends with the hold: every turn of the loop renews it, or comes nearer to its deadline.
+pub(crate) async fn keep(store: &Store, hold: &Hold, saw: impl Fn(&LockItem)) {
+    let mut standing = hold.standing();
+    let stop = CancellationToken::new();
+    let _stop_pauses = stop.clone().drop_guard();
+    let ended = async {
+        // An error: the sender is gone, which is an end as well.
+        let _ = standing
+            .wait_for(|standing| *standing != Standing::Held)
+            .await;
+    };
+    tokio::select! {
+        biased;
+        () = ended => {}
+        () = renew_in_time(store, hold, stop, saw) => {}
+    }
+}
+
+async fn renew_in_time(
+    store: &Store,
+    hold: &Hold,
+    stop: CancellationToken,
+    saw: impl Fn(&LockItem),
+) {
+    let clock = &store.config().clock;
+    loop {
+        let patience = Patience {
+            until: Some(hold.believed_until()),
+            attempts: None,
+            stop: stop.clone(),
+        };
+        let answer = tokio::select! {
+            biased;
+            () = clock.sleep_until(hold.believed_until()) => return lose(hold, hold.lapse()),
+            answer = renew_when_due(store, hold, &patience) => answer,
+        };
+        match answer.map(|answer| settle(hold, answer)) {
+            Some(Ok(item)) => saw(&item),
+            Some(Err(loss)) => return lose(hold, loss),
+            None => {}
+        }
+    }
+}
+
+/// None: refused for now, by a policy say, which may be mended before the lease ends.
+async fn renew_when_due(
+    store: &Store,
+    hold: &Hold,
+    patience: &Patience,
+) -> Option<Timed<Write<LockItem>>> {
+    let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
+    clock.sleep_until(hold.renewal_due(heartbeat)).await;
+    match store.persist(patience, || renew_once(store, hold)).await {
+        Ok(answer) => Some(answer),
+        Err(_) => {
+            clock.sleep(heartbeat / 4).await;
+            None
+        }
+    }
+}
+
+async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>, Failure> {
+    let answer = store
+        .renew_hold(&hold.name, hold.attempt.nonce, store.config().lease)
+        .await;
+    if let Err(failure) = &answer
+        && hold.failed()
+    {
+        tracing::warn!(lock = %hold.name, ticket = %hold.ticket, ?failure, "a renewal failed and is tried again");
+    }
+    answer
+}
+
+/// What a renewal's answer means for the hold.
+fn settle(hold: &Hold, answer: Timed<Write<LockItem>>) -> Result<LockItem, Loss> {
+    let item = match answer.value {
+        Write::Applied(item) => item,
+        Write::Refused(item) => {
+            return Err(item.map_or(Loss::Deleted, |item| Loss::Evicted {
+                by: item.holder.map(|holder| holder.ticket),
+            }));
+        }
+    };
+    if let Some(Spot::Holder(entry)) = item.place_of(hold.attempt.nonce) {
+        hold.renewed(entry.beat, answer.sent);
+    }
+    Ok(item)
+}
+
+fn lose(hold: &Hold, loss: Loss) {
+    if hold.lose(loss.clone()) {
+        tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %loss, "lost");
+    }
+}

@@ -1,0 +1,193 @@
+//! A hold as its owner knows it: until when it may be believed in, whether it is in danger, and how it ended.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::entry::Nonce;
+use crate::error::Loss;
+use crate::lease::{self, Beats};
+use crate::moment::Moment;
+use crate::name::LockName;
+use crate::store::Attempt;
+use crate::ticket::Ticket;
+
+/// How a hold stands. It is lost at most once, and what was lost never comes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Held,
+    Lost(Loss),
+    /// Given back, or being given back, by its owner.
+    Released,
+}
+
+/// One hold of one lock.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) name: LockName,
+    pub(crate) attempt: Attempt,
+    pub(crate) ticket: Ticket,
+    clock: Clock,
+    lease: Duration,
+    tenure: Mutex<Tenure>,
+    standing: watch::Sender<Standing>,
+}
+
+#[derive(Debug)]
+struct Tenure {
+    beats: Beats,
+    /// The beat that the table shows.
+    beat: u64,
+    is_failing: bool,
+}
+
+/// The nonces that guards of this process hold locks with, so that an error can say that a lock is not re-entrant.
+static HELD: Mutex<BTreeSet<Nonce>> = Mutex::new(BTreeSet::new());
+
+impl Hold {
+    pub(crate) fn new(
+        name: LockName,
+        attempt: Attempt,
+        ticket: Ticket,
+        clock: Clock,
+        lease: Duration,
+        beats: Beats,
+        beat: u64,
+    ) -> Self {
+        locked(&HELD).insert(attempt.nonce);
+        let tenure = Mutex::new(Tenure {
+            beats,
+            beat,
+            is_failing: false,
+        });
+        Hold {
+            name,
+            attempt,
+            ticket,
+            clock,
+            lease,
+            tenure,
+            standing: watch::Sender::new(Standing::Held),
+        }
+    }
+
+    /// Whether the hold may be believed in now. Local: no request is sent.
+    pub(crate) fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// How much of the lease may still be believed in.
+    pub(crate) fn remaining(&self) -> Duration {
+        match self.standing_now() {
+            Standing::Held => self.believed_until().since(self.clock.now()),
+            Standing::Lost(_) | Standing::Released => Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn is_in_danger(&self) -> bool {
+        self.is_failing() && lease::in_danger(self.lease, self.remaining())
+    }
+
+    pub(crate) fn is_failing(&self) -> bool {
+        locked(&self.tenure).is_failing
+    }
+
+    /// The local deadline. It counts from before the write that established the beat the table shows was sent.
+    pub(crate) fn believed_until(&self) -> Moment {
+        let tenure = locked(&self.tenure);
+        tenure
+            .beats
+            .believed_until(tenure.beat, self.lease)
+            .unwrap_or_default()
+    }
+
+    /// When the next renewal is to be sent.
+    pub(crate) fn renewal_due(&self, heartbeat: Duration) -> Moment {
+        let tenure = locked(&self.tenure);
+        tenure
+            .beats
+            .established(tenure.beat)
+            .map_or_else(Moment::default, |sent| sent + heartbeat)
+    }
+
+    pub(crate) fn renewed(&self, beat: u64, sent: Moment) {
+        let mut tenure = locked(&self.tenure);
+        tenure.beats.renewed(beat, sent);
+        tenure.beat = beat;
+        tenure.is_failing = false;
+    }
+
+    /// Notes a renewal that brought no answer. Whether it is the first since one did.
+    pub(crate) fn failed(&self) -> bool {
+        !std::mem::replace(&mut locked(&self.tenure).is_failing, true)
+    }
+
+    /// Ends the hold as lost, unless it has ended already. Whether it did.
+    pub(crate) fn lose(&self, loss: Loss) -> bool {
+        self.end(Standing::Lost(loss))
+    }
+
+    /// Ends the hold as given back, unless it has ended already. Whether it did.
+    pub(crate) fn give_back(&self) -> bool {
+        self.end(Standing::Released)
+    }
+
+    fn end(&self, how: Standing) -> bool {
+        let ended = self.standing.send_if_modified(|standing| {
+            let holds = *standing == Standing::Held;
+            if holds {
+                *standing = how;
+            }
+            holds
+        });
+        if ended {
+            locked(&HELD).remove(&self.attempt.nonce);
+        }
+        ended
+    }
+
+    /// A copy: the channel stays locked while its value is borrowed.
+    fn standing_now(&self) -> Standing {
+        self.standing.borrow().clone()
+    }
+
+    pub(crate) fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    /// Why the hold was lost, if it was: also when nobody has noticed yet that its lease ran out.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        match self.standing_now() {
+            Standing::Lost(loss) => Some(loss),
+            Standing::Held if self.remaining().is_zero() => Some(self.lapse()),
+            Standing::Held | Standing::Released => None,
+        }
+    }
+
+    /// Why the lease ran out.
+    pub(crate) fn lapse(&self) -> Loss {
+        if self.is_failing() {
+            Loss::Unreachable
+        } else {
+            Loss::Expired
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        locked(&HELD).remove(&self.attempt.nonce);
+    }
+}
+
+/// Whether a guard of this process holds a lock with this nonce.
+pub(crate) fn is_held_here(nonce: Nonce) -> bool {
+    locked(&HELD).contains(&nonce)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

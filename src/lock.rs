@@ -1,0 +1,252 @@
+//! A name to be locked, and what a caller gets for asking.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::acquire::{Acquisition, Refused};
+use crate::background::Task;
+use crate::client::Core;
+use crate::error::{Error, Holder, Invalid};
+use crate::guard::LockGuard;
+use crate::hold;
+use crate::item::LockItem;
+use crate::moment::Moment;
+use crate::name::LockName;
+use crate::wait::RecordWait;
+
+/// A name to be locked. Cheap to clone; naming a lock neither acquires it nor sends anything.
+///
+/// # Examples
+///
+/// ```
+/// # async fn turn(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+/// let lock = locks.fair_lock("nightly-report")?;
+/// if let Some(guard) = lock.try_acquire().await? {
+///     // this host makes the report
+///     guard.release().await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "naming a lock does not acquire it"]
+pub struct FairLock {
+    core: Arc<Core>,
+    name: LockName,
+}
+
+impl FairLock {
+    pub(crate) fn new(core: Arc<Core>, name: LockName) -> Self {
+        FairLock { core, name }
+    }
+
+    /// The lock's name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn show(lock: &fairlock::FairLock) {
+    /// println!("waiting for {}", lock.name());
+    /// # }
+    /// ```
+    pub fn name(&self) -> &str {
+        self.name.lock()
+    }
+
+    /// Waits for its turn and takes the lock.
+    ///
+    /// Not re-entrant: who holds the lock and acquires it again waits for itself, and the error that ends the wait
+    /// says that the holder is this very process.
+    ///
+    /// With [`RecordWait::NoWait`] a lock that somebody holds costs one request, and nothing is left in the table; a
+    /// holder, heir or waiter whose lease is over by DynamoDB's own clock does not count. With
+    /// [`RecordWait::Timeout`] the call returns at most one request time-out after the given time, which covers all
+    /// of it; leaving the line goes on in the background.
+    ///
+    /// # Fairness
+    ///
+    /// First come, first served, from the moment DynamoDB applied the write that drew the ticket. Whoever drew one,
+    /// joins within the gap grace and renews in time is never passed over, and those who crash are passed after a
+    /// lease. Callers that do not wait take no ticket while others wait: they never barge in.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future at any point gives up the place in line, or the lock if it was just granted, in the
+    /// background. A call made afterwards stands at the end of the line.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotGranted`] when somebody else has it and the wait is over. [`Error::Unavailable`] when DynamoDB did
+    /// not answer: before a place in line is had after a few attempts, later when the wait is over.
+    /// [`Error::Refused`], [`Error::Unreadable`], [`Error::Invalid`] for what another try would not mend.
+    /// [`Error::ShutDown`] when the client is, or was, shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// use std::time::Duration;
+    /// use fairlock::RecordWait;
+    ///
+    /// let guard = lock.acquire(RecordWait::Timeout(Duration::from_secs(5))).await?;
+    /// // the work
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub async fn acquire(&self, wait: RecordWait) -> Result<LockGuard, Error> {
+        if wait == RecordWait::Timeout(Duration::ZERO) {
+            return Err(Invalid::ZeroTimeout.into());
+        }
+        if self.core.closed.is_cancelled() {
+            return Err(Error::ShutDown);
+        }
+        let call = Call::start(&self.core, &self.name, wait);
+        let ended = call.end().await;
+        ended.map_err(|refused| self.explain(refused, &call))
+    }
+
+    /// Takes the lock if it can be had now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for callers to
+    /// whom somebody else's hold is no error.
+    ///
+    /// # Fairness, cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), but for [`Error::NotGranted`], which is `None` here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn once(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// match lock.try_acquire().await? {
+    ///     Some(guard) => guard.release().await,
+    ///     None => Ok(()), // another host is at it
+    /// }
+    /// # }
+    /// ```
+    pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
+        match self.acquire(RecordWait::NoWait).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(Error::NotGranted { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn explain(&self, refused: Refused, call: &Call) -> Error {
+        let waited = self.core.store.now().since(call.started);
+        match refused {
+            Refused::Failed(failure) => failure.into_error(&self.core.store.config().table, waited),
+            Refused::GaveUp if self.core.closed.is_cancelled() => Error::ShutDown,
+            Refused::GaveUp => call.seen.not_granted(&self.name, waited),
+        }
+    }
+}
+
+/// What the acquisition has seen so far, for a caller that stops waiting for it.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(Mutex<(Option<LockItem>, Option<usize>)>);
+
+impl Seen {
+    pub(crate) fn note(&self, item: &LockItem, place: Option<usize>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (Some(item.clone()), place);
+    }
+
+    fn not_granted(&self, name: &LockName, waited: Duration) -> Error {
+        let (item, place) = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let holder = item.and_then(|item| item.holder);
+        Error::NotGranted {
+            lock: name.to_string(),
+            since: holder
+                .as_ref()
+                .and_then(|holder| holder.since)
+                .map(|at| SystemTime::UNIX_EPOCH + at.0),
+            holder: holder.map(|holder| Holder {
+                is_this_process: hold::is_held_here(holder.nonce),
+                owner: holder.owner,
+                ticket: holder.ticket,
+            }),
+            place,
+            waited,
+        }
+    }
+}
+
+/// One call of `acquire`: the acquisition runs in a task of its own, so that no request of it is ever cut short.
+struct Call<'a> {
+    core: &'a Core,
+    started: Moment,
+    until: Option<Moment>,
+    stop: CancellationToken,
+    seen: Arc<Seen>,
+    told: Mutex<Option<oneshot::Receiver<Result<LockGuard, Refused>>>>,
+}
+
+impl<'a> Call<'a> {
+    fn start(core: &'a Arc<Core>, name: &LockName, wait: RecordWait) -> Self {
+        let started = core.store.now();
+        let until = match wait {
+            RecordWait::Timeout(span) => Some(started + span),
+            RecordWait::NoWait | RecordWait::Infinite => None,
+        };
+        let (stop, seen) = (core.closed.child_token(), Arc::new(Seen::default()));
+        let (tell, told) = oneshot::channel();
+        let acquisition = Acquisition {
+            core: Arc::clone(core),
+            name: name.clone(),
+            waits: wait != RecordWait::NoWait,
+            until,
+            stop: stop.clone(),
+            seen: Arc::clone(&seen),
+        };
+        core.spawn(name, None, Task::Acquire, acquisition.run(tell));
+        Call {
+            core,
+            started,
+            until,
+            stop,
+            seen,
+            told: Mutex::new(Some(told)),
+        }
+    }
+
+    async fn end(&self) -> Result<LockGuard, Refused> {
+        let told = self
+            .told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(mut told) = told else {
+            return Err(Refused::GaveUp);
+        };
+        let clock = &self.core.store.config().clock;
+        let Some(until) = self.until else {
+            return told.await.unwrap_or(Err(Refused::GaveUp));
+        };
+        tokio::select! {
+            biased;
+            answer = &mut told => return answer.unwrap_or(Err(Refused::GaveUp)),
+            () = clock.sleep_until(until) => self.stop.cancel(),
+        }
+        // A request under way may still bring the lock.
+        tokio::select! {
+            biased;
+            answer = &mut told => answer.unwrap_or(Err(Refused::GaveUp)),
+            () = clock.sleep(self.core.store.config().request_timeout) => Err(Refused::GaveUp),
+        }
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,219 @@
+//! One look at a lock as a value: the lock item, and the rows behind it as far as they were read.
+
+use crate::entry::Entry;
+use crate::item::{LockItem, RowState, TicketRow};
+use crate::lease::{self, Place};
+use crate::line::{Known, Occupant, Row, View};
+use crate::moment::Moment;
+use crate::name::LockName;
+use crate::store::{Cursor, Failure, Page, Patience, Store, Timed};
+use crate::ticket::Ticket;
+
+/// Rows read at a time beside the lock item and as many rows as there are seats: litter, mostly.
+const SPARE_ROWS: usize = 16;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    pub(crate) item: LockItem,
+    pub(crate) rows: Vec<TicketRow>,
+    pub(crate) known: Known,
+    next: Option<Cursor>,
+}
+
+/// A look as one who looks judges it.
+#[derive(Clone, Debug)]
+pub(crate) struct Digest {
+    holder: Option<Occupant>,
+    heirs: Vec<Occupant>,
+    rows: Vec<(Ticket, Row)>,
+    last: Ticket,
+    seated: Ticket,
+    known: Known,
+}
+
+impl Look {
+    /// A look at the lock item alone.
+    pub(crate) fn of(item: LockItem) -> Self {
+        Look {
+            item,
+            rows: Vec::new(),
+            known: Known::Nothing,
+            next: None,
+        }
+    }
+
+    /// Reads the lock item and the first rows behind it. None: there is no lock item.
+    pub(crate) async fn read(
+        store: &Store,
+        name: &LockName,
+        patience: &Patience,
+    ) -> Result<Option<Timed<Look>>, Failure> {
+        let limit = 1 + store.config().seats + SPARE_ROWS;
+        let answer = store
+            .persist(patience, || store.read_line(name, None, limit))
+            .await?;
+        let Timed {
+            value: Page { lock, rows, next },
+            sent,
+            arrived,
+        } = answer;
+        Ok(lock.map(|item| {
+            let mut value = Look::of(item);
+            value.add(rows, next);
+            Timed {
+                value,
+                sent,
+                arrived,
+            }
+        }))
+    }
+
+    /// Reads the next rows: more, or for the first time. When they arrived; none if there is no lock item any more.
+    pub(crate) async fn read_on(
+        &mut self,
+        store: &Store,
+        name: &LockName,
+        patience: &Patience,
+    ) -> Result<Option<Moment>, Failure> {
+        let Some(cursor) = self.next.take() else {
+            let answer = Look::read(store, name, patience).await?;
+            return Ok(answer.map(|answer| {
+                *self = answer.value;
+                answer.arrived
+            }));
+        };
+        let limit = store.config().seats + SPARE_ROWS;
+        let read = || store.read_line(name, Some(cursor.clone()), limit);
+        let Timed {
+            value: Page { rows, next, .. },
+            arrived,
+            ..
+        } = store.persist(patience, read).await?;
+        self.add(rows, next);
+        Ok(Some(arrived))
+    }
+
+    fn add(&mut self, rows: Vec<TicketRow>, next: Option<Cursor>) {
+        self.rows.extend(rows);
+        let read_to = self.rows.last().map_or(Ticket::default(), |row| row.ticket);
+        self.known = if next.is_none() {
+            Known::All
+        } else {
+            Known::UpTo(read_to)
+        };
+        self.next = next;
+    }
+
+    /// Whether the look has read what stands at a place.
+    pub(crate) fn covers(&self, place: Place) -> bool {
+        match place {
+            Place::LockItem => true,
+            Place::Row(ticket) => self.known.covers(ticket),
+        }
+    }
+
+    /// Everyone whom the look shows, with their places.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Place, &Entry)> {
+        let waiting = self
+            .rows
+            .iter()
+            .filter_map(|row| row.waiting().map(|entry| (Place::Row(row.ticket), entry)));
+        self.item
+            .entries()
+            .map(|entry| (Place::LockItem, entry))
+            .chain(waiting)
+    }
+
+    /// The waiting row of a ticket.
+    pub(crate) fn waiting(&self, ticket: Ticket) -> Option<&Entry> {
+        let index = self
+            .rows
+            .binary_search_by_key(&ticket, |row| row.ticket)
+            .ok()?;
+        self.rows[index].waiting()
+    }
+
+    /// Tickets after `seated` and up to `end` that have no row, of those that the rows read tell about.
+    pub(crate) fn gaps(&self, end: Ticket) -> impl Iterator<Item = Ticket> {
+        let drawn = (self.item.seated.get()..end.min(self.item.last).get())
+            .map(|before| Ticket::new(before + 1));
+        let read = drawn.take_while(|ticket| self.known.covers(*ticket));
+        read.filter(|ticket| {
+            self.rows
+                .binary_search_by_key(ticket, |row| row.ticket)
+                .is_err()
+        })
+    }
+
+    /// Rows at or below `seated`: no more decided by, and of no more use.
+    pub(crate) fn litter(&self, seated: Ticket) -> impl Iterator<Item = &TicketRow> {
+        self.rows.iter().take_while(move |row| row.ticket <= seated)
+    }
+
+    /// The look with everyone in it judged.
+    pub(crate) fn digest(&self, judge: impl Fn(Place, &Entry) -> Occupant) -> Digest {
+        let row = |row: &TicketRow| match &row.state {
+            RowState::Waiting(entry) => Row::Waiting(judge(Place::Row(row.ticket), entry)),
+            RowState::Void(_) => Row::Void,
+        };
+        Digest {
+            holder: self
+                .item
+                .holder
+                .as_ref()
+                .map(|holder| judge(Place::LockItem, holder)),
+            heirs: self
+                .item
+                .heirs
+                .iter()
+                .map(|heir| judge(Place::LockItem, heir))
+                .collect(),
+            rows: self.rows.iter().map(|at| (at.ticket, row(at))).collect(),
+            last: self.item.last,
+            seated: self.item.seated,
+            known: self.known,
+        }
+    }
+}
+
+impl Digest {
+    pub(crate) fn view(&self) -> View<'_> {
+        View {
+            holder: self.holder,
+            heirs: &self.heirs,
+            last: self.last,
+            seated: self.seated,
+            rows: &self.rows,
+            known: self.known,
+        }
+    }
+}
+
+impl TicketRow {
+    /// Whoever waits there.
+    pub(crate) fn waiting(&self) -> Option<&Entry> {
+        match &self.state {
+            RowState::Waiting(entry) => Some(entry),
+            RowState::Void(_) => None,
+        }
+    }
+}
+
+/// Judges by DynamoDB's own clock alone, for one who has not watched.
+pub(crate) fn by_common_clock(store: &Store, entry: &Entry) -> Occupant {
+    if lease::is_over(entry, store.config().allowance, store.judge()) {
+        Occupant::Dead
+    } else {
+        Occupant::Alive
+    }
+}
+
+/// Whether the newest ticket was drawn so long ago, by DynamoDB's own clock, that no row of it can be under way.
+pub(crate) fn gaps_are_over(store: &Store, item: &LockItem) -> bool {
+    let config = store.config();
+    lease::is_past(
+        item.drawn_at,
+        config.gap_grace + config.allowance,
+        store.judge(),
+    )
+}

@@ -1,0 +1,134 @@
+//! Names of locks and namespaces: what is valid, and the keys they make.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::Invalid;
+use crate::ticket::Ticket;
+
+/// DynamoDB's limits for a partition key and a sort key, in bytes.
+const PARTITION_KEY_LIMIT: usize = 2048;
+const SORT_KEY_LIMIT: usize = 1024;
+
+/// `#` sorts before the digits, so the lock item comes first in a query of its line.
+const LOCK_ITEM: &str = "#lock";
+const TICKET_DIGITS: usize = 38;
+
+/// A lock's partition key, and the prefix of its sort keys. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LockName {
+    lock: Arc<str>,
+    namespace: Arc<str>,
+}
+
+impl LockName {
+    pub(crate) fn new(lock: &str, namespace: &Arc<str>) -> Result<Self, Invalid> {
+        if lock.is_empty() || lock.len() > PARTITION_KEY_LIMIT {
+            return Err(Invalid::LockName {
+                bytes: lock.len(),
+                limit: PARTITION_KEY_LIMIT,
+            });
+        }
+        Ok(LockName {
+            lock: lock.into(),
+            namespace: Arc::clone(namespace),
+        })
+    }
+
+    pub(crate) fn lock(&self) -> &str {
+        &self.lock
+    }
+
+    /// The sort key of the lock item.
+    pub(crate) fn lock_key(&self) -> String {
+        format!("{}/{LOCK_ITEM}", self.namespace)
+    }
+
+    /// The sort key of a ticket's row.
+    pub(crate) fn row_key(&self, ticket: Ticket) -> String {
+        format!("{}/{}", self.namespace, ticket.key())
+    }
+
+    /// A sort key that no row of this line comes after.
+    pub(crate) fn end_of_line(&self) -> String {
+        format!("{}/{}", self.namespace, "9".repeat(TICKET_DIGITS))
+    }
+
+    /// The ticket that a sort key stands for; anything else there is not ours.
+    pub(crate) fn ticket_of(&self, sort_key: &str) -> Option<Ticket> {
+        Ticket::from_key(sort_key.strip_prefix(&*self.namespace)?.strip_prefix('/')?)
+    }
+}
+
+impl fmt::Display for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock.fmt(f)
+    }
+}
+
+impl fmt::Debug for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LockName({}, {})", self.lock, self.namespace)
+    }
+}
+
+/// A namespace never contains `/`, which ends it in the sort key.
+pub(crate) fn check_namespace(namespace: &str) -> Result<(), Invalid> {
+    let limit = SORT_KEY_LIMIT - 1 - TICKET_DIGITS;
+    if namespace.is_empty() || namespace.len() > limit || namespace.contains('/') {
+        return Err(Invalid::Namespace {
+            namespace: namespace.to_owned(),
+            limit,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(lock: &str) -> Result<LockName, Invalid> {
+        LockName::new(lock, &"jobs".into())
+    }
+
+    #[test]
+    fn the_lock_item_sorts_before_the_rows_and_the_rows_by_ticket() {
+        let name = name("a").unwrap();
+        let keys = [
+            name.lock_key(),
+            name.row_key(Ticket::new(0)),
+            name.row_key(Ticket::new(10)),
+            name.row_key(Ticket::new(u64::MAX)),
+            name.end_of_line(),
+        ];
+        assert!(keys.is_sorted());
+    }
+
+    #[test]
+    fn only_keys_of_this_namespace_are_tickets() {
+        let name = name("a").unwrap();
+        let ticket = Ticket::new(77);
+        assert_eq!(name.ticket_of(&name.row_key(ticket)), Some(ticket));
+        for foreign in [
+            "jobs/#lock",
+            "jobs/77",
+            "other/",
+            &format!("job/{}", ticket.key()),
+            &ticket.key(),
+        ] {
+            assert_eq!(name.ticket_of(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn names_that_dynamodb_cannot_store_are_refused() {
+        assert!(name("").is_err());
+        assert!(name(&"x".repeat(2049)).is_err());
+        assert!(name(&"x".repeat(2048)).is_ok());
+        for namespace in ["", "a/b", &"x".repeat(986)] {
+            assert!(check_namespace(namespace).is_err(), "{namespace}");
+        }
+        assert!(check_namespace(&"x".repeat(985)).is_ok());
+    }
+}

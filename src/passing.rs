@@ -1,0 +1,100 @@
+//! A caller that does not wait: clears what is over out of its way, or is turned away.
+
+use crate::item::LockItem;
+use crate::line::{self, Refusal, Unsettled};
+use crate::look::{self, Look};
+use crate::name::LockName;
+use crate::store::{Failure, Patience, Store, Timed, Write};
+
+/// How the lock stands for a caller that found it not free.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// Nothing is in the way any more.
+    Free,
+    /// Free, with every drawn ticket settled; and the rows seen on the way.
+    Settled(Look),
+    /// Somebody alive has it, or waits for it.
+    Taken(LockItem),
+}
+
+/// Removes dead holders and heirs and settles dead waiters and gaps, all of them judged by DynamoDB's clock, until
+/// the way is free or somebody alive stands in it. Every turn of the loop removes one, reads on, or ends it.
+pub(crate) async fn clear(
+    store: &Store,
+    name: &LockName,
+    patience: &Patience,
+    item: LockItem,
+) -> Result<Way, Failure> {
+    let mut look = Look::of(item);
+    loop {
+        let digest = look.digest(|_, entry| look::by_common_clock(store, entry));
+        let ripe = look::gaps_are_over(store, &look.item);
+        let next = match line::next_refusal(&digest.view(), |_| ripe) {
+            Refusal::Free => return Ok(Way::Free),
+            Refusal::Settled => return Ok(Way::Settled(look)),
+            Refusal::Taken => return Ok(Way::Taken(look.item)),
+            Refusal::Evict => evict(store, name, patience, &look).await?,
+            Refusal::Settle(over) => {
+                settle(store, name, patience, &look, over).await?;
+                Look::read(store, name, patience)
+                    .await?
+                    .map(|answer| answer.value)
+            }
+            Refusal::ReadOn => look.read_on(store, name, patience).await?.map(|_| look),
+        };
+        match next {
+            Some(next) => look = next,
+            None => return Ok(Way::Free),
+        }
+    }
+}
+
+async fn evict(
+    store: &Store,
+    name: &LockName,
+    patience: &Patience,
+    look: &Look,
+) -> Result<Option<Look>, Failure> {
+    let Some(dead) = &look.item.holder else {
+        return Ok(None);
+    };
+    tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "evicts a dead holder");
+    let Timed {
+        value: Write::Applied(item) | Write::Refused(Some(item)),
+        ..
+    } = store.persist(patience, || store.evict(name, dead)).await?
+    else {
+        return Ok(None);
+    };
+    Ok(Some(Look::of(item)))
+}
+
+/// Makes what is over in the line void, each conditional on what the look showed.
+pub(crate) async fn settle(
+    store: &Store,
+    name: &LockName,
+    patience: &Patience,
+    look: &Look,
+    over: Vec<Unsettled>,
+) -> Result<(), Failure> {
+    for unsettled in over {
+        match unsettled {
+            Unsettled::Gap(ticket) => {
+                tracing::info!(lock = %name, %ticket, "closes a gap");
+                store
+                    .persist(patience, || store.void_gap(name, ticket))
+                    .await?;
+            }
+            Unsettled::Dead(ticket) => {
+                let Some(dead) = look.waiting(ticket) else {
+                    continue;
+                };
+                tracing::info!(lock = %name, %ticket, owner = %dead.owner, "passes a dead waiter");
+                store
+                    .persist(patience, || store.void_dead(name, dead))
+                    .await?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! The items of a lock, to and from DynamoDB's attributes. Whatever does not read as ours is a typed problem.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::entry::{Entry, Nonce, ServerTime};
+use crate::error::Problem;
+use crate::item::{LockItem, RowState, TicketRow};
+use crate::ticket::Ticket;
+
+pub(crate) type Item = HashMap<String, AttributeValue>;
+
+/// The format this version writes, and the newest it reads.
+pub(crate) const FORMAT: u64 = 1;
+
+pub(crate) fn number(n: impl ToString) -> AttributeValue {
+    AttributeValue::N(n.to_string())
+}
+
+pub(crate) fn text(s: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(s.into())
+}
+
+pub(crate) fn millis(span: Duration) -> AttributeValue {
+    number(span.as_millis())
+}
+
+/// An entry. One that enters has no ticket of its own: it is the one that this very write drew, in `entered`.
+pub(crate) fn entry(entry: &Entry, ticket: Option<Ticket>) -> AttributeValue {
+    let mut map = Item::from([
+        ("nonce".into(), text(entry.nonce.to_string())),
+        ("owner".into(), text(entry.owner.as_str())),
+        ("beat".into(), number(entry.beat)),
+        ("lease_ms".into(), millis(entry.lease)),
+    ]);
+    map.extend(ticket.map(|ticket| ("ticket".into(), number(ticket.get()))));
+    map.extend(
+        entry
+            .renewed_at
+            .map(|at| ("renewed_at".into(), millis(at.0))),
+    );
+    map.extend(entry.since.map(|at| ("since".into(), millis(at.0))));
+    AttributeValue::M(map)
+}
+
+/// Reads a lock item. Its format comes first: of a newer one nothing else is to be understood.
+pub(crate) fn lock_item(item: &Item, ttl: &str) -> Result<LockItem, Problem> {
+    let format = integer(item, "format")?;
+    if format > FORMAT {
+        return Err(Problem::NewerFormat {
+            found: format,
+            known: FORMAT,
+        });
+    }
+    let entered = Ticket::new(integer(item, "entered")?);
+    let heirs = list(item, "heirs")?
+        .iter()
+        .map(|heir| read_entry(map_of(heir, "heirs")?, None));
+    let item = LockItem {
+        last: Ticket::new(integer(item, "last")?),
+        seated: Ticket::new(integer(item, "seated")?),
+        left: integer(item, "left")?,
+        holder: read_holder(item, entered)?,
+        heirs: heirs.collect::<Result<_, _>>()?,
+        drawn_at: read_time(item, "drawn_at")?,
+        expires_at: optional(item, ttl, "the TTL attribute")?.unwrap_or(0),
+    };
+    check(&item)?;
+    Ok(item)
+}
+
+/// Reads a ticket's row.
+pub(crate) fn ticket_row(item: &Item, ticket: Ticket) -> Result<TicketRow, Problem> {
+    let entry = item
+        .get("entry")
+        .map(|entry| map_of(entry, "entry"))
+        .transpose()?;
+    let state = match string(item, "state")? {
+        "waiting" => RowState::Waiting(read_entry(
+            entry.ok_or(Problem::Missing { attribute: "entry" })?,
+            Some(ticket),
+        )?),
+        "void" => RowState::Void(entry.map(read_nonce).transpose()?),
+        _ => {
+            return Err(Problem::WrongType {
+                attribute: "state",
+                expected: "`waiting` or `void`",
+            });
+        }
+    };
+    Ok(TicketRow { ticket, state })
+}
+
+/// The invariants that every decision stands on.
+fn check(item: &LockItem) -> Result<(), Problem> {
+    let rules = [
+        (
+            item.seated <= item.last,
+            "no ticket is seated before it is drawn",
+        ),
+        (
+            item.holder.is_some() || item.heirs.is_empty(),
+            "nobody is heir to a free lock",
+        ),
+        (
+            item.heirs.is_sorted_by(|a, b| a.ticket < b.ticket),
+            "heirs are in ticket order",
+        ),
+        (
+            item.entries().all(|entry| entry.ticket <= item.seated),
+            "whoever has a seat is settled",
+        ),
+    ];
+    match rules.into_iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(Problem::Inconsistent { rule }),
+        None => Ok(()),
+    }
+}
+
+/// An empty map is nobody: that is what a release without heirs leaves.
+fn read_holder(item: &Item, entered: Ticket) -> Result<Option<Entry>, Problem> {
+    let Some(holder) = item.get("holder") else {
+        return Ok(None);
+    };
+    let holder = map_of(holder, "holder")?;
+    if holder.contains_key("nonce") {
+        read_entry(holder, Some(entered)).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+fn read_entry(map: &Item, unless_written: Option<Ticket>) -> Result<Entry, Problem> {
+    let ticket = optional(map, "ticket", "ticket")?
+        .map(Ticket::new)
+        .or(unless_written);
+    Ok(Entry {
+        nonce: read_nonce(map)?,
+        owner: string(map, "owner")?.to_owned(),
+        ticket: ticket.ok_or(Problem::Missing {
+            attribute: "ticket",
+        })?,
+        beat: integer(map, "beat")?,
+        lease: Duration::from_millis(integer(map, "lease_ms")?),
+        renewed_at: read_time(map, "renewed_at")?,
+        since: read_time(map, "since")?,
+    })
+}
+
+fn read_nonce(map: &Item) -> Result<Nonce, Problem> {
+    let expected = Problem::WrongType {
+        attribute: "nonce",
+        expected: "32 hexadecimal digits",
+    };
+    Nonce::parse(string(map, "nonce")?).ok_or(expected)
+}
+
+fn read_time(map: &Item, attribute: &'static str) -> Result<Option<ServerTime>, Problem> {
+    Ok(optional(map, attribute, attribute)?.map(|ms| ServerTime(Duration::from_millis(ms))))
+}
+
+fn required<'a>(item: &'a Item, attribute: &'static str) -> Result<&'a AttributeValue, Problem> {
+    item.get(attribute).ok_or(Problem::Missing { attribute })
+}
+
+fn integer(item: &Item, attribute: &'static str) -> Result<u64, Problem> {
+    parse_integer(required(item, attribute)?, attribute)
+}
+
+fn optional(item: &Item, name: &str, attribute: &'static str) -> Result<Option<u64>, Problem> {
+    item.get(name)
+        .map(|value| parse_integer(value, attribute))
+        .transpose()
+}
+
+fn parse_integer(value: &AttributeValue, attribute: &'static str) -> Result<u64, Problem> {
+    let digits = value.as_n().ok().and_then(|digits| digits.parse().ok());
+    digits.ok_or(Problem::WrongType {
+        attribute,
+        expected: "a whole number below 2^64",
+    })
+}
+
+fn string<'a>(item: &'a Item, attribute: &'static str) -> Result<&'a str, Problem> {
+    let value = required(item, attribute)?.as_s();
+    value.map(String::as_str).map_err(|_| Problem::WrongType {
+        attribute,
+        expected: "a string",
+    })
+}
+
+fn list<'a>(item: &'a Item, attribute: &'static str) -> Result<&'a [AttributeValue], Problem> {
+    let value = required(item, attribute)?.as_l();
+    value.map(Vec::as_slice).map_err(|_| Problem::WrongType {
+        attribute,
+        expected: "a list",
+    })
+}
+
+fn map_of<'a>(value: &'a AttributeValue, attribute: &'static str) -> Result<&'a Item, Problem> {
+    value.as_m().map_err(|_| Problem::WrongType {
+        attribute,
+        expected: "a map",
+    })
+}

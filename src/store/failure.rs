@@ -1,0 +1,191 @@
+//! What a request that did not succeed means: may it have been applied, and does trying again help?
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::http::HttpResponse;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+
+use crate::error::{Error, Problem, Source};
+
+use super::codec::Item;
+
+/// A request that brought no usable answer.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) verb: &'static str,
+    pub(crate) kind: Kind,
+}
+
+/// What to make of it.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// Not applied, and may be if sent again: DynamoDB was too busy, or met a conflict.
+    Busy(Source),
+    /// No answer: it may have been applied, or may be yet.
+    Ambiguous(Source),
+    /// Not applied, and never will be.
+    Refused(Source),
+    /// Answered with an item that is not ours, or damaged.
+    Unreadable { item: String, problem: Problem },
+}
+
+/// Codes of DynamoDB and its front end for "not now"; the SDK's own retries are off, and it would miss some.
+const BUSY: [&str; 12] = [
+    "ProvisionedThroughputExceededException",
+    "ProvisionedThroughputExceeded",
+    "ThrottlingException",
+    "Throttling",
+    "ThrottledException",
+    "RequestLimitExceeded",
+    "RequestThrottledException",
+    "TooManyRequestsException",
+    "TransactionConflictException",
+    "ReplicatedWriteConflictException",
+    "ExpiredTokenException",
+    "RequestExpired",
+];
+
+impl Failure {
+    /// Whether the same request may succeed later.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self.kind, Kind::Busy(_) | Kind::Ambiguous(_))
+    }
+
+    /// Whether the request may have been applied, or may be yet.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        matches!(self.kind, Kind::Ambiguous(_))
+    }
+
+    /// What the caller is told who waited for `waited`.
+    pub(crate) fn into_error(self, table: &str, waited: Duration) -> Error {
+        let (table, verb) = (table.to_owned(), self.verb);
+        match self.kind {
+            Kind::Busy(source) | Kind::Ambiguous(source) => Error::Unavailable {
+                table,
+                verb,
+                waited,
+                source,
+            },
+            Kind::Refused(source) => Error::Refused {
+                table,
+                verb,
+                source,
+            },
+            Kind::Unreadable { item, problem } => Error::Unreadable {
+                table,
+                item,
+                problem,
+            },
+        }
+    }
+}
+
+/// Takes a failed condition, which is an answer, out of an error: the item that stood in the way, if it was sent along.
+pub(crate) fn refusal<E>(
+    verb: &'static str,
+    error: SdkError<E, HttpResponse>,
+) -> Result<Option<Item>, Failure>
+where
+    E: Conditional + ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    match error {
+        SdkError::ServiceError(answer) if answer.err().is_refusal() => {
+            Ok(answer.into_err().into_old_item())
+        }
+        error => Err(sort(verb, error)),
+    }
+}
+
+/// The error of an operation that may carry a condition.
+pub(crate) trait Conditional {
+    fn is_refusal(&self) -> bool;
+    fn into_old_item(self) -> Option<Item>;
+}
+
+macro_rules! conditional {
+    ($($error:ident),*) => {$(
+        impl Conditional for $error {
+            fn is_refusal(&self) -> bool {
+                self.is_conditional_check_failed_exception()
+            }
+
+            fn into_old_item(self) -> Option<Item> {
+                match self {
+                    $error::ConditionalCheckFailedException(refused) => refused.item.filter(|item| !item.is_empty()),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+conditional!(DeleteItemError, PutItemError, UpdateItemError);
+
+/// Sorts a failed request.
+pub(crate) fn sort<E>(verb: &'static str, error: SdkError<E, HttpResponse>) -> Failure
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    let wrap: fn(Source) -> Kind = match &error {
+        SdkError::ConstructionFailure(_) => Kind::Refused,
+        // Neither a connection nor an answer failed, so it was not sent: credentials, endpoint, signing.
+        SdkError::DispatchFailure(cause) if !cause.is_io() && !cause.is_timeout() => Kind::Refused,
+        SdkError::ServiceError(answer) => {
+            sort_answer(answer.err().code(), answer.raw().status().as_u16())
+        }
+        _ => Kind::Ambiguous,
+    };
+    Failure {
+        verb,
+        kind: wrap(Box::new(error)),
+    }
+}
+
+fn sort_answer(code: Option<&str>, status: u16) -> fn(Source) -> Kind {
+    match (code, status) {
+        (Some(code), _) if BUSY.contains(&code) => Kind::Busy,
+        (_, 429) => Kind::Busy,
+        (_, 500..) => Kind::Ambiguous,
+        _ => Kind::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(code: Option<&str>, status: u16) -> Kind {
+        sort_answer(code, status)("cause".into())
+    }
+
+    #[test]
+    fn being_busy_is_not_ambiguous_whatever_the_status() {
+        for code in BUSY {
+            assert!(matches!(kind(Some(code), 400), Kind::Busy(_)), "{code}");
+        }
+        assert!(matches!(kind(None, 429), Kind::Busy(_)));
+    }
+
+    #[test]
+    fn every_server_error_may_have_been_applied() {
+        assert!(matches!(
+            kind(Some("InternalServerError"), 500),
+            Kind::Ambiguous(_)
+        ));
+        assert!(matches!(kind(None, 503), Kind::Ambiguous(_)));
+    }
+
+    #[test]
+    fn what_the_caller_must_mend_is_not_tried_again() {
+        for code in [
+            "AccessDeniedException",
+            "ResourceNotFoundException",
+            "ValidationException",
+        ] {
+            assert!(matches!(kind(Some(code), 400), Kind::Refused(_)), "{code}");
+        }
+    }
+}

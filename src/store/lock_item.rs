@@ -1,0 +1,522 @@
+//! The verbs on the lock item. Each is one conditional write; the comment on its condition names the race it closes.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+
+use crate::entry::{Entry, Nonce};
+use crate::item::LockItem;
+use crate::name::LockName;
+use crate::ticket::Ticket;
+
+use super::codec::{self, FORMAT, Item, millis, number, text};
+use super::failure::{Failure, refusal, sort};
+use super::{Attempt, Store, Timed, Write, broken_answer};
+
+/// A write's two expressions. `format` is in every condition, so that an older client never writes over a newer format.
+struct Form {
+    verb: &'static str,
+    update: &'static str,
+    condition: &'static str,
+}
+
+/// Free, and nobody has an open ticket: no barging past one who drew.
+const ENTER: Form = Form {
+    verb: "enter",
+    update: "SET #format = :format, #last = if_not_exists(#last, :start) + :one, \
+             #seated = if_not_exists(#last, :start) + :one, #entered = if_not_exists(#last, :start) + :one, \
+             #left = if_not_exists(#left, :zero), #holder = :me, #heirs = :nobody, #expires_at = :expiry",
+    condition: "(attribute_not_exists(#format) OR #format = :format) AND attribute_not_exists(#holder.#nonce) \
+                AND (attribute_not_exists(#last) OR #seated = #last)",
+};
+
+/// `last` as seen too: whoever drew since the look has a ticket that was not looked at.
+const ENTER_OVER: Form = Form {
+    verb: "enter over the settled",
+    update: "SET #last = :ticket, #seated = :ticket, #entered = :ticket, #holder = :me, #heirs = :nobody, \
+             #expires_at = :expiry",
+    condition: "#format = :format AND attribute_not_exists(#holder.#nonce) AND #last = :last AND #seated = :seated",
+};
+
+/// `last` and `seated` as seen: nobody with a ticket is passed. Held: a free lock has no heirs.
+const SIT: Form = Form {
+    verb: "sit",
+    update: "SET #last = :ticket, #seated = :ticket, #heirs = list_append(#heirs, :me), #expires_at = :expiry",
+    condition: "#format = :format AND attribute_exists(#holder.#nonce) AND #last = :before AND #seated = :before \
+                AND attribute_exists(#heirs) AND size(#heirs) < :seats",
+};
+
+/// There is an item: a counter that starts is the fast enter's.
+const DRAW: Form = Form {
+    verb: "draw",
+    update: "SET #last = #last + :one, #drawn_at = :drawn_at, #expires_at = :expiry",
+    condition: "#format = :format AND attribute_exists(#last)",
+};
+const DRAW_UNDATED: Form = Form {
+    verb: "draw",
+    update: "SET #last = #last + :one, #expires_at = :expiry REMOVE #drawn_at",
+    condition: DRAW.condition,
+};
+
+/// `seated` as seen: nobody is seated twice. `left` as seen: nobody is seated who left since the look.
+const SEAT: Form = Form {
+    verb: "seat",
+    update: "SET #seated = :upto, #heirs = list_append(#heirs, :found), #expires_at = :expiry",
+    condition: "#format = :format AND attribute_exists(#holder.#nonce) AND #seated = :seated AND #left = :left \
+                AND attribute_exists(#heirs) AND size(#heirs) <= :taken",
+};
+/// Free as seen: else the first of the found would take the lock from its holder.
+const SEAT_FREE: Form = Form {
+    verb: "seat",
+    update: "SET #seated = :upto, #holder = :first, #heirs = :rest, #expires_at = :expiry",
+    condition: "#format = :format AND attribute_not_exists(#holder.#nonce) AND #seated = :seated AND #left = :left",
+};
+/// Nobody is seated; the tickets that `seated` passes are void, and void is for ever.
+const SETTLE: Form = Form {
+    verb: "settle",
+    update: "SET #seated = :upto, #expires_at = :expiry",
+    condition: "#format = :format AND #seated = :seated AND #left = :left",
+};
+
+const HAND_OVER: &str =
+    "SET #holder = if_not_exists(#heirs[0], :none), #expires_at = :expiry REMOVE #heirs[0]";
+/// Still the holder: a late release must not release another's hold.
+const RELEASE: Form = Form {
+    verb: "release",
+    update: HAND_OVER,
+    condition: "#format = :format AND #holder.#nonce = :nonce",
+};
+/// The very beat that was judged: a renewal that came meanwhile saves the holder.
+const EVICT: Form = Form {
+    verb: "evict",
+    update: HAND_OVER,
+    condition: "#format = :format AND #holder.#nonce = :nonce AND #holder.#beat = :beat",
+};
+
+/// `INDEX` stands for a seat. Seats shift, so the nonce decides which one is meant.
+const UNSEAT: Form = Form {
+    verb: "unseat",
+    update: "SET #expires_at = :expiry REMOVE #heirs[INDEX]",
+    condition: "#format = :format AND #heirs[INDEX].#nonce = :nonce AND #heirs[INDEX].#beat = :beat",
+};
+const GIVE_UP_SEAT: Form = Form {
+    verb: "give up a seat",
+    update: UNSEAT.update,
+    condition: "#format = :format AND #heirs[INDEX].#nonce = :nonce",
+};
+
+/// The nonce still there: a renewal must not bring back what was released or evicted.
+const RENEW_HOLDER: Form = Form {
+    verb: "renew",
+    update: "SET #holder.#beat = #holder.#beat + :one, #holder.#lease_ms = :lease, \
+             #holder.#renewed_at = :renewed_at, #expires_at = :expiry",
+    condition: RELEASE.condition,
+};
+const RENEW_HOLDER_UNDATED: Form = Form {
+    verb: "renew",
+    update: "SET #holder.#beat = #holder.#beat + :one, #holder.#lease_ms = :lease, #expires_at = :expiry \
+             REMOVE #holder.#renewed_at",
+    condition: RELEASE.condition,
+};
+const RENEW_SEAT: Form = Form {
+    verb: "renew",
+    update: "SET #heirs[INDEX].#beat = #heirs[INDEX].#beat + :one, #heirs[INDEX].#lease_ms = :lease, \
+             #heirs[INDEX].#renewed_at = :renewed_at, #expires_at = :expiry",
+    condition: GIVE_UP_SEAT.condition,
+};
+const RENEW_SEAT_UNDATED: Form = Form {
+    verb: "renew",
+    update: "SET #heirs[INDEX].#beat = #heirs[INDEX].#beat + :one, #heirs[INDEX].#lease_ms = :lease, \
+             #expires_at = :expiry REMOVE #heirs[INDEX].#renewed_at",
+    condition: GIVE_UP_SEAT.condition,
+};
+
+/// Not seated yet: whoever saw the row waiting can then no longer seat it.
+const LEFT: Form = Form {
+    verb: "leave",
+    update: "SET #left = #left + :one, #expires_at = :expiry",
+    condition: "#format = :format AND #seated < :ticket",
+};
+
+/// Idle, and untouched since it was seen.
+const REMOVE_IDLE: &str = "#format = :format AND attribute_not_exists(#holder.#nonce) AND #last = :last \
+                           AND #seated = :last AND #expires_at = :expiry";
+
+type Values = Vec<(&'static str, AttributeValue)>;
+type Answer = Result<Timed<Write<LockItem>>, Failure>;
+
+impl Store {
+    /// Takes a free lock that nobody waits for. The ticket is the one that this write draws.
+    pub(crate) async fn enter(&self, name: &LockName, attempt: &Attempt) -> Answer {
+        let me = codec::entry(&self.new_entry(attempt.nonce, Ticket::default()), None);
+        let start = number(self.config.clock.unix().as_micros());
+        let values = vec![
+            (":start", start),
+            (":zero", number(0)),
+            (":one", number(1)),
+            (":me", me),
+            (":nobody", AttributeValue::L(Vec::new())),
+        ];
+        attempt.note(self.update(name, &ENTER, values).await)
+    }
+
+    /// Takes a free lock all of whose drawn tickets `seen` and its rows showed to be settled.
+    pub(crate) async fn enter_over(
+        &self,
+        name: &LockName,
+        attempt: &Attempt,
+        seen: &LockItem,
+        ticket: Ticket,
+    ) -> Answer {
+        let values = vec![
+            (":ticket", number(ticket.get())),
+            (
+                ":me",
+                codec::entry(&self.new_entry(attempt.nonce, ticket), Some(ticket)),
+            ),
+            (":nobody", AttributeValue::L(Vec::new())),
+            (":last", number(seen.last.get())),
+            (":seated", number(seen.seated.get())),
+        ];
+        attempt.note(self.update(name, &ENTER_OVER, values).await)
+    }
+
+    /// Draws `ticket` and takes the seat behind the last heir, all in one.
+    pub(crate) async fn sit(
+        &self,
+        name: &LockName,
+        attempt: &Attempt,
+        before: Ticket,
+        ticket: Ticket,
+    ) -> Answer {
+        let me = codec::entry(&self.new_entry(attempt.nonce, ticket), Some(ticket));
+        let values = vec![
+            (":ticket", number(ticket.get())),
+            (":me", AttributeValue::L(vec![me])),
+            (":before", number(before.get())),
+            (":seats", number(self.config.seats)),
+        ];
+        attempt.note(self.update(name, &SIT, values).await)
+    }
+
+    /// Draws the next ticket. It is `last` of the answer.
+    pub(crate) async fn draw(&self, name: &LockName) -> Answer {
+        let mut values = vec![(":one", number(1))];
+        let stamp = self.server.stamp();
+        values.extend(stamp.map(|at| (":drawn_at", millis(at.0))));
+        self.update(
+            name,
+            if stamp.is_some() {
+                &DRAW
+            } else {
+                &DRAW_UNDATED
+            },
+            values,
+        )
+        .await
+    }
+
+    /// Gives seats to `found`, the next in line as `seen` and its rows showed them.
+    pub(crate) async fn seat(
+        &self,
+        name: &LockName,
+        attempt: &Attempt,
+        seen: &LockItem,
+        found: &[Entry],
+        upto: Ticket,
+    ) -> Answer {
+        let mut entries = found
+            .iter()
+            .map(|entry| codec::entry(entry, Some(entry.ticket)));
+        let mut values = vec![
+            (":upto", number(upto.get())),
+            (":seated", number(seen.seated.get())),
+            (":left", number(seen.left)),
+        ];
+        if seen.holder.is_none() {
+            let Some(first) = entries.next() else {
+                return Err(broken_answer("seat", "nobody was found to be seated"));
+            };
+            values.extend([
+                (":first", first),
+                (":rest", AttributeValue::L(entries.collect())),
+            ]);
+            return attempt.note(self.update(name, &SEAT_FREE, values).await);
+        }
+        let taken = self.config.seats.saturating_sub(found.len());
+        values.extend([
+            (":found", AttributeValue::L(entries.collect())),
+            (":taken", number(taken)),
+        ]);
+        attempt.note(self.update(name, &SEAT, values).await)
+    }
+
+    /// Raises `seated` over tickets that are void.
+    pub(crate) async fn settle(&self, name: &LockName, seen: &LockItem, upto: Ticket) -> Answer {
+        let values = vec![
+            (":upto", number(upto.get())),
+            (":seated", number(seen.seated.get())),
+            (":left", number(seen.left)),
+        ];
+        self.update(name, &SETTLE, values).await
+    }
+
+    /// Ends a hold; the first heir has the lock the moment this applies.
+    pub(crate) async fn release(&self, name: &LockName, attempt: &Attempt) -> Answer {
+        let values = vec![
+            (":none", nobody()),
+            (":nonce", text(attempt.nonce.to_string())),
+        ];
+        attempt.note(self.update(name, &RELEASE, values).await)
+    }
+
+    /// Ends the hold of a dead holder, as release would.
+    pub(crate) async fn evict(&self, name: &LockName, dead: &Entry) -> Answer {
+        let mut values = judged(dead);
+        values.push((":none", nobody()));
+        self.update(name, &EVICT, values).await
+    }
+
+    /// Takes the seat of a dead heir away.
+    pub(crate) async fn unseat(&self, name: &LockName, index: usize, dead: &Entry) -> Answer {
+        self.update_at(name, &UNSEAT, Some(index), judged(dead))
+            .await
+    }
+
+    /// Gives up one's own seat.
+    pub(crate) async fn give_up_seat(&self, name: &LockName, index: usize, nonce: Nonce) -> Answer {
+        self.update_at(
+            name,
+            &GIVE_UP_SEAT,
+            Some(index),
+            vec![(":nonce", text(nonce.to_string()))],
+        )
+        .await
+    }
+
+    /// Renews a hold. The answer shows the heirs.
+    pub(crate) async fn renew_hold(
+        &self,
+        name: &LockName,
+        nonce: Nonce,
+        lease: Duration,
+    ) -> Answer {
+        self.renew(
+            name,
+            [&RENEW_HOLDER, &RENEW_HOLDER_UNDATED],
+            None,
+            nonce,
+            lease,
+        )
+        .await
+    }
+
+    /// Renews a seat. The answer shows holder and heirs.
+    pub(crate) async fn renew_seat(
+        &self,
+        name: &LockName,
+        index: usize,
+        nonce: Nonce,
+        lease: Duration,
+    ) -> Answer {
+        self.renew(
+            name,
+            [&RENEW_SEAT, &RENEW_SEAT_UNDATED],
+            Some(index),
+            nonce,
+            lease,
+        )
+        .await
+    }
+
+    /// Says that a waiter left the queue, so that no look from before can seat it.
+    pub(crate) async fn leave(&self, name: &LockName, ticket: Ticket) -> Answer {
+        self.update(
+            name,
+            &LEFT,
+            vec![(":one", number(1)), (":ticket", number(ticket.get()))],
+        )
+        .await
+    }
+
+    async fn renew(
+        &self,
+        name: &LockName,
+        [dated, undated]: [&Form; 2],
+        index: Option<usize>,
+        nonce: Nonce,
+        lease: Duration,
+    ) -> Answer {
+        let stamp = self.server.stamp();
+        let mut values = vec![
+            (":one", number(1)),
+            (":lease", millis(lease)),
+            (":nonce", text(nonce.to_string())),
+        ];
+        values.extend(stamp.map(|at| (":renewed_at", millis(at.0))));
+        self.update_at(
+            name,
+            if stamp.is_some() { dated } else { undated },
+            index,
+            values,
+        )
+        .await
+    }
+
+    /// Reads the lock item, strongly consistent.
+    pub(crate) async fn read_lock(
+        &self,
+        name: &LockName,
+    ) -> Result<Timed<Option<LockItem>>, Failure> {
+        self.timed(self.get_lock(name)).await
+    }
+
+    /// Removes an idle lock item that nobody has touched since `seen`. Whether it is gone.
+    pub(crate) async fn remove_idle(
+        &self,
+        name: &LockName,
+        seen: &LockItem,
+    ) -> Result<bool, Failure> {
+        let values: Values = vec![
+            (":format", number(FORMAT)),
+            (":last", number(seen.last.get())),
+            (":expiry", number(seen.expires_at)),
+        ];
+        let request = self
+            .client
+            .delete_item()
+            .table_name(&self.config.table)
+            .set_key(Some(self.lock_key(name)));
+        let request = request
+            .condition_expression(REMOVE_IDLE)
+            .set_expression_attribute_names(Some(self.names(&[REMOVE_IDLE])));
+        match request
+            .set_expression_attribute_values(Some(owned(values)))
+            .send()
+            .await
+        {
+            Ok(_) => Ok(true),
+            Err(error) => refusal("remove an idle lock", error).map(|_| false),
+        }
+    }
+
+    async fn update(&self, name: &LockName, form: &Form, values: Values) -> Answer {
+        self.update_at(name, form, None, values).await
+    }
+
+    async fn update_at(
+        &self,
+        name: &LockName,
+        form: &Form,
+        index: Option<usize>,
+        values: Values,
+    ) -> Answer {
+        self.timed(self.send_update(name, form, index, values))
+            .await
+    }
+
+    async fn send_update(
+        &self,
+        name: &LockName,
+        form: &Form,
+        index: Option<usize>,
+        mut values: Values,
+    ) -> Result<Write<LockItem>, Failure> {
+        values.extend([(":format", number(FORMAT)), (":expiry", self.expiry())]);
+        let request = self
+            .client
+            .update_item()
+            .table_name(&self.config.table)
+            .set_key(Some(self.lock_key(name)));
+        let request = request
+            .update_expression(at_index(form.update, index))
+            .condition_expression(at_index(form.condition, index))
+            .set_expression_attribute_names(Some(self.names(&[form.update, form.condition])))
+            .set_expression_attribute_values(Some(owned(values)))
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match request.send().await {
+            Ok(answer) => {
+                let item = answer.attributes.ok_or(broken_answer(
+                    form.verb,
+                    "an applied write without its item",
+                ))?;
+                self.decode_lock(form.verb, name, &item).map(Write::Applied)
+            }
+            Err(error) => {
+                let item = refusal(form.verb, error)?;
+                self.in_the_way(form.verb, name, item)
+                    .await
+                    .map(Write::Refused)
+            }
+        }
+    }
+
+    /// The item that a failed condition met: from the answer, or read where the engine is too old to send it along.
+    async fn in_the_way(
+        &self,
+        verb: &'static str,
+        name: &LockName,
+        item: Option<Item>,
+    ) -> Result<Option<LockItem>, Failure> {
+        match item {
+            Some(item) => self.decode_lock(verb, name, &item).map(Some),
+            None => self.get_lock(name).await,
+        }
+    }
+
+    async fn get_lock(&self, name: &LockName) -> Result<Option<LockItem>, Failure> {
+        let verb = "read the lock item";
+        let request = self
+            .client
+            .get_item()
+            .table_name(&self.config.table)
+            .set_key(Some(self.lock_key(name)));
+        let answer = request
+            .consistent_read(true)
+            .send()
+            .await
+            .map_err(|error| sort(verb, error))?;
+        answer
+            .item
+            .map(|item| self.decode_lock(verb, name, &item))
+            .transpose()
+    }
+
+    pub(super) fn decode_lock(
+        &self,
+        verb: &'static str,
+        name: &LockName,
+        item: &Item,
+    ) -> Result<LockItem, Failure> {
+        let read = codec::lock_item(item, &self.config.names.ttl);
+        read.map_err(|problem| self.unreadable(verb, name, &name.lock_key(), problem))
+    }
+}
+
+/// What a removal is conditional on: the beat that was judged.
+pub(super) fn judged(dead: &Entry) -> Values {
+    vec![
+        (":nonce", text(dead.nonce.to_string())),
+        (":beat", number(dead.beat)),
+    ]
+}
+
+/// An empty map: the holder of a free lock.
+fn nobody() -> AttributeValue {
+    AttributeValue::M(Item::new())
+}
+
+fn at_index(expression: &str, index: Option<usize>) -> String {
+    match index {
+        Some(index) => expression.replace("INDEX", &index.to_string()),
+        None => expression.to_owned(),
+    }
+}
+
+pub(super) fn owned(values: Values) -> Item {
+    values
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}

@@ -1,0 +1,287 @@
+//! The only place that builds requests: one verb per protocol step, each one conditional write or consistent read.
+//!
+//! A verb is a single attempt with a time-out. Trying again is [`Store::persist`], in one place for all.
+
+mod codec;
+mod date;
+mod failure;
+mod lock_item;
+mod rows;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::types::AttributeValue;
+use backon::{ExponentialBuilder, Retryable};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::entry::{Entry, Nonce, ServerTime};
+use crate::error::{Problem, Source};
+use crate::moment::Moment;
+use crate::name::LockName;
+use crate::ticket::Ticket;
+
+use codec::{Item, number, text};
+use date::ServerClock;
+pub(crate) use failure::Failure;
+use failure::Kind;
+pub(crate) use rows::{Cursor, Page};
+
+/// The first pause before a request is sent again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The table as one client sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    client: Client,
+    config: Config,
+    server: ServerClock,
+}
+
+/// An answer, with when its request was sent and when it arrived.
+#[derive(Clone, Debug)]
+pub(crate) struct Timed<T> {
+    pub(crate) value: T,
+    pub(crate) sent: Moment,
+    pub(crate) arrived: Moment,
+}
+
+/// What became of a conditional write: the item after it, or the item that stood in its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Write<T> {
+    Applied(T),
+    /// None: there is no such item.
+    Refused(Option<T>),
+}
+
+/// One attempt to get a place, over all the retries of its requests.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) nonce: Nonce,
+    /// A request of this attempt got no answer, so its nonce may turn up in the table at any later time.
+    in_doubt: AtomicBool,
+}
+
+impl Attempt {
+    pub(crate) fn new(nonce: Nonce) -> Self {
+        Attempt {
+            nonce,
+            in_doubt: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.in_doubt.load(Ordering::Relaxed)
+    }
+
+    fn note<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
+        if answer.as_ref().is_err_and(Failure::is_ambiguous) {
+            self.in_doubt.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+}
+
+/// How long to go on trying.
+#[derive(Clone, Debug)]
+pub(crate) struct Patience {
+    pub(crate) until: Option<Moment>,
+    pub(crate) attempts: Option<usize>,
+    /// Ends the pauses between attempts; an attempt under way runs to its end.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Store {
+    /// Derives a client whose requests are single attempts with a time-out, whatever the caller's does.
+    pub(crate) fn new(client: &Client, config: Config) -> Self {
+        let server = ServerClock::new(config.clock.clone());
+        let conf = client
+            .config()
+            .to_builder()
+            .retry_config(RetryConfig::disabled());
+        let conf = conf
+            .timeout_config(timeouts(config.request_timeout))
+            .interceptor(server.clone());
+        Store {
+            client: Client::from_conf(conf.build()),
+            config,
+            server,
+        }
+    }
+
+    /// The same with `factor` times the time-out, for one whose requests turned out to be too slow.
+    pub(crate) fn with_more_time(&self, factor: u32) -> Self {
+        let timeout = self.config.request_timeout.saturating_mul(factor);
+        let conf = self
+            .client
+            .config()
+            .to_builder()
+            .timeout_config(timeouts(timeout));
+        Store {
+            client: Client::from_conf(conf.build()),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.config.clock.now()
+    }
+
+    /// The time to judge entries by, after an answer that showed them.
+    pub(crate) fn judge(&self) -> Option<ServerTime> {
+        self.server.judge()
+    }
+
+    /// Repeats an attempt for as long as that may help and `patience` lasts, with growing, jittered pauses.
+    pub(crate) async fn persist<T, F, Fut>(
+        &self,
+        patience: &Patience,
+        attempt: F,
+    ) -> Result<T, Failure>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, Failure>>,
+    {
+        let (clock, stop) = (self.config.clock.clone(), patience.stop.clone());
+        let pauses = ExponentialBuilder::new()
+            .with_min_delay(FIRST_PAUSE.min(self.config.request_timeout))
+            .with_max_delay(LONGEST_PAUSE.min(self.config.heartbeat / 2))
+            .with_max_times(
+                patience
+                    .attempts
+                    .map_or(usize::MAX, |attempts| attempts.saturating_sub(1)),
+            )
+            .with_jitter()
+            .with_jitter_seed(self.config.chance.seed());
+        let pause = move |span: Duration| {
+            let (clock, stop) = (clock.clone(), stop.clone());
+            async move {
+                tokio::select! { biased; () = stop.cancelled() => {}, () = clock.sleep(span) => {} }
+            }
+        };
+        attempt
+            .retry(pauses)
+            .sleep(pause)
+            .when(|failure| failure.is_transient() && self.has_patience(patience))
+            .await
+    }
+
+    fn has_patience(&self, patience: &Patience) -> bool {
+        !patience.stop.is_cancelled() && patience.until.is_none_or(|until| self.now() < until)
+    }
+
+    /// Sends one request and notes when.
+    async fn timed<T>(
+        &self,
+        request: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<Timed<T>, Failure> {
+        let sent = self.now();
+        let value = request.await?;
+        Ok(Timed {
+            value,
+            sent,
+            arrived: self.now(),
+        })
+    }
+
+    /// An entry for an attempt that starts now.
+    pub(crate) fn new_entry(&self, nonce: Nonce, ticket: Ticket) -> Entry {
+        let stamp = self.server.stamp();
+        Entry {
+            nonce,
+            owner: self.config.owner.clone(),
+            ticket,
+            beat: 0,
+            lease: self.config.lease,
+            renewed_at: stamp,
+            since: stamp,
+        }
+    }
+
+    /// When DynamoDB may delete what is written now.
+    fn expiry(&self) -> AttributeValue {
+        number((self.config.clock.unix() + self.config.idle_retention).as_secs())
+    }
+
+    fn lock_key(&self, name: &LockName) -> Item {
+        self.key(name, name.lock_key())
+    }
+
+    fn row_key(&self, name: &LockName, ticket: Ticket) -> Item {
+        self.key(name, name.row_key(ticket))
+    }
+
+    fn key(&self, name: &LockName, sort_key: String) -> Item {
+        let names = &self.config.names;
+        HashMap::from([
+            (names.partition_key.clone(), text(name.lock())),
+            (names.sort_key.clone(), text(sort_key)),
+        ])
+    }
+
+    /// What the `#names` of an expression stand for: themselves, but for the configured ones. Exactly those that
+    /// occur, because DynamoDB refuses an unused one.
+    fn names(&self, expressions: &[&str]) -> HashMap<String, String> {
+        let starts = expressions
+            .iter()
+            .flat_map(|expression| expression.split('#').skip(1));
+        let words = starts.map(|rest| {
+            rest.split(|c: char| c != '_' && !c.is_ascii_alphanumeric())
+                .next()
+                .unwrap_or("")
+        });
+        words
+            .map(|word| (format!("#{word}"), self.attribute(word).to_owned()))
+            .collect()
+    }
+
+    fn attribute<'a>(&'a self, word: &'a str) -> &'a str {
+        match word {
+            "pk" => &self.config.names.partition_key,
+            "sk" => &self.config.names.sort_key,
+            "expires_at" => &self.config.names.ttl,
+            own => own,
+        }
+    }
+
+    fn unreadable(
+        &self,
+        verb: &'static str,
+        name: &LockName,
+        sort_key: &str,
+        problem: Problem,
+    ) -> Failure {
+        let Config { names, .. } = &self.config;
+        let (pk, sk) = (&names.partition_key, &names.sort_key);
+        let item = format!("{pk} = {}, {sk} = {sort_key}", name.lock());
+        Failure {
+            verb,
+            kind: Kind::Unreadable { item, problem },
+        }
+    }
+}
+
+fn timeouts(attempt: Duration) -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .operation_attempt_timeout(attempt)
+        .build()
+}
+
+/// An answer that a working DynamoDB does not give.
+fn broken_answer(verb: &'static str, what: &'static str) -> Failure {
+    Failure {
+        verb,
+        kind: Kind::Refused(Source::from(what)),
+    }
+}

@@ -1,0 +1,390 @@
+//! The verbs on ticket rows, and the look along the line.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{
+    AttributeValue, DeleteRequest, ReturnValue, ReturnValuesOnConditionCheckFailure, WriteRequest,
+};
+
+use crate::entry::{Entry, Nonce};
+use crate::item::{LockItem, RowState, TicketRow};
+use crate::name::LockName;
+use crate::ticket::Ticket;
+
+use super::codec::{self, Item, millis, number, text};
+use super::failure::{Failure, refusal, sort};
+use super::lock_item::{judged, owned};
+use super::{Attempt, Store, Timed, Write};
+
+/// No row yet: a void one means that this one comes too late.
+const NO_ROW: &str = "attribute_not_exists(#pk)";
+
+/// The very beat that was judged: a renewal that came meanwhile saves the waiter.
+const VOID_DEAD: (&str, &str) = (
+    "SET #state = :void, #expires_at = :expiry",
+    "#entry.#nonce = :nonce AND #entry.#beat = :beat AND #state = :waiting",
+);
+/// Absent too: a join of ours that is still under way must not make a row that looks alive.
+const VOID_OWN: (&str, &str) = (
+    "SET #state = :void, #expires_at = :expiry",
+    "attribute_not_exists(#pk) OR #entry.#nonce = :nonce",
+);
+/// Still waiting, and ours: a void row stays void.
+const RENEW: (&str, &str) = (
+    "SET #entry.#beat = #entry.#beat + :one, #entry.#lease_ms = :lease, #entry.#renewed_at = :renewed_at, \
+     #expires_at = :expiry",
+    "#entry.#nonce = :nonce AND #state = :waiting",
+);
+const RENEW_UNDATED: (&str, &str) = (
+    "SET #entry.#beat = #entry.#beat + :one, #entry.#lease_ms = :lease, #expires_at = :expiry \
+     REMOVE #entry.#renewed_at",
+    RENEW.1,
+);
+/// As it was seen.
+const REMOVE_VOID: &str = "#state = :void";
+const REMOVE_WAITING: &str =
+    "#state = :waiting AND #entry.#nonce = :nonce AND #entry.#beat = :beat";
+
+/// A range query from the lock item, or from a ticket on, to the end of the line.
+const LINE: &str = "#pk = :pk AND #sk BETWEEN :from AND :to";
+
+/// DynamoDB's limit for one batch of writes.
+const BATCH: usize = 25;
+
+/// One page of the line.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    /// The lock item, if the page began with it and there is one.
+    pub(crate) lock: Option<LockItem>,
+    pub(crate) rows: Vec<TicketRow>,
+    /// Where to read on; none at the end of the line.
+    pub(crate) next: Option<Cursor>,
+}
+
+/// The last key of a page.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor(Item);
+
+type Answer = Result<Timed<Write<TicketRow>>, Failure>;
+
+impl Store {
+    /// Puts a drawn ticket's row into the line.
+    pub(crate) async fn join(&self, name: &LockName, attempt: &Attempt, ticket: Ticket) -> Answer {
+        let entry = codec::entry(&self.new_entry(attempt.nonce, ticket), Some(ticket));
+        let item = self.row_item(name, ticket, "waiting", Some(entry));
+        attempt.note(self.timed(self.put_row("join", name, ticket, item)).await)
+    }
+
+    /// Settles a ticket whose row never came.
+    pub(crate) async fn void_gap(&self, name: &LockName, ticket: Ticket) -> Answer {
+        let item = self.row_item(name, ticket, "void", None);
+        self.timed(self.put_row("void a gap", name, ticket, item))
+            .await
+    }
+
+    /// Settles a ticket whose waiter is dead.
+    pub(crate) async fn void_dead(&self, name: &LockName, dead: &Entry) -> Answer {
+        let mut values = judged(dead);
+        values.extend([(":void", text("void")), (":waiting", text("waiting"))]);
+        self.update_row("void a dead row", name, dead.ticket, VOID_DEAD, values)
+            .await
+    }
+
+    /// Settles one's own ticket, whether its row came or not.
+    pub(crate) async fn void_own(&self, name: &LockName, ticket: Ticket, nonce: Nonce) -> Answer {
+        let values = vec![(":void", text("void")), (":nonce", text(nonce.to_string()))];
+        self.update_row("leave", name, ticket, VOID_OWN, values)
+            .await
+    }
+
+    /// Renews a waiting row.
+    pub(crate) async fn renew_row(
+        &self,
+        name: &LockName,
+        ticket: Ticket,
+        nonce: Nonce,
+        lease: Duration,
+    ) -> Answer {
+        let stamp = self.server.stamp();
+        let mut values = vec![
+            (":one", number(1)),
+            (":lease", millis(lease)),
+            (":nonce", text(nonce.to_string())),
+            (":waiting", text("waiting")),
+        ];
+        values.extend(stamp.map(|at| (":renewed_at", millis(at.0))));
+        self.update_row(
+            "renew",
+            name,
+            ticket,
+            if stamp.is_some() {
+                RENEW
+            } else {
+                RENEW_UNDATED
+            },
+            values,
+        )
+        .await
+    }
+
+    /// Reads one page of the line, strongly consistent: from the lock item on, or from where a page ended.
+    pub(crate) async fn read_line(
+        &self,
+        name: &LockName,
+        from: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Timed<Page>, Failure> {
+        self.timed(self.query_line(name, from, limit)).await
+    }
+
+    /// Deletes rows at or below `seated`, in batches. They carry no authority and never come back, so the
+    /// deletion needs no condition; what DynamoDB leaves undone stays for the next who cleans.
+    pub(crate) async fn delete_rows(
+        &self,
+        name: &LockName,
+        settled: &[Ticket],
+    ) -> Result<(), Failure> {
+        for batch in settled.chunks(BATCH) {
+            let writes = batch
+                .iter()
+                .map(|ticket| self.delete_request(name, *ticket))
+                .collect();
+            let request = self
+                .client
+                .batch_write_item()
+                .request_items(&self.config.table, writes);
+            request
+                .send()
+                .await
+                .map_err(|error| sort("delete settled rows", error))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a row that is still as it was seen. Whether it is gone.
+    pub(crate) async fn remove_row(
+        &self,
+        name: &LockName,
+        seen: &TicketRow,
+    ) -> Result<bool, Failure> {
+        let (condition, values) = match &seen.state {
+            RowState::Void(_) => (REMOVE_VOID, vec![(":void", text("void"))]),
+            RowState::Waiting(entry) => {
+                let mut values = judged(entry);
+                values.push((":waiting", text("waiting")));
+                (REMOVE_WAITING, values)
+            }
+        };
+        let request = self
+            .client
+            .delete_item()
+            .table_name(&self.config.table)
+            .set_key(Some(self.row_key(name, seen.ticket)));
+        let request = request
+            .condition_expression(condition)
+            .set_expression_attribute_names(Some(self.names(&[condition])));
+        match request
+            .set_expression_attribute_values(Some(owned(values)))
+            .send()
+            .await
+        {
+            Ok(_) => Ok(true),
+            Err(error) => refusal("delete a settled row", error).map(|_| false),
+        }
+    }
+
+    fn row_item(
+        &self,
+        name: &LockName,
+        ticket: Ticket,
+        state: &str,
+        entry: Option<AttributeValue>,
+    ) -> Item {
+        let mut item = self.row_key(name, ticket);
+        item.insert("state".into(), text(state));
+        item.insert(self.config.names.ttl.clone(), self.expiry());
+        item.extend(entry.map(|entry| ("entry".into(), entry)));
+        item
+    }
+
+    #[expect(
+        clippy::expect_used,
+        reason = "every required field of the request is set here"
+    )]
+    fn delete_request(&self, name: &LockName, ticket: Ticket) -> WriteRequest {
+        let delete = DeleteRequest::builder()
+            .set_key(Some(self.row_key(name, ticket)))
+            .build();
+        WriteRequest::builder()
+            .delete_request(delete.expect("a deletion with its key"))
+            .build()
+    }
+
+    async fn put_row(
+        &self,
+        verb: &'static str,
+        name: &LockName,
+        ticket: Ticket,
+        item: Item,
+    ) -> Result<Write<TicketRow>, Failure> {
+        let written = self.decode_row(verb, name, ticket, &item)?;
+        let request = self
+            .client
+            .put_item()
+            .table_name(&self.config.table)
+            .set_item(Some(item));
+        let request = request
+            .condition_expression(NO_ROW)
+            .set_expression_attribute_names(Some(self.names(&[NO_ROW])))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match request.send().await {
+            Ok(_) => Ok(Write::Applied(written)),
+            Err(error) => {
+                self.row_in_the_way(verb, name, ticket, refusal(verb, error)?)
+                    .await
+            }
+        }
+    }
+
+    async fn update_row(
+        &self,
+        verb: &'static str,
+        name: &LockName,
+        ticket: Ticket,
+        form: (&'static str, &'static str),
+        values: Vec<(&'static str, AttributeValue)>,
+    ) -> Answer {
+        self.timed(self.send_row_update(verb, name, ticket, form, values))
+            .await
+    }
+
+    async fn send_row_update(
+        &self,
+        verb: &'static str,
+        name: &LockName,
+        ticket: Ticket,
+        (update, condition): (&'static str, &'static str),
+        mut values: Vec<(&'static str, AttributeValue)>,
+    ) -> Result<Write<TicketRow>, Failure> {
+        values.push((":expiry", self.expiry()));
+        let request = self
+            .client
+            .update_item()
+            .table_name(&self.config.table)
+            .set_key(Some(self.row_key(name, ticket)));
+        let request = request
+            .update_expression(update)
+            .condition_expression(condition)
+            .set_expression_attribute_names(Some(self.names(&[update, condition])))
+            .set_expression_attribute_values(Some(owned(values)))
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match request.send().await {
+            Ok(answer) => {
+                let item = answer.attributes.unwrap_or_default();
+                self.decode_row(verb, name, ticket, &item)
+                    .map(Write::Applied)
+            }
+            Err(error) => {
+                self.row_in_the_way(verb, name, ticket, refusal(verb, error)?)
+                    .await
+            }
+        }
+    }
+
+    /// The row that a failed condition met: from the answer, or read where the engine is too old to send it along.
+    async fn row_in_the_way(
+        &self,
+        verb: &'static str,
+        name: &LockName,
+        ticket: Ticket,
+        item: Option<Item>,
+    ) -> Result<Write<TicketRow>, Failure> {
+        if let Some(item) = item {
+            return self
+                .decode_row(verb, name, ticket, &item)
+                .map(|row| Write::Refused(Some(row)));
+        }
+        let request = self
+            .client
+            .get_item()
+            .table_name(&self.config.table)
+            .set_key(Some(self.row_key(name, ticket)));
+        let answer = request
+            .consistent_read(true)
+            .send()
+            .await
+            .map_err(|error| sort(verb, error))?;
+        let row = answer
+            .item
+            .map(|item| self.decode_row(verb, name, ticket, &item))
+            .transpose()?;
+        Ok(Write::Refused(row))
+    }
+
+    async fn query_line(
+        &self,
+        name: &LockName,
+        from: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page, Failure> {
+        let verb = "read the line";
+        let values = vec![
+            (":pk", text(name.lock())),
+            (":from", text(name.lock_key())),
+            (":to", text(name.end_of_line())),
+        ];
+        let request = self
+            .client
+            .query()
+            .table_name(&self.config.table)
+            .consistent_read(true);
+        let request = request
+            .key_condition_expression(LINE)
+            .set_expression_attribute_names(Some(self.names(&[LINE])))
+            .set_expression_attribute_values(Some(owned(values)))
+            .set_exclusive_start_key(from.map(|Cursor(key)| key))
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX));
+        let answer = request.send().await.map_err(|error| sort(verb, error))?;
+        let next = answer.last_evaluated_key.map(Cursor);
+        self.decode_page(verb, name, answer.items.unwrap_or_default(), next)
+    }
+
+    /// Items that are neither the lock item nor a ticket's row are somebody else's, and passed over.
+    fn decode_page(
+        &self,
+        verb: &'static str,
+        name: &LockName,
+        items: Vec<Item>,
+        next: Option<Cursor>,
+    ) -> Result<Page, Failure> {
+        let mut page = Page {
+            lock: None,
+            rows: Vec::with_capacity(items.len()),
+            next,
+        };
+        for item in &items {
+            let sort_key = item
+                .get(&self.config.names.sort_key)
+                .and_then(|key| key.as_s().ok());
+            let Some(sort_key) = sort_key else { continue };
+            if *sort_key == name.lock_key() {
+                page.lock = Some(self.decode_lock(verb, name, item)?);
+            } else if let Some(ticket) = name.ticket_of(sort_key) {
+                page.rows.push(self.decode_row(verb, name, ticket, item)?);
+            }
+        }
+        Ok(page)
+    }
+
+    fn decode_row(
+        &self,
+        verb: &'static str,
+        name: &LockName,
+        ticket: Ticket,
+        item: &Item,
+    ) -> Result<TicketRow, Failure> {
+        codec::ticket_row(item, ticket)
+            .map_err(|problem| self.unreadable(verb, name, &name.row_key(ticket), problem))
+    }
+}
