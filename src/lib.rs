@@ -2,6 +2,8 @@
 
 mod chance;
 mod clock;
+#[cfg(feature = "embedded")]
+pub mod embedded;
 mod entry;
 mod ticket;
 
