@@ -80,7 +80,7 @@ impl HttpConnector for Wire {
 
 impl Wire {
     async fn carry(self, http: HttpRequest) -> Got {
-        let request = Arc::new(self.network.enter(http));
+        let request = Arc::new(self.network.enter(taken(http).await?));
         let fate = self.network.fate(&request);
         let mut watch = Watch::begin(&self.network, &request);
         let got = match fate.is_plain() && self.server.is_immediate() {
@@ -172,12 +172,22 @@ impl Server {
     }
 }
 
+/// The request with its body read to the end, or the SDK takes a silent server for a slow upload and gives up.
+async fn taken(mut request: HttpRequest) -> Result<HttpRequest, ConnectorError> {
+    *request.body_mut() = read(request.take_body()).await?;
+    Ok(request)
+}
+
 /// The answer with all its body here, so that its arrival is one moment.
 async fn whole(mut response: HttpResponse) -> Got {
-    let body = ByteStream::new(response.take_body()).collect().await;
-    let bytes = body.map_err(|error| ConnectorError::io(error.into()))?;
-    *response.body_mut() = SdkBody::from(bytes.into_bytes());
+    *response.body_mut() = read(response.take_body()).await?;
     Ok(response)
+}
+
+async fn read(body: SdkBody) -> Result<SdkBody, ConnectorError> {
+    let read = ByteStream::new(body).collect().await;
+    let bytes = read.map_err(|error| ConnectorError::io(error.into()))?;
+    Ok(SdkBody::from(bytes.into_bytes()))
 }
 
 fn broken() -> ConnectorError {

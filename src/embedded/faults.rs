@@ -61,7 +61,7 @@ pub enum Fault {
     Throttle,
     /// Refused, not applied: `TransactionConflictException`.
     Conflict,
-    /// One and the other: delays add up, a loss hides what is worse for the client to see.
+    /// One and the other, as [`and`](Fault::and) puts them together.
     Both(Box<Fault>, Box<Fault>),
 }
 

@@ -9,7 +9,9 @@
 //! - Reads are always strongly consistent, and nothing is throttled, in conflict or left unprocessed unless a
 //!   [`Fault`] says so.
 //! - An engine in memory computes on the thread that asks, which never waits for I/O.
-//! - A table in a file must not be deleted and created again while other processes have the file open.
+//! - An engine on a file remembers a table's keys and indexes while it is open. Do not delete and create a table again,
+//!   or change its indexes, while other engines have the file open.
+//! - A request to a file that another process keeps busy is tried for half a minute, and then answered with 500.
 //!
 //! # What is here
 //!

@@ -46,7 +46,6 @@ struct Inner {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     chance: fastrand::Rng,
     faults: Faults,
@@ -94,9 +93,7 @@ impl Network {
     }
 
     fn ending_at(far: Far) -> Network {
-        let mut state = State::default();
-        state.chance.seed(0);
-        let state = Mutex::new(state);
+        let state = Mutex::new(State::new());
         Network(Arc::new(Inner { far, state }))
     }
 
@@ -283,6 +280,17 @@ impl Network {
 }
 
 impl State {
+    fn new() -> Self {
+        State {
+            chance: fastrand::Rng::with_seed(0),
+            faults: Faults::default(),
+            script: None,
+            observer: None,
+            sent: 0,
+            counts: Counts::default(),
+        }
+    }
+
     fn draw(&mut self) -> (fastrand::Rng, Faults, Option<Script>) {
         (self.chance.fork(), self.faults, self.script.clone())
     }

@@ -47,7 +47,6 @@ fn json<Q: DeserializeOwned, A: Serialize>(
 
 /// A request that cannot be read. The engine marks those that DynamoDB calls invalid by a word in capitals before
 /// the message.
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn unreadable(error: serde_json::Error) -> DynoxideError {
     let text = error.to_string();
     match text.split_once(':') {
@@ -58,7 +57,6 @@ fn unreadable(error: serde_json::Error) -> DynoxideError {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn unsayable(error: serde_json::Error) -> DynoxideError {
     DynoxideError::InternalServerError(error.to_string())
 }

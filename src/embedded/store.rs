@@ -102,3 +102,16 @@ fn is_busy(error: &DynoxideError) -> bool {
 fn not_text() -> DynoxideError {
     DynoxideError::ValidationException("the path is not valid Unicode".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_others_hold_is_busy_and_nothing_else_is() {
+        assert!(is_busy(&DynoxideError::from(BackendError::Locked)));
+        let broken = BackendError::Io("disk full".to_owned());
+        assert!(!is_busy(&DynoxideError::from(broken)));
+        assert!(!is_busy(&not_text()));
+    }
+}
