@@ -7,6 +7,8 @@ mod client;
 mod clock;
 mod config;
 mod counter;
+#[cfg(feature = "embedded")]
+pub mod embedded;
 mod entry;
 mod error;
 mod guard;

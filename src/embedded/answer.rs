@@ -1,0 +1,81 @@
+//! What a server says to one request: a status and a JSON body.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::http::StatusCode;
+use aws_smithy_types::DateTime;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::date_time::Format;
+
+use crate::Clock;
+
+const DYNAMODB: &str = "com.amazonaws.dynamodb.v20120810";
+const CORAL: &str = "com.amazon.coral.service";
+
+pub(super) struct Answer {
+    status: u16,
+    body: String,
+}
+
+impl Answer {
+    pub(super) fn new(status: u16, body: String) -> Self {
+        Answer { status, body }
+    }
+
+    pub(super) fn throttled() -> Self {
+        let message = "The level of configured provisioned throughput for the table was exceeded. \
+                       Consider increasing your provisioning level with the UpdateTable API.";
+        Answer::error(
+            400,
+            DYNAMODB,
+            "ProvisionedThroughputExceededException",
+            message,
+        )
+    }
+
+    pub(super) fn conflict() -> Self {
+        let message = "Transaction is ongoing for the item";
+        Answer::error(400, DYNAMODB, "TransactionConflictException", message)
+    }
+
+    pub(super) fn server_error() -> Self {
+        let message = "Internal server error";
+        Answer::error(500, DYNAMODB, "InternalServerError", message)
+    }
+
+    pub(super) fn unknown_operation() -> Self {
+        Answer::error(400, CORAL, "UnknownOperationException", "")
+    }
+
+    fn error(status: u16, namespace: &str, kind: &str, message: &str) -> Self {
+        let kind = format!("{namespace}#{kind}");
+        let body = serde_json::json!({ "__type": kind, "message": message });
+        Answer::new(status, body.to_string())
+    }
+
+    /// As HTTP, with the headers that DynamoDB sends; without a clock, without a `Date`.
+    #[expect(clippy::expect_used, reason = "every status here is a constant")]
+    pub(super) fn into_http(self, clock: Option<&Clock>) -> HttpResponse {
+        let status = StatusCode::try_from(self.status).expect("an HTTP status");
+        let mut response = HttpResponse::new(status, SdkBody::from(self.body));
+        let headers = response.headers_mut();
+        headers.insert("content-type", "application/x-amz-json-1.0");
+        headers.insert("x-amzn-requestid", request_id());
+        if let Some(date) = clock.and_then(date) {
+            headers.insert("date", date);
+        }
+        response
+    }
+}
+
+/// The clock's wall time in whole seconds, as HTTP writes it.
+fn date(clock: &Clock) -> Option<String> {
+    let seconds = i64::try_from(clock.unix().as_secs()).ok()?;
+    DateTime::from_secs(seconds).fmt(Format::HttpDate).ok()
+}
+
+fn request_id() -> String {
+    static ANSWERED: AtomicU64 = AtomicU64::new(1);
+    format!("{:052X}", ANSWERED.fetch_add(1, Ordering::Relaxed))
+}

@@ -1,0 +1,247 @@
+//! The SDK's transport: carries each request to the server and back as its fate will have it.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::{HttpClient, RuntimeComponents, SharedHttpClient};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::byte_stream::ByteStream;
+use tokio::time::Instant;
+
+use super::answer::Answer;
+use super::engine::Engine;
+use super::fate::{Arrival, Ending, Fate};
+use super::network::Network;
+use super::request::{Exchange, Outcome, Request};
+use crate::Clock;
+
+/// What a network leads to.
+#[derive(Clone, Debug)]
+pub(super) enum Far {
+    Engine(Engine),
+    Http(SharedHttpClient),
+}
+
+/// A network and what it leads to, as the SDK wants to see it.
+#[derive(Debug)]
+pub(super) struct Line {
+    network: Network,
+    far: Far,
+}
+
+/// The same with the settings of one client applied.
+#[derive(Clone, Debug)]
+struct Wire {
+    network: Network,
+    server: Server,
+}
+
+#[derive(Clone, Debug)]
+enum Server {
+    Engine(Engine),
+    Http(SharedHttpConnector),
+}
+
+type Got = Result<HttpResponse, ConnectorError>;
+
+impl Line {
+    pub(super) fn new(network: Network, far: Far) -> Self {
+        Line { network, far }
+    }
+}
+
+impl HttpClient for Line {
+    fn http_connector(
+        &self,
+        settings: &HttpConnectorSettings,
+        components: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        let server = match &self.far {
+            Far::Engine(engine) => Server::Engine(engine.clone()),
+            Far::Http(http) => Server::Http(http.http_connector(settings, components)),
+        };
+        let network = self.network.clone();
+        SharedHttpConnector::new(Wire { network, server })
+    }
+}
+
+impl HttpConnector for Wire {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let wire = self.clone();
+        HttpConnectorFuture::new(async move { wire.carry(request).await })
+    }
+}
+
+impl Wire {
+    async fn carry(self, http: HttpRequest) -> Got {
+        let request = Arc::new(self.network.enter(taken(http).await?));
+        let fate = self.network.fate(&request);
+        let mut watch = Watch::begin(&self.network, &request);
+        let got = match fate.is_plain() && self.server.is_immediate() {
+            true => self.server.hand_over(&request).await,
+            false => self.server.send(Arc::clone(&request), fate).await,
+        };
+        watch.end(&got);
+        got
+    }
+}
+
+impl Server {
+    fn is_immediate(&self) -> bool {
+        matches!(self, Server::Engine(engine) if engine.is_immediate())
+    }
+
+    /// The short way, when nothing happens on it: applied before anyone could give up. Even so an answer does not come
+    /// within the same poll, or clients that never wait for anything else would never let others run.
+    async fn hand_over(&self, request: &Request) -> Got {
+        let got = self.apply(request).await;
+        tokio::task::yield_now().await;
+        got
+    }
+
+    /// The long way, as a task of its own: what is sent arrives, whether or not the client still waits.
+    async fn send(&self, request: Arc<Request>, fate: Fate) -> Got {
+        let server = self.clone();
+        let trip = spawn(async move { server.round_trip(request, fate).await });
+        match trip.await {
+            Ok(Some(got)) => got,
+            Ok(None) => pending().await,
+            Err(stopped) => Err(ConnectorError::other(stopped.into(), None)),
+        }
+    }
+
+    /// There and back; nothing if the client never hears of it again.
+    async fn round_trip(self, request: Arc<Request>, fate: Fate) -> Option<Got> {
+        fate.go().await;
+        let got = self.arrive(&request, &fate).await;
+        fate.come_back().await;
+        match fate.ending {
+            Ending::Answer => Some(got),
+            Ending::ServerError => Some(Ok(self.respond(Answer::server_error()))),
+            Ending::Broken => Some(Err(broken())),
+            Ending::Silence => None,
+        }
+    }
+
+    async fn arrive(&self, request: &Arc<Request>, fate: &Fate) -> Got {
+        match fate.arrival {
+            Arrival::Refused(refusal) => return Ok(self.respond(refusal.answer())),
+            Arrival::Applied | Arrival::Lost => self.repeat(request, fate.again),
+        }
+        match fate.arrival {
+            Arrival::Lost => Err(broken()),
+            _ => self.apply(request).await,
+        }
+    }
+
+    /// Applies it once more, later; nobody gets that answer.
+    fn repeat(&self, request: &Arc<Request>, after: Option<Duration>) {
+        let Some(after) = after else { return };
+        let (server, request) = (self.clone(), Arc::clone(request));
+        spawn(async move {
+            tokio::time::sleep(after).await;
+            let _unheard = server.apply(&request).await;
+        });
+    }
+
+    async fn apply(&self, request: &Request) -> Got {
+        match self {
+            Server::Engine(engine) => {
+                let operation = request.shared_operation();
+                Ok(engine.answer(operation, request.bytes()).await)
+            }
+            Server::Http(http) => match request.http() {
+                Some(copy) => whole(http.call(copy).await?).await,
+                None => Err(ConnectorError::user("a body that streams".into())),
+            },
+        }
+    }
+
+    /// An answer that the server did not write itself.
+    fn respond(&self, answer: Answer) -> HttpResponse {
+        match self {
+            Server::Engine(engine) => engine.respond(answer),
+            Server::Http(_) => answer.into_http(Some(&Clock::system())),
+        }
+    }
+}
+
+/// The request with its body read to the end, or the SDK takes a silent server for a slow upload and gives up.
+async fn taken(mut request: HttpRequest) -> Result<HttpRequest, ConnectorError> {
+    *request.body_mut() = read(request.take_body()).await?;
+    Ok(request)
+}
+
+/// The answer with all its body here, so that its arrival is one moment.
+async fn whole(mut response: HttpResponse) -> Got {
+    *response.body_mut() = read(response.take_body()).await?;
+    Ok(response)
+}
+
+async fn read(body: SdkBody) -> Result<SdkBody, ConnectorError> {
+    let read = ByteStream::new(body).collect().await;
+    let bytes = read.map_err(|error| ConnectorError::io(error.into()))?;
+    Ok(SdkBody::from(bytes.into_bytes()))
+}
+
+fn broken() -> ConnectorError {
+    ConnectorError::io("connection reset by the network's faults".into())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "not work of a client: what is under way on a network goes on without its sender"
+)]
+fn spawn<T: Send + 'static>(
+    trip: impl Future<Output = T> + Send + 'static,
+) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(trip)
+}
+
+/// Tells the observer how a request ended, once; dropped before that, that its client gave up.
+struct Watch {
+    network: Network,
+    request: Arc<Request>,
+    sent: Instant,
+    ended: bool,
+}
+
+impl Watch {
+    fn begin(network: &Network, request: &Arc<Request>) -> Watch {
+        Watch {
+            network: network.clone(),
+            request: Arc::clone(request),
+            sent: Instant::now(),
+            ended: false,
+        }
+    }
+
+    fn end(&mut self, got: &Got) {
+        self.ended = true;
+        self.tell(|| Outcome::of(got));
+    }
+
+    fn tell(&self, outcome: impl FnOnce() -> Outcome) {
+        if let Some(observer) = self.network.observer() {
+            observer(&Exchange {
+                request: &self.request,
+                outcome: outcome(),
+                took: self.sent.elapsed(),
+            });
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.tell(|| Outcome::Abandoned);
+        }
+    }
+}

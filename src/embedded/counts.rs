@@ -1,0 +1,117 @@
+//! How many requests were sent, and how much they read and wrote.
+
+use std::collections::BTreeMap;
+use std::ops::Sub;
+
+use super::request::Request;
+
+/// What clients sent over a [`Network`](super::Network): a snapshot, and by subtraction what was sent between two.
+///
+/// Every attempt counts, so what the SDK retries counts again; what the network itself duplicates does not. A read is one
+/// `GetItem`, `Query` or `Scan`, or one item asked for in a batch or transaction; a write is one `PutItem`, `UpdateItem` or
+/// `DeleteItem`, or one item of a batch or transaction, whether or not its condition held. Table operations are requests only.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use fairlock::embedded::{Engine, Network};
+///
+/// let network = Network::to(&Engine::memory()?);
+/// let before = network.counts();
+/// network.client().list_tables().send().await?;
+/// let sent = network.counts() - before;
+/// assert_eq!((sent.requests(), sent.reads(), sent.writes()), (1, 0, 0));
+/// assert_eq!(sent.of("ListTables"), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    reads: u64,
+    writes: u64,
+    by_operation: BTreeMap<String, u64>,
+}
+
+impl Counts {
+    /// All requests.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(fairlock::embedded::Counts::default().requests(), 0);
+    /// ```
+    pub fn requests(&self) -> u64 {
+        self.by_operation.values().sum()
+    }
+
+    /// Items asked for, a query or a scan being one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(fairlock::embedded::Counts::default().reads(), 0);
+    /// ```
+    pub fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    /// Items written or attempted to be.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(fairlock::embedded::Counts::default().writes(), 0);
+    /// ```
+    pub fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// Requests of one operation, such as `"UpdateItem"`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(fairlock::embedded::Counts::default().of("UpdateItem"), 0);
+    /// ```
+    pub fn of(&self, operation: &str) -> u64 {
+        self.by_operation.get(operation).copied().unwrap_or(0)
+    }
+
+    /// Requests of each operation, in alphabetical order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(fairlock::embedded::Counts::default().by_operation().count(), 0);
+    /// ```
+    pub fn by_operation(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.by_operation
+            .iter()
+            .map(|(name, sent)| (name.as_str(), *sent))
+    }
+
+    pub(super) fn add(&mut self, request: &Request) {
+        self.reads += request.reads();
+        self.writes += request.writes();
+        *self
+            .by_operation
+            .entry(request.operation().to_owned())
+            .or_default() += 1;
+    }
+}
+
+impl Sub for Counts {
+    type Output = Counts;
+
+    fn sub(mut self, earlier: Counts) -> Counts {
+        self.reads = self.reads.saturating_sub(earlier.reads);
+        self.writes = self.writes.saturating_sub(earlier.writes);
+        for (operation, sent) in &mut self.by_operation {
+            *sent = sent.saturating_sub(earlier.of(operation));
+        }
+        self.by_operation.retain(|_, sent| *sent > 0);
+        self
+    }
+}

@@ -1,0 +1,265 @@
+//! Answers DynamoDB's requests from tables in this process or in a file.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use aws_sdk_dynamodb::Client;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use dynoxide::DynoxideError;
+
+use super::answer::Answer;
+use super::network::Network;
+use super::store::Store;
+use super::{operations, ttl};
+use crate::Clock;
+
+/// A DynamoDB of one's own: its tables live as long as the engine and its clones, or in a file.
+///
+/// Cheap to clone; the clones share the tables.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use fairlock::embedded::Engine;
+///
+/// let engine = Engine::memory()?;
+/// let client: aws_sdk_dynamodb::Client = engine.client();
+/// assert!(client.describe_table().table_name("none").send().await.is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Engine {
+    store: Store,
+    clock: Clock,
+    dated: bool,
+    shows_old_values: bool,
+}
+
+/// The engine could not be opened; check the path, its permissions, and that the file is a database of this engine.
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::embedded::{Engine, EngineError};
+///
+/// let refused: Result<Engine, EngineError> = Engine::file("/no/such/directory/locks.db");
+/// assert!(refused.is_err());
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open the engine's tables in {place}")]
+pub struct EngineError {
+    place: String,
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl Engine {
+    /// An engine whose tables are in memory and end with it.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError`] if SQLite cannot make a database in memory.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let engine = fairlock::embedded::Engine::memory()?;
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    pub fn memory() -> Result<Engine, EngineError> {
+        Store::memory()
+            .map(Engine::on)
+            .map_err(EngineError::at("memory"))
+    }
+
+    /// An engine whose tables are in the file at `path`, which is made if it is not there. Several engines, also in
+    /// several processes on one machine, may use the file at the same time.
+    ///
+    /// Blocks until the file is open: up to 30 s while another process brings it up to date.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError`] if the file cannot be opened or made, or is no database of this engine.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use fairlock::embedded::Engine;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let one = Engine::file(directory.path().join("locks.db"))?;
+    /// let other = Engine::file(directory.path().join("locks.db"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn file(path: impl AsRef<Path>) -> Result<Engine, EngineError> {
+        let path = path.as_ref();
+        Store::file(path)
+            .map(Engine::on)
+            .map_err(EngineError::at(&path.to_string_lossy()))
+    }
+
+    fn on(store: Store) -> Engine {
+        Engine {
+            store,
+            clock: Clock::system(),
+            dated: true,
+            shows_old_values: true,
+        }
+    }
+
+    /// The clock that the `Date` of answers and [`expire`](Engine::expire) follow. The system's, unless told otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), fairlock::embedded::EngineError> {
+    /// use std::time::Duration;
+    /// use fairlock::{Clock, embedded::Engine};
+    ///
+    /// let clock = Clock::of_tokio(Duration::from_secs(1_700_000_000));
+    /// let engine = Engine::memory()?.with_clock(clock);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the clock is the returned engine's"]
+    pub fn with_clock(mut self, clock: Clock) -> Engine {
+        self.clock = clock;
+        self
+    }
+
+    /// Acts as an engine that does not know `ReturnValuesOnConditionCheckFailure`: a failed condition shows no item.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let old = fairlock::embedded::Engine::memory()?.without_old_values();
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    #[must_use = "the silence is the returned engine's"]
+    pub fn without_old_values(mut self) -> Engine {
+        self.shows_old_values = false;
+        self
+    }
+
+    /// Acts as an engine behind a proxy that removes `Date` from the answers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let dateless = fairlock::embedded::Engine::memory()?.without_date();
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    #[must_use = "the silence is the returned engine's"]
+    pub fn without_date(mut self) -> Engine {
+        self.dated = false;
+        self
+    }
+
+    /// A client on a perfect network: nothing is late or lost. See [`Network`] for any other.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = fairlock::embedded::Engine::memory()?.client();
+    /// client.list_tables().send().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn client(&self) -> Client {
+        Network::to(self).client()
+    }
+
+    /// Does what DynamoDB's TTL does in its own time: deletes the items whose TTL attribute is past by the engine's
+    /// clock, though not by more than five years. Says how many there were.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError`] if the file could not be read or written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let engine = fairlock::embedded::Engine::memory()?;
+    /// assert_eq!(engine.expire().await?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn expire(&self) -> Result<usize, EngineError> {
+        let now = self.clock.unix();
+        let swept = self.store.ask_anew(move |db| ttl::expire(db, now)).await;
+        swept.map_err(EngineError::at("a sweep"))
+    }
+
+    /// Whether an answer takes no waiting.
+    pub(super) fn is_immediate(&self) -> bool {
+        self.store.is_immediate()
+    }
+
+    pub(super) async fn answer(&self, operation: &Arc<str>, body: &Arc<[u8]>) -> HttpResponse {
+        let (name, body) = (Arc::clone(operation), Arc::clone(body));
+        let work = move |db: &_| operations::run(db, &name, &body);
+        let said = match operations::describes_a_table(operation) {
+            true => self.store.ask_anew(work).await,
+            false => self.store.ask(work).await,
+        };
+        self.respond(self.word(said))
+    }
+
+    /// An answer as it leaves this engine, whoever wrote it.
+    pub(super) fn respond(&self, answer: Answer) -> HttpResponse {
+        answer.into_http(self.dated.then_some(&self.clock))
+    }
+
+    fn word(&self, said: Result<Option<String>, DynoxideError>) -> Answer {
+        match said {
+            Ok(Some(body)) => Answer::new(200, body),
+            Ok(None) => Answer::unknown_operation(),
+            Err(error) if self.shows_old_values => refused(&error),
+            Err(error) => refused(&without_items(error)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EngineError {
+    fn at(place: &str) -> impl FnOnce(DynoxideError) -> EngineError {
+        move |error| EngineError {
+            place: place.to_owned(),
+            source: Box::new(error),
+        }
+    }
+}
+
+fn refused(error: &DynoxideError) -> Answer {
+    Answer::new(error.status_code(), error.to_json())
+}
+
+fn without_items(error: DynoxideError) -> DynoxideError {
+    use DynoxideError::{ConditionalCheckFailedException, TransactionCanceledException};
+    match error {
+        ConditionalCheckFailedException(message, _) => {
+            ConditionalCheckFailedException(message, None)
+        }
+        TransactionCanceledException(message, mut reasons) => {
+            reasons.iter_mut().for_each(|reason| reason.item = None);
+            TransactionCanceledException(message, reasons)
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,143 @@
+//! What becomes of one request, on its way there, at the server, and on its way back.
+
+use std::time::Duration;
+
+use super::answer::Answer;
+use super::faults::{Fault, When};
+use super::gate::Gate;
+
+/// Faults only ever make a fate worse: the order in which it suffers them does not matter, gates aside.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fate {
+    there: Way,
+    pub(super) arrival: Arrival,
+    /// How long after the arrival it is applied again.
+    pub(super) again: Option<Duration>,
+    back: Way,
+    pub(super) ending: Ending,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Way {
+    takes: Duration,
+    gate: Option<Gate>,
+}
+
+/// What the server does with it, each worse than the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Arrival {
+    #[default]
+    Applied,
+    Refused(Refusal),
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Refusal {
+    Conflict,
+    Throttle,
+    ServerError,
+}
+
+/// What the client gets, each worse than the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Ending {
+    #[default]
+    Answer,
+    ServerError,
+    Broken,
+    Silence,
+}
+
+impl Fate {
+    pub(super) fn taking(there: Duration, back: Duration) -> Self {
+        let mut fate = Fate::default();
+        fate.there.takes = there;
+        fate.back.takes = back;
+        fate
+    }
+
+    pub(super) fn suffer(mut self, fault: Fault) -> Self {
+        match fault {
+            Fault::Delay(when, longer) => self.way(when).takes += longer,
+            Fault::Hold(when, gate) => self.way(when).gate = Some(gate),
+            Fault::Lose(when) => self.lost(when, Ending::Broken),
+            Fault::Hang(when) => self.lost(when, Ending::Silence),
+            Fault::ServerError(When::Before) => self.refused(Refusal::ServerError),
+            Fault::ServerError(When::After) => self.ends(Ending::ServerError),
+            Fault::Throttle => self.refused(Refusal::Throttle),
+            Fault::Conflict => self.refused(Refusal::Conflict),
+            Fault::Duplicate { after } => self.again = self.again.max(Some(after)),
+            Fault::Both(one, other) => self = self.suffer(*one).suffer(*other),
+        }
+        self
+    }
+
+    /// Whether nothing happens to it at all.
+    pub(super) fn is_plain(&self) -> bool {
+        self.there.is_plain()
+            && self.back.is_plain()
+            && self.again.is_none()
+            && self.arrival == Arrival::Applied
+            && self.ending == Ending::Answer
+    }
+
+    pub(super) async fn go(&self) {
+        self.there.travel().await;
+    }
+
+    pub(super) async fn come_back(&self) {
+        self.back.travel().await;
+    }
+
+    fn way(&mut self, when: When) -> &mut Way {
+        match when {
+            When::Before => &mut self.there,
+            When::After => &mut self.back,
+        }
+    }
+
+    fn lost(&mut self, when: When, ending: Ending) {
+        if when == When::Before {
+            self.arrives(Arrival::Lost);
+        }
+        self.ends(ending);
+    }
+
+    fn refused(&mut self, refusal: Refusal) {
+        self.arrives(Arrival::Refused(refusal));
+    }
+
+    fn arrives(&mut self, arrival: Arrival) {
+        self.arrival = self.arrival.max(arrival);
+    }
+
+    fn ends(&mut self, ending: Ending) {
+        self.ending = self.ending.max(ending);
+    }
+}
+
+impl Way {
+    fn is_plain(&self) -> bool {
+        self.takes.is_zero() && self.gate.is_none()
+    }
+
+    async fn travel(&self) {
+        if !self.takes.is_zero() {
+            tokio::time::sleep(self.takes).await;
+        }
+        if let Some(gate) = &self.gate {
+            gate.pass().await;
+        }
+    }
+}
+
+impl Refusal {
+    pub(super) fn answer(self) -> Answer {
+        match self {
+            Refusal::Conflict => Answer::conflict(),
+            Refusal::Throttle => Answer::throttled(),
+            Refusal::ServerError => Answer::server_error(),
+        }
+    }
+}

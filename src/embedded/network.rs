@@ -1,0 +1,312 @@
+//! What stands between clients and a server, and what may go wrong there.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region, SharedHttpClient};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+
+use super::connector::{Far, Line};
+use super::counts::Counts;
+use super::engine::Engine;
+use super::fate::Fate;
+use super::faults::{Fault, Faults};
+use super::request::{Exchange, Request};
+
+/// The way from clients to an engine, or to any other server, and back.
+///
+/// Without a word it is perfect: no time passes and nothing is lost. [`Faults`] happen by chance, from one seed; a
+/// [script](Network::script) decides on single requests. Once sent, a request is applied even if its client goes away.
+///
+/// Cheap to clone; the clones are one network, and what is set on one holds for all. For clients with different
+/// luck, make several networks to one engine.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use fairlock::embedded::{Engine, Faults, Latency, Network};
+///
+/// let round_trip = Latency::Constant(Duration::from_millis(20));
+/// let network = Network::to(&Engine::memory()?)
+///     .seeded(42)
+///     .faults(Faults { round_trip, throttles: 0.1, ..Faults::default() });
+/// network.client().list_tables().send().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Network(Arc<Inner>);
+
+struct Inner {
+    far: Far,
+    state: Mutex<State>,
+}
+
+struct State {
+    chance: fastrand::Rng,
+    faults: Faults,
+    script: Option<Script>,
+    observer: Option<Observer>,
+    sent: u64,
+    counts: Counts,
+}
+
+type Script = Arc<dyn Fn(&Request) -> Option<Fault> + Send + Sync>;
+type Observer = Arc<dyn Fn(&Exchange<'_>) + Send + Sync>;
+
+impl Network {
+    /// The way to an engine in this process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock::embedded::{Engine, Network};
+    ///
+    /// let network = Network::to(&Engine::memory()?);
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    pub fn to(engine: &Engine) -> Network {
+        Network::ending_at(Far::Engine(engine.clone()))
+    }
+
+    /// The same faults and counts around any other transport, such as HTTP to an engine in another process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use aws_sdk_dynamodb::config::Config;
+    /// use fairlock::embedded::Network;
+    ///
+    /// fn through_a_bad_network(config: &Config) -> aws_sdk_dynamodb::Client {
+    ///     let real = config.http_client().expect("a transport");
+    ///     let network = Network::over(real);
+    ///     let config = config.to_builder().http_client(network.http_client()).build();
+    ///     aws_sdk_dynamodb::Client::from_conf(config)
+    /// }
+    /// ```
+    pub fn over(http: SharedHttpClient) -> Network {
+        Network::ending_at(Far::Http(http))
+    }
+
+    fn ending_at(far: Far) -> Network {
+        let state = Mutex::new(State::new());
+        Network(Arc::new(Inner { far, state }))
+    }
+
+    /// Takes all chance from this seed. The same seed and the same requests in the same order meet the same fates. The seed is
+    /// 0 unless told otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock::embedded::{Engine, Network};
+    ///
+    /// let network = Network::to(&Engine::memory()?).seeded(42);
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    #[must_use = "the returned network is the one to make clients of"]
+    pub fn seeded(self, seed: u64) -> Network {
+        self.state().chance.seed(seed);
+        self
+    }
+
+    /// What goes wrong by chance from the start; [`set_faults`](Network::set_faults) changes it later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock::embedded::{Engine, Faults, Network};
+    ///
+    /// let faults = Faults { lost_answers: 0.01, ..Faults::default() };
+    /// let network = Network::to(&Engine::memory()?).faults(faults);
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    #[must_use = "the returned network is the one to make clients of"]
+    pub fn faults(self, faults: Faults) -> Network {
+        self.set_faults(faults);
+        self
+    }
+
+    /// What goes wrong by chance with the requests sent from now on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock::embedded::{Engine, Faults, Network};
+    ///
+    /// let network = Network::to(&Engine::memory()?);
+    /// network.set_faults(Faults { lost_requests: 1.0, ..Faults::default() }); // cut off
+    /// network.set_faults(Faults::default()); // healed
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    pub fn set_faults(&self, faults: Faults) {
+        self.state().faults = faults;
+    }
+
+    /// Asks `script` about each request as it is sent; what it decides happens in place of chance (latency aside), and
+    /// nothing it decides leaves the request to chance.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock::embedded::{Engine, Fault, Network, When};
+    ///
+    /// let first_answer_lost = Network::to(&Engine::memory()?)
+    ///     .script(|request| (request.number() == 1).then_some(Fault::Lose(When::After)));
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    #[must_use = "the returned network is the one to make clients of"]
+    pub fn script(
+        self,
+        script: impl Fn(&Request) -> Option<Fault> + Send + Sync + 'static,
+    ) -> Network {
+        self.state().script = Some(Arc::new(script));
+        self
+    }
+
+    /// Tells `observer` of each request once: when its answer or failure reaches the client, or when the client gives up
+    /// waiting for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock::embedded::{Engine, Network};
+    ///
+    /// let network = Network::to(&Engine::memory()?)
+    ///     .observe(|exchange| println!("{:?}", exchange.outcome()));
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    #[must_use = "the returned network is the one to make clients of"]
+    pub fn observe(self, observer: impl Fn(&Exchange<'_>) + Send + Sync + 'static) -> Network {
+        self.state().observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// A client on this network, with credentials and a region that mean nothing and the SDK's own retries and time-outs.
+    /// Over another transport than an engine its requests go to `http://localhost:8000`, the usual place of a local DynamoDB.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use fairlock::embedded::{Engine, Network};
+    ///
+    /// let client = Network::to(&Engine::memory()?).client();
+    /// client.list_tables().send().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn client(&self) -> Client {
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::from_static("us-east-1"))
+            .credentials_provider(Credentials::new(
+                "nobody", "nothing", None, None, "embedded",
+            ))
+            .endpoint_url("http://localhost:8000")
+            .http_client(self.http_client());
+        Client::from_conf(config.build())
+    }
+
+    /// The transport alone, for a configuration of one's own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use aws_sdk_dynamodb::{Client, config::retry::RetryConfig};
+    /// use fairlock::embedded::{Engine, Network};
+    ///
+    /// let network = Network::to(&Engine::memory()?);
+    /// let config = network.client().config().to_builder();
+    /// let config = config.retry_config(RetryConfig::disabled()).http_client(network.http_client());
+    /// let client = Client::from_conf(config.build());
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    pub fn http_client(&self) -> SharedHttpClient {
+        SharedHttpClient::new(Line::new(self.clone(), self.0.far.clone()))
+    }
+
+    /// What was sent until now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock::embedded::{Engine, Network};
+    ///
+    /// let network = Network::to(&Engine::memory()?);
+    /// assert_eq!(network.counts().requests(), 0);
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    pub fn counts(&self) -> Counts {
+        self.state().counts.clone()
+    }
+
+    /// Numbers and counts a request.
+    pub(super) fn enter(&self, http: HttpRequest) -> Request {
+        let mut state = self.state();
+        state.sent += 1;
+        let request = Request::read(state.sent, http);
+        state.counts.add(&request);
+        request
+    }
+
+    /// What becomes of a request. Each takes one draw from the seed, whatever comes of it, and the rest from that.
+    pub(super) fn fate(&self, request: &Request) -> Fate {
+        let (mut chance, faults, script) = self.state().draw();
+        let (there, back) = faults.round_trip.split(&mut chance);
+        let drawn = faults.draw(&mut chance);
+        let fate = Fate::taking(there, back);
+        match script.and_then(|script| script(request)) {
+            Some(fault) => fate.suffer(fault),
+            None => drawn
+                .into_iter()
+                .filter(|fault| happens_to(fault, request))
+                .fold(fate, Fate::suffer),
+        }
+    }
+
+    pub(super) fn observer(&self) -> Option<Observer> {
+        self.state().observer.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn new() -> Self {
+        State {
+            chance: fastrand::Rng::with_seed(0),
+            faults: Faults::default(),
+            script: None,
+            observer: None,
+            sent: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    fn draw(&mut self) -> (fastrand::Rng, Faults, Option<Script>) {
+        (self.chance.fork(), self.faults, self.script.clone())
+    }
+}
+
+/// Reads never are in conflict with a transaction.
+fn happens_to(fault: &Fault, request: &Request) -> bool {
+    !matches!(fault, Fault::Conflict) || request.writes() > 0
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("Network")
+            .field("faults", &state.faults)
+            .field("counts", &state.counts)
+            .finish_non_exhaustive()
+    }
+}
