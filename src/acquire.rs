@@ -352,11 +352,9 @@ impl Acquisition {
         let hold = Hold::new(
             self.name.clone(),
             attempt,
-            ticket,
+            entry,
             self.store().config().clock.clone(),
-            lease,
             beats,
-            entry.beat,
         );
         Ok(Some(LockGuard::new(Arc::clone(&self.core), hold)))
     }

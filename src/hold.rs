@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::entry::Nonce;
+use crate::entry::{Entry, Nonce};
 use crate::error::Loss;
 use crate::lease::{self, Beats};
 use crate::moment::Moment;
@@ -41,35 +41,41 @@ struct Tenure {
     beats: Beats,
     /// The beat that the table shows.
     beat: u64,
+    /// Others can judge the entry by DynamoDB's clock.
+    is_dated: bool,
     is_failing: bool,
 }
+
+/// A hold that was entered with a process's first request, before any answer told the time, is renewed this soon:
+/// without a date, callers that do not wait could never tell that it is dead.
+const DATE_SOON: Duration = Duration::from_secs(1);
 
 /// The nonces that guards of this process hold locks with, so that an error can say that a lock is not re-entrant.
 static HELD: Mutex<BTreeSet<Nonce>> = Mutex::new(BTreeSet::new());
 
 impl Hold {
+    /// The hold that `entry`, one's own as holder, shows.
     pub(crate) fn new(
         name: LockName,
         attempt: Attempt,
-        ticket: Ticket,
+        entry: &Entry,
         clock: Clock,
-        lease: Duration,
         beats: Beats,
-        beat: u64,
     ) -> Self {
         locked(&HELD).insert(attempt.nonce);
-        let tenure = Mutex::new(Tenure {
+        let tenure = Tenure {
             beats,
-            beat,
+            beat: entry.beat,
+            is_dated: entry.renewed_at.is_some(),
             is_failing: false,
-        });
+        };
         Hold {
             name,
             attempt,
-            ticket,
+            ticket: entry.ticket,
             clock,
-            lease,
-            tenure,
+            lease: entry.lease,
+            tenure: Mutex::new(tenure),
             standing: watch::Sender::new(Standing::Held),
         }
     }
@@ -107,16 +113,20 @@ impl Hold {
     /// When the next renewal is to be sent.
     pub(crate) fn renewal_due(&self, heartbeat: Duration) -> Moment {
         let tenure = locked(&self.tenure);
-        tenure
-            .beats
-            .established(tenure.beat)
-            .map_or_else(Moment::default, |sent| sent + heartbeat)
+        let heartbeat = if tenure.is_dated {
+            heartbeat
+        } else {
+            heartbeat.min(DATE_SOON)
+        };
+        let established = tenure.beats.established(tenure.beat);
+        established.map_or_else(Moment::default, |sent| sent + heartbeat)
     }
 
     pub(crate) fn renewed(&self, beat: u64, sent: Moment) {
         let mut tenure = locked(&self.tenure);
         tenure.beats.renewed(beat, sent);
         tenure.beat = beat;
+        tenure.is_dated = true;
         tenure.is_failing = false;
     }
 

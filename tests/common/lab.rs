@@ -1,0 +1,133 @@
+//! One engine in memory on the test's clock, and lock clients on it, each behind a network of its own.
+#![expect(
+    clippy::expect_used,
+    reason = "a test whose laboratory cannot be set up has failed"
+)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
+    ScalarAttributeType,
+};
+use fairlock::embedded::{Engine, Network};
+use fairlock::{Chance, Clock, LockClient, LockClientBuilder};
+
+/// The time at which every test starts, in seconds since 1970.
+pub(crate) const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+
+pub(crate) struct Lab {
+    pub(crate) clock: Clock,
+    pub(crate) engine: Engine,
+    clients: AtomicU64,
+}
+
+/// A lock client and the network that its requests take.
+pub(crate) struct Host {
+    pub(crate) locks: LockClient,
+    pub(crate) network: Network,
+}
+
+impl Lab {
+    pub(crate) async fn new() -> Self {
+        let clock = Clock::of_tokio(EPOCH);
+        let engine = Engine::memory()
+            .expect("an engine in memory")
+            .with_clock(clock.clone());
+        Lab::on(engine, clock).await
+    }
+
+    pub(crate) async fn on(engine: Engine, clock: Clock) -> Self {
+        create_table(&engine).await;
+        Lab {
+            clock,
+            engine,
+            clients: AtomicU64::new(0),
+        }
+    }
+
+    /// A client with the defaults.
+    pub(crate) fn host(&self) -> Host {
+        self.host_with(|builder| builder)
+    }
+
+    pub(crate) fn host_with(
+        &self,
+        set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
+    ) -> Host {
+        let seed = self.clients.fetch_add(1, Ordering::Relaxed);
+        let network = Network::to(&self.engine).seeded(seed);
+        let builder = LockClient::builder(network.client())
+            .table("locks")
+            .owner(format!("host-{seed}"));
+        let builder = builder
+            .clock(self.clock.clone())
+            .chance(Chance::seeded(seed));
+        Host {
+            locks: set(builder).build().expect("settings that go together"),
+            network,
+        }
+    }
+
+    /// The sort keys of everything that the table has for a lock.
+    pub(crate) async fn items(&self, lock: &str) -> Vec<String> {
+        let query = self
+            .engine
+            .client()
+            .query()
+            .table_name("locks")
+            .key_condition_expression("pk = :pk");
+        let query = query
+            .expression_attribute_values(":pk", AttributeValue::S(lock.into()))
+            .consistent_read(true);
+        let items = query
+            .send()
+            .await
+            .expect("a query")
+            .items
+            .unwrap_or_default();
+        items
+            .iter()
+            .filter_map(|item| item["sk"].as_s().ok().cloned())
+            .collect()
+    }
+
+    /// Lets everything in the background run to its end: leaving, releasing, cleaning.
+    pub(crate) async fn settle(&self) {
+        self.wait(Duration::from_secs(1)).await;
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the test's own clock is tokio's")]
+    pub(crate) async fn wait(&self, span: Duration) {
+        tokio::time::sleep_until(tokio::time::Instant::now() + span).await;
+    }
+}
+
+async fn create_table(engine: &Engine) {
+    let attribute = |name: &str| {
+        AttributeDefinition::builder()
+            .attribute_name(name)
+            .attribute_type(ScalarAttributeType::S)
+            .build()
+    };
+    let key = |name: &str, kind| {
+        KeySchemaElement::builder()
+            .attribute_name(name)
+            .key_type(kind)
+            .build()
+    };
+    let table = engine
+        .client()
+        .create_table()
+        .table_name("locks")
+        .billing_mode(BillingMode::PayPerRequest);
+    let table = ["pk", "sk"].into_iter().fold(table, |table, name| {
+        table.attribute_definitions(attribute(name).expect("a whole definition"))
+    });
+    let keys = [("pk", KeyType::Hash), ("sk", KeyType::Range)];
+    let table = keys.into_iter().fold(table, |table, (name, kind)| {
+        table.key_schema(key(name, kind).expect("a whole key"))
+    });
+    table.send().await.expect("a new table");
+}

@@ -1,0 +1,307 @@
+//! What a caller of a fair lock sees: turns, waits, refusals, and what is left behind.
+#![cfg(feature = "embedded")]
+
+mod common;
+#[path = "common/lab.rs"]
+mod lab;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::virtual_time;
+use fairlock::{Error, Invalid, RecordWait, Ticket};
+use futures::future::join_all;
+use lab::Lab;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn an_uncontended_turn_is_two_requests_and_leaves_one_item() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = host
+            .locks
+            .fair_lock("a")
+            .unwrap()
+            .acquire(RecordWait::default())
+            .await
+            .unwrap();
+        guard.release().await.unwrap();
+        assert_eq!(
+            host.network.counts().requests(),
+            2,
+            "{:?}",
+            host.network.counts()
+        );
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+    });
+}
+
+#[test]
+fn no_wait_on_a_held_lock_is_one_request_and_leaves_nothing() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (holder, other) = (lab.host(), lab.host());
+        let guard = holder
+            .locks
+            .fair_lock("a")
+            .unwrap()
+            .acquire(RecordWait::NoWait)
+            .await
+            .unwrap();
+        let refused = other
+            .locks
+            .fair_lock("a")
+            .unwrap()
+            .acquire(RecordWait::NoWait)
+            .await
+            .unwrap_err();
+        assert_eq!(other.network.counts().requests(), 1);
+        let Error::NotGranted {
+            lock,
+            holder: Some(who),
+            place: None,
+            ..
+        } = &refused
+        else {
+            panic!("{refused}")
+        };
+        assert_eq!(
+            (lock.as_str(), who.owner.as_str(), who.ticket),
+            ("a", "host-0", guard.ticket())
+        );
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+        assert!(
+            other
+                .locks
+                .fair_lock("a")
+                .unwrap()
+                .try_acquire()
+                .await
+                .unwrap()
+                .is_none()
+        );
+        guard.release().await.unwrap();
+        assert!(
+            other
+                .locks
+                .fair_lock("a")
+                .unwrap()
+                .try_acquire()
+                .await
+                .unwrap()
+                .is_some()
+        );
+    });
+}
+
+#[test]
+fn eight_workers_have_the_lock_one_after_another_in_ticket_order() {
+    virtual_time(async {
+        let lab = Arc::new(Lab::new().await);
+        let inside = Arc::new(AtomicUsize::new(0));
+        let granted = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let hosts: Vec<_> = (0..8).map(|_| lab.host()).collect();
+        let work = hosts.iter().map(|host| {
+            let (lab, inside, granted) = (lab.clone(), inside.clone(), granted.clone());
+            let lock = host.locks.fair_lock("a").unwrap();
+            async move {
+                for _ in 0..10 {
+                    let guard = lock.acquire(RecordWait::default()).await.unwrap();
+                    assert_eq!(
+                        inside.fetch_add(1, Ordering::SeqCst),
+                        0,
+                        "two inside at once"
+                    );
+                    granted.lock().unwrap().push(guard.ticket());
+                    lab.wait(50 * MS).await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    guard.release().await.unwrap();
+                }
+            }
+        });
+        join_all(work).await;
+        let granted = granted.lock().unwrap();
+        assert_eq!(granted.len(), 80);
+        assert!(granted.is_sorted(), "{granted:?}");
+        lab.settle().await;
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+        let writes: u64 = hosts
+            .iter()
+            .map(|host| host.network.counts().writes())
+            .sum();
+        assert!(writes <= 80 * 6, "{writes} writes");
+    });
+}
+
+#[test]
+fn a_timeout_is_a_total_bound_and_the_line_moves_on_without_the_one_who_left() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, c) = (lab.host(), lab.host(), lab.host());
+        let guard = a
+            .locks
+            .fair_lock("a")
+            .unwrap()
+            .acquire(RecordWait::NoWait)
+            .await
+            .unwrap();
+        let started = tokio::time::Instant::now();
+        let refused = b
+            .locks
+            .fair_lock("a")
+            .unwrap()
+            .acquire(RecordWait::Timeout(3 * SECOND))
+            .await
+            .unwrap_err();
+        assert!(started.elapsed() >= 3 * SECOND && started.elapsed() <= 5 * SECOND);
+        let Error::NotGranted {
+            place: Some(1),
+            waited,
+            ..
+        } = refused
+        else {
+            panic!("{refused}")
+        };
+        assert!(waited >= 3 * SECOND);
+        let lock = c.locks.fair_lock("a").unwrap();
+        let next = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
+        lab.settle().await;
+        guard.release().await.unwrap();
+        let started = tokio::time::Instant::now();
+        next.await.unwrap().unwrap().release().await.unwrap();
+        assert!(started.elapsed() < SECOND, "{:?}", started.elapsed());
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+    });
+}
+
+#[test]
+fn a_zero_timeout_says_what_to_say_instead() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let refused = lab
+            .host()
+            .locks
+            .fair_lock("a")
+            .unwrap()
+            .acquire(RecordWait::Timeout(Duration::ZERO))
+            .await;
+        assert!(matches!(refused, Err(Error::Invalid(Invalid::ZeroTimeout))));
+    });
+}
+
+#[test]
+fn the_error_says_that_the_holder_is_this_very_process() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = host.locks.fair_lock("a").unwrap();
+        let _guard = lock.acquire(RecordWait::default()).await.unwrap();
+        let refused = lock.acquire(RecordWait::Timeout(SECOND)).await.unwrap_err();
+        assert!(refused.to_string().contains("not re-entrant"), "{refused}");
+    });
+}
+
+#[test]
+fn a_dead_holder_is_taken_over_after_one_lease_by_one_who_waits() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = a
+            .locks
+            .fair_lock("a")
+            .unwrap()
+            .acquire(RecordWait::default())
+            .await
+            .unwrap();
+        a.network.set_faults(cut_off());
+        let started = tokio::time::Instant::now();
+        let next = b
+            .locks
+            .fair_lock("a")
+            .unwrap()
+            .acquire(RecordWait::Infinite)
+            .await
+            .unwrap();
+        assert!(started.elapsed() < 35 * SECOND, "{:?}", started.elapsed());
+        assert!(next.ticket() > guard.ticket());
+        assert!(!guard.is_held());
+        assert!(guard.release().await.is_err());
+    });
+}
+
+#[test]
+fn a_dead_holder_is_taken_over_by_one_who_does_not_wait() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = a
+            .locks
+            .fair_lock("a")
+            .unwrap()
+            .acquire(RecordWait::default())
+            .await
+            .unwrap();
+        // Long enough for the first renewal, which tells the time.
+        lab.wait(2 * SECOND).await;
+        a.network.set_faults(cut_off());
+        lab.wait(35 * SECOND).await;
+        let lock = b.locks.fair_lock("a").unwrap();
+        assert!(
+            lock.try_acquire().await.unwrap().is_none(),
+            "within the allowance"
+        );
+        lab.wait(10 * SECOND).await;
+        let next = lock
+            .try_acquire()
+            .await
+            .unwrap()
+            .expect("the lease is long over");
+        assert!(next.ticket() > guard.ticket());
+    });
+}
+
+#[test]
+fn a_guard_dropped_outside_of_the_runtime_still_releases() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = host.locks.fair_lock("a").unwrap();
+        let guard = lock.acquire(RecordWait::default()).await.unwrap();
+        std::thread::spawn(move || drop(guard)).join().unwrap();
+        lab.settle().await;
+        assert!(lock.try_acquire().await.unwrap().is_some());
+    });
+}
+
+#[test]
+fn tickets_grow_from_turn_to_turn() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let mut before = Ticket::default();
+        for _ in 0..5 {
+            let guard = host
+                .locks
+                .fair_lock("a")
+                .unwrap()
+                .acquire(RecordWait::default())
+                .await
+                .unwrap();
+            assert!(guard.ticket() > before);
+            before = guard.ticket();
+            guard.release().await.unwrap();
+        }
+    });
+}
+
+/// Nothing that the host sends arrives any more.
+fn cut_off() -> fairlock::embedded::Faults {
+    fairlock::embedded::Faults {
+        lost_requests: 1.0,
+        ..Default::default()
+    }
+}
