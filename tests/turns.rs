@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::virtual_time;
 use fairlock::{Error, Invalid, RecordWait, Ticket};
 use futures::future::join_all;
-use lab::Lab;
+use lab::{Lab, cut_off};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -296,12 +296,4 @@ fn tickets_grow_from_turn_to_turn() {
             guard.release().await.unwrap();
         }
     });
-}
-
-/// Nothing that the host sends arrives any more.
-fn cut_off() -> fairlock::embedded::Faults {
-    fairlock::embedded::Faults {
-        lost_requests: 1.0,
-        ..Default::default()
-    }
 }

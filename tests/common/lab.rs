@@ -11,8 +11,9 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
     ScalarAttributeType,
 };
-use fairlock::embedded::{Engine, Network};
-use fairlock::{Chance, Clock, LockClient, LockClientBuilder};
+use fairlock::embedded::{Engine, Faults, Network};
+use fairlock::{Chance, Clock, LockClient, LockClientBuilder, LockGuard, RecordWait};
+use tokio::task::JoinHandle;
 
 /// The time at which every test starts, in seconds since 1970.
 pub(crate) const EPOCH: Duration = Duration::from_secs(1_700_000_000);
@@ -101,6 +102,33 @@ impl Lab {
     #[expect(clippy::disallowed_methods, reason = "the test's own clock is tokio's")]
     pub(crate) async fn wait(&self, span: Duration) {
         tokio::time::sleep_until(tokio::time::Instant::now() + span).await;
+    }
+}
+
+/// Waits in line for lock `a`, and has it.
+pub(crate) async fn acquire(host: &Host) -> LockGuard {
+    let lock = host.locks.fair_lock("a").expect("a lock's name");
+    lock.acquire(RecordWait::Infinite).await.expect("a turn")
+}
+
+/// Starts waiting for lock `a` in a task of its own, and lets it come to rest in its place.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a caller's task, not the client's"
+)]
+pub(crate) async fn waits(lab: &Lab, host: &Host) -> JoinHandle<LockGuard> {
+    let lock = host.locks.fair_lock("a").expect("a lock's name");
+    let waiting =
+        tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.expect("a turn") });
+    lab.settle().await;
+    waiting
+}
+
+/// Nothing that is sent arrives any more.
+pub(crate) fn cut_off() -> Faults {
+    Faults {
+        lost_requests: 1.0,
+        ..Faults::default()
     }
 }
 

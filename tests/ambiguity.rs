@@ -1,0 +1,210 @@
+//! Requests whose answers never came: each step finds out what became of it, and no lock is lost or kept by mistake.
+#![cfg(feature = "embedded")]
+
+mod common;
+#[path = "common/lab.rs"]
+mod lab;
+#[path = "common/verbs.rs"]
+mod verbs;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use common::virtual_time;
+use fairlock::RecordWait;
+use fairlock::embedded::{Fault, When};
+use lab::{Lab, acquire, waits};
+use tokio::time::Instant;
+use verbs::meets;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Every way in which a request may be applied without its sender's knowing.
+fn applied_unseen() -> [Fault; 3] {
+    [
+        Fault::Lose(When::After),
+        Fault::ServerError(When::After),
+        Fault::Hang(When::After),
+    ]
+}
+
+#[test]
+fn an_enter_that_was_applied_unseen_is_recognised_and_costs_no_lease() {
+    for fault in applied_unseen() {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host();
+            let met = meets(&host.network, "enter", 1, fault);
+            let started = Instant::now();
+            let guard = acquire(&host).await;
+            assert_eq!(met.load(Ordering::SeqCst), 1);
+            assert!(started.elapsed() < 3 * SECOND, "{:?}", started.elapsed());
+            assert!(guard.remaining() <= Duration::from_millis(29_400) - started.elapsed());
+            guard.release().await.unwrap();
+            assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+        });
+    }
+}
+
+#[test]
+fn a_sit_that_was_applied_unseen_keeps_its_seat() {
+    for fault in applied_unseen() {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (a, b) = (lab.host(), lab.host());
+            let guard = acquire(&a).await;
+            let met = meets(&b.network, "sit", 1, fault);
+            let waiting = waits(&lab, &b).await;
+            lab.wait(3 * SECOND).await;
+            guard.release().await.unwrap();
+            let next = waiting.await.unwrap();
+            assert_eq!(met.load(Ordering::SeqCst), 1);
+            next.release().await.unwrap();
+            assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+        });
+    }
+}
+
+#[test]
+fn a_join_or_a_seat_that_was_applied_unseen_keeps_its_place() {
+    for (verb, fault) in ["join", "seat"]
+        .into_iter()
+        .flat_map(|verb| applied_unseen().map(|fault| (verb, fault)))
+    {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let holder = lab.host();
+            let single = |lab: &Lab| lab.host_with(|builder| builder.seats(1));
+            let (first, second) = (single(&lab), single(&lab));
+            let guard = acquire(&holder).await;
+            let heir = waits(&lab, &first).await;
+            let met = meets(&second.network, verb, 1, fault);
+            let queued = waits(&lab, &second).await;
+            lab.wait(3 * SECOND).await;
+            let ticket = guard.ticket();
+            guard.release().await.unwrap();
+            let guard = heir.await.unwrap();
+            assert!(guard.ticket() > ticket);
+            lab.wait(3 * SECOND).await;
+            guard.release().await.unwrap();
+            queued.await.unwrap().release().await.unwrap();
+            assert_eq!(met.load(Ordering::SeqCst), 1, "{verb}");
+            lab.settle().await;
+            assert_eq!(lab.items("a").await, ["fairlock/#lock"], "{verb}");
+        });
+    }
+}
+
+#[test]
+fn a_release_that_was_applied_unseen_is_released_and_not_lost() {
+    for fault in applied_unseen() {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (a, b) = (lab.host(), lab.host());
+            let guard = acquire(&a).await;
+            let waiting = waits(&lab, &b).await;
+            let met = meets(&a.network, "release", 1, fault);
+            guard.release().await.unwrap();
+            assert_eq!(met.load(Ordering::SeqCst), 1);
+            waiting.await.unwrap().release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_renewal_that_was_applied_unseen_does_not_lose_a_healthy_lock() {
+    for fault in applied_unseen() {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host();
+            let guard = acquire(&host).await;
+            let met = meets(&host.network, "renew hold", 3, fault);
+            lab.wait(120 * SECOND).await;
+            assert_eq!(met.load(Ordering::SeqCst), 3);
+            assert!(guard.is_held());
+            guard.release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_lost_draw_leaves_a_gap_that_costs_the_grace_and_no_more() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let single = |lab: &Lab| lab.host_with(|builder| builder.seats(1));
+        let (a, b, c) = (single(&lab), single(&lab), single(&lab));
+        let guard = acquire(&a).await;
+        let heir = waits(&lab, &b).await;
+        let met = meets(&c.network, "draw", 1, Fault::Lose(When::After));
+        let queued = waits(&lab, &c).await;
+        assert_eq!(met.load(Ordering::SeqCst), 1);
+        guard.release().await.unwrap();
+        let started = Instant::now();
+        heir.await.unwrap().release().await.unwrap();
+        queued.await.unwrap().release().await.unwrap();
+        assert!(started.elapsed() < 7 * SECOND, "{:?}", started.elapsed());
+        lab.settle().await;
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+    });
+}
+
+#[test]
+fn an_enter_that_arrives_after_its_caller_gave_up_is_given_up_as_soon_as_it_is_seen() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let late = Fault::Hang(When::Before).and(Fault::Duplicate { after: 20 * SECOND });
+        meets(&host.network, "enter", 100, late);
+        let lock = host.locks.fair_lock("a").unwrap();
+        let refused = lock.acquire(RecordWait::Timeout(3 * SECOND)).await;
+        assert!(refused.is_err());
+        meets(&host.network, "enter", 0, Fault::Throttle);
+        // The late enters arrive, and hold the lock for nobody.
+        lab.wait(20 * SECOND).await;
+        let started = Instant::now();
+        acquire(&host).await.release().await.unwrap();
+        assert!(started.elapsed() < 2 * SECOND, "{:?}", started.elapsed());
+    });
+}
+
+#[test]
+fn a_release_that_comes_twice_does_not_release_the_next_holder() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let waiting = waits(&lab, &b).await;
+        meets(
+            &a.network,
+            "release",
+            1,
+            Fault::Duplicate { after: 5 * SECOND },
+        );
+        guard.release().await.unwrap();
+        let next = waiting.await.unwrap();
+        lab.wait(60 * SECOND).await;
+        assert!(next.is_held());
+        next.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_renewal_that_comes_after_the_release_does_not_bring_the_hold_back() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        meets(
+            &a.network,
+            "renew hold",
+            9,
+            Fault::Delay(When::Before, SECOND),
+        );
+        // The first renewal is on its way.
+        lab.wait(Duration::from_millis(1_500)).await;
+        guard.release().await.unwrap();
+        lab.wait(5 * SECOND).await;
+        let next = b.locks.fair_lock("a").unwrap().try_acquire().await.unwrap();
+        next.expect("the lock is free").release().await.unwrap();
+    });
+}

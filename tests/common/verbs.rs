@@ -1,0 +1,58 @@
+//! Which step of the protocol a request is, read off its expressions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fairlock::embedded::{Fault, Network, Request};
+
+/// What a verb's request has in it that no other verb's has; those of its operation alone come last.
+const MARKS: [(&str, &str); 13] = [
+    ("enter", "if_not_exists(#last, :start)"),
+    ("sit", "#last = :before"),
+    ("draw", "#last = #last + :one"),
+    ("seat", "#seated = :upto"),
+    ("renew hold", "#holder.#beat = #holder.#beat + :one"),
+    ("renew seat", "].#beat + :one"),
+    ("renew row", "#entry.#beat = #entry.#beat + :one"),
+    ("leave", "#left = #left + :one"),
+    ("void dead", "#entry.#beat = :beat"),
+    ("void own", "attribute_not_exists(#pk) OR"),
+    ("evict", "#holder.#beat = :beat"),
+    ("release", "REMOVE #heirs[0]"),
+    ("unseat", "REMOVE #heirs["),
+];
+
+pub(crate) fn verb(request: &Request) -> &'static str {
+    let body = request.body().to_string();
+    let marked = MARKS
+        .into_iter()
+        .find(|(_, mark)| body.contains(mark))
+        .map(|(verb, _)| verb);
+    marked.unwrap_or(match request.operation() {
+        "PutItem" if request.mentions("waiting") => "join",
+        "PutItem" => "void gap",
+        "GetItem" => "read lock",
+        "Query" => "read line",
+        "BatchWriteItem" => "clean",
+        _ => "other",
+    })
+}
+
+/// From now on the first `times` requests of a verb meet a fault; all others pass.
+pub(crate) fn meets(
+    network: &Network,
+    what: &'static str,
+    times: usize,
+    fault: Fault,
+) -> Arc<AtomicUsize> {
+    let met = Arc::new(AtomicUsize::new(0));
+    let count = met.clone();
+    let _ = network.clone().script(move |request| {
+        let hit = verb(request) == what && count.load(Ordering::SeqCst) < times;
+        hit.then(|| {
+            count.fetch_add(1, Ordering::SeqCst);
+            fault.clone()
+        })
+    });
+    met
+}

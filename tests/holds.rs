@@ -1,0 +1,343 @@
+//! A hold from its grant to its end: how long it may be believed in, how it is lost, and who is told.
+#![cfg(feature = "embedded")]
+
+mod common;
+#[path = "common/lab.rs"]
+mod lab;
+#[path = "common/verbs.rs"]
+mod verbs;
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use common::virtual_time;
+use fairlock::embedded::{Fault, Faults, Latency, When};
+use fairlock::{Error, Loss, RecordWait};
+use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use tokio::time::Instant;
+use verbs::meets;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+/// The default lease less its margin.
+const BELIEVED: Duration = Duration::from_millis(29_400);
+
+async fn delete_lock_item(lab: &Lab) {
+    let delete = lab
+        .engine
+        .client()
+        .delete_item()
+        .table_name("locks")
+        .key("pk", AttributeValue::S("a".into()));
+    delete
+        .key("sk", AttributeValue::S("fairlock/#lock".into()))
+        .send()
+        .await
+        .unwrap();
+}
+
+#[test]
+fn a_lock_is_held_for_as_long_as_it_is_renewed() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let _waiting = waits(&lab, &b).await;
+        for _ in 0..100 {
+            lab.wait(6 * SECOND).await;
+            assert!(guard.is_held() && guard.remaining() > 19 * SECOND && !guard.in_danger());
+        }
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn the_lease_counts_from_before_the_request_and_not_from_the_answer() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        host.network.set_faults(Faults {
+            round_trip: Latency::Constant(SECOND),
+            ..Faults::default()
+        });
+        let started = Instant::now();
+        let guard = acquire(&host).await;
+        assert_eq!(guard.remaining(), BELIEVED - started.elapsed());
+        lab.wait(60 * SECOND).await;
+        assert!(guard.remaining() <= BELIEVED - SECOND);
+    });
+}
+
+#[test]
+fn a_cut_off_holder_is_told_at_its_local_deadline_before_anybody_else_has_the_lock() {
+    for fault in [
+        Fault::Lose(When::Before),
+        Fault::Hang(When::Before),
+        Fault::Hang(When::After),
+        Fault::Throttle,
+    ] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (a, b) = (lab.host(), lab.host());
+            let guard = acquire(&a).await;
+            let waiting = waits(&lab, &b).await;
+            meets(&a.network, "renew hold", usize::MAX, fault);
+            let cut = Instant::now();
+            let loss = guard.lost().await;
+            assert_eq!(loss, Loss::Unreachable);
+            assert!(cut.elapsed() <= BELIEVED, "{:?}", cut.elapsed());
+            assert!(!guard.is_held() && guard.remaining().is_zero());
+            assert!(
+                !waiting.is_finished(),
+                "two believe that they hold the lock"
+            );
+            let next = waiting.await.unwrap();
+            assert!(next.ticket() > guard.ticket());
+            let Err(Error::Lost {
+                reason: Loss::Unreachable,
+                ..
+            }) = guard.release().await
+            else {
+                panic!()
+            };
+            assert!(next.is_held(), "the late release released the next holder");
+        });
+    }
+}
+
+#[test]
+fn a_holder_is_in_danger_in_its_last_third_while_renewals_fail_and_recovers() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        host.network.set_faults(cut_off());
+        lab.wait(15 * SECOND).await;
+        assert!(!guard.in_danger(), "more than a third is left");
+        lab.wait(6 * SECOND).await;
+        assert!(guard.in_danger() && guard.is_held());
+        host.network.set_faults(Faults::default());
+        lab.wait(3 * SECOND).await;
+        assert!(!guard.in_danger() && guard.remaining() > 20 * SECOND);
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn an_evicted_holder_learns_by_whom() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (
+            lab.host_with(|builder| builder.clock(slow(&lab_clock()))),
+            lab.host(),
+        );
+        let guard = acquire(&a).await;
+        let waiting = waits(&lab, &b).await;
+        meets(&a.network, "renew hold", usize::MAX, Fault::Throttle);
+        let next = waiting.await.unwrap();
+        meets(&a.network, "renew hold", 0, Fault::Throttle);
+        let loss = guard.lost().await;
+        assert_eq!(
+            loss,
+            Loss::Evicted {
+                by: Some(next.ticket())
+            }
+        );
+    });
+}
+
+/// A clock that takes twice as long for a lease: what the margin does not cover.
+fn slow(clock: &fairlock::Clock) -> fairlock::Clock {
+    clock.clone().at_rate(0.5)
+}
+
+fn lab_clock() -> fairlock::Clock {
+    fairlock::Clock::of_tokio(EPOCH)
+}
+
+#[test]
+fn a_holder_whose_lock_item_was_deleted_is_told_so_and_the_next_ticket_is_larger() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        lab.wait(2 * SECOND).await;
+        delete_lock_item(&lab).await;
+        assert_eq!(guard.lost().await, Loss::Deleted);
+        let next = acquire(&b).await;
+        assert!(next.ticket() > guard.ticket());
+        assert!(matches!(
+            guard.release().await,
+            Err(Error::Lost {
+                reason: Loss::Deleted,
+                ..
+            })
+        ));
+        assert!(next.is_held());
+    });
+}
+
+#[test]
+fn a_deletion_that_only_the_release_notices_is_a_loss_too() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        delete_lock_item(&lab).await;
+        let Err(Error::Lost {
+            reason: Loss::Deleted,
+            ticket,
+            ..
+        }) = guard.release().await
+        else {
+            panic!()
+        };
+        assert!(ticket.get() > 0);
+    });
+}
+
+#[test]
+fn a_hung_renewal_of_one_lock_lets_no_other_lapse() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let _ = host.network.clone().script(|request| {
+            let hangs = verbs::verb(request) == "renew hold" && request.key("pk") == Some("b");
+            hangs.then_some(Fault::Hang(When::Before))
+        });
+        let mut guards = Vec::new();
+        for name in ["b", "a", "c"] {
+            let lock = host.locks.fair_lock(name).unwrap();
+            guards.push(lock.acquire(RecordWait::NoWait).await.unwrap());
+        }
+        lab.wait(100 * SECOND).await;
+        assert_eq!(
+            [0, 1, 2].map(|n: usize| guards[n].is_held()),
+            [false, true, true]
+        );
+    });
+}
+
+#[test]
+fn lost_is_told_to_every_future_of_the_hold_and_never_after_a_release() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let released = guard.lost();
+        guard.release().await.unwrap();
+        let told =
+            tokio::select! { biased; _ = released => true, () = lab.wait(100 * SECOND) => false };
+        assert!(!told);
+        let guard = acquire(&host).await;
+        let (first, second) = (guard.lost(), guard.lost());
+        host.network.set_faults(cut_off());
+        assert_eq!(
+            (first.await, second.await, guard.lost().await),
+            (Loss::Unreachable, Loss::Unreachable, Loss::Unreachable)
+        );
+    });
+}
+
+#[test]
+fn a_release_is_tried_until_the_lease_ends() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        a.network.set_faults(cut_off());
+        let started = Instant::now();
+        let mended = async {
+            lab.wait(10 * SECOND).await;
+            a.network.set_faults(Faults::default());
+        };
+        let (released, ()) = tokio::join!(guard.release(), mended);
+        released.unwrap();
+        assert!(started.elapsed() < 14 * SECOND);
+        let guard = acquire(&b).await;
+        b.network.set_faults(cut_off());
+        let started = Instant::now();
+        assert!(matches!(
+            guard.release().await,
+            Err(Error::Unavailable { .. })
+        ));
+        assert!(
+            started.elapsed() < BELIEVED + 5 * SECOND,
+            "{:?}",
+            started.elapsed()
+        );
+    });
+}
+
+#[test]
+fn a_release_that_is_no_longer_waited_for_is_done_all_the_same() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        a.network.set_faults(Faults {
+            round_trip: Latency::Constant(100 * MS),
+            ..Faults::default()
+        });
+        let guard = acquire(&a).await;
+        let waited =
+            tokio::select! { biased; _ = guard.release() => true, () = lab.wait(10 * MS) => false };
+        assert!(!waited);
+        lab.settle().await;
+        assert!(
+            b.locks
+                .fair_lock("a")
+                .unwrap()
+                .try_acquire()
+                .await
+                .unwrap()
+                .is_some()
+        );
+    });
+}
+
+#[test]
+fn a_grant_whose_lease_is_already_over_is_given_up_and_never_returned() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, c) = (lab.host(), lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let heir = waits(&lab, &b).await;
+        // The heir cannot renew, and learns of its promotion only when its lease is over.
+        let blocked = |host: &Host| {
+            host.network.set_faults(Faults {
+                hangs_before: 1.0,
+                ..Faults::default()
+            })
+        };
+        blocked(&b);
+        lab.wait(25 * SECOND).await;
+        guard.release().await.unwrap();
+        lab.wait(5 * SECOND).await;
+        b.network.set_faults(Faults::default());
+        let guard = heir.await.unwrap();
+        assert!(
+            guard.is_held() && guard.remaining() > 15 * SECOND,
+            "{:?}",
+            guard.remaining()
+        );
+        guard.release().await.unwrap();
+        acquire(&c).await.release().await.unwrap();
+    });
+}
+
+#[test]
+fn an_heir_promoted_with_little_left_renews_before_its_guard_is_returned() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let heir = waits(&lab, &b).await;
+        b.network.set_faults(cut_off());
+        lab.wait(20 * SECOND).await;
+        guard.release().await.unwrap();
+        b.network.set_faults(Faults::default());
+        let guard = heir.await.unwrap();
+        assert!(guard.remaining() > 15 * SECOND, "{:?}", guard.remaining());
+        guard.release().await.unwrap();
+    });
+}
