@@ -143,7 +143,9 @@ impl Acquisition {
                 Ok((attempt, Asked::Busy(item)))
             }
             Err(failure) => {
-                self.core.give_up_unseen(&self.name, attempt);
+                if attempt.is_in_doubt() {
+                    self.core.give_up_unseen(&self.name, attempt);
+                }
                 Err(failure.into())
             }
         }

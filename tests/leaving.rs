@@ -1,0 +1,353 @@
+//! Callers that stop waiting, clients that die, and what the line does about them: nobody who is alive waits for those
+//! who left, nor longer than a lease for those who died.
+#![cfg(feature = "embedded")]
+
+mod common;
+#[path = "common/lab.rs"]
+mod lab;
+#[path = "common/verbs.rs"]
+mod verbs;
+
+use std::time::Duration;
+
+use common::virtual_time;
+use fairlock::embedded::{Fault, Faults, Gate, Latency, When};
+use fairlock::{Error, HeldLocks, Loss, RecordWait};
+use lab::{Host, Lab, acquire, cut_off, waits};
+use tokio::time::Instant;
+use verbs::meets;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// Every request of an acquisition, in a line with one seat.
+const REQUESTS: [&str; 9] = [
+    "enter",
+    "sit",
+    "draw",
+    "join",
+    "read lock",
+    "read line",
+    "seat",
+    "renew seat",
+    "renew row",
+];
+
+fn single(lab: &Lab) -> Host {
+    lab.host_with(|builder| builder.seats(1))
+}
+
+#[test]
+fn an_acquisition_dropped_at_any_request_leaves_nothing_behind_and_nobody_waits_for_it() {
+    for (verb, when) in REQUESTS
+        .into_iter()
+        .flat_map(|verb| [(verb, When::Before), (verb, When::After)])
+    {
+        virtual_time(dropped_at(
+            verb,
+            when,
+            Fault::Delay(When::Before, Duration::ZERO),
+        ));
+    }
+}
+
+#[test]
+fn an_acquisition_dropped_while_the_answer_to_any_request_is_lost_leaves_nothing_behind() {
+    for (verb, when) in REQUESTS
+        .into_iter()
+        .flat_map(|verb| [(verb, When::Before), (verb, When::After)])
+    {
+        virtual_time(dropped_at(verb, When::Before, Fault::Lose(when)));
+    }
+}
+
+/// `holder` has the lock, `heir` the seat; the acquisition of `leaver` is dropped while its request stands at the gate.
+/// The one behind it is then granted without waiting for anybody's lease.
+async fn dropped_at(verb: &'static str, when: When, fault: Fault) {
+    let lab = Lab::new().await;
+    let (holder, heir, leaver, last) = (single(&lab), single(&lab), single(&lab), single(&lab));
+    let needs_line = !matches!(verb, "enter" | "sit" | "renew seat");
+    let guard = acquire(&holder).await;
+    let heir = if needs_line {
+        Some(waits(&lab, &heir).await)
+    } else {
+        None
+    };
+    let gate = Gate::closed();
+    let met = meets(
+        &leaver.network,
+        verb,
+        1,
+        fault.and(Fault::Hold(when, gate.clone())),
+    );
+    let lock = leaver.locks.fair_lock("a").unwrap();
+    let mut waiting = Box::pin(lock.acquire(RecordWait::Infinite));
+    let mut held = Some(guard);
+    let stands = tokio::select! {
+        biased;
+        () = gate.reached(1) => true,
+        _ = &mut waiting => false,
+        () = async {
+            lab.wait(15 * SECOND).await;
+            // The requests at a seat come when the line has moved.
+            held.take().unwrap().release().await.unwrap();
+            std::future::pending::<()>().await;
+        } => false,
+        () = lab.wait(60 * SECOND) => false,
+    };
+    drop(waiting);
+    assert!(stands, "{verb} was never sent");
+    let behind = waits(&lab, &last).await;
+    gate.open();
+    lab.wait(3 * SECOND).await;
+    let started = Instant::now();
+    if let Some(guard) = held {
+        guard.release().await.unwrap();
+    }
+    if let Some(heir) = heir {
+        heir.await.unwrap().release().await.unwrap();
+    }
+    behind.await.unwrap().release().await.unwrap();
+    let took = started.elapsed();
+    assert!(took < 12 * SECOND, "{verb} {when:?}: {took:?}");
+    lab.wait(10 * SECOND).await;
+    assert_eq!(met.load(std::sync::atomic::Ordering::SeqCst), 1);
+    acquire(&last).await.release().await.unwrap();
+    lab.settle().await;
+    let left = lab.items("a").await;
+    assert!(left.len() <= 2, "{verb} {when:?} left {left:?}");
+}
+
+#[test]
+fn all_who_died_at_one_moment_cost_one_lease_together() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts: Vec<_> = (0..10).map(|_| lab.host()).collect();
+        let guard = acquire(&hosts[0]).await;
+        let mut dead = Vec::new();
+        for host in &hosts[1..] {
+            dead.push(waits(&lab, host).await);
+        }
+        let alive = lab.host();
+        let waiting = waits(&lab, &alive).await;
+        lab.wait(30 * SECOND).await;
+        hosts
+            .iter()
+            .for_each(|host| host.network.set_faults(cut_off()));
+        let died = Instant::now();
+        let next = waiting.await.unwrap();
+        assert!(died.elapsed() < 45 * SECOND, "{:?}", died.elapsed());
+        assert!(next.ticket() > guard.ticket());
+        next.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_waiter_that_was_passed_as_dead_draws_another_ticket_and_is_granted() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, c, d) = (single(&lab), single(&lab), single(&lab), single(&lab));
+        let guard = acquire(&a).await;
+        let heir = waits(&lab, &b).await;
+        let frozen = waits(&lab, &c).await;
+        c.network.set_faults(cut_off());
+        let behind = waits(&lab, &d).await;
+        lab.wait(60 * SECOND).await;
+        guard.release().await.unwrap();
+        heir.await.unwrap().release().await.unwrap();
+        let passed = behind.await.unwrap();
+        c.network.set_faults(Faults::default());
+        let ticket = passed.ticket();
+        lab.wait(5 * SECOND).await;
+        passed.release().await.unwrap();
+        let late = frozen.await.unwrap();
+        assert!(late.ticket() > ticket);
+        late.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_client_too_slow_for_the_grace_draws_again_and_gets_through() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, c, d) = (single(&lab), single(&lab), single(&lab), single(&lab));
+        let guard = acquire(&a).await;
+        let heir = waits(&lab, &b).await;
+        let met = meets(
+            &c.network,
+            "join",
+            5,
+            Fault::Delay(When::Before, 20 * SECOND),
+        );
+        let slow = waits(&lab, &c).await;
+        let behind = waits(&lab, &d).await;
+        guard.release().await.unwrap();
+        heir.await.unwrap().release().await.unwrap();
+        behind.await.unwrap().release().await.unwrap();
+        slow.await.unwrap().release().await.unwrap();
+        assert_eq!(met.load(std::sync::atomic::Ordering::SeqCst), 5);
+    });
+}
+
+#[test]
+fn throttling_slows_waiters_down_and_starves_no_heartbeat() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts: Vec<_> = (0..5).map(|_| lab.host()).collect();
+        let guard = acquire(&hosts[0]).await;
+        let mut waiting = Vec::new();
+        for host in &hosts[1..] {
+            waiting.push(waits(&lab, host).await);
+        }
+        let half = Faults {
+            throttles: 0.5,
+            ..Faults::default()
+        };
+        hosts
+            .iter()
+            .for_each(|host| host.network.set_faults(half.clone()));
+        lab.wait(300 * SECOND).await;
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+        for next in waiting {
+            next.await.unwrap().release().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_wrong_endpoint_shows_itself_quickly_whatever_the_wait() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        host.network.set_faults(cut_off());
+        let started = Instant::now();
+        let lock = host.locks.fair_lock("a").unwrap();
+        let Err(Error::Unavailable { verb: "enter", .. }) =
+            lock.acquire(RecordWait::Infinite).await
+        else {
+            panic!()
+        };
+        assert!(started.elapsed() < 10 * SECOND);
+    });
+}
+
+#[test]
+fn a_missing_table_is_said_at_once() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host_with(|builder| builder.table("elsewhere"));
+        let refused = host
+            .locks
+            .fair_lock("a")
+            .unwrap()
+            .acquire(RecordWait::default())
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&refused, Error::Refused { table, .. } if table == "elsewhere"),
+            "{refused}"
+        );
+        assert_eq!(host.network.counts().requests(), 1);
+    });
+}
+
+#[test]
+fn shutdown_keeps_held_locks_tells_waiters_and_is_bounded() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let lock = a.locks.fair_lock("a").unwrap();
+        let (waited, report) = tokio::join!(lock.acquire(RecordWait::Infinite), async {
+            lab.settle().await;
+            a.locks.shutdown(HeldLocks::Keep, 5 * SECOND).await
+        });
+        assert!(matches!(waited, Err(Error::ShutDown)));
+        assert_eq!(report.held, [("a".to_owned(), guard.ticket())]);
+        assert!(report.unfinished.is_empty(), "{report:?}");
+        assert!(matches!(
+            lock.acquire(RecordWait::NoWait).await,
+            Err(Error::ShutDown)
+        ));
+        lab.wait(100 * SECOND).await;
+        assert!(
+            guard.is_held(),
+            "a kept lock is renewed until its guard goes"
+        );
+        guard.release().await.unwrap();
+        acquire(&b).await.release().await.unwrap();
+    });
+}
+
+#[test]
+fn shutdown_releases_held_locks_when_asked_to_each_by_itself_and_says_what_it_could_not() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let mut guards = Vec::new();
+        for name in ["a", "b", "c"] {
+            guards.push(
+                a.locks
+                    .fair_lock(name)
+                    .unwrap()
+                    .acquire(RecordWait::NoWait)
+                    .await
+                    .unwrap(),
+            );
+        }
+        let _ = a.network.clone().script(|request| {
+            let stuck = verbs::verb(request) == "release" && request.key("pk") == Some("b");
+            stuck.then_some(Fault::Hang(When::Before))
+        });
+        let started = Instant::now();
+        let report = a.locks.shutdown(HeldLocks::Release, 3 * SECOND).await;
+        assert!(started.elapsed() <= 3 * SECOND + 10 * MS);
+        assert_eq!(
+            report
+                .unfinished
+                .iter()
+                .map(|left| left.lock())
+                .collect::<Vec<_>>(),
+            ["b"]
+        );
+        assert_eq!(guards[0].lost().await, Loss::ShutDown);
+        for (name, free) in [("a", true), ("b", false), ("c", true)] {
+            let lock = b.locks.fair_lock(name).unwrap();
+            assert_eq!(lock.try_acquire().await.unwrap().is_some(), free, "{name}");
+        }
+    });
+}
+
+#[test]
+fn a_timeout_bounds_the_call_by_one_request_timeout_more_even_when_nothing_answers() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let _guard = acquire(&a).await;
+        for faults in [
+            Faults {
+                hangs_before: 1.0,
+                ..Faults::default()
+            },
+            Faults {
+                hangs_after: 1.0,
+                ..Faults::default()
+            },
+            Faults {
+                round_trip: Latency::Constant(SECOND),
+                ..Faults::default()
+            },
+        ] {
+            b.network.set_faults(faults);
+            let started = Instant::now();
+            let lock = b.locks.fair_lock("a").unwrap();
+            assert!(lock.acquire(RecordWait::Timeout(5 * SECOND)).await.is_err());
+            assert!(
+                started.elapsed() <= 7 * SECOND + 10 * MS,
+                "{:?}",
+                started.elapsed()
+            );
+        }
+    });
+}
