@@ -54,7 +54,7 @@ pub(crate) struct Acquisition {
 
 /// What the doorway gave.
 enum Door {
-    Granted(Attempt, Taken),
+    Granted(Attempt, Box<Taken>),
     Waiting(Box<Waiter>),
     /// The ticket was void before its row came.
     TooSlow,
@@ -80,7 +80,7 @@ impl Acquisition {
         loop {
             self.check()?;
             let granted = match self.door(time).await? {
-                Door::Granted(attempt, taken) => self.grant_taken(attempt, taken).await?,
+                Door::Granted(attempt, taken) => self.grant_taken(attempt, *taken).await?,
                 Door::Waiting(waiter) => self.in_line(*waiter).await?,
                 Door::TooSlow => {
                     time = (time * 2).min(MOST_TIME);
@@ -153,7 +153,7 @@ impl Acquisition {
 
     fn place(&self, attempt: Attempt, taken: Taken) -> Door {
         match taken.answer.value.place_of(attempt.nonce) {
-            Some(Spot::Holder(_)) => Door::Granted(attempt, taken),
+            Some(Spot::Holder(_)) => Door::Granted(attempt, Box::new(taken)),
             _ => Door::Waiting(self.waiter(attempt, taken.ticket, taken.beats, taken.answer)),
         }
     }

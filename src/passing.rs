@@ -1,5 +1,7 @@
 //! A caller that does not wait: clears what is over out of its way, or is turned away.
 
+use futures::future::join_all;
+
 use crate::item::LockItem;
 use crate::line::{self, Refusal, Unsettled};
 use crate::look::{self, Look};
@@ -69,7 +71,7 @@ async fn evict(
     Ok(Some(Look::of(item)))
 }
 
-/// Makes what is over in the line void, each conditional on what the look showed.
+/// Makes what is over in the line void, each conditional on what the look showed, and all at once.
 pub(crate) async fn settle(
     store: &Store,
     name: &LockName,
@@ -77,23 +79,34 @@ pub(crate) async fn settle(
     look: &Look,
     over: Vec<Unsettled>,
 ) -> Result<(), Failure> {
-    for unsettled in over {
-        match unsettled {
-            Unsettled::Gap(ticket) => {
-                tracing::info!(lock = %name, %ticket, "closes a gap");
-                store
-                    .persist(patience, || store.void_gap(name, ticket))
-                    .await?;
-            }
-            Unsettled::Dead(ticket) => {
-                let Some(dead) = look.waiting(ticket) else {
-                    continue;
-                };
-                tracing::info!(lock = %name, %ticket, owner = %dead.owner, "passes a dead waiter");
-                store
-                    .persist(patience, || store.void_dead(name, dead))
-                    .await?;
-            }
+    let each = over
+        .into_iter()
+        .map(|unsettled| settle_one(store, name, patience, look, unsettled));
+    join_all(each).await.into_iter().collect()
+}
+
+async fn settle_one(
+    store: &Store,
+    name: &LockName,
+    patience: &Patience,
+    look: &Look,
+    over: Unsettled,
+) -> Result<(), Failure> {
+    match over {
+        Unsettled::Gap(ticket) => {
+            tracing::info!(lock = %name, %ticket, "closes a gap");
+            store
+                .persist(patience, || store.void_gap(name, ticket))
+                .await?;
+        }
+        Unsettled::Dead(ticket) => {
+            let Some(dead) = look.waiting(ticket) else {
+                return Ok(());
+            };
+            tracing::info!(lock = %name, %ticket, owner = %dead.owner, "passes a dead waiter");
+            store
+                .persist(patience, || store.void_dead(name, dead))
+                .await?;
         }
     }
     Ok(())
