@@ -32,6 +32,8 @@ const MOST_TIME: u32 = 8;
 pub(crate) enum Refused {
     /// The caller stopped waiting, or does not wait and would have to.
     GaveUp,
+    /// The runtime of the client is gone, and the acquisition with it.
+    Gone,
     Failed(Failure),
 }
 
@@ -46,6 +48,7 @@ pub(crate) struct Acquisition {
     pub(crate) core: Arc<Core>,
     pub(crate) name: LockName,
     pub(crate) waits: bool,
+    pub(crate) started: Moment,
     pub(crate) until: Option<Moment>,
     /// Cancelled when the caller stops waiting: no new step is made then but those that clean up.
     pub(crate) stop: CancellationToken,
@@ -350,7 +353,8 @@ impl Acquisition {
             entry = now;
             beats.renewed(entry.beat, sent);
         }
-        tracing::debug!(lock = %self.name, %ticket, "granted");
+        let waited = self.store().now().since(self.started);
+        tracing::debug!(lock = %self.name, %ticket, ?waited, "granted");
         let hold = Hold::new(
             self.name.clone(),
             attempt,

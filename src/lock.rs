@@ -141,6 +141,7 @@ impl FairLock {
         let waited = self.core.store.now().since(call.started);
         match refused {
             Refused::Failed(failure) => failure.into_error(&self.core.store.config().table, waited),
+            Refused::Gone => Error::ShutDown,
             Refused::GaveUp if self.core.closed.is_cancelled() => Error::ShutDown,
             Refused::GaveUp => call.seen.not_granted(&self.name, waited),
         }
@@ -203,6 +204,7 @@ impl<'a> Call<'a> {
             core: Arc::clone(core),
             name: name.clone(),
             waits: wait != RecordWait::NoWait,
+            started,
             until,
             stop: stop.clone(),
             seen: Arc::clone(&seen),
@@ -229,17 +231,17 @@ impl<'a> Call<'a> {
         };
         let clock = &self.core.store.config().clock;
         let Some(until) = self.until else {
-            return told.await.unwrap_or(Err(Refused::GaveUp));
+            return told.await.unwrap_or(Err(Refused::Gone));
         };
         tokio::select! {
             biased;
-            answer = &mut told => return answer.unwrap_or(Err(Refused::GaveUp)),
+            answer = &mut told => return answer.unwrap_or(Err(Refused::Gone)),
             () = clock.sleep_until(until) => self.stop.cancel(),
         }
         // A request under way may still bring the lock.
         tokio::select! {
             biased;
-            answer = &mut told => answer.unwrap_or(Err(Refused::GaveUp)),
+            answer = &mut told => answer.unwrap_or(Err(Refused::Gone)),
             () = clock.sleep(self.core.store.config().request_timeout) => Err(Refused::GaveUp),
         }
     }

@@ -1,0 +1,90 @@
+//! What the types promise at compile time, and settings that do not go together.
+
+use std::time::Duration;
+
+use fairlock::{
+    Chance, Clock, Error, FairLock, Invalid, LockClient, LockClientBuilder, LockGuard, RecordWait,
+    Ticket,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn shared<T: Send + Sync + 'static>() {}
+fn sent<T: Send + 'static>(value: T) -> T {
+    value
+}
+
+#[test]
+fn everything_can_be_shared_between_threads() {
+    shared::<LockClient>();
+    shared::<LockClientBuilder>();
+    shared::<FairLock>();
+    shared::<LockGuard>();
+    shared::<Error>();
+    shared::<Ticket>();
+    shared::<Clock>();
+    shared::<Chance>();
+}
+
+/// Never called: that it compiles is the test.
+#[expect(dead_code, reason = "checked by the compiler")]
+fn futures_can_be_sent(lock: FairLock, guard: LockGuard, locks: LockClient) {
+    drop(sent(guard.lost()));
+    drop(sent(async move { guard.release().await }));
+    drop(sent(async move {
+        let _guard = lock.acquire(RecordWait::default()).await?;
+        lock.try_acquire().await
+    }));
+    drop(sent(async move {
+        locks.shutdown(fairlock::HeldLocks::Keep, SECOND).await
+    }));
+}
+
+fn dynamodb() -> aws_sdk_dynamodb::Client {
+    let config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest());
+    aws_sdk_dynamodb::Client::from_conf(config.build())
+}
+
+#[test]
+fn a_client_built_outside_of_a_runtime_says_so() {
+    let built = LockClient::builder(dynamodb()).build();
+    assert!(matches!(built, Err(Error::Invalid(Invalid::NoRuntime))));
+}
+
+#[test]
+fn settings_that_do_not_go_together_are_refused_with_both_values() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let _inside = runtime.enter();
+    let builder = || LockClient::builder(dynamodb());
+    let refused = builder()
+        .lease(SECOND)
+        .heartbeat(SECOND)
+        .build()
+        .unwrap_err();
+    let text = refused.to_string();
+    assert!(
+        text.contains("980ms") && text.contains("heartbeat"),
+        "{text}"
+    );
+    let refused = builder().key_names("id", "id", "ttl").build().unwrap_err();
+    assert!(matches!(refused, Error::Invalid(Invalid::Text { .. })));
+    assert!(builder().key_names("id", "range", "ttl").build().is_ok());
+}
+
+#[test]
+fn a_name_that_dynamodb_cannot_store_is_refused_before_anything_is_sent() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let _inside = runtime.enter();
+    let locks = LockClient::builder(dynamodb()).build().unwrap();
+    assert!(matches!(
+        locks.fair_lock(""),
+        Err(Error::Invalid(Invalid::LockName { bytes: 0, .. }))
+    ));
+    assert!(locks.fair_lock("x".repeat(2049)).is_err());
+    assert_eq!(locks.fair_lock("a").unwrap().name(), "a");
+}
