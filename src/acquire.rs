@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::Core;
+use crate::core::Core;
 use crate::counter;
 use crate::guard::LockGuard;
 use crate::hold::Hold;
@@ -242,7 +242,10 @@ impl Acquisition {
             if waiter.place() > 0 {
                 self.check()?;
             }
-            match waiter.step(&patience).await? {
+            let turn = waiter.step(&patience).await;
+            // At once, so that others who look no longer read these rows, and do not clean them again.
+            self.core.clean(&self.name, waiter.take_litter());
+            match turn? {
                 Turn::Mine(item) => return Ok(Some(item)),
                 Turn::Retire => return Ok(None),
                 Turn::Again => {}

@@ -92,6 +92,8 @@ pub(crate) struct Config {
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
+/// Shorter leases cannot be kept over any network.
+const SHORTEST_LEASE: Duration = Duration::from_millis(50);
 /// More heirs than this make the lock item, which every write is charged for, larger than one KB.
 const MOST_SEATS: usize = 16;
 /// Attributes of our own, which a key or TTL attribute must not be called by.
@@ -191,6 +193,12 @@ impl Config {
 
     /// A renewal may time out once and be sent again, and still arrive before its owner stops believing.
     fn check_lease(&self) -> Result<(), Invalid> {
+        at_least(
+            "lease",
+            self.lease,
+            "the shortest that can be kept",
+            SHORTEST_LEASE,
+        )?;
         at_least(
             "request time-out",
             self.request_timeout,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::background::Task;
-use crate::client::Core;
+use crate::core::Core;
 use crate::error::{Error, Loss};
 use crate::hold::{Hold, Standing};
 use crate::item::LockItem;

@@ -2,10 +2,12 @@
 
 mod acquire;
 mod background;
+mod builder;
 mod chance;
 mod client;
 mod clock;
 mod config;
+mod core;
 mod counter;
 #[cfg(feature = "embedded")]
 pub mod embedded;
@@ -28,8 +30,9 @@ mod store;
 mod ticket;
 mod wait;
 
+pub use builder::LockClientBuilder;
 pub use chance::Chance;
-pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport, Unfinished};
+pub use client::{HeldLocks, LockClient, ShutdownReport, Unfinished};
 pub use clock::Clock;
 pub use error::{Error, Holder, Invalid, Loss, Problem};
 pub use guard::LockGuard;

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::acquire::{Acquisition, Refused};
 use crate::background::Task;
-use crate::client::Core;
+use crate::core::Core;
 use crate::error::{Error, Holder, Invalid};
 use crate::guard::LockGuard;
 use crate::hold;

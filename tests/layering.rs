@@ -23,7 +23,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
     (
         "facade",
         &[
-            "acquire", "client", "guard", "lock", "sweeper", "table", "lib",
+            "acquire", "builder", "client", "core", "guard", "lock", "sweeper", "table", "lib",
         ],
     ),
 ];
@@ -35,7 +35,7 @@ const PEERS: [(&str, &str); 2] = [("heartbeat", "hold"), ("queue", "passing")];
 const UPWARDS: [(&str, &str); 1] = [("config", "clock")];
 
 /// Where the SDK may be named.
-const SDK_DOORS: [&str; 4] = ["store", "table", "client", "embedded"];
+const SDK_DOORS: [&str; 5] = ["store", "table", "client", "builder", "embedded"];
 
 /// Modules that know neither async nor the SDK: the models compile them as they are.
 const PURE: [&str; 8] = [

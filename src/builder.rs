@@ -1,0 +1,289 @@
+//! The settings of a client, said one by one and checked together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::chance::Chance;
+use crate::client::LockClient;
+use crate::clock::Clock;
+use crate::config::{Config, Names, Settings};
+use crate::core::Core;
+use crate::error::{Error, Invalid};
+use crate::store::Store;
+
+/// Settings of a [`LockClient`]. [`build`](Self::build) checks them against each other and sends nothing.
+///
+/// # Examples
+///
+/// ```
+/// # async fn build(dynamodb: aws_sdk_dynamodb::Client) -> Result<(), fairlock::Error> {
+/// use std::time::Duration;
+/// use fairlock::LockClient;
+///
+/// let locks = LockClient::builder(dynamodb)
+///     .table("locks")
+///     .namespace("billing")
+///     .lease(Duration::from_secs(10))
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct LockClientBuilder {
+    dynamodb: aws_sdk_dynamodb::Client,
+    settings: Settings,
+}
+
+impl LockClientBuilder {
+    pub(crate) fn new(dynamodb: aws_sdk_dynamodb::Client) -> Self {
+        LockClientBuilder {
+            dynamodb,
+            settings: Settings::default(),
+        }
+    }
+
+    /// The table's name or ARN. Default: `fairlock`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.table("locks")
+    /// # }
+    /// ```
+    pub fn table(mut self, table: impl Into<String>) -> Self {
+        self.settings.table = table.into();
+        self
+    }
+
+    /// The names of the table's partition key, sort key and TTL attribute. Default: `pk`, `sk`, `expires_at`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.key_names("id", "range", "ttl")
+    /// # }
+    /// ```
+    pub fn key_names(
+        mut self,
+        partition_key: impl Into<String>,
+        sort_key: impl Into<String>,
+        ttl: impl Into<String>,
+    ) -> Self {
+        self.settings.names = Names {
+            partition_key: partition_key.into(),
+            sort_key: sort_key.into(),
+            ttl: ttl.into(),
+        };
+        self
+    }
+
+    /// Keeps these locks apart from others of the same names in the same table; must not contain `/`.
+    /// Default: `fairlock`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.namespace("billing")
+    /// # }
+    /// ```
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.settings.namespace = namespace.into();
+        self
+    }
+
+    /// Who to say holds a lock, for people. Default: `user@host:pid`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.owner("nightly-report on worker 7")
+    /// # }
+    /// ```
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.settings.owner = Some(owner.into());
+        self
+    }
+
+    /// How long a holder, an heir or a waiter that is not heard of keeps its place. Default: 30 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.lease(Duration::from_secs(10))
+    /// # }
+    /// ```
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.settings.lease = lease;
+        self
+    }
+
+    /// How often a lease is renewed. Default: a third of the lease.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.heartbeat(Duration::from_secs(5))
+    /// # }
+    /// ```
+    pub fn heartbeat(mut self, heartbeat: Duration) -> Self {
+        self.settings.heartbeat = Some(heartbeat);
+        self
+    }
+
+    /// How many heirs the lock item has room for, 1 to 16. Default: 4.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.seats(8)
+    /// # }
+    /// ```
+    pub fn seats(mut self, seats: usize) -> Self {
+        self.settings.seats = seats;
+        self
+    }
+
+    /// How long a drawn ticket may take to join the line before others pass it. Default: 5 s, or two and a half
+    /// request time-outs if that is longer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.gap_grace(Duration::from_secs(10))
+    /// # }
+    /// ```
+    pub fn gap_grace(mut self, grace: Duration) -> Self {
+        self.settings.gap_grace = Some(grace);
+        self
+    }
+
+    /// How long an unused lock's item stays in the table. Hosts' clocks must agree to within that. Default: 7 days.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.idle_retention(Duration::from_secs(30 * 24 * 3600))
+    /// # }
+    /// ```
+    pub fn idle_retention(mut self, retention: Duration) -> Self {
+        self.settings.idle_retention = retention;
+        self
+    }
+
+    /// How long after its lease, by DynamoDB's own clock, an entry is dead to those who did not watch it.
+    /// Default: 10 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.common_clock_allowance(Duration::from_secs(5))
+    /// # }
+    /// ```
+    pub fn common_clock_allowance(mut self, allowance: Duration) -> Self {
+        self.settings.allowance = allowance;
+        self
+    }
+
+    /// The shortest and the longest time between two looks of a waiter. Default: 20 ms, and 1 s or a heartbeat if
+    /// that is shorter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.look_bounds(Duration::from_millis(5), Duration::from_millis(500))
+    /// # }
+    /// ```
+    pub fn look_bounds(mut self, shortest: Duration, longest: Duration) -> Self {
+        self.settings.shortest_look = shortest;
+        self.settings.longest_look = Some(longest);
+        self
+    }
+
+    /// How long one request may take before it is given up and tried again. Default: 2 s, or a sixth of the lease
+    /// if that is shorter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.request_timeout(Duration::from_millis(800))
+    /// # }
+    /// ```
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.request_timeout = Some(timeout);
+        self
+    }
+
+    /// Where time comes from, for tests. Default: the system's clocks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.clock(fairlock::Clock::system())
+    /// # }
+    /// ```
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.settings.clock = clock;
+        self
+    }
+
+    /// Where randomness comes from, for tests. Default: the operating system.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.chance(fairlock::Chance::system())
+    /// # }
+    /// ```
+    pub fn chance(mut self, chance: Chance) -> Self {
+        self.settings.chance = chance;
+        self
+    }
+
+    /// Checks the settings against each other. Must be called inside a tokio runtime, on which the background work
+    /// of this client then runs: a guard dropped outside of it still releases.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] names the values that do not go together.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn build(builder: fairlock::LockClientBuilder) {
+    /// let refused = builder.lease(Duration::from_secs(1)).heartbeat(Duration::from_secs(1)).build();
+    /// assert!(matches!(refused, Err(fairlock::Error::Invalid(_))));
+    /// # }
+    /// ```
+    pub fn build(self) -> Result<LockClient, Error> {
+        let runtime = Handle::try_current().map_err(|_| Invalid::NoRuntime)?;
+        let store = Store::new(&self.dynamodb, Config::try_from(self.settings)?);
+        Ok(LockClient {
+            core: Arc::new(Core::new(store, runtime)),
+        })
+    }
+}

@@ -1,0 +1,324 @@
+//! What all locks of a client share: the store, the background work, and what it remembers of the lines it has met.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::background::{Background, Job, Task};
+use crate::entry::Nonce;
+use crate::error::Loss;
+use crate::hold::Hold;
+use crate::item::LockItem;
+use crate::moment::Moment;
+use crate::name::LockName;
+use crate::queue;
+use crate::seats::{Ended, Seats};
+use crate::store::{Attempt, Failure, Patience, Store};
+use crate::ticket::Ticket;
+
+/// What this process saw of a line serves to skip an enter that must fail for as long as this.
+const HINT_LASTS: Duration = Duration::from_secs(5);
+/// Hints and doubtful nonces kept at the most; beyond that the oldest knowledge is the least useful.
+const REMEMBERED: usize = 1024;
+
+/// What all locks of a client share.
+pub(crate) struct Core {
+    pub(crate) store: Store,
+    pub(crate) background: Arc<Background>,
+    /// Cancelled by `shutdown`; everything that waits stops waiting.
+    pub(crate) closed: CancellationToken,
+    memory: Mutex<Memory>,
+}
+
+/// What a client remembers of the lines it has met.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Lines that were not empty when this client last released.
+    hints: HashMap<LockName, (LockItem, Moment)>,
+    /// Nonces of ended attempts some request of which was never answered.
+    doubtful: BTreeMap<Nonce, LockName>,
+    holds: Vec<Weak<Hold>>,
+}
+
+impl Core {
+    pub(crate) fn new(store: Store, runtime: Handle) -> Self {
+        Core {
+            store,
+            background: Arc::new(Background::new(runtime)),
+            closed: CancellationToken::new(),
+            memory: Mutex::default(),
+        }
+    }
+
+    /// A new attempt to get a place.
+    pub(crate) fn attempt(&self) -> Attempt {
+        Attempt::new(self.store.config().chance.nonce())
+    }
+
+    pub(crate) fn spawn(
+        self: &Arc<Self>,
+        name: &LockName,
+        ticket: Option<Ticket>,
+        task: Task,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.background.spawn(
+            Job {
+                lock: name.to_string(),
+                ticket,
+                task,
+            },
+            work,
+        );
+    }
+
+    /// As long as what is left in the table could be in somebody's way: then others have removed it.
+    pub(crate) fn patience_for_leaving(&self) -> Patience {
+        let config = self.store.config();
+        let until = self.store.now() + config.lease * 2 + config.gap_grace;
+        Patience {
+            until: Some(until),
+            attempts: None,
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// Notes that an attempt is over. One that is in doubt may still turn up in the table.
+    pub(crate) fn forget(&self, name: &LockName, attempt: &Attempt) {
+        if attempt.is_in_doubt() {
+            let mut memory = self.memory();
+            while memory.doubtful.len() >= REMEMBERED {
+                memory.doubtful.pop_first();
+            }
+            memory.doubtful.insert(attempt.nonce, name.clone());
+        }
+    }
+
+    /// Takes in a lock item that an answer showed: a place on it that belongs to an attempt that is over was made by
+    /// a request that came late, and is given up at once.
+    pub(crate) fn saw(self: &Arc<Self>, name: &LockName, item: &LockItem) {
+        let late: Vec<_> = {
+            let mut memory = self.memory();
+            if memory.doubtful.is_empty() {
+                return;
+            }
+            item.entries()
+                .filter(|entry| memory.doubtful.remove(&entry.nonce).is_some())
+                .cloned()
+                .collect()
+        };
+        for entry in late {
+            tracing::info!(lock = %name, ticket = %entry.ticket, "a late request of an ended attempt took a place: gives it up");
+            self.give_up(
+                name,
+                Attempt::new(entry.nonce),
+                entry.ticket,
+                Some(item.clone()),
+            );
+        }
+    }
+
+    /// Gives up whatever place an attempt got that was never answered, in the background.
+    pub(crate) fn give_up_unseen(self: &Arc<Self>, name: &LockName, attempt: Attempt) {
+        let (core, name) = (Arc::clone(self), name.clone());
+        self.spawn(&name.clone(), None, Task::Leave, async move {
+            let patience = core.patience_for_leaving();
+            match core
+                .store
+                .persist(&patience, || core.store.read_lock(&name))
+                .await
+            {
+                Ok(answer) => {
+                    core.give_up_now(&name, &attempt, answer.value, &patience)
+                        .await
+                }
+                Err(failure) => {
+                    tracing::warn!(lock = %name, ?failure, "could not look for a place to give up")
+                }
+            }
+        });
+    }
+
+    /// Leaves the line with a drawn ticket, in the background, whatever became of it since `seen`.
+    pub(crate) fn leave(
+        self: &Arc<Self>,
+        name: &LockName,
+        attempt: Attempt,
+        ticket: Ticket,
+        seen: LockItem,
+    ) {
+        if ticket <= seen.seated {
+            return self.give_up(name, attempt, ticket, Some(seen));
+        }
+        let (core, name) = (Arc::clone(self), name.clone());
+        self.spawn(&name.clone(), Some(ticket), Task::Leave, async move {
+            let patience = core.patience_for_leaving();
+            match queue::leave(&core.store, &name, &patience, &attempt, ticket).await {
+                Ok(seen) => core.give_up_now(&name, &attempt, seen, &patience).await,
+                Err(failure) => {
+                    tracing::warn!(lock = %name, %ticket, ?failure, "could not leave the line: others pass this ticket in time");
+                }
+            }
+        });
+    }
+
+    /// Deletes rows that are settled, in the background. What fails is left to the next who cleans.
+    pub(crate) fn clean(self: &Arc<Self>, name: &LockName, settled: Vec<Ticket>) {
+        if settled.is_empty() {
+            return;
+        }
+        let (core, name) = (Arc::clone(self), name.clone());
+        self.spawn(&name.clone(), None, Task::Clean, async move {
+            if let Err(failure) = core.store.delete_rows(&name, &settled).await {
+                tracing::debug!(lock = %name, ?failure, "left settled rows to the next who cleans");
+            }
+        });
+    }
+
+    /// Gives up a place on the lock item, in the background.
+    pub(crate) fn give_up(
+        self: &Arc<Self>,
+        name: &LockName,
+        attempt: Attempt,
+        ticket: Ticket,
+        seen: Option<LockItem>,
+    ) {
+        let (core, name) = (Arc::clone(self), name.clone());
+        self.spawn(&name.clone(), Some(ticket), Task::Leave, async move {
+            let patience = core.patience_for_leaving();
+            core.give_up_now(&name, &attempt, seen, &patience).await;
+        });
+    }
+
+    async fn give_up_now(
+        &self,
+        name: &LockName,
+        attempt: &Attempt,
+        seen: Option<LockItem>,
+        patience: &Patience,
+    ) {
+        let seats = Seats {
+            store: &self.store,
+            name,
+            patience,
+        };
+        if let Err(failure) = seats.give_up(attempt, seen).await {
+            tracing::warn!(lock = %name, ?failure, "could not give up a place: it lapses with its lease");
+        }
+        self.forget(name, attempt);
+    }
+
+    /// What the lock's line looked like when this client last released, if that was a moment ago.
+    pub(crate) fn hint(&self, name: &LockName) -> Option<LockItem> {
+        let (item, seen) = self.memory().hints.remove(name)?;
+        (self.store.now().since(seen) < HINT_LASTS).then_some(item)
+    }
+
+    pub(crate) fn remember(&self, name: &LockName, item: LockItem) {
+        if item.holder.is_none() {
+            return;
+        }
+        let now = self.store.now();
+        let mut memory = self.memory();
+        if memory.hints.len() >= REMEMBERED {
+            memory
+                .hints
+                .retain(|_, (_, seen)| now.since(*seen) < HINT_LASTS);
+        }
+        if memory.hints.len() < REMEMBERED {
+            memory.hints.insert(name.clone(), (item, now));
+        }
+    }
+
+    /// Registers a hold and keeps it renewed.
+    pub(crate) fn keep(self: &Arc<Self>, hold: &Arc<Hold>) {
+        {
+            let mut memory = self.memory();
+            memory.holds.retain(|hold| hold.strong_count() > 0);
+            memory.holds.push(Arc::downgrade(hold));
+        }
+        let (core, hold) = (Arc::clone(self), Arc::clone(hold));
+        self.spawn(
+            &hold.name.clone(),
+            Some(hold.ticket),
+            Task::Heartbeat,
+            async move {
+                crate::heartbeat::keep(&core.store, &hold, |item| core.saw(&hold.name, item)).await;
+            },
+        );
+    }
+
+    pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
+        self.memory()
+            .holds
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
+    /// Releases a hold in the background, ending it locally first: as lost for a reason, or as given back.
+    pub(crate) fn release_behind(self: Arc<Self>, hold: Arc<Hold>, loss: Option<Loss>) {
+        let deadline = hold.believed_until();
+        match loss {
+            Some(loss) => hold.lose(loss),
+            None => hold.give_back(),
+        };
+        let core = Arc::clone(&self);
+        self.spawn(&hold.name.clone(), Some(hold.ticket), Task::Release, async move {
+            match core.release(&hold, deadline).await {
+                Ok(_) => {}
+                Err(failure) => {
+                    tracing::warn!(lock = %hold.name, ticket = %hold.ticket, ?failure, "could not release: the lease ends the hold");
+                }
+            }
+        });
+    }
+
+    /// Hands the lock over, trying until the lease ends.
+    pub(crate) async fn release(
+        self: &Arc<Self>,
+        hold: &Hold,
+        deadline: Moment,
+    ) -> Result<Ended, Failure> {
+        let patience = Patience {
+            until: Some(deadline),
+            attempts: None,
+            stop: CancellationToken::new(),
+        };
+        let seats = Seats {
+            store: &self.store,
+            name: &hold.name,
+            patience: &patience,
+        };
+        let ended = seats.release(&hold.attempt).await;
+        match &ended {
+            Ok(Ended::HandedOver(item)) => {
+                tracing::debug!(lock = %hold.name, ticket = %hold.ticket, "released");
+                self.saw(&hold.name, item);
+                self.remember(&hold.name, item.clone());
+            }
+            Ok(Ended::Before | Ended::NotOurs(_)) | Err(_) => {}
+        }
+        self.forget(&hold.name, &hold.attempt);
+        ended
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let config = self.store.config();
+        f.debug_struct("Core")
+            .field("table", &config.table)
+            .field("namespace", &config.namespace)
+            .finish_non_exhaustive()
+    }
+}
