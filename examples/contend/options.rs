@@ -9,7 +9,7 @@ use fairlock::RecordWait;
 
 /// Workers contending for one lock. Tables are in memory unless an endpoint or a file is given.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "contend", about)]
+#[command(name = "contend")]
 pub(crate) struct Options {
     /// DynamoDB, or something that speaks its language, over HTTP
     #[arg(long, value_name = "URL", value_parser = endpoint, conflicts_with_all = ["local", "rtt_ms"])]
