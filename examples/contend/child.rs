@@ -1,0 +1,59 @@
+//! One worker of a run with --processes: says that it is ready, waits for the word, takes its turns, says how it went.
+
+use std::io::{BufRead, stdin};
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::backend;
+use crate::failure::Failure;
+use crate::log::{self, Log};
+use crate::options::Options;
+use crate::traffic::Traffic;
+use crate::turn::Turn;
+use crate::worker::Worker;
+
+/// What a child writes, a line each.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Line {
+    Ready { ready: u32 },
+    Turn(Turn),
+    Parting(Parting),
+}
+
+/// The last line of a child that came to its end.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Parting {
+    pub(crate) traffic: Traffic,
+    pub(crate) troubles: Vec<String>,
+}
+
+pub(crate) async fn run(options: &Options, number: u32) -> Result<ExitCode, Failure> {
+    let word = listen_to_parent();
+    let backend = backend::open(options)?;
+    let worker = Worker::new(number, options, &backend, &Log::default())?;
+    log::say(&Line::Ready { ready: number });
+    let no_word = |error| Failure::run("the parent went away", error);
+    word.await.map_err(no_word)?;
+    let troubles = worker.run().await;
+    let traffic = backend.counter.traffic();
+    log::say(&Line::Parting(Parting { traffic, troubles }));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Resolves with the parent's word to start. When the parent closes the pipe, by dying too, this process ends.
+fn listen_to_parent() -> oneshot::Receiver<()> {
+    let (start, word) = oneshot::channel();
+    // A thread, for reading from a pipe blocks; it ends with the process.
+    std::thread::spawn(move || {
+        let mut lines = stdin().lock().lines();
+        if let Some(Ok(_)) = lines.next() {
+            let _ = start.send(());
+        }
+        lines.for_each(drop);
+        std::process::exit(1);
+    });
+    word
+}

@@ -1,0 +1,83 @@
+//! Workers contending for one lock: each waits for its turn, holds the lock, releases it, and asks again.
+//!
+//! Standard output has one JSON line a turn, in nanoseconds of CLOCK_MONOTONIC; standard error has how long turns
+//! waited, what was sent for them, and whether any two overlapped or came out of order. Fails if any did.
+//!
+//! ```text
+//! cargo run --release --features embedded --example contend -- --workers 8 --cycles 5 --hold-ms 50
+//! ```
+
+mod backend;
+mod child;
+mod failure;
+mod harvest;
+mod log;
+mod monotonic;
+mod options;
+mod processes;
+mod report;
+mod table;
+mod tally;
+mod tasks;
+mod traffic;
+mod turn;
+mod verb;
+mod worker;
+
+use std::process::ExitCode;
+
+use crate::backend::Backend;
+use crate::failure::Failure;
+use crate::harvest::Harvest;
+use crate::options::Options;
+use crate::report::Report;
+use crate::tally::Tally;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let ended = match Options::read() {
+        (options, Some(worker)) => child::run(&options, worker).await,
+        (options, None) => contend(&options).await,
+    };
+    ended.unwrap_or_else(|failure| {
+        eprintln!("contend: {failure}");
+        failure.exit_code()
+    })
+}
+
+async fn contend(options: &Options) -> Result<ExitCode, Failure> {
+    let backend = backend::open(options)?;
+    check(options, &backend)?;
+    table::ensure(&backend.plain, &options.table).await?;
+    let harvest = if options.processes {
+        processes::run(options).await?
+    } else {
+        tasks::run(&backend, options).await?
+    };
+    Ok(judge(options, harvest))
+}
+
+/// Names and lease, before anything is written and any process started.
+fn check(options: &Options, backend: &Backend) -> Result<(), Failure> {
+    let locks = backend.locks(options, 1)?;
+    backend::lock(options, &locks).map(drop)
+}
+
+fn judge(options: &Options, mut harvest: Harvest) -> ExitCode {
+    if options.plant_fault {
+        tally::plant_fault(&mut harvest.turns);
+    }
+    let report = Report {
+        workers: options.workers,
+        missing: tally::missing(&harvest.turns, options.workers, options.cycles),
+        tally: Tally::new(harvest.turns),
+        traffic: harvest.traffic,
+        troubles: harvest.troubles,
+    };
+    eprintln!("{report}");
+    if report.is_good() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,185 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use fairlock::RecordWait;
+
+/// Workers contending for one lock. Tables are in memory unless an endpoint or a file is given.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "contend")]
+pub(crate) struct Options {
+    /// DynamoDB, or something that speaks its language, over HTTP
+    #[arg(long, value_name = "URL", value_parser = endpoint, conflicts_with_all = ["local", "rtt_ms"])]
+    pub(crate) endpoint_url: Option<String>,
+
+    /// Tables in this file, which is made if it is not there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) local: Option<PathBuf>,
+
+    /// The table, which is made if it is not there
+    #[arg(long, default_value = "fairlock")]
+    pub(crate) table: String,
+
+    /// The lock's name
+    #[arg(long, default_value = "contended")]
+    pub(crate) lock: String,
+
+    /// How many contend
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) workers: u32,
+
+    /// Turns of each worker
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) cycles: u32,
+
+    /// How long each turn holds the lock
+    #[arg(long, value_name = "MS", default_value = "50", value_parser = millis)]
+    pub(crate) hold_ms: Duration,
+
+    /// How long each turn waits for the lock: none, infinite, or a duration such as 60s
+    #[arg(long, default_value = "60s", value_parser = wait)]
+    pub(crate) wait: RecordWait,
+
+    /// The time that a request and its answer take together, half on the way there, half on the way back
+    #[arg(long, value_name = "MS", value_parser = millis)]
+    pub(crate) rtt_ms: Option<Duration>,
+
+    /// How long a worker that died keeps the others waiting
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub(crate) lease: Duration,
+
+    /// Each worker in a process of its own
+    #[arg(long)]
+    pub(crate) processes: bool,
+
+    /// This process is that worker of a run with --processes
+    #[arg(long, hide = true)]
+    worker: Option<u32>,
+
+    /// Make the turns look as if two had overlapped and two had come out of order
+    #[arg(long, hide = true)]
+    pub(crate) plant_fault: bool,
+}
+
+impl Options {
+    /// Ends the process if the command line makes no sense. With the number of the worker that this process is.
+    pub(crate) fn read() -> (Options, Option<u32>) {
+        let options = Options::parse();
+        if let Err(problem) = options.check() {
+            let conflict = ErrorKind::ArgumentConflict;
+            Options::command().error(conflict, problem).exit();
+        }
+        let worker = options.worker;
+        (options, worker)
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        let in_memory = self.endpoint_url.is_none() && self.local.is_none();
+        if self.processes && in_memory {
+            return Err(
+                "--processes needs --local or --endpoint-url: tables in memory are one process's own",
+            );
+        }
+        if self.plant_fault && u64::from(self.workers) * u64::from(self.cycles) < 2 {
+            return Err("--plant-fault needs at least two turns");
+        }
+        Ok(())
+    }
+}
+
+fn endpoint(text: &str) -> Result<String, &'static str> {
+    let schemes = ["http://", "https://"];
+    let rest = schemes.iter().find_map(|scheme| text.strip_prefix(scheme));
+    match rest {
+        Some(rest) if starts_with_host(rest) && !text.contains(char::is_whitespace) => {
+            Ok(text.to_owned())
+        }
+        _ => Err("not a URL such as http://localhost:8000"),
+    }
+}
+
+fn starts_with_host(rest: &str) -> bool {
+    rest.starts_with(|c: char| c == '[' || c.is_alphanumeric())
+}
+
+fn millis(text: &str) -> Result<Duration, String> {
+    let count: u32 = text.parse().map_err(|_| "not a number of milliseconds")?;
+    Ok(Duration::from_millis(count.into()))
+}
+
+fn wait(text: &str) -> Result<RecordWait, String> {
+    match text {
+        "none" => Ok(RecordWait::NoWait),
+        "infinite" => Ok(RecordWait::Infinite),
+        _ => match humantime::parse_duration(text) {
+            Ok(Duration::ZERO) => Err("not to wait at all is called none".into()),
+            Ok(span) => Ok(RecordWait::Timeout(span)),
+            Err(error) => Err(format!("neither none nor infinite nor a duration: {error}")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(flags: &[&str]) -> Result<Options, clap::Error> {
+        Options::try_parse_from(["contend"].iter().chain(flags))
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn a_wait_is_none_infinite_or_a_duration() {
+        let second = RecordWait::Timeout(Duration::from_secs(1));
+        assert_eq!(wait("none"), Ok(RecordWait::NoWait));
+        assert_eq!(wait("infinite"), Ok(RecordWait::Infinite));
+        assert_eq!(wait("1s"), Ok(second));
+        assert!(wait("0s").is_err() && wait("soon").is_err() && wait("-1s").is_err());
+    }
+
+    #[test]
+    fn the_defaults_are_eight_workers_in_memory() {
+        let options = options(&[]).unwrap();
+        assert_eq!((options.workers, options.cycles), (8, 5));
+        assert_eq!(options.wait, RecordWait::default());
+        assert!(options.local.is_none() && options.endpoint_url.is_none() && !options.processes);
+        assert_eq!(options.check(), Ok(()));
+    }
+
+    #[test]
+    fn an_endpoint_is_a_url_with_a_host() {
+        assert!(endpoint("http://localhost:8000").is_ok() && endpoint("https://[::1]:80/").is_ok());
+        for wrong in [
+            "",
+            "localhost:8000",
+            "http://",
+            "http:///x",
+            "http://a b",
+            "ftp://a",
+        ] {
+            assert!(endpoint(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_go_together_is_refused() {
+        assert!(options(&["--endpoint-url", "http://a", "--local", "b"]).is_err());
+        assert!(options(&["--endpoint-url", "http://a", "--rtt-ms", "1"]).is_err());
+        assert!(options(&["--processes"]).unwrap().check().is_err());
+        assert!(
+            options(&["--processes", "--local", "b"])
+                .unwrap()
+                .check()
+                .is_ok()
+        );
+        let one_turn = ["--plant-fault", "--workers", "1", "--cycles", "1"];
+        assert!(options(&one_turn).unwrap().check().is_err());
+    }
+}

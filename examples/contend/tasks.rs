@@ -1,0 +1,38 @@
+//! A run whose workers are tasks of this process, each with a client of its own.
+
+use std::sync::Arc;
+
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use crate::backend::Backend;
+use crate::failure::Failure;
+use crate::harvest::Harvest;
+use crate::log::Log;
+use crate::options::Options;
+use crate::worker::Worker;
+
+pub(crate) async fn run(backend: &Backend, options: &Options) -> Result<Harvest, Failure> {
+    let log = Log::default();
+    let workers: Result<Vec<_>, _> = (1..=options.workers)
+        .map(|number| Worker::new(number, options, backend, &log))
+        .collect();
+    let troubles = start(workers?).join_all().await.concat();
+    Ok(Harvest {
+        turns: log.take(),
+        traffic: backend.counter.traffic(),
+        troubles,
+    })
+}
+
+fn start(workers: Vec<Worker>) -> JoinSet<Vec<String>> {
+    let all_here = Arc::new(Barrier::new(workers.len()));
+    let start = |worker: Worker| {
+        let all_here = Arc::clone(&all_here);
+        async move {
+            all_here.wait().await;
+            worker.run().await
+        }
+    };
+    workers.into_iter().map(start).collect()
+}

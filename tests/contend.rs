@@ -1,0 +1,368 @@
+//! The contention driver counts what happens, finds what is wrong, and refuses what makes no sense.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// No run may take longer.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// The example, which `cargo test` builds, but `cargo test --test contend` does not.
+fn contend() -> Command {
+    let here = std::env::current_exe().unwrap();
+    let built = here.ancestors().nth(2).unwrap().join("examples/contend");
+    assert!(
+        built.is_file(),
+        "{} is missing: build it with `cargo build --features embedded --example contend`",
+        built.display()
+    );
+    Command::new(built)
+}
+
+/// A run of the driver, killed when it takes too long, and with the test whatever happens.
+struct Run {
+    child: Arc<Mutex<Child>>,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
+    _watched: Sender<()>,
+}
+
+/// What a run said, and how it ended.
+struct Ended {
+    status: ExitStatus,
+    lines: Vec<String>,
+    summary: String,
+}
+
+impl Run {
+    fn start(flags: &[&str]) -> Run {
+        let mut command = contend();
+        command.args(flags).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdout = lines(child.stdout.take().unwrap());
+        let stderr = lines(child.stderr.take().unwrap());
+        let child = Arc::new(Mutex::new(child));
+        Run {
+            _watched: watchdog(&child),
+            child,
+            stdout,
+            stderr,
+        }
+    }
+
+    fn kill(&self) {
+        self.child.lock().unwrap().kill().unwrap();
+    }
+
+    fn end(self) -> Ended {
+        let lines = self.stdout.iter().collect();
+        let summary = self.stderr.iter().collect::<Vec<_>>().join("\n");
+        let status = self.child.lock().unwrap().wait().unwrap();
+        Ended {
+            status,
+            lines,
+            summary,
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Ok(mut child) = self.child.lock() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Kills the run, which closes its pipes, unless the returned value is dropped in time.
+fn watchdog(child: &Arc<Mutex<Child>>) -> Sender<()> {
+    let (alive, watched) = channel();
+    let child = Arc::clone(child);
+    thread::spawn(move || {
+        if watched.recv_timeout(BOUND) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("a run took longer than {BOUND:?}: killed");
+            child.lock().unwrap().kill().unwrap();
+        }
+    });
+    alive
+}
+
+/// A pipe's lines as they come.
+fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        let lines = BufReader::new(pipe).lines();
+        lines
+            .map_while(Result::ok)
+            .try_for_each(|line| tell.send(line))
+    });
+    told
+}
+
+fn run(flags: &[&str]) -> Ended {
+    Run::start(flags).end()
+}
+
+impl Ended {
+    fn last_line(&self) -> &str {
+        self.summary.lines().last().unwrap_or_default()
+    }
+
+    /// A number of each turn, in order of the grants.
+    fn each(&self, field: &str) -> Vec<u64> {
+        let turns = self
+            .lines
+            .iter()
+            .map(|line| serde_json::from_str(line).unwrap());
+        let mut turns: Vec<Value> = turns.collect();
+        turns.sort_by_key(|turn| turn["acquired_ns"].as_u64());
+        turns
+            .iter()
+            .map(|turn| turn[field].as_u64().unwrap())
+            .collect()
+    }
+}
+
+fn assert_fair(run: &Ended, workers: u64, cycles: u64) {
+    let Ended {
+        status, summary, ..
+    } = run;
+    assert!(status.success(), "{summary}");
+    let clean = format!(
+        "{workers} workers, {} turns: 0 overlaps, 0 out of order",
+        workers * cycles
+    );
+    assert_eq!(run.last_line(), clean);
+    assert!(
+        run.each("ticket")
+            .is_sorted_by(|before, after| before < after)
+    );
+    let (acquired, releasing) = (run.each("acquired_ns"), run.each("releasing_ns"));
+    assert!(
+        releasing
+            .iter()
+            .zip(&acquired[1..])
+            .all(|(end, start)| end < start)
+    );
+    let mut took = run
+        .each("worker")
+        .into_iter()
+        .zip(run.each("cycle"))
+        .collect::<Vec<_>>();
+    took.sort_unstable();
+    let all = (1..=workers).flat_map(|worker| (1..=cycles).map(move |cycle| (worker, cycle)));
+    assert_eq!(took, all.collect::<Vec<_>>());
+}
+
+#[test]
+fn workers_in_one_process_take_turns_in_order() {
+    let ended = run(&["--workers", "4", "--cycles", "3", "--hold-ms", "1"]);
+    assert_fair(&ended, 4, 3);
+    for told in [
+        "waits ",
+        "hand-overs ",
+        "writes a turn",
+        "heartbeats",
+        "release",
+    ] {
+        assert!(
+            ended.summary.contains(told),
+            "no {told} in {}",
+            ended.summary
+        );
+    }
+}
+
+#[test]
+fn a_turn_that_nobody_contends_for_takes_two_requests() {
+    let ended = run(&["--workers", "1", "--cycles", "4", "--hold-ms", "0"]);
+    assert_eq!(
+        ended.last_line(),
+        "1 worker, 4 turns: 0 overlaps, 0 out of order"
+    );
+    assert!(
+        ended
+            .summary
+            .contains("2.00 requests a turn, 2.00 writes a turn, and 0 heartbeats"),
+        "{}",
+        ended.summary
+    );
+}
+
+#[test]
+fn workers_in_processes_of_their_own_take_turns_in_order() {
+    let place = tempfile::tempdir().unwrap();
+    let tables = place.path().join("locks.db");
+    let flags = ["--processes", "--local", tables.to_str().unwrap()];
+    let ended = run(&[
+        &flags[..],
+        &["--workers", "3", "--cycles", "3", "--hold-ms", "1"],
+    ]
+    .concat());
+    assert_fair(&ended, 3, 3);
+    assert!(
+        ended.summary.contains("release                       9"),
+        "counted in the children: {}",
+        ended.summary
+    );
+}
+
+#[test]
+fn a_planted_fault_fails_the_run() {
+    let ended = run(&[
+        "--workers",
+        "2",
+        "--cycles",
+        "2",
+        "--hold-ms",
+        "1",
+        "--plant-fault",
+    ]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(
+        ended.last_line(),
+        "2 workers, 4 turns: 1 overlap, 1 out of order"
+    );
+}
+
+#[test]
+fn a_turn_that_was_not_granted_fails_the_run_and_is_named() {
+    let ended = run(&[
+        "--workers",
+        "2",
+        "--cycles",
+        "1",
+        "--hold-ms",
+        "500",
+        "--wait",
+        "none",
+    ]);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.summary);
+    assert!(ended.summary.contains("cycle 1: "), "{}", ended.summary);
+    assert!(
+        ended.summary.contains("missing     the turn of worker "),
+        "{}",
+        ended.summary
+    );
+    assert_eq!(
+        ended.last_line(),
+        "2 workers, 1 turn: 0 overlaps, 0 out of order"
+    );
+}
+
+/// The children of a run, as Linux lists them.
+#[cfg(target_os = "linux")]
+fn workers(run: &Run) -> Vec<String> {
+    let parent = run.child.lock().unwrap().id();
+    let threads = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap();
+    let listed = threads.map(|thread| thread.unwrap().path().join("children"));
+    let listed: String = listed
+        .map(|list| std::fs::read_to_string(list).unwrap())
+        .collect();
+    listed.split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_worker_that_dies_fails_the_run_and_the_others_go_on() {
+    let place = tempfile::tempdir().unwrap();
+    let tables = place.path().join("locks.db");
+    let flags = ["--processes", "--local", tables.to_str().unwrap()];
+    let more = ["--workers", "3", "--cycles", "4", "--lease", "1s"];
+    let run = Run::start(&[&flags[..], &more].concat());
+    run.stdout.recv().unwrap();
+    let victim = workers(&run).swap_remove(0);
+    let killed = Command::new("kill").args(["-9", &victim]).status().unwrap();
+    assert!(killed.success());
+    let ended = run.end();
+    let summary = &ended.summary;
+    assert_eq!(ended.status.code(), Some(1), "{summary}");
+    assert!(summary.contains("died: signal: 9"), "{summary}");
+    assert!(
+        ended
+            .last_line()
+            .ends_with("turns: 0 overlaps, 0 out of order"),
+        "{summary}"
+    );
+    let of_others = summary.lines().filter(|line| line.starts_with("missing"));
+    assert!((1..=4).contains(&of_others.count()), "{summary}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn workers_do_not_outlive_the_run() {
+    let place = tempfile::tempdir().unwrap();
+    let tables = place.path().join("locks.db");
+    let flags = ["--processes", "--local", tables.to_str().unwrap()];
+    let more = ["--workers", "2", "--cycles", "100000"];
+    let run = Run::start(&[&flags[..], &more].concat());
+    run.stdout.recv().unwrap();
+    assert_eq!(workers(&run).len(), 2);
+    run.kill();
+    // Workers write to the run's standard error, which closes when the last of them has ended.
+    let silence = run.stderr.recv_timeout(BOUND);
+    assert_eq!(silence, Err(RecvTimeoutError::Disconnected));
+}
+
+#[test]
+fn tables_in_memory_are_not_for_processes() {
+    let ended = run(&["--processes"]);
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(
+        ended.summary.contains("needs --local or --endpoint-url"),
+        "{}",
+        ended.summary
+    );
+}
+
+#[test]
+fn bad_input_is_told_and_never_runs() {
+    let long = "x".repeat(2049);
+    let wrong: [(&[&str], i32, &str); 15] = [
+        (&["--workers", "0"], 2, "--workers"),
+        (&["--cycles", "many"], 2, "--cycles"),
+        (&["--hold-ms", "-1"], 2, "-1"),
+        (&["--hold-ms", "1s"], 2, "milliseconds"),
+        (&["--wait", "soon"], 2, "--wait"),
+        (&["--wait", "0s"], 2, "called none"),
+        (&["--rtt-ms", "ten"], 2, "milliseconds"),
+        (&["--lease", "forever"], 2, "--lease"),
+        (&["--lease", "0s"], 64, "--lease"),
+        (&["--table", ""], 64, "table"),
+        (&["--lock", &long], 64, "lock"),
+        (
+            &["--local", "/no/such/directory/locks.db"],
+            64,
+            "/no/such/directory",
+        ),
+        (&["--endpoint-url", "localhost:8000"], 2, "http://"),
+        (
+            &["--endpoint-url", "http://a", "--local", "b"],
+            2,
+            "--local",
+        ),
+        (&["--colour"], 2, "--colour"),
+    ];
+    for (flags, code, told) in wrong {
+        let ended = run(flags);
+        assert_eq!(
+            ended.status.code(),
+            Some(code),
+            "{flags:?}: {}",
+            ended.summary
+        );
+        assert!(ended.summary.contains(told), "{flags:?}: {}", ended.summary);
+        assert!(ended.lines.is_empty(), "{flags:?}");
+    }
+}

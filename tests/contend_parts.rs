@@ -1,0 +1,20 @@
+//! The unit tests of the contention driver's parts.
+//!
+//! They run from here because cargo builds an example as a program or as a test, and `contend.rs` needs the program.
+#![expect(
+    dead_code,
+    reason = "the driver needs more of its parts than their tests do"
+)]
+
+#[path = "../examples/contend/options.rs"]
+mod options;
+#[path = "../examples/contend/report.rs"]
+mod report;
+#[path = "../examples/contend/tally.rs"]
+mod tally;
+#[path = "../examples/contend/traffic.rs"]
+mod traffic;
+#[path = "../examples/contend/turn.rs"]
+mod turn;
+#[path = "../examples/contend/verb.rs"]
+mod verb;
