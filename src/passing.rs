@@ -69,6 +69,13 @@ async fn evict(
     Ok(Some(Look::of(item)))
 }
 
+/// How many tickets were made void.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Voided {
+    pub(crate) gaps: u64,
+    pub(crate) waiters: u64,
+}
+
 /// Makes what is over in the line void, each conditional on what the look showed.
 pub(crate) async fn settle(
     store: &Store,
@@ -76,25 +83,28 @@ pub(crate) async fn settle(
     patience: &Patience,
     look: &Look,
     over: Vec<Unsettled>,
-) -> Result<(), Failure> {
+) -> Result<Voided, Failure> {
+    let mut voided = Voided::default();
     for unsettled in over {
         match unsettled {
             Unsettled::Gap(ticket) => {
                 tracing::info!(lock = %name, %ticket, "closes a gap");
-                store
+                let answer = store
                     .persist(patience, || store.void_gap(name, ticket))
                     .await?;
+                voided.gaps += u64::from(answer.value.is_applied());
             }
             Unsettled::Dead(ticket) => {
                 let Some(dead) = look.waiting(ticket) else {
                     continue;
                 };
                 tracing::info!(lock = %name, %ticket, owner = %dead.owner, "passes a dead waiter");
-                store
+                let answer = store
                     .persist(patience, || store.void_dead(name, dead))
                     .await?;
+                voided.waiters += u64::from(answer.value.is_applied());
             }
         }
     }
-    Ok(())
+    Ok(voided)
 }
