@@ -42,8 +42,7 @@ impl Observer {
         self.watches
             .look(arrived, |place| look.covers(place), look.entries());
         let shown = look.gaps(look.item.last).take(GAPS_WATCHED);
-        self.gaps
-            .look(arrived, |gap| look.known.covers(gap), shown);
+        self.gaps.look(arrived, |gap| look.known.covers(gap), shown);
     }
 }
 
