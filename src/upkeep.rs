@@ -497,7 +497,8 @@ impl Core {
             idle_locks,
             swept: Swept::default(),
         };
-        if let Some(item) = sweep.run().await? {
+        // On the heap: callers' futures would get too deep for the compiler's limits.
+        if let Some(item) = Box::pin(sweep.run()).await? {
             self.saw(name, &item);
         }
         let swept = sweep.swept;
