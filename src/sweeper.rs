@@ -61,6 +61,9 @@ impl Sweep<'_> {
     /// removes something, and they are of a bounded number.
     pub(crate) async fn run(&mut self) -> Result<Option<LockItem>, Failure> {
         for _ in 0..ROUNDS {
+            if self.patience.stop.is_cancelled() {
+                break;
+            }
             let Some(mut look) = self.look().await? else {
                 self.remove_orphans().await?;
                 return Ok(None);
@@ -219,6 +222,7 @@ impl Sweep<'_> {
         let read = || self.store.read_lock(self.name);
         let lock = self.store.persist(self.patience, read).await?.value;
         if page.lock.is_some() || lock.is_some() {
+            self.swept.is_unfinished = true;
             return Ok(());
         }
         self.swept.is_unfinished |= page.next.is_some();

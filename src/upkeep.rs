@@ -210,8 +210,8 @@ impl FairLock {
     /// Dead is whose lease, and the allowance, are over by DynamoDB's own clock. Nothing needs this where others come
     /// for the lock, for they clear their way themselves. After the last release and a sweep, a lock is one item.
     ///
-    /// One request if there is nothing to do, and one for each thing that is removed. A pass is bounded, and says if
-    /// it left something.
+    /// One request if there is nothing to do in a line of some twenty at the most, and one or two for each thing that
+    /// is removed. A pass is bounded, and says if it left something.
     ///
     /// # Cancel safety
     ///
@@ -336,7 +336,7 @@ pub struct Sweeper {
 }
 
 impl Sweeper {
-    /// Stops it, and waits for the end of the request that is under way.
+    /// Stops it, and waits for what is under way with one lock to end.
     ///
     /// # Cancel safety
     ///
