@@ -120,6 +120,10 @@ impl Watches {
         self.seen.append(&mut kept);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+
     /// Whether the entry's beat has stood still for its whole lease by `now`, at which the removal is sent.
     pub(crate) fn is_dead(&self, place: Place, entry: &Entry, now: Moment) -> bool {
         let watch = self
@@ -149,12 +153,23 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    /// Takes in the gaps that one look showed, its answer arriving at `arrival`; those not shown are forgotten.
-    pub(crate) fn look(&mut self, arrival: Moment, shown: impl Iterator<Item = Ticket>) {
-        let mut known = std::mem::take(&mut self.first_seen);
-        self.first_seen = shown
-            .map(|gap| (gap, known.remove(&gap).unwrap_or(arrival)))
+    /// Takes in the gaps that one look showed, its answer arriving at `arrival`. `read` tells which tickets the look
+    /// covered: those of them that it did not show are forgotten.
+    pub(crate) fn look(
+        &mut self,
+        arrival: Moment,
+        read: impl Fn(Ticket) -> bool,
+        shown: impl Iterator<Item = Ticket>,
+    ) {
+        let mut kept: BTreeMap<_, _> = shown
+            .map(|gap| (gap, self.first_seen.remove(&gap).unwrap_or(arrival)))
             .collect();
+        self.first_seen.retain(|gap, _| !read(*gap));
+        self.first_seen.append(&mut kept);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first_seen.is_empty()
     }
 
     /// Whether a gap has outlived its grace by `now`.
@@ -162,5 +177,24 @@ impl Gaps {
         self.first_seen
             .get(&gap)
             .is_some_and(|first| now.since(*first) >= grace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_that_a_look_did_not_get_to_keeps_its_first_sight() {
+        let (mut gaps, grace) = (Gaps::default(), Duration::from_secs(5));
+        let at = |seconds| Moment(Duration::from_secs(seconds));
+        let gap = Ticket::new(30);
+        gaps.look(at(0), |_| true, [gap].into_iter());
+        // A first page that ends before it.
+        gaps.look(at(4), |ticket| ticket < gap, std::iter::empty());
+        gaps.look(at(4), |_| true, [gap].into_iter());
+        assert!(gaps.is_ripe(gap, grace, at(5)));
+        gaps.look(at(6), |_| true, std::iter::empty());
+        assert!(gaps.is_empty());
     }
 }

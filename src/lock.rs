@@ -34,8 +34,8 @@ use crate::wait::RecordWait;
 #[derive(Clone, Debug)]
 #[must_use = "naming a lock does not acquire it"]
 pub struct FairLock {
-    core: Arc<Core>,
-    name: LockName,
+    pub(crate) core: Arc<Core>,
+    pub(crate) name: LockName,
 }
 
 impl FairLock {

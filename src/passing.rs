@@ -71,6 +71,13 @@ async fn evict(
     Ok(Some(Look::of(item)))
 }
 
+/// How many tickets were made void.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Voided {
+    pub(crate) gaps: u64,
+    pub(crate) waiters: u64,
+}
+
 /// Makes what is over in the line void, each conditional on what the look showed, and all at once.
 pub(crate) async fn settle(
     store: &Store,
@@ -78,11 +85,17 @@ pub(crate) async fn settle(
     patience: &Patience,
     look: &Look,
     over: Vec<Unsettled>,
-) -> Result<(), Failure> {
+) -> Result<Voided, Failure> {
     let each = over
         .into_iter()
-        .map(|unsettled| settle_one(store, name, patience, look, unsettled));
-    join_all(each).await.into_iter().collect()
+        .map(|one| settle_one(store, name, patience, look, one));
+    let mut voided = Voided::default();
+    for one in join_all(each).await {
+        let Voided { gaps, waiters } = one?;
+        voided.gaps += gaps;
+        voided.waiters += waiters;
+    }
+    Ok(voided)
 }
 
 async fn settle_one(
@@ -91,23 +104,30 @@ async fn settle_one(
     patience: &Patience,
     look: &Look,
     over: Unsettled,
-) -> Result<(), Failure> {
+) -> Result<Voided, Failure> {
     match over {
         Unsettled::Gap(ticket) => {
             tracing::info!(lock = %name, %ticket, "closes a gap");
-            store
+            let answer = store
                 .persist(patience, || store.void_gap(name, ticket))
                 .await?;
+            Ok(Voided {
+                gaps: u64::from(answer.value.is_applied()),
+                waiters: 0,
+            })
         }
         Unsettled::Dead(ticket) => {
             let Some(dead) = look.waiting(ticket) else {
-                return Ok(());
+                return Ok(Voided::default());
             };
             tracing::info!(lock = %name, %ticket, owner = %dead.owner, "passes a dead waiter");
-            store
+            let answer = store
                 .persist(patience, || store.void_dead(name, dead))
                 .await?;
+            Ok(Voided {
+                gaps: 0,
+                waiters: u64::from(answer.value.is_applied()),
+            })
         }
     }
-    Ok(())
 }

@@ -369,7 +369,8 @@ impl Waiter {
             arrived,
         );
         if look.known != Known::Nothing {
-            gaps.look(arrived, look.gaps(self.ticket).take(GAPS_WATCHED));
+            let shown = look.gaps(self.ticket).take(GAPS_WATCHED);
+            gaps.look(arrived, |gap| look.known.covers(gap), shown);
             self.rows_read = Some(arrived);
         }
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, KeysAndAttributes,
@@ -191,6 +191,18 @@ fn an_old_engine_shows_no_item_when_a_condition_fails() {
         add_one(&engine.client()).await.unwrap();
         let refused = count_up(&engine.client(), 7).await.unwrap_err();
         assert_eq!(shown(&refused), None);
+    });
+}
+
+#[test]
+fn a_refusal_by_the_script_has_its_code_and_applies_nothing() {
+    virtual_time(async {
+        let engine = engine().await;
+        let network = first(&engine, Fault::Refuse("AccessDeniedException"));
+        let refused = add_one(&once(&network)).await.unwrap_err();
+        assert_eq!(status(&refused), 400);
+        assert_eq!(refused.code(), Some("AccessDeniedException"));
+        assert_eq!(counted(&engine).await, 0);
     });
 }
 

@@ -39,6 +39,10 @@ impl Answer {
         Answer::error(400, DYNAMODB, "TransactionConflictException", message)
     }
 
+    pub(super) fn refused(code: &str) -> Self {
+        Answer::error(400, DYNAMODB, code, "Refused by the network's faults")
+    }
+
     pub(super) fn server_error() -> Self {
         let message = "Internal server error";
         Answer::error(500, DYNAMODB, "InternalServerError", message)

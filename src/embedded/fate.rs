@@ -36,6 +36,7 @@ pub(super) enum Arrival {
 pub(super) enum Refusal {
     Conflict,
     Throttle,
+    Code(&'static str),
     ServerError,
 }
 
@@ -67,6 +68,7 @@ impl Fate {
             Fault::ServerError(When::After) => self.ends(Ending::ServerError),
             Fault::Throttle => self.refused(Refusal::Throttle),
             Fault::Conflict => self.refused(Refusal::Conflict),
+            Fault::Refuse(code) => self.refused(Refusal::Code(code)),
             Fault::Duplicate { after } => self.again = self.again.max(Some(after)),
             Fault::Both(one, other) => self = self.suffer(*one).suffer(*other),
         }
@@ -137,6 +139,7 @@ impl Refusal {
         match self {
             Refusal::Conflict => Answer::conflict(),
             Refusal::Throttle => Answer::throttled(),
+            Refusal::Code(code) => Answer::refused(code),
             Refusal::ServerError => Answer::server_error(),
         }
     }

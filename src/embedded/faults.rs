@@ -61,6 +61,8 @@ pub enum Fault {
     Throttle,
     /// Refused, not applied: `TransactionConflictException`.
     Conflict,
+    /// Refused, not applied: status 400 with this error code, such as `"AccessDeniedException"`.
+    Refuse(&'static str),
     /// One and the other, as [`and`](Fault::and) puts them together.
     Both(Box<Fault>, Box<Fault>),
 }

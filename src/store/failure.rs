@@ -99,6 +99,44 @@ where
     }
 }
 
+/// What DynamoDB says when it refuses a request for good.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {message}")]
+pub(crate) struct Refusal {
+    pub(crate) code: String,
+    pub(crate) message: String,
+}
+
+impl Refusal {
+    pub(crate) fn into_failure(self, verb: &'static str) -> Failure {
+        Failure {
+            verb,
+            kind: Kind::Refused(Box::new(self)),
+        }
+    }
+}
+
+/// Takes refusals, which are answers, out of what came of a request. Those not of DynamoDB itself stay failures.
+pub(crate) fn answered<T, E>(
+    verb: &'static str,
+    answer: Result<T, SdkError<E, HttpResponse>>,
+) -> Result<Result<T, Refusal>, Failure>
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    let error = match answer {
+        Ok(answer) => return Ok(Ok(answer)),
+        Err(error) => error,
+    };
+    let code = error.code().map(str::to_owned);
+    let message = error.message().unwrap_or("no reason given").to_owned();
+    let failure = sort(verb, error);
+    match (&failure.kind, code) {
+        (Kind::Refused(_), Some(code)) => Ok(Err(Refusal { code, message })),
+        _ => Err(failure),
+    }
+}
+
 /// The error of an operation that may carry a condition.
 pub(crate) trait Conditional {
     fn is_refusal(&self) -> bool;

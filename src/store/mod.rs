@@ -6,7 +6,9 @@ mod codec;
 mod date;
 mod failure;
 mod lock_item;
+mod probe;
 mod rows;
+mod scan;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -29,9 +31,10 @@ use crate::ticket::Ticket;
 
 use codec::{Item, number, text};
 use date::ServerClock;
-pub(crate) use failure::Failure;
-use failure::Kind;
+pub(crate) use failure::{Failure, Kind, Refusal, answered};
+pub(crate) use probe::Operation;
 pub(crate) use rows::{Cursor, Page};
+pub(crate) use scan::Place as ScanPlace;
 
 /// The first pause before a request is sent again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -59,6 +62,12 @@ pub(crate) enum Write<T> {
     Applied(T),
     /// None: there is no such item.
     Refused(Option<T>),
+}
+
+impl<T> Write<T> {
+    pub(crate) fn is_applied(&self) -> bool {
+        matches!(self, Write::Applied(_))
+    }
 }
 
 /// One attempt to get a place, over all the retries of its requests.
@@ -128,6 +137,11 @@ impl Store {
             client: Client::from_conf(conf.build()),
             ..self.clone()
         }
+    }
+
+    /// For requests about the table itself; single attempts with a time-out too.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     pub(crate) fn config(&self) -> &Config {

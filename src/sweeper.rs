@@ -1,0 +1,258 @@
+//! Removes what is settled or dead, and nothing else; every removal is conditional on what was seen.
+
+use std::time::Duration;
+
+use crate::entry::Entry;
+use crate::item::{LockItem, TicketRow};
+use crate::lease::{Gaps, Place, Watches};
+use crate::line::{self, End, Occupant, Step, Unsettled, Walk};
+use crate::look::{self, Look};
+use crate::moment::Moment;
+use crate::name::LockName;
+use crate::passing;
+use crate::store::{Failure, Patience, Store, Timed, Write};
+use crate::swept::{IdleLocks, Swept};
+
+/// Rounds of one pass over one lock, each of which removes something: a damaged counter must not keep one pass
+/// busy for ever.
+const ROUNDS: usize = 200;
+/// Pages of a line read in one round at the most; what is further back is for later passes.
+const PAGES: usize = 50;
+/// Rows read at a time where there is no lock item.
+const ROWS: usize = 100;
+/// Gaps watched at a time.
+const GAPS_WATCHED: usize = 100;
+/// A lock's newest ticket is at least this old before its item is removed when idle.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Since when one who sweeps again and again has seen everyone stand still.
+#[derive(Debug, Default)]
+pub(crate) struct Observer {
+    watches: Watches,
+    gaps: Gaps,
+}
+
+impl Observer {
+    /// Whether there is anything to be remembered until the next pass.
+    pub(crate) fn watches_somebody(&self) -> bool {
+        !self.watches.is_empty() || !self.gaps.is_empty()
+    }
+
+    fn look(&mut self, look: &Look, arrived: Moment) {
+        self.watches
+            .look(arrived, |place| look.covers(place), look.entries());
+        let shown = look.gaps(look.item.last).take(GAPS_WATCHED);
+        self.gaps.look(arrived, |gap| look.known.covers(gap), shown);
+    }
+}
+
+/// One pass over one lock.
+pub(crate) struct Sweep<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) name: &'a LockName,
+    pub(crate) patience: &'a Patience,
+    pub(crate) observer: &'a mut Observer,
+    pub(crate) idle_locks: IdleLocks,
+    pub(crate) swept: Swept,
+}
+
+impl Sweep<'_> {
+    /// Sweeps until a look shows nothing more to be removed, and gives back what it showed. Each round but the last
+    /// removes something, and they are of a bounded number.
+    pub(crate) async fn run(&mut self) -> Result<Option<LockItem>, Failure> {
+        for _ in 0..ROUNDS {
+            if self.patience.stop.is_cancelled() {
+                break;
+            }
+            let Some(mut look) = self.look().await? else {
+                self.remove_orphans().await?;
+                return Ok(None);
+            };
+            if self.round(&mut look).await? {
+                continue;
+            }
+            if self.idle_locks == IdleLocks::Remove {
+                self.remove_idle(&look).await?;
+            }
+            return Ok(Some(look.item));
+        }
+        self.swept.is_unfinished = true;
+        Ok(None)
+    }
+
+    async fn look(&mut self) -> Result<Option<Look>, Failure> {
+        let answer = Look::read(self.store, self.name, self.patience).await?;
+        Ok(answer.map(|answer| {
+            self.observer.look(&answer.value, answer.arrived);
+            answer.value
+        }))
+    }
+
+    /// Whether something was removed, so that the look is out of date.
+    async fn round(&mut self, look: &mut Look) -> Result<bool, Failure> {
+        Ok(self.remove_the_dead(look).await?
+            || self.remove_litter(look).await?
+            || self.settle(look).await?)
+    }
+
+    /// By the watches of earlier passes, or by DynamoDB's clock: whichever knows first.
+    fn judge(&self, place: Place, entry: &Entry) -> Occupant {
+        let now = self.store.now();
+        if self.observer.watches.is_dead(place, entry, now) {
+            Occupant::Dead
+        } else {
+            look::by_common_clock(self.store, entry)
+        }
+    }
+
+    /// Follows the answers: the heir that an eviction promotes may be dead too. Each turn of the loop removes one,
+    /// or finds one renewed that was dead a moment ago.
+    async fn remove_the_dead(&mut self, look: &Look) -> Result<bool, Failure> {
+        let before = self.swept;
+        let mut seen = Some(look.item.clone());
+        while let Some(item) = seen {
+            let digest = Look::of(item.clone()).digest(|place, entry| self.judge(place, entry));
+            seen = match line::remove_the_dead(&digest.view()) {
+                Some(Step::Evict) => self.evict(&item).await?,
+                Some(Step::Unseat(index)) => self.unseat(&item, index).await?,
+                _ => None,
+            };
+        }
+        Ok(self.swept != before)
+    }
+
+    async fn evict(&mut self, item: &LockItem) -> Result<Option<LockItem>, Failure> {
+        let Some(dead) = &item.holder else {
+            return Ok(None);
+        };
+        tracing::info!(lock = %self.name, ticket = %dead.ticket, owner = %dead.owner, "evicts a dead holder");
+        let evict = || self.store.evict(self.name, dead);
+        let answer = self.store.persist(self.patience, evict).await?;
+        self.swept.holders += u64::from(answer.value.is_applied());
+        Ok(self.follow(answer))
+    }
+
+    async fn unseat(&mut self, item: &LockItem, index: usize) -> Result<Option<LockItem>, Failure> {
+        let Some(dead) = item.heirs.get(index) else {
+            return Ok(None);
+        };
+        tracing::info!(lock = %self.name, ticket = %dead.ticket, owner = %dead.owner, "unseats a dead heir");
+        let unseat = || self.store.unseat(self.name, index, dead);
+        let answer = self.store.persist(self.patience, unseat).await?;
+        self.swept.heirs += u64::from(answer.value.is_applied());
+        Ok(self.follow(answer))
+    }
+
+    /// The answer to a write on the lock item is a look at it, applied or not.
+    fn follow(&mut self, answer: Timed<Write<LockItem>>) -> Option<LockItem> {
+        let (Write::Applied(item) | Write::Refused(Some(item))) = answer.value else {
+            return None;
+        };
+        self.observer.look(&Look::of(item.clone()), answer.arrived);
+        Some(item)
+    }
+
+    /// Rows at or below `seated`. What is behind the first page comes to the front in the next round.
+    async fn remove_litter(&mut self, look: &Look) -> Result<bool, Failure> {
+        let litter: Vec<_> = look.litter(look.item.seated).collect();
+        self.remove_rows(litter).await
+    }
+
+    async fn remove_rows(&mut self, rows: Vec<&TicketRow>) -> Result<bool, Failure> {
+        let before = self.swept.rows;
+        for row in rows {
+            let remove = || self.store.remove_row(self.name, row);
+            let gone = self.store.persist(self.patience, remove).await?;
+            self.swept.rows += u64::from(gone);
+        }
+        Ok(self.swept.rows > before)
+    }
+
+    /// Makes void what is over in the line; with that done, and nobody waiting, passes what is void.
+    async fn settle(&mut self, look: &mut Look) -> Result<bool, Failure> {
+        let line = self.survey(look).await?;
+        if !line.unsettled.is_empty() {
+            self.make_void(look, line.unsettled).await
+        } else if line.found.is_empty() && line.upto > look.item.seated {
+            let settle = || self.store.settle(self.name, &look.item, line.upto);
+            let answer = self.store.persist(self.patience, settle).await?;
+            Ok(answer.value.is_applied())
+        } else {
+            Ok(false)
+        }
+    }
+
+    /// Walks the line, reading as much of it as a pass may.
+    async fn survey(&mut self, look: &mut Look) -> Result<Walk, Failure> {
+        for _ in 1..PAGES {
+            let line = self.walk(look);
+            if line.end != End::Unread {
+                return Ok(line);
+            }
+            match look.read_on(self.store, self.name, self.patience).await? {
+                Some(arrived) => self.observer.look(look, arrived),
+                None => break,
+            }
+        }
+        self.swept.is_unfinished = true;
+        Ok(self.walk(look))
+    }
+
+    fn walk(&self, look: &Look) -> Walk {
+        let (now, grace) = (self.store.now(), self.store.config().gap_grace);
+        let over = look::gaps_are_over(self.store, &look.item);
+        let ripe = |gap| over || self.observer.gaps.is_ripe(gap, grace, now);
+        let digest = look.digest(|place, entry| self.judge(place, entry));
+        line::survey(&digest.view(), ripe)
+    }
+
+    async fn make_void(&mut self, look: &Look, over: Vec<Unsettled>) -> Result<bool, Failure> {
+        let voided = passing::settle(self.store, self.name, self.patience, look, over).await?;
+        self.swept.gaps += voided.gaps;
+        self.swept.waiters += voided.waiters;
+        Ok(voided.gaps + voided.waiters > 0)
+    }
+
+    /// A lock without lock item starts again above all tickets drawn before, so its rows are litter; those of
+    /// waiters that are alive are left to them. Read once more after the rows, so that these are none of a lock that
+    /// started meanwhile.
+    async fn remove_orphans(&mut self) -> Result<(), Failure> {
+        let read = || self.store.read_line(self.name, None, ROWS);
+        let page = self.store.persist(self.patience, read).await?.value;
+        let read = || self.store.read_lock(self.name);
+        let lock = self.store.persist(self.patience, read).await?.value;
+        if page.lock.is_some() || lock.is_some() {
+            self.swept.is_unfinished = true;
+            return Ok(());
+        }
+        self.swept.is_unfinished |= page.next.is_some();
+        let is_over = |row: &&TicketRow| {
+            row.waiting()
+                .is_none_or(|entry| self.judge(Place::Row(row.ticket), entry) == Occupant::Dead)
+        };
+        let over: Vec<_> = page.rows.iter().filter(is_over).collect();
+        self.remove_rows(over).await.map(|_| ())
+    }
+
+    /// Nobody holds it, no ticket is open, no row is left, and nobody has written to it for the idle retention.
+    async fn remove_idle(&mut self, look: &Look) -> Result<(), Failure> {
+        let item = &look.item;
+        if !item.is_idle() || !look.is_line_empty() || !self.is_out_of_use(item) {
+            return Ok(());
+        }
+        tracing::info!(lock = %self.name, last = %item.last, "removes an idle lock");
+        let remove = || self.store.remove_idle(self.name, item);
+        let gone = self.store.persist(self.patience, remove).await?;
+        self.swept.locks += u64::from(gone);
+        Ok(())
+    }
+
+    /// By this host's clock and by DynamoDB's, if it tells the time. The ticket, which is a time in microseconds,
+    /// must be past by a day too: then the lock comes back with larger ones.
+    fn is_out_of_use(&self, item: &LockItem) -> bool {
+        let host = self.store.config().clock.unix();
+        let now = self.store.judge().map_or(host, |server| host.min(server.0));
+        let drawn = Duration::from_micros(item.last.get());
+        item.expires_at > 0 && item.expires_at < now.as_secs() && drawn + DAY < now
+    }
+}

@@ -1,0 +1,297 @@
+//! Sweeps a whole table: once, or again and again for as long as somebody keeps the handle.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::background::{Job, Task};
+use crate::core::Core;
+use crate::error::Invalid;
+use crate::name::LockName;
+use crate::store::{Failure, Patience, ScanPlace};
+use crate::sweeper::{Observer, Sweep};
+use crate::swept::{IdleLocks, Swept};
+
+/// The shortest time between two sweeps of a whole table.
+const LEAST_EVERY: Duration = Duration::from_secs(1);
+
+/// How to sweep a table again and again.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use fairlock::SweepOptions;
+///
+/// assert_eq!(SweepOptions::default(), SweepOptions::every(Duration::from_secs(600)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SweepOptions {
+    every: Duration,
+    idle_locks: IdleLocks,
+}
+
+impl Default for SweepOptions {
+    /// Every ten minutes, without idle locks.
+    fn default() -> Self {
+        SweepOptions::every(Duration::from_secs(600))
+    }
+}
+
+impl SweepOptions {
+    /// Sweeps after each such time, a quarter more or less; at least a second.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let hourly = fairlock::SweepOptions::every(std::time::Duration::from_secs(3600));
+    /// ```
+    pub fn every(every: Duration) -> Self {
+        SweepOptions {
+            every,
+            idle_locks: IdleLocks::Keep,
+        }
+    }
+
+    /// What to do with the items of idle locks. Default: [`IdleLocks::Keep`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock::{IdleLocks, SweepOptions};
+    ///
+    /// let without_ttl = SweepOptions::default().idle_locks(IdleLocks::Remove);
+    /// ```
+    #[must_use]
+    pub fn idle_locks(mut self, idle_locks: IdleLocks) -> Self {
+        self.idle_locks = idle_locks;
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
+        if self.every < LEAST_EVERY {
+            return Err(Invalid::TooShort {
+                setting: "time between sweeps",
+                value: self.every,
+                bound: "each reads the whole table",
+                bound_value: LEAST_EVERY,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Keeps a table swept until it is dropped or stopped, or the client is shut down.
+///
+/// # Examples
+///
+/// ```
+/// # fn keep_tidy(locks: &fairlock::LockClient) -> Result<(), fairlock::Error> {
+/// let _sweeper = locks.start_sweeper(fairlock::SweepOptions::default())?;
+/// // swept until the end of this scope
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a sweeper stops when it is dropped"]
+pub struct Sweeper {
+    stop: CancellationToken,
+    /// Cancelled by the task's end, whatever ends it.
+    ended: CancellationToken,
+}
+
+impl Sweeper {
+    pub(crate) fn start(core: &Arc<Core>, options: SweepOptions) -> Self {
+        let sweeper = Sweeper {
+            stop: core.closed.child_token(),
+            ended: CancellationToken::new(),
+        };
+        let job = Job {
+            lock: core.store.config().table.clone(),
+            ticket: None,
+            task: Task::Sweep,
+        };
+        let (stop, ended) = (sweeper.stop.clone(), sweeper.ended.clone().drop_guard());
+        let sweeping = Arc::clone(core);
+        core.background.spawn(job, async move {
+            let _ended = ended;
+            keep_sweeping(&sweeping, &options, stop).await;
+        });
+        sweeper
+    }
+
+    /// Stops it, and waits for what is under way with one lock to end.
+    ///
+    /// # Cancel safety
+    ///
+    /// It is told to stop by the first poll; dropping the future only stops the waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn stop(sweeper: fairlock::Sweeper) {
+    /// sweeper.stop().await;
+    /// # }
+    /// ```
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.ended.cancelled().await;
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// What one sweep of a table did.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(fairlock::SweptTable::default().to_string(), "0 locks, 0 failed: nothing to remove");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SweptTable {
+    /// Locks looked at.
+    pub locks: u64,
+    /// Locks among them that could not be swept to the end; the log says why.
+    pub failed: u64,
+    /// What was removed of all of them.
+    pub swept: Swept,
+}
+
+impl fmt::Display for SweptTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SweptTable {
+            locks,
+            failed,
+            swept,
+        } = self;
+        write!(f, "{locks} locks, {failed} failed: {swept}")
+    }
+}
+
+/// One sweep of a whole table after another. Ends when told to stop.
+async fn keep_sweeping(core: &Arc<Core>, options: &SweepOptions, stop: CancellationToken) {
+    let config = core.store.config();
+    let mut pass = Pass::new(core, stop.clone(), options.idle_locks);
+    loop {
+        let pause = options.every.mul_f64(config.chance.jitter());
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = config.clock.sleep(pause) => {}
+        }
+        match pass.run().await {
+            Ok(()) => {
+                tracing::debug!(table = %config.table, swept = %pass.swept, "swept the table")
+            }
+            Err(failure) => {
+                tracing::warn!(table = %config.table, ?failure, "could not sweep the table: tries again later");
+            }
+        }
+    }
+}
+
+/// A sweep of a whole table, and what it remembers for the next.
+pub(crate) struct Pass<'a> {
+    core: &'a Arc<Core>,
+    patience: Patience,
+    idle_locks: IdleLocks,
+    /// Of locks that somebody used when they were last swept.
+    observers: HashMap<LockName, Observer>,
+    pub(crate) swept: SweptTable,
+}
+
+impl<'a> Pass<'a> {
+    pub(crate) fn new(core: &'a Arc<Core>, stop: CancellationToken, idle_locks: IdleLocks) -> Self {
+        Pass {
+            core,
+            patience: core.patience_of_few(stop),
+            idle_locks,
+            observers: HashMap::new(),
+            swept: SweptTable::default(),
+        }
+    }
+
+    /// Ends because each page of a scan starts behind the one before.
+    pub(crate) async fn run(&mut self) -> Result<(), Failure> {
+        self.swept = SweptTable::default();
+        let mut before = std::mem::take(&mut self.observers);
+        let mut from = None;
+        loop {
+            let (names, next) = self.scan(from).await?;
+            for name in names {
+                if self.patience.stop.is_cancelled() {
+                    return Ok(());
+                }
+                let observer = before.remove(&name).unwrap_or_default();
+                self.sweep(name, observer).await;
+            }
+            match next {
+                Some(_) => from = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn scan(
+        &self,
+        from: Option<ScanPlace>,
+    ) -> Result<(Vec<LockName>, Option<ScanPlace>), Failure> {
+        let store = &self.core.store;
+        let scan = || store.scan_locks(from.clone());
+        Ok(store.persist(&self.patience, scan).await?.value)
+    }
+
+    async fn sweep(&mut self, name: LockName, mut observer: Observer) {
+        self.swept.locks += 1;
+        let swept = self
+            .core
+            .sweep(&name, &self.patience, &mut observer, self.idle_locks);
+        match swept.await {
+            Ok(swept) => self.swept.swept += swept,
+            Err(failure) => {
+                self.swept.failed += 1;
+                tracing::warn!(lock = %name, ?failure, "could not sweep a lock");
+            }
+        }
+        if observer.watches_somebody() {
+            self.observers.insert(name, observer);
+        }
+    }
+}
+
+impl Core {
+    pub(crate) async fn sweep(
+        self: &Arc<Self>,
+        name: &LockName,
+        patience: &Patience,
+        observer: &mut Observer,
+        idle_locks: IdleLocks,
+    ) -> Result<Swept, Failure> {
+        let mut sweep = Sweep {
+            store: &self.store,
+            name,
+            patience,
+            observer,
+            idle_locks,
+            swept: Swept::default(),
+        };
+        // On the heap: callers' futures would get too deep for the compiler's limits.
+        if let Some(item) = Box::pin(sweep.run()).await? {
+            self.saw(name, &item);
+        }
+        let swept = sweep.swept;
+        if !swept.is_nothing() {
+            tracing::info!(lock = %name, %swept, "swept");
+        }
+        Ok(swept)
+    }
+}

@@ -1,0 +1,169 @@
+//! Whether the table is what locks need, and whether this client may use it.
+
+use aws_sdk_dynamodb::types::{MultiRegionConsistency, TableDescription, TableStatus};
+
+use crate::config::Names;
+use crate::store::{Failure, Operation, Patience, Refusal, Store};
+
+use super::finding::{Finding, Severity, TableReport};
+use super::requests::{self, Ttl};
+use super::schema::Schema;
+
+/// Looks at the table and tries every operation on it, changing nothing.
+pub(crate) async fn check(store: &Store, patience: &Patience) -> Result<TableReport, Failure> {
+    let check = Check { store, patience };
+    let mut findings = check.table().await?;
+    if !findings.contains(&Finding::NoTable) {
+        findings.extend(check.ttl().await?);
+    }
+    // A table that cannot be used refuses everything, and so says nothing about permissions.
+    let is_usable = |finding: &Finding| finding.severity() < Severity::Fatal;
+    if findings.iter().all(is_usable) {
+        findings.extend(check.operations().await?);
+    }
+    if store.judge().is_none() {
+        findings.push(Finding::NoDate);
+    }
+    Ok(TableReport::new(findings))
+}
+
+struct Check<'a> {
+    store: &'a Store,
+    patience: &'a Patience,
+}
+
+impl Check<'_> {
+    async fn table(&self) -> Result<Vec<Finding>, Failure> {
+        let describe = || requests::describe(self.store);
+        let answer = self.store.persist(self.patience, describe).await?;
+        match answer {
+            Ok(table) => Ok(about(&table, &self.store.config().names)),
+            Err(refusal) => finding(requests::DESCRIBE, "DescribeTable", refusal).map(one),
+        }
+    }
+
+    async fn ttl(&self) -> Result<Option<Finding>, Failure> {
+        let describe = || requests::describe_ttl(self.store);
+        let needed = &self.store.config().names.ttl;
+        match self.store.persist(self.patience, describe).await? {
+            Ok(Ttl::On(found) | Ttl::Coming(found)) => {
+                let other = found != *needed;
+                let needed = needed.clone();
+                Ok(other.then_some(Finding::OtherTtl { found, needed }))
+            }
+            Ok(Ttl::Off | Ttl::Going) => Ok(Some(Finding::NoTtl)),
+            Err(refusal) if refusal.is_unknown() => Ok(Some(Finding::NoTtl)),
+            // Said already, or about to be said.
+            Err(refusal) if refusal.is_missing() => Ok(None),
+            Err(refusal) => {
+                finding(requests::DESCRIBE_TTL, "DescribeTimeToLive", refusal).map(Some)
+            }
+        }
+    }
+
+    async fn operations(&self) -> Result<Vec<Finding>, Failure> {
+        let mut findings = Vec::new();
+        for operation in Operation::ALL {
+            let probe = || self.store.probe(operation);
+            if let Err(refusal) = self.store.persist(self.patience, probe).await? {
+                findings.push(finding("check the table", operation.name(), refusal)?);
+            }
+            if findings.contains(&Finding::NoTable) {
+                break;
+            }
+        }
+        Ok(findings)
+    }
+}
+
+/// What is wrong with a table by its description.
+fn about(table: &TableDescription, names: &Names) -> Vec<Finding> {
+    let findings = [
+        not_usable(table),
+        Schema::mismatch(table, names),
+        replicas(table),
+    ];
+    findings.into_iter().flatten().collect()
+}
+
+fn not_usable(table: &TableDescription) -> Option<Finding> {
+    match table.table_status()? {
+        TableStatus::Active | TableStatus::Updating => None,
+        other => Some(Finding::NotActive {
+            status: other.as_str().to_owned(),
+        }),
+    }
+}
+
+/// Conditions on writes hold in one region only, unless the replicas agree on each write first.
+fn replicas(table: &TableDescription) -> Option<Finding> {
+    let strong = table.multi_region_consistency() == Some(&MultiRegionConsistency::Strong);
+    let regions: Vec<_> = table
+        .replicas()
+        .iter()
+        .filter_map(|replica| replica.region_name().map(str::to_owned))
+        .collect();
+    (!strong && !regions.is_empty()).then_some(Finding::EventualReplicas { regions })
+}
+
+/// What a refusal says about the table. One that is about the caller, its credentials say, is a failure of the check.
+fn finding(
+    verb: &'static str,
+    operation: &'static str,
+    refusal: Refusal,
+) -> Result<Finding, Failure> {
+    let answer = refusal.to_string();
+    match refusal.code.as_str() {
+        _ if refusal.is_missing() => Ok(Finding::NoTable),
+        _ if refusal.is_denied() => Ok(Finding::Denied { operation, answer }),
+        "ValidationException" | "UnknownOperationException" => {
+            Ok(Finding::Refused { operation, answer })
+        }
+        _ => Err(refusal.into_failure(verb)),
+    }
+}
+
+fn one(finding: Finding) -> Vec<Finding> {
+    vec![finding]
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::ReplicaDescription;
+
+    use super::*;
+
+    fn replicated(consistency: Option<MultiRegionConsistency>) -> TableDescription {
+        let replica = ReplicaDescription::builder().region_name("eu-west-1");
+        let table = TableDescription::builder().replicas(replica.build());
+        let table = table.set_multi_region_consistency(consistency);
+        table.build()
+    }
+
+    #[test]
+    fn replicas_that_lag_are_warned_of_and_those_that_agree_are_not() {
+        let regions = vec!["eu-west-1".to_owned()];
+        for lagging in [None, Some(MultiRegionConsistency::Eventual)] {
+            let finding = replicas(&replicated(lagging)).unwrap();
+            assert_eq!(finding.severity(), Severity::Warning);
+            let regions = regions.clone();
+            assert_eq!(finding, Finding::EventualReplicas { regions });
+        }
+        let strong = replicated(Some(MultiRegionConsistency::Strong));
+        assert_eq!(replicas(&strong), None);
+    }
+
+    #[test]
+    fn a_table_is_usable_while_it_is_being_changed_and_not_while_it_is_being_made() {
+        let table = |status| TableDescription::builder().table_status(status).build();
+        assert_eq!(not_usable(&table(TableStatus::Active)), None);
+        assert_eq!(not_usable(&table(TableStatus::Updating)), None);
+        for status in [
+            TableStatus::Creating,
+            TableStatus::Deleting,
+            TableStatus::Archived,
+        ] {
+            assert!(not_usable(&table(status)).is_some());
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Brings a table of locks about, whoever else is at it and however far they have come.
+//!
+//! Everything is done in rounds: look, do what is missing, look again. A round that is not the last fails as "busy",
+//! and [`Store::persist`] makes the next one.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{MultiRegionConsistency, TableDescription, TableStatus};
+use tokio_util::sync::CancellationToken;
+
+use crate::moment::Moment;
+use crate::store::{Failure, Kind, Patience, Refusal, Store};
+
+use super::finding::Finding;
+use super::options::TableOptions;
+use super::requests::{self, CREATE, DESCRIBE, DESCRIBE_TTL, SWITCH_ON_TTL, Ttl};
+use super::schema::Schema;
+
+/// DynamoDB makes a table within seconds as a rule, and says it may take minutes.
+const WITHIN: Duration = Duration::from_secs(300);
+/// DynamoDB may take an hour over switching TTL on, and nothing depends on when it is done.
+const TTL_WITHIN: Duration = Duration::from_secs(60);
+/// Requests about tables take longer than those about items, by up to this factor.
+const MORE_TIME: u32 = 5;
+
+/// Creates the table unless it is there, waits until it is active, and switches TTL on.
+pub(crate) async fn create(
+    store: &Store,
+    options: &TableOptions,
+    stop: CancellationToken,
+) -> Result<(), Failure> {
+    let store = store.with_more_time(MORE_TIME);
+    let patience = Patience {
+        until: Some(store.now() + WITHIN),
+        attempts: None,
+        stop,
+    };
+    let table = store
+        .persist(&patience, || bring_about(&store, options))
+        .await?;
+    if table.multi_region_consistency() == Some(&MultiRegionConsistency::Strong) {
+        // Tables of this kind have no TTL: a sweeper removes what it would.
+        return Ok(());
+    }
+    let until = store.now() + TTL_WITHIN;
+    store
+        .persist(&patience, || bring_ttl_about(&store, until))
+        .await
+}
+
+/// One round: the table as it is when nothing more is to be done.
+async fn bring_about(store: &Store, options: &TableOptions) -> Result<TableDescription, Failure> {
+    match requests::describe(store).await? {
+        Ok(table) => usable(store, table),
+        Err(refusal) if refusal.is_missing() => {
+            match requests::create(store, options).await? {
+                Ok(()) => tracing::info!(table = %store.config().table, "creates the table"),
+                Err(refusal) => may_pass(CREATE, refusal)?,
+            }
+            Err(not_yet(CREATE, "the table is being created"))
+        }
+        Err(refusal) => Err(refusal.into_failure(DESCRIBE)),
+    }
+}
+
+fn usable(store: &Store, table: TableDescription) -> Result<TableDescription, Failure> {
+    let status = table.table_status().cloned();
+    let status = status.unwrap_or(TableStatus::Active);
+    if status == TableStatus::Deleting {
+        return Err(not_yet(CREATE, "the table of this name is being deleted"));
+    }
+    if let Some(mismatch) = Schema::mismatch(&table, &store.config().names) {
+        return Err(unfit(CREATE, mismatch));
+    }
+    match status {
+        TableStatus::Active => Ok(table),
+        TableStatus::Creating | TableStatus::Updating => {
+            Err(not_yet(CREATE, "the table is not active yet"))
+        }
+        other => {
+            let status = other.as_str().to_owned();
+            Err(unfit(CREATE, Finding::NotActive { status }))
+        }
+    }
+}
+
+/// One round. Being switched on counts as on after `until`.
+async fn bring_ttl_about(store: &Store, until: Moment) -> Result<(), Failure> {
+    let needed = &store.config().names.ttl;
+    match requests::describe_ttl(store).await? {
+        Ok(Ttl::On(found) | Ttl::Coming(found)) if found != *needed => {
+            let needed = needed.clone();
+            Err(unfit(SWITCH_ON_TTL, Finding::OtherTtl { found, needed }))
+        }
+        Ok(Ttl::On(_)) => Ok(()),
+        Ok(Ttl::Coming(_)) if store.now() >= until => Ok(()),
+        Ok(Ttl::Coming(_)) => Err(not_yet(SWITCH_ON_TTL, "TTL is being switched on")),
+        Ok(Ttl::Going) => Err(not_yet(SWITCH_ON_TTL, "TTL is being switched off")),
+        Ok(Ttl::Off) => switch_on(store).await,
+        Err(refusal) if refusal.is_unknown() => without_ttl(store),
+        Err(refusal) => Err(refusal.into_failure(DESCRIBE_TTL)),
+    }
+}
+
+async fn switch_on(store: &Store) -> Result<(), Failure> {
+    match requests::switch_on_ttl(store).await? {
+        Ok(()) => Err(not_yet(SWITCH_ON_TTL, "TTL is being switched on")),
+        Err(refusal) if refusal.is_unknown() => without_ttl(store),
+        Err(refusal) => match requests::describe_ttl(store).await? {
+            // Refused because somebody else was faster: look at what they made of it.
+            Ok(Ttl::On(_) | Ttl::Coming(_)) => {
+                Err(not_yet(SWITCH_ON_TTL, "somebody else switched TTL on"))
+            }
+            _ => {
+                may_pass(SWITCH_ON_TTL, refusal)?;
+                Err(not_yet(SWITCH_ON_TTL, "the table is being changed"))
+            }
+        },
+    }
+}
+
+fn without_ttl(store: &Store) -> Result<(), Failure> {
+    tracing::warn!(table = %store.config().table, "this engine has no TTL: what is out of use stays, unless it is swept");
+    Ok(())
+}
+
+/// Somebody else is at it, or too much is under way at once: that passes, and the next round sees.
+fn may_pass(verb: &'static str, refusal: Refusal) -> Result<(), Failure> {
+    match refusal.code.as_str() {
+        "ResourceInUseException" => Ok(()),
+        "LimitExceededException" => Err(Failure {
+            verb,
+            kind: Kind::Busy(Box::new(refusal)),
+        }),
+        _ => Err(refusal.into_failure(verb)),
+    }
+}
+
+fn not_yet(verb: &'static str, why: &'static str) -> Failure {
+    Failure {
+        verb,
+        kind: Kind::Busy(why.into()),
+    }
+}
+
+fn unfit(verb: &'static str, finding: Finding) -> Failure {
+    Failure {
+        verb,
+        kind: Kind::Refused(Box::new(finding)),
+    }
+}

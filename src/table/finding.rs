@@ -1,0 +1,275 @@
+//! What a look at a table found, and what to do about it.
+
+use std::fmt;
+
+/// What [`check_table`](crate::LockClient::check_table) found: nothing, if all is well.
+///
+/// # Examples
+///
+/// ```
+/// # async fn check(locks: fairlock::LockClient) -> Result<(), Box<dyn std::error::Error>> {
+/// let report = locks.check_table().await?;
+/// println!("{report}");
+/// if !report.is_fit() {
+///     return Err("no locks here".into());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableReport {
+    /// What is not as it should be, the gravest first.
+    pub findings: Vec<Finding>,
+}
+
+impl TableReport {
+    pub(super) fn new(mut findings: Vec<Finding>) -> Self {
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
+        TableReport { findings }
+    }
+
+    /// Whether locks work: no finding is [`Severity::Fatal`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(fairlock::TableReport::default().is_fit());
+    /// ```
+    pub fn is_fit(&self) -> bool {
+        let mut findings = self.findings.iter();
+        !findings.any(|finding| finding.severity() == Severity::Fatal)
+    }
+}
+
+impl fmt::Display for TableReport {
+    /// One line a finding.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((last, others)) = self.findings.split_last() else {
+            return f.write_str("all is well");
+        };
+        for finding in others {
+            writeln!(f, "{finding}")?;
+        }
+        write!(f, "{last}")
+    }
+}
+
+/// How much a [`Finding`] matters.
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::Severity;
+///
+/// assert!(Severity::Fatal > Severity::Warning);
+/// assert_eq!(Severity::Fatal.to_string(), "fatal");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Locks work; something beside them does not, which may be as it is meant.
+    Note,
+    /// Locks work, but not all that is promised about them.
+    Warning,
+    /// Locks do not work.
+    Fatal,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Fatal => "fatal",
+        })
+    }
+}
+
+/// One thing about a table that is not as it should be.
+///
+/// Shows itself in one line, with what to do about it. As the source of an [`Error::Refused`](crate::Error::Refused)
+/// it says why [`create_table`](crate::LockClient::create_table) cannot use the table that is there.
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::{Finding, Severity};
+///
+/// assert_eq!(Finding::NoTable.severity(), Severity::Fatal);
+/// assert_eq!(Finding::NoTable.to_string(), "fatal: there is no such table: create it with `create_table`");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// There is no such table in the region and account of the SDK client.
+    NoTable,
+    /// The table's keys are not those of this client.
+    WrongKeys {
+        /// The keys that it has.
+        found: String,
+        /// The keys that it must have.
+        needed: String,
+    },
+    /// The table cannot be used, or not yet.
+    NotActive {
+        /// DynamoDB's word for its state.
+        status: String,
+    },
+    /// An operation is not permitted.
+    Denied {
+        /// DynamoDB's name of the operation.
+        operation: &'static str,
+        /// DynamoDB's answer.
+        answer: String,
+    },
+    /// An operation is refused for another reason.
+    Refused {
+        /// DynamoDB's name of the operation.
+        operation: &'static str,
+        /// DynamoDB's answer.
+        answer: String,
+    },
+    /// DynamoDB's own deletion is off, or not known to this engine: what crashed clients leave, and the items of
+    /// locks out of use, stay.
+    NoTtl,
+    /// DynamoDB's own deletion looks at another attribute.
+    OtherTtl {
+        /// The attribute that it looks at.
+        found: String,
+        /// The attribute that this client writes.
+        needed: String,
+    },
+    /// The table has replicas that learn of writes only later: clients of two regions may both get a lock.
+    EventualReplicas {
+        /// The regions of the replicas.
+        regions: Vec<String>,
+    },
+    /// The answers carry no `Date`: callers that do not wait cannot tell a crashed holder from a busy one.
+    NoDate,
+}
+
+/// Operations without which only what looks at whole tables does not work.
+const BESIDE_LOCKS: [&str; 3] = ["DescribeTable", "DescribeTimeToLive", "Scan"];
+
+impl Finding {
+    /// How much it matters.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock::{Finding, Severity};
+    ///
+    /// assert_eq!(Finding::NoTtl.severity(), Severity::Warning);
+    /// ```
+    pub fn severity(&self) -> Severity {
+        match self {
+            Finding::NoTable | Finding::WrongKeys { .. } | Finding::NotActive { .. } => {
+                Severity::Fatal
+            }
+            Finding::Denied { operation, .. } | Finding::Refused { operation, .. } => {
+                severity_without(operation)
+            }
+            Finding::NoTtl
+            | Finding::OtherTtl { .. }
+            | Finding::EventualReplicas { .. }
+            | Finding::NoDate => Severity::Warning,
+        }
+    }
+
+    /// What to do about it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(fairlock::Finding::NoTable.remedy().contains("create_table"));
+    /// ```
+    pub fn remedy(&self) -> String {
+        match self {
+            Finding::NoTable => "create it with `create_table`".into(),
+            Finding::WrongKeys { .. } => {
+                "name another table, or this table's keys with `key_names`".into()
+            }
+            Finding::NotActive { .. } => {
+                "wait until it is ACTIVE, or see what DynamoDB says about it".into()
+            }
+            Finding::Denied { operation, .. } => permit(operation),
+            Finding::Refused { .. } => "see what DynamoDB says about it".into(),
+            Finding::NoTtl => {
+                "switch it on with `create_table`, or start a sweeper that removes idle locks"
+                    .into()
+            }
+            Finding::OtherTtl { .. } => {
+                "name that attribute with `key_names`, or start a sweeper that removes idle locks"
+                    .into()
+            }
+            Finding::EventualReplicas { .. } => {
+                "use its locks from one region only, or make it strongly consistent (MRSC)".into()
+            }
+            Finding::NoDate => "let the `Date` of answers through the proxies".into(),
+        }
+    }
+}
+
+fn severity_without(operation: &str) -> Severity {
+    match operation {
+        "BatchWriteItem" => Severity::Warning,
+        beside if BESIDE_LOCKS.contains(&beside) => Severity::Note,
+        _ => Severity::Fatal,
+    }
+}
+
+fn permit(operation: &str) -> String {
+    let action = format!("permit `dynamodb:{operation}` on the table");
+    match operation {
+        "DescribeTable" => format!("{action} to have its keys and replicas checked"),
+        "DescribeTimeToLive" => format!("{action} to have its TTL checked"),
+        "Scan" => format!("{action} if whole tables are to be swept"),
+        "BatchWriteItem" => {
+            format!("{action}, or rows of past turns stay until TTL deletes them or a sweep")
+        }
+        _ => action,
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.severity(), What(self), self.remedy())
+    }
+}
+
+impl std::error::Error for Finding {}
+
+/// A finding without its weight and remedy.
+struct What<'a>(&'a Finding);
+
+impl fmt::Display for What<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Finding::NoTable => f.write_str("there is no such table"),
+            Finding::WrongKeys { found, needed } => {
+                write!(f, "the table has {found}, and locks need {needed}")
+            }
+            Finding::NotActive { status } => write!(f, "the table is {status}"),
+            Finding::Denied { operation, answer } => {
+                write!(f, "{operation} is not permitted ({answer})")
+            }
+            Finding::Refused { operation, answer } => {
+                write!(f, "{operation} is refused ({answer})")
+            }
+            Finding::NoTtl => f.write_str("TTL is off"),
+            Finding::OtherTtl { found, needed } => {
+                write!(f, "TTL looks at `{found}`, and locks write `{needed}`")
+            }
+            Finding::EventualReplicas { regions } => {
+                let regions = regions.join(", ");
+                write!(
+                    f,
+                    "replicas ({regions}) are eventually consistent, and locks hold in one region only"
+                )
+            }
+            Finding::NoDate => f.write_str(
+                "answers carry no `Date`, and callers that do not wait never pass a crashed holder",
+            ),
+        }
+    }
+}

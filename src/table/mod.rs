@@ -1,0 +1,13 @@
+//! The table that the locks are in: how it is made, what it must be, and whether it is that.
+
+mod check;
+mod create;
+mod finding;
+mod options;
+mod requests;
+mod schema;
+
+pub(crate) use check::check;
+pub(crate) use create::create;
+pub use finding::{Finding, Severity, TableReport};
+pub use options::TableOptions;

@@ -1,0 +1,47 @@
+//! What can be chosen about a table when it is created.
+
+/// What can be chosen about a table when [`create_table`](crate::LockClient::create_table) makes it. Its name and
+/// the names of its keys are the client's.
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::TableOptions;
+///
+/// let on_demand = TableOptions::default();
+/// // Five reads and ten writes a second, paid for by the hour.
+/// let provisioned = TableOptions::provisioned(5, 10);
+/// assert_ne!(on_demand, provisioned);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableOptions {
+    pub(super) billing: Billing,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Billing {
+    /// By the request.
+    #[default]
+    OnDemand,
+    /// By the hour, in capacity units: about one strong read of 4 KB, or one write of 1 KB, a second.
+    Provisioned { read: u32, write: u32 },
+}
+
+impl TableOptions {
+    /// Provisioned throughput, in read and write capacity units (both at least 1), in place of billing by the request.
+    ///
+    /// A turn that nobody waits for writes twice; an heir looks at the lock up to fifty times a second. Requests
+    /// beyond the capacity are throttled, which makes waiting slower, not unsafe; a lease that cannot be renewed is
+    /// lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let options = fairlock::TableOptions::provisioned(25, 25);
+    /// ```
+    pub fn provisioned(read: u32, write: u32) -> Self {
+        TableOptions {
+            billing: Billing::Provisioned { read, write },
+        }
+    }
+}

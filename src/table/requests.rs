@@ -1,0 +1,119 @@
+//! The requests about the table itself, each a single attempt.
+
+use aws_sdk_dynamodb::types::{
+    BillingMode, ProvisionedThroughput, TableDescription, TimeToLiveSpecification, TimeToLiveStatus,
+};
+
+use crate::store::{Failure, Refusal, Store, answered};
+
+use super::options::{Billing, TableOptions};
+use super::schema::Schema;
+
+pub(super) type Answered<T> = Result<Result<T, Refusal>, Failure>;
+
+pub(super) const CREATE: &str = "create the table";
+pub(super) const DESCRIBE: &str = "describe the table";
+pub(super) const SWITCH_ON_TTL: &str = "switch on TTL";
+pub(super) const DESCRIBE_TTL: &str = "describe TTL";
+
+/// How the table stands with DynamoDB's own deletion, and by which attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ttl {
+    Off,
+    On(String),
+    /// Being switched on.
+    Coming(String),
+    /// Being switched off.
+    Going,
+}
+
+impl Refusal {
+    pub(super) fn is_missing(&self) -> bool {
+        self.code == "ResourceNotFoundException"
+    }
+
+    pub(super) fn is_denied(&self) -> bool {
+        self.code == "AccessDeniedException"
+    }
+
+    /// The engine does not know such requests.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.code == "UnknownOperationException"
+    }
+}
+
+pub(super) async fn describe(store: &Store) -> Answered<TableDescription> {
+    let request = store.client().describe_table();
+    let request = request.table_name(&store.config().table);
+    let answer = answered(DESCRIBE, request.send().await)?;
+    Ok(answer.map(|answer| {
+        let nothing = || TableDescription::builder().build();
+        answer.table.unwrap_or_else(nothing)
+    }))
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "every required field of the request is set here"
+)]
+pub(super) async fn create(store: &Store, options: &TableOptions) -> Answered<()> {
+    let schema = Schema::needed(&store.config().names);
+    let request = store.client().create_table();
+    let request = request
+        .table_name(&store.config().table)
+        .set_key_schema(Some(schema.elements()))
+        .set_attribute_definitions(Some(schema.definitions()));
+    let request = match options.billing {
+        Billing::OnDemand => request.billing_mode(BillingMode::PayPerRequest),
+        Billing::Provisioned { read, write } => {
+            let throughput = ProvisionedThroughput::builder()
+                .read_capacity_units(read.into())
+                .write_capacity_units(write.into());
+            request
+                .billing_mode(BillingMode::Provisioned)
+                .provisioned_throughput(throughput.build().expect("both capacities"))
+        }
+    };
+    answered(CREATE, request.send().await).map(nothing)
+}
+
+pub(super) async fn describe_ttl(store: &Store) -> Answered<Ttl> {
+    let request = store.client().describe_time_to_live();
+    let request = request.table_name(&store.config().table);
+    let answer = answered(DESCRIBE_TTL, request.send().await)?;
+    Ok(answer.map(|answer| {
+        let ttl = answer.time_to_live_description;
+        let attribute = || {
+            let ttl = ttl.as_ref();
+            ttl.and_then(|ttl| ttl.attribute_name())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        match ttl.as_ref().and_then(|ttl| ttl.time_to_live_status()) {
+            Some(TimeToLiveStatus::Enabled) => Ttl::On(attribute()),
+            Some(TimeToLiveStatus::Enabling) => Ttl::Coming(attribute()),
+            Some(TimeToLiveStatus::Disabling) => Ttl::Going,
+            _ => Ttl::Off,
+        }
+    }))
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "every required field of the request is set here"
+)]
+pub(super) async fn switch_on_ttl(store: &Store) -> Answered<()> {
+    let ttl = TimeToLiveSpecification::builder()
+        .enabled(true)
+        .attribute_name(&store.config().names.ttl)
+        .build();
+    let request = store.client().update_time_to_live();
+    let request = request
+        .table_name(&store.config().table)
+        .time_to_live_specification(ttl.expect("an attribute and whether it is on"));
+    answered(SWITCH_ON_TTL, request.send().await).map(nothing)
+}
+
+fn nothing<T>(answer: Result<T, Refusal>) -> Result<(), Refusal> {
+    answer.map(|_| ())
+}

@@ -1,0 +1,795 @@
+//! A sweep removes what is settled or dead, and nothing else, whatever happens at the same time.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod common;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use common::virtual_time;
+use fairlock::embedded::{Engine, Fault, Gate, Network, Request, When};
+use fairlock::{
+    Chance, Clock, Error, FairLock, HeldLocks, IdleLocks, LockClient, LockGuard, RecordWait,
+    SweepOptions, Swept, TableOptions, Ticket,
+};
+use tokio::time::sleep;
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// A lease, the allowance of the common clock and the grain of its `Date`.
+const DEATH: Duration = Duration::from_secs(30 + 10 + 2);
+/// As much time as sweeps of the periodic sweeper need in these tests.
+const OFTEN: Duration = Duration::from_secs(5);
+
+// ---------------------------------------------------------------------------------------------------------------
+// One table, its clients, and what a test does to its items behind their backs
+
+struct World {
+    engine: Engine,
+    clock: Clock,
+    started: tokio::time::Instant,
+    made: AtomicU64,
+}
+
+/// A client that can be cut off from the table, which to all others is a crash.
+struct Crashable {
+    locks: LockClient,
+    cut: Arc<AtomicBool>,
+}
+
+impl Crashable {
+    fn crash(&self) {
+        self.cut.store(true, Ordering::Relaxed);
+    }
+
+    /// Holds the lock, or waits for it in the background until the line has taken it in.
+    async fn take(&self, lock: &str) -> tokio::task::JoinHandle<Result<LockGuard, Error>> {
+        let lock = self.locks.fair_lock(lock).unwrap();
+        let taking = spawn(async move { lock.acquire(RecordWait::Infinite).await });
+        sleep(SECOND / 10).await;
+        taking
+    }
+}
+
+impl World {
+    async fn new() -> World {
+        World::on(|engine| engine).await
+    }
+
+    async fn on(make: impl FnOnce(Engine) -> Engine) -> World {
+        let clock = Clock::of_tokio(Duration::from_secs(1_700_000_000));
+        let engine = make(Engine::memory().unwrap().with_clock(clock.clone()));
+        let made = AtomicU64::new(0);
+        let world = World {
+            engine,
+            clock,
+            started: tokio::time::Instant::now(),
+            made,
+        };
+        let creator = world.client().await;
+        let options = TableOptions::default();
+        creator.create_table(&options).await.unwrap();
+        world
+    }
+
+    /// A client with few seats that knows DynamoDB's time.
+    async fn client_on(&self, network: &Network) -> LockClient {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let builder = LockClient::builder(network.client()).seats(2);
+        let builder = builder.clock(self.clock.clone()).owner(number.to_string());
+        let locks = builder.chance(Chance::seeded(number)).build().unwrap();
+        // Any answer will do, also that there is no table yet.
+        let _ = locks.fair_lock("what time is it?").unwrap().sweep().await;
+        locks
+    }
+
+    async fn client(&self) -> LockClient {
+        self.client_on(&Network::to(&self.engine)).await
+    }
+
+    async fn crashable(&self) -> Crashable {
+        let cut = Arc::new(AtomicBool::new(false));
+        let is_cut = Arc::clone(&cut);
+        let network = Network::to(&self.engine).script(move |_| {
+            let is_cut = is_cut.load(Ordering::Relaxed);
+            is_cut.then_some(Fault::Lose(When::Before))
+        });
+        let locks = self.client_on(&network).await;
+        Crashable { locks, cut }
+    }
+
+    /// A client that dies when it has drawn a ticket.
+    async fn dies_before_it_joins(&self) -> LockClient {
+        let dead = AtomicBool::new(false);
+        let network = Network::to(&self.engine).script(move |request| {
+            if request.operation() == "PutItem" {
+                dead.store(true, Ordering::Relaxed);
+            }
+            let is_dead = dead.load(Ordering::Relaxed);
+            is_dead.then_some(Fault::Lose(When::Before))
+        });
+        self.client_on(&network).await
+    }
+
+    async fn sweep(&self, lock: &str) -> Swept {
+        let lock = self.client().await.fair_lock(lock).unwrap();
+        lock.sweep().await.unwrap()
+    }
+
+    /// The sort keys of everything there is of a lock.
+    async fn left_of(&self, lock: &str) -> Vec<String> {
+        let request = self.engine.client().query().table_name("fairlock");
+        let request = request.key_condition_expression("pk = :pk");
+        let request = request.expression_attribute_values(":pk", text(lock));
+        let items = request.send().await.unwrap().items.unwrap();
+        let key = |item: &HashMap<_, AttributeValue>| item["sk"].as_s().unwrap().clone();
+        items.iter().map(key).collect()
+    }
+
+    async fn lock_item(&self, lock: &str) -> HashMap<String, AttributeValue> {
+        let request = self.engine.client().get_item().table_name("fairlock");
+        let request = request
+            .key("pk", text(lock))
+            .key("sk", text("fairlock/#lock"));
+        request.send().await.unwrap().item.expect("a lock item")
+    }
+
+    async fn last(&self, lock: &str) -> u64 {
+        let item = self.lock_item(lock).await;
+        item["last"].as_n().unwrap().parse().unwrap()
+    }
+
+    /// Writes a number to the lock item, whatever it is.
+    async fn set(&self, lock: &str, attribute: &str, value: u64) {
+        let request = self.engine.client().update_item().table_name("fairlock");
+        let request = request
+            .key("pk", text(lock))
+            .key("sk", text("fairlock/#lock"))
+            .update_expression("SET #it = :value")
+            .expression_attribute_names("#it", attribute)
+            .expression_attribute_values(":value", number(value));
+        request.send().await.unwrap();
+    }
+
+    /// Draws tickets that nobody has.
+    async fn draw(&self, lock: &str, tickets: u64) {
+        let last = self.last(lock).await;
+        self.set(lock, "last", last + tickets).await;
+    }
+
+    /// When the newest ticket was drawn: at the start of the test.
+    async fn date_draws(&self, lock: &str) {
+        self.set(lock, "drawn_at", 1_700_000_000_000).await;
+    }
+
+    async fn put_void(&self, lock: &str, ticket: u64) {
+        let request = self.engine.client().put_item().table_name("fairlock");
+        let request = request
+            .item("pk", text(lock))
+            .item("sk", text(&row(ticket)));
+        let request = request.item("state", text("void"));
+        request.send().await.unwrap();
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "not work of a client: what several clients of a test do at the same time"
+)]
+fn spawn<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(work)
+}
+
+fn row(ticket: u64) -> String {
+    format!("fairlock/{ticket:038}")
+}
+
+fn text(value: &str) -> AttributeValue {
+    AttributeValue::S(value.to_owned())
+}
+
+fn number(value: u64) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+fn nothing() -> Swept {
+    Swept::default()
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// What is dead goes
+
+#[test]
+fn a_crashed_holder_is_evicted_and_the_lock_is_free() {
+    virtual_time(async {
+        let world = World::new().await;
+        let crashed = world.crashable().await;
+        let _guard = crashed.take("a").await;
+        crashed.crash();
+        assert_eq!(world.sweep("a").await, nothing());
+        sleep(DEATH).await;
+        let swept = world.sweep("a").await;
+        assert_eq!(swept.to_string(), "removed 1 dead holders");
+        let lock = world.client().await.fair_lock("a").unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_some());
+    });
+}
+
+#[test]
+fn all_who_died_go_in_one_sweep_and_one_item_is_left() {
+    virtual_time(async {
+        let world = World::new().await;
+        let (mut crashables, mut taking) = (Vec::new(), Vec::new());
+        // A holder, two heirs, two in the queue.
+        for _ in 0..5 {
+            let client = world.crashable().await;
+            taking.push(client.take("a").await);
+            crashables.push(client);
+        }
+        let lost = world.dies_before_it_joins().await.fair_lock("a").unwrap();
+        taking.push(spawn(
+            async move { lost.acquire(RecordWait::Infinite).await },
+        ));
+        sleep(SECOND).await;
+        crashables.iter().for_each(Crashable::crash);
+        sleep(DEATH).await;
+        let swept = world.sweep("a").await;
+        assert_eq!((swept.holders + swept.heirs, swept.waiters), (3, 2));
+        assert_eq!((swept.gaps, swept.rows, swept.locks), (1, 3, 0));
+        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
+        assert_eq!(world.sweep("a").await, nothing());
+    });
+}
+
+#[test]
+fn dead_heirs_are_unseated_under_a_living_holder_who_keeps_the_lock() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        let heirs = [world.crashable().await, world.crashable().await];
+        let taking = [heirs[0].take("a").await, heirs[1].take("a").await];
+        heirs.iter().for_each(Crashable::crash);
+        sleep(DEATH).await;
+        let swept = world.sweep("a").await;
+        assert_eq!((swept.holders, swept.heirs), (0, 2));
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+        drop(taking);
+    });
+}
+
+#[test]
+fn a_living_heir_gets_the_lock_when_the_dead_holder_before_it_is_swept() {
+    virtual_time(async {
+        let world = World::new().await;
+        let (crashed, heir) = (world.crashable().await, world.crashable().await);
+        let _guard = crashed.take("a").await;
+        crashed.crash();
+        let taking = heir.take("a").await;
+        sleep(DEATH).await;
+        world.sweep("a").await;
+        let guard = taking.await.unwrap().unwrap();
+        assert_eq!(world.sweep("a").await, nothing());
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn one_who_never_knew_the_time_is_found_dead_by_being_watched() {
+    virtual_time(async {
+        let world = World::on(Engine::without_date).await;
+        let crashed = world.crashable().await;
+        let _guard = crashed.take("a").await;
+        let lost = world.dies_before_it_joins().await.fair_lock("a").unwrap();
+        world.draw("a", 1).await;
+        crashed.crash();
+        sleep(10 * DEATH).await;
+        assert_eq!(world.sweep("a").await, nothing());
+        let client = world.client().await;
+        let sweeper = client.start_sweeper(SweepOptions::every(OFTEN)).unwrap();
+        sleep(30 * SECOND).await;
+        assert!(
+            lost.try_acquire().await.unwrap().is_none(),
+            "not yet a lease"
+        );
+        sleep(10 * SECOND).await;
+        assert!(lost.try_acquire().await.unwrap().is_some());
+        sweeper.stop().await;
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// What is settled goes
+
+#[test]
+fn after_the_last_release_and_a_sweep_a_lock_is_one_item_whoever_gave_up() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        // Two sit and four queue, and none of them waits long enough.
+        let mut waits = Vec::new();
+        for patience in [9, 3, 5, 2, 7, 4] {
+            let lock = world.client().await.fair_lock("a").unwrap();
+            let wait = RecordWait::Timeout(patience * SECOND);
+            waits.push(spawn(async move { lock.acquire(wait).await }));
+            sleep(SECOND / 10).await;
+        }
+        for wait in waits {
+            let told = wait.await.unwrap();
+            assert!(matches!(told, Err(Error::NotGranted { .. })), "{told:?}");
+        }
+        guard.release().await.unwrap();
+        sleep(SECOND).await;
+        assert!(
+            world.left_of("a").await.len() > 1,
+            "rows void behind the seats"
+        );
+        world.sweep("a").await;
+        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn litter_beyond_many_pages_is_removed_under_a_living_holder() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        for behind in 0..150 {
+            world.put_void("a", guard.ticket().get() - behind).await;
+        }
+        let swept = world.sweep("a").await;
+        assert_eq!((swept.rows, swept.is_unfinished), (150, false));
+        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_damaged_counter_is_swept_a_bounded_piece_at_a_time() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        guard.release().await.unwrap();
+        world.date_draws("a").await;
+        world.draw("a", 1 << 40).await;
+        sleep(DEATH).await;
+        let swept = world.sweep("a").await;
+        assert!(swept.is_unfinished && swept.gaps > 1000, "{swept}");
+        assert!(swept.to_string().ends_with("there is more"));
+    });
+}
+
+#[test]
+fn rows_without_a_lock_item_go_unless_somebody_alive_waits_there() {
+    virtual_time(async {
+        let world = World::new().await;
+        world.put_void("a", 1).await;
+        world.put_void("a", 2).await;
+        let client = world.engine.client();
+        let entry = HashMap::from([
+            ("nonce".to_owned(), text(&"0".repeat(32))),
+            ("owner".to_owned(), text("somebody")),
+            ("beat".to_owned(), number(3)),
+            ("lease_ms".to_owned(), number(30_000)),
+        ]);
+        let request = client.put_item().table_name("fairlock");
+        let request = request.item("pk", text("a")).item("sk", text(&row(3)));
+        let request = request.item("state", text("waiting"));
+        let request = request.item("entry", AttributeValue::M(entry));
+        request.send().await.unwrap();
+        let swept = world.client().await.sweep_table(IdleLocks::Keep).await;
+        assert_eq!(swept.unwrap().swept.rows, 2);
+        assert_eq!(world.left_of("a").await, [row(3)]);
+    });
+}
+
+/// A waiter behind more void rows than a page shows, and a gap after those.
+#[test]
+fn a_gap_behind_a_page_of_void_rows_closes_for_waiters_too() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        world.draw("a", 41).await;
+        for void in 1..=40 {
+            world.put_void("a", guard.ticket().get() + void).await;
+        }
+        let waiter = world.client().await.fair_lock("a").unwrap();
+        let wait = RecordWait::Timeout(60 * SECOND);
+        let waiting = spawn(async move { waiter.acquire(wait).await });
+        sleep(SECOND).await;
+        guard.release().await.unwrap();
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// What is alive stays
+
+#[test]
+fn a_sweep_of_a_line_that_lives_changes_nothing_in_it() {
+    virtual_time(async {
+        let world = World::new().await;
+        let (mut clients, mut taking) = (Vec::new(), Vec::new());
+        // A holder, two heirs, three in the queue.
+        for _ in 0..6 {
+            let client = world.crashable().await;
+            taking.push(client.take("a").await);
+            clients.push(client);
+        }
+        let before = (world.lock_item("a").await, world.left_of("a").await);
+        assert_eq!(world.sweep("a").await, nothing());
+        let after = (world.lock_item("a").await, world.left_of("a").await);
+        assert_eq!(before, after);
+        let mut tickets = Vec::new();
+        for taken in taking {
+            let guard = taken.await.unwrap().unwrap();
+            tickets.push(guard.ticket().get());
+            guard.release().await.unwrap();
+        }
+        let first = tickets[0];
+        assert!(
+            tickets.into_iter().eq(first..first + 6),
+            "in order, none lost"
+        );
+    });
+}
+
+#[test]
+fn eight_workers_take_turns_beside_a_sweep_that_never_rests() {
+    virtual_time(async {
+        let world = World::new().await;
+        let (inside, done) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
+        let mut workers = Vec::new();
+        for _ in 0..8 {
+            let lock = world.client().await.fair_lock("a").unwrap();
+            let (inside, done) = (Arc::clone(&inside), Arc::clone(&done));
+            workers.push(spawn(async move { work(lock, &inside, &done).await }));
+        }
+        let lock = world.client().await.fair_lock("a").unwrap();
+        let mut swept = Swept::default();
+        while done.load(Ordering::Relaxed) < 80 {
+            swept += lock.sweep().await.unwrap();
+            sleep(SECOND / 200).await;
+        }
+        for worker in workers {
+            worker.await.unwrap();
+        }
+        let dead = (swept.holders, swept.heirs, swept.waiters, swept.gaps);
+        assert_eq!(dead, (0, 0, 0, 0));
+        lock.sweep().await.unwrap();
+        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
+    });
+}
+
+async fn work(lock: FairLock, inside: &AtomicBool, done: &AtomicU64) {
+    let mut before = Ticket::new(0);
+    for _ in 0..10 {
+        let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+        assert!(!inside.swap(true, Ordering::Relaxed), "two at once");
+        assert!(guard.ticket() > before);
+        before = guard.ticket();
+        sleep(SECOND / 20).await;
+        inside.store(false, Ordering::Relaxed);
+        guard.release().await.unwrap();
+        done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What a sweep removes when `touch` happens between its look and its first removal of this kind.
+async fn swept_despite<F: Future<Output = ()>>(
+    world: &World,
+    is_removal: fn(&Request) -> bool,
+    touch: impl FnOnce() -> F,
+) -> Swept {
+    let gate = Gate::closed();
+    let at_gate = gate.clone();
+    let network = Network::to(&world.engine).script(move |request| {
+        let holds = is_removal(request);
+        holds.then(|| Fault::Hold(When::Before, at_gate.clone()))
+    });
+    let client = world.client_on(&network).await;
+    let sweeping = spawn(async move { client.sweep_table(IdleLocks::Remove).await });
+    gate.reached(1).await;
+    touch().await;
+    gate.open();
+    sweeping.await.unwrap().unwrap().swept
+}
+
+fn updates(request: &Request) -> bool {
+    request.operation() == "UpdateItem"
+}
+
+fn deletes(request: &Request) -> bool {
+    request.operation() == "DeleteItem"
+}
+
+/// One renewal of whoever stands at a place, as it would have made it.
+async fn renew(world: &World, place: &str, entry: &str) {
+    let update = format!("SET {entry}.beat = {entry}.beat + :by, {entry}.renewed_at = :now");
+    let now = u64::try_from(world.time().as_millis()).unwrap();
+    let request = world.engine.client().update_item().table_name("fairlock");
+    let request = request.key("pk", text("a")).key("sk", text(place));
+    let request = request.update_expression(update);
+    let request = request.expression_attribute_values(":by", number(1));
+    let request = request.expression_attribute_values(":now", number(now));
+    request.send().await.unwrap();
+}
+
+impl World {
+    /// What time it is: every test starts at the same.
+    fn time(&self) -> Duration {
+        Duration::from_secs(1_700_000_000) + self.started.elapsed()
+    }
+}
+
+#[test]
+fn a_renewal_between_look_and_removal_saves_an_heir() {
+    virtual_time(async {
+        let world = World::new().await;
+        let clients = [world.crashable().await, world.crashable().await];
+        let _taking = [clients[0].take("a").await, clients[1].take("a").await];
+        clients[1].crash();
+        sleep(DEATH).await;
+        let touch = || renew(&world, "fairlock/#lock", "heirs[0]");
+        assert_eq!(swept_despite(&world, updates, touch).await, nothing());
+    });
+}
+
+#[test]
+fn a_renewal_between_look_and_removal_saves_a_holder() {
+    virtual_time(async {
+        let world = World::new().await;
+        let crashed = world.crashable().await;
+        let _guard = crashed.take("a").await;
+        crashed.crash();
+        sleep(DEATH).await;
+        let touch = || renew(&world, "fairlock/#lock", "holder");
+        assert_eq!(swept_despite(&world, updates, touch).await, nothing());
+        assert_eq!(world.sweep("a").await, nothing());
+        sleep(DEATH).await;
+        assert_eq!(world.sweep("a").await.holders, 1);
+    });
+}
+
+#[test]
+fn a_renewal_between_look_and_removal_saves_a_waiter() {
+    virtual_time(async {
+        let world = World::new().await;
+        let mut clients = Vec::new();
+        for _ in 0..4 {
+            let client = world.crashable().await;
+            let taking = client.take("a").await;
+            clients.push((client, taking));
+        }
+        let (waiter, _) = &clients[3];
+        waiter.crash();
+        sleep(DEATH).await;
+        let place = world.left_of("a").await.pop().unwrap();
+        let touch = || renew(&world, &place, "entry");
+        assert_eq!(swept_despite(&world, updates, touch).await, nothing());
+        assert!(world.left_of("a").await.contains(&place));
+    });
+}
+
+#[test]
+fn a_row_that_came_between_look_and_removal_is_no_gap() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        world.date_draws("a").await;
+        world.draw("a", 1).await;
+        sleep(DEATH).await;
+        let gap = guard.ticket().get() + 1;
+        let puts = |request: &Request| request.operation() == "PutItem";
+        let swept = swept_despite(&world, puts, || world.put_void("a", gap)).await;
+        assert_eq!(swept.gaps, 0);
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_settled_row_that_changed_between_look_and_removal_is_looked_at_again() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        world.put_void("a", guard.ticket().get()).await;
+        let place = row(guard.ticket().get());
+        let touch = || async {
+            let request = world.engine.client().update_item().table_name("fairlock");
+            let request = request.key("pk", text("a")).key("sk", text(&place));
+            let request = request.update_expression("SET #state = :other");
+            let request = request.expression_attribute_names("#state", "state");
+            let request = request.expression_attribute_values(":other", text("other"));
+            request.send().await.unwrap();
+        };
+        let swept = swept_despite(&world, deletes, touch).await;
+        assert_eq!(swept.rows, 0);
+        assert!(world.left_of("a").await.contains(&place));
+        guard.release().await.unwrap();
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Locks that nobody uses
+
+async fn turn(lock: &FairLock) -> Ticket {
+    let guard = lock.try_acquire().await.unwrap().unwrap();
+    let ticket = guard.ticket();
+    guard.release().await.unwrap();
+    ticket
+}
+
+#[test]
+fn an_idle_lock_goes_after_its_retention_and_comes_back_with_larger_tickets() {
+    virtual_time(async {
+        let world = World::new().await;
+        let locks = world.client().await;
+        let lock = locks.fair_lock("a").unwrap();
+        let before = turn(&lock).await;
+        sleep(6 * DAY).await;
+        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        assert_eq!((swept.locks, swept.swept), (1, nothing()));
+        sleep(DAY + 5 * SECOND).await;
+        let swept = locks.sweep_table(IdleLocks::Keep).await.unwrap();
+        assert_eq!(swept.swept, nothing());
+        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        assert_eq!(swept.swept.locks, 1);
+        assert!(world.left_of("a").await.is_empty());
+        assert!(turn(&lock).await > before);
+    });
+}
+
+#[test]
+fn a_lock_that_is_held_or_was_used_meanwhile_is_not_idle() {
+    virtual_time(async {
+        let world = World::new().await;
+        let lock = world.client().await.fair_lock("a").unwrap();
+        turn(&lock).await;
+        sleep(8 * DAY).await;
+        let touch = || async {
+            turn(&lock).await;
+        };
+        assert_eq!(swept_despite(&world, deletes, touch).await, nothing());
+        let guard = lock.try_acquire().await.unwrap().unwrap();
+        sleep(8 * DAY / 100).await;
+        let locks = world.client().await;
+        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        assert_eq!(swept.swept, nothing());
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_host_whose_clock_is_ahead_does_not_remove_idle_locks_early() {
+    virtual_time(async {
+        let world = World::new().await;
+        let lock = world.client().await.fair_lock("a").unwrap();
+        turn(&lock).await;
+        let ahead = LockClient::builder(world.engine.client());
+        let ahead = ahead.clock(world.clock.clone().ahead(30 * DAY));
+        let ahead = ahead.build().unwrap();
+        let swept = ahead.sweep_table(IdleLocks::Remove).await.unwrap();
+        assert_eq!(swept.swept, nothing());
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Whole tables, again and again
+
+#[test]
+fn a_lock_that_cannot_be_read_does_not_stop_the_sweep_of_others() {
+    virtual_time(async {
+        let world = World::new().await;
+        let crashed = world.crashable().await;
+        let (_a, _b) = (crashed.take("a").await, crashed.take("b").await);
+        crashed.crash();
+        sleep(DEATH).await;
+        world.set("a", "format", 99).await;
+        let locks = world.client().await;
+        let swept = locks.sweep_table(IdleLocks::Keep).await.unwrap();
+        assert_eq!((swept.locks, swept.failed, swept.swept.holders), (2, 1, 1));
+    });
+}
+
+#[test]
+fn locks_of_another_namespace_are_left_alone() {
+    virtual_time(async {
+        let world = World::new().await;
+        let crashed = world.crashable().await;
+        let _guard = crashed.take("a").await;
+        crashed.crash();
+        sleep(DEATH).await;
+        let others = LockClient::builder(world.engine.client()).namespace("fair");
+        let others = others.clock(world.clock.clone()).build().unwrap();
+        let swept = others.sweep_table(IdleLocks::Remove).await.unwrap();
+        assert_eq!((swept.locks, swept.swept), (0, nothing()));
+    });
+}
+
+#[test]
+fn a_sweeper_works_until_it_is_dropped_or_stopped_or_its_client_is_shut_down() {
+    virtual_time(async {
+        let world = World::new().await;
+        for end in ["drop", "stop", "shutdown"] {
+            let network = Network::to(&world.engine);
+            let locks = world.client_on(&network).await;
+            let sweeper = locks.start_sweeper(SweepOptions::every(OFTEN)).unwrap();
+            sleep(10 * OFTEN).await;
+            let scans = network.counts().of("Scan");
+            assert!((7..=14).contains(&scans), "{scans}");
+            match end {
+                "drop" => drop(sweeper),
+                "stop" => sweeper.stop().await,
+                _ => {
+                    let report = locks.shutdown(HeldLocks::Keep, SECOND).await;
+                    assert!(report.unfinished.is_empty());
+                    sweeper.stop().await;
+                }
+            }
+            sleep(10 * OFTEN).await;
+            assert_eq!(network.counts().of("Scan"), scans, "{end}");
+        }
+    });
+}
+
+#[test]
+fn a_sweeper_goes_on_after_a_sweep_that_failed() {
+    virtual_time(async {
+        let world = World::new().await;
+        let crashed = world.crashable().await;
+        let _guard = crashed.take("a").await;
+        let sweeping = world.crashable().await;
+        let options = SweepOptions::every(OFTEN);
+        let _sweeper = sweeping.locks.start_sweeper(options).unwrap();
+        crashed.crash();
+        sweeping.crash();
+        sleep(2 * DEATH).await;
+        sweeping.cut.store(false, Ordering::Relaxed);
+        sleep(2 * OFTEN).await;
+        assert!(
+            !world.lock_item("a").await["holder"]
+                .as_m()
+                .unwrap()
+                .contains_key("nonce")
+        );
+    });
+}
+
+#[test]
+fn a_sweeper_that_would_never_rest_or_of_a_client_that_is_shut_down_does_not_start() {
+    virtual_time(async {
+        let world = World::new().await;
+        let locks = world.client().await;
+        let restless = SweepOptions::every(Duration::ZERO);
+        assert!(matches!(
+            locks.start_sweeper(restless),
+            Err(Error::Invalid(_))
+        ));
+        locks.shutdown(HeldLocks::Keep, SECOND).await;
+        let late = locks.start_sweeper(SweepOptions::default());
+        assert!(matches!(late, Err(Error::ShutDown)));
+        let swept = locks.sweep_table(IdleLocks::Keep).await;
+        assert!(matches!(swept, Err(Error::ShutDown)));
+    });
+}

@@ -1,0 +1,454 @@
+//! The table is made as locks need it, by nothing but the call that says so, and a check finds whatever is not.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod common;
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+    TableDescription, TimeToLiveSpecification,
+};
+use common::virtual_time;
+use fairlock::embedded::{Engine, Fault, Network, When};
+use fairlock::{
+    Chance, Clock, Error, Finding, HeldLocks, LockClient, LockClientBuilder, Severity, TableOptions,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+// ---------------------------------------------------------------------------------------------------------------
+// Tables, and clients of them
+
+fn engine() -> Engine {
+    let clock = Clock::of_tokio(Duration::from_secs(1_700_000_000));
+    Engine::memory().unwrap().with_clock(clock)
+}
+
+fn builder(network: &Network) -> LockClientBuilder {
+    let clock = Clock::of_tokio(Duration::from_secs(1_700_000_000));
+    let locks = LockClient::builder(network.client()).table("locks");
+    locks.clock(clock).chance(Chance::seeded(1))
+}
+
+fn locks(engine: &Engine) -> LockClient {
+    builder(&Network::to(engine)).build().unwrap()
+}
+
+/// A client whose requests of one operation meet a fault.
+fn troubled(engine: &Engine, operation: &'static str, fault: Fault) -> LockClient {
+    let network = Network::to(engine)
+        .script(move |request| (request.operation() == operation).then(|| fault.clone()));
+    builder(&network).build().unwrap()
+}
+
+fn denied(engine: &Engine, operation: &'static str) -> LockClient {
+    troubled(engine, operation, Fault::Refuse("AccessDeniedException"))
+}
+
+async fn create(locks: &LockClient) {
+    locks.create_table(&TableOptions::default()).await.unwrap();
+}
+
+async fn findings(locks: &LockClient) -> Vec<Finding> {
+    locks.check_table().await.unwrap().findings
+}
+
+async fn description(engine: &Engine) -> TableDescription {
+    let request = engine.client().describe_table().table_name("locks");
+    request.send().await.unwrap().table.unwrap()
+}
+
+async fn ttl_attribute(engine: &Engine) -> Option<String> {
+    let request = engine.client().describe_time_to_live().table_name("locks");
+    let ttl = request.send().await.unwrap().time_to_live_description;
+    ttl.unwrap().attribute_name
+}
+
+async fn set_ttl(engine: &Engine, attribute: &str, enabled: bool) {
+    let ttl = TimeToLiveSpecification::builder().attribute_name(attribute);
+    let request = engine.client().update_time_to_live().table_name("locks");
+    let request = request.time_to_live_specification(ttl.enabled(enabled).build().unwrap());
+    request.send().await.unwrap();
+}
+
+/// A table with these keys, the first of them the partition key.
+async fn other_table(client: &Client, keys: &[(&str, ScalarAttributeType)]) {
+    let mut request = client.create_table().table_name("locks");
+    for ((name, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
+        let key = KeySchemaElement::builder().attribute_name(*name);
+        let attribute = AttributeDefinition::builder().attribute_name(*name);
+        request = request.key_schema(key.key_type(role).build().unwrap());
+        request =
+            request.attribute_definitions(attribute.attribute_type(kind.clone()).build().unwrap());
+    }
+    let request = request.billing_mode(BillingMode::PayPerRequest);
+    request.send().await.unwrap();
+}
+
+/// Why the table that is there cannot be used.
+fn reason(error: &Error) -> &Finding {
+    match error {
+        Error::Refused { source, .. } => source.downcast_ref().expect("a finding"),
+        other => panic!("not a refusal: {other}"),
+    }
+}
+
+async fn items(engine: &Engine) -> usize {
+    let scan = engine.client().scan().table_name("locks").send().await;
+    scan.unwrap().items().len()
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Creating
+
+#[test]
+fn a_created_table_is_fit_on_demand_and_deletes_what_is_past() {
+    virtual_time(async {
+        let engine = engine();
+        create(&locks(&engine)).await;
+        let table = description(&engine).await;
+        let billing = table.billing_mode_summary().unwrap().billing_mode();
+        assert_eq!(billing, Some(&BillingMode::PayPerRequest));
+        assert_eq!(ttl_attribute(&engine).await.as_deref(), Some("expires_at"));
+        assert_eq!(findings(&locks(&engine)).await, []);
+    });
+}
+
+#[test]
+fn a_created_table_serves_locks() {
+    virtual_time(async {
+        let engine = engine();
+        let locks = locks(&engine);
+        create(&locks).await;
+        let guard = locks.fair_lock("a").unwrap().try_acquire().await.unwrap();
+        guard.unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn throughput_is_provisioned_by_choice() {
+    virtual_time(async {
+        let engine = engine();
+        let options = TableOptions::provisioned(7, 9);
+        locks(&engine).create_table(&options).await.unwrap();
+        let table = description(&engine).await;
+        let throughput = table.provisioned_throughput().unwrap();
+        assert_eq!(throughput.read_capacity_units(), Some(7));
+        assert_eq!(throughput.write_capacity_units(), Some(9));
+    });
+}
+
+#[test]
+fn keys_and_ttl_are_called_as_the_client_says() {
+    virtual_time(async {
+        let engine = engine();
+        let renamed = builder(&Network::to(&engine)).key_names("lock", "place", "ttl");
+        let locks = renamed.build().unwrap();
+        create(&locks).await;
+        let table = description(&engine).await;
+        let keys: Vec<_> = table
+            .key_schema()
+            .iter()
+            .map(|key| key.attribute_name())
+            .collect();
+        assert_eq!(keys, ["lock", "place"]);
+        assert_eq!(ttl_attribute(&engine).await.as_deref(), Some("ttl"));
+        assert_eq!(findings(&locks).await, []);
+    });
+}
+
+#[test]
+fn creating_twice_is_creating_once_and_keeps_what_is_there() {
+    virtual_time(async {
+        let engine = engine();
+        let locks = locks(&engine);
+        create(&locks).await;
+        let lock = locks.fair_lock("a").unwrap();
+        let guard = lock.try_acquire().await.unwrap().unwrap();
+        let provisioned = TableOptions::provisioned(1, 1);
+        locks.create_table(&provisioned).await.unwrap();
+        guard.release().await.unwrap();
+        let table = description(&engine).await;
+        let billing = table.billing_mode_summary().unwrap().billing_mode();
+        assert_eq!(billing, Some(&BillingMode::PayPerRequest));
+    });
+}
+
+#[test]
+fn many_may_create_the_table_at_once() {
+    virtual_time(async {
+        let engine = engine();
+        // All see that there is no table before one of them makes it.
+        let late = |request: &fairlock::embedded::Request| {
+            let creates = request.operation() == "CreateTable";
+            creates.then_some(Fault::Delay(When::Before, SECOND))
+        };
+        let clients: Vec<_> = (0..8)
+            .map(|_| builder(&Network::to(&engine).script(late)).build().unwrap())
+            .collect();
+        let options = TableOptions::default();
+        let created = clients.iter().map(|locks| locks.create_table(&options));
+        for created in futures::future::join_all(created).await {
+            created.unwrap();
+        }
+        assert_eq!(findings(&clients[0]).await, []);
+    });
+}
+
+#[test]
+fn a_creation_whose_answer_is_lost_is_a_creation() {
+    virtual_time(async {
+        for operation in ["CreateTable", "UpdateTimeToLive"] {
+            for fault in [Fault::Lose(When::After), Fault::Hang(When::After)] {
+                let engine = engine();
+                create(&troubled(&engine, operation, fault)).await;
+                assert_eq!(findings(&locks(&engine)).await, []);
+            }
+        }
+    });
+}
+
+#[test]
+fn too_much_at_once_is_waited_for_and_not_for_ever() {
+    virtual_time(async {
+        let engine = engine();
+        let busy = Fault::Refuse("LimitExceededException");
+        let locks = troubled(&engine, "CreateTable", busy);
+        let started = tokio::time::Instant::now();
+        let created = locks.create_table(&TableOptions::default()).await;
+        assert!(matches!(created, Err(Error::Unavailable { .. })));
+        let took = started.elapsed();
+        assert!(300 * SECOND <= took && took < 320 * SECOND, "{took:?}");
+    });
+}
+
+#[test]
+fn a_creation_that_is_denied_says_so_at_once() {
+    virtual_time(async {
+        for operation in ["CreateTable", "DescribeTable", "UpdateTimeToLive"] {
+            let created = denied(&engine(), operation)
+                .create_table(&TableOptions::default())
+                .await
+                .unwrap_err();
+            assert!(matches!(created, Error::Refused { .. }), "{created}");
+            assert!(created.to_string().contains("AccessDenied"), "{created}");
+        }
+    });
+}
+
+#[test]
+fn an_engine_without_ttl_gets_its_table_all_the_same() {
+    virtual_time(async {
+        let engine = engine();
+        let unknown = Fault::Refuse("UnknownOperationException");
+        let locks = troubled(&engine, "DescribeTimeToLive", unknown);
+        create(&locks).await;
+        assert_eq!(findings(&locks).await, [Finding::NoTtl]);
+    });
+}
+
+#[test]
+fn another_table_is_refused_with_what_it_is_and_what_it_must_be() {
+    virtual_time(async {
+        use ScalarAttributeType::{N, S};
+        let others: [&[_]; 4] = [
+            &[("pk", S)],
+            &[("pk", S), ("sk", N)],
+            &[("id", S), ("sk", S)],
+            &[("sk", S), ("pk", S)],
+        ];
+        for keys in others {
+            let engine = engine();
+            other_table(&engine.client(), keys).await;
+            let created = locks(&engine).create_table(&TableOptions::default()).await;
+            let refused = created.unwrap_err();
+            let Finding::WrongKeys { found, needed } = reason(&refused) else {
+                panic!("{refused}")
+            };
+            assert!(found.contains(keys[0].0), "{found}");
+            assert_eq!(needed, "partition key `pk` (S), sort key `sk` (S)");
+            let report = locks(&engine).check_table().await.unwrap();
+            assert_eq!(report.findings[0], reason(&refused).clone());
+            assert!(!report.is_fit());
+        }
+    });
+}
+
+#[test]
+fn ttl_that_was_off_is_switched_on() {
+    virtual_time(async {
+        let engine = engine();
+        create(&locks(&engine)).await;
+        set_ttl(&engine, "expires_at", false).await;
+        create(&locks(&engine)).await;
+        assert_eq!(ttl_attribute(&engine).await.as_deref(), Some("expires_at"));
+    });
+}
+
+#[test]
+fn ttl_by_another_attribute_is_not_taken_away() {
+    virtual_time(async {
+        let engine = engine();
+        create(&locks(&engine)).await;
+        set_ttl(&engine, "expires_at", false).await;
+        set_ttl(&engine, "other", true).await;
+        let created = locks(&engine).create_table(&TableOptions::default()).await;
+        let (found, needed) = ("other".to_owned(), "expires_at".to_owned());
+        let other = Finding::OtherTtl { found, needed };
+        assert_eq!(*reason(&created.unwrap_err()), other);
+        assert_eq!(findings(&locks(&engine)).await, [other]);
+    });
+}
+
+#[test]
+fn nothing_but_create_table_creates_the_table() {
+    virtual_time(async {
+        let engine = engine();
+        let locks = locks(&engine);
+        let acquired = locks.fair_lock("a").unwrap().try_acquire().await;
+        assert!(matches!(acquired, Err(Error::Refused { .. })));
+        let lock = locks.fair_lock("a").unwrap();
+        assert!(matches!(lock.sweep().await, Err(Error::Refused { .. })));
+        assert_eq!(findings(&locks).await, [Finding::NoTable]);
+        let tables = engine.client().list_tables().send().await.unwrap();
+        assert!(tables.table_names().is_empty());
+    });
+}
+
+#[test]
+fn a_client_that_was_shut_down_neither_creates_nor_checks() {
+    virtual_time(async {
+        let locks = locks(&engine());
+        locks.shutdown(HeldLocks::Keep, SECOND).await;
+        let created = locks.create_table(&TableOptions::default()).await;
+        assert!(matches!(created, Err(Error::ShutDown)));
+        assert!(matches!(locks.check_table().await, Err(Error::ShutDown)));
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Checking
+
+#[test]
+fn a_missing_table_is_the_one_finding_and_names_the_call_that_makes_it() {
+    virtual_time(async {
+        let engine = engine();
+        for locks in [locks(&engine), denied(&engine, "DescribeTimeToLive")] {
+            let report = locks.check_table().await.unwrap();
+            assert_eq!(report.findings, [Finding::NoTable]);
+            assert!(!report.is_fit());
+            assert!(report.to_string().contains("create_table"));
+        }
+        let report = findings(&denied(&engine, "DescribeTable")).await;
+        assert!(report.contains(&Finding::NoTable), "{report:?}");
+    });
+}
+
+#[test]
+fn ttl_that_is_off_is_a_warning() {
+    virtual_time(async {
+        let engine = engine();
+        create(&locks(&engine)).await;
+        set_ttl(&engine, "expires_at", false).await;
+        let report = locks(&engine).check_table().await.unwrap();
+        assert_eq!(report.findings, [Finding::NoTtl]);
+        assert!(report.is_fit());
+    });
+}
+
+#[test]
+fn each_permission_that_is_missing_is_found_and_is_the_only_finding() {
+    virtual_time(async {
+        let engine = engine();
+        create(&locks(&engine)).await;
+        let operations = [
+            ("GetItem", Severity::Fatal),
+            ("Query", Severity::Fatal),
+            ("PutItem", Severity::Fatal),
+            ("UpdateItem", Severity::Fatal),
+            ("DeleteItem", Severity::Fatal),
+            ("BatchWriteItem", Severity::Warning),
+            ("Scan", Severity::Note),
+            ("DescribeTable", Severity::Note),
+            ("DescribeTimeToLive", Severity::Note),
+        ];
+        for (name, severity) in operations {
+            let report = denied(&engine, name).check_table().await.unwrap();
+            let [finding] = &report.findings[..] else {
+                panic!("{name}: {report}")
+            };
+            assert!(
+                matches!(finding, Finding::Denied { operation, .. } if *operation == name),
+                "{finding}"
+            );
+            assert_eq!(finding.severity(), severity, "{finding}");
+            assert_eq!(report.is_fit(), severity < Severity::Fatal);
+            assert!(finding.remedy().contains(name) && !report.to_string().contains('\n'));
+        }
+    });
+}
+
+#[test]
+fn findings_are_told_the_gravest_first_and_one_a_line() {
+    virtual_time(async {
+        let engine = engine();
+        create(&locks(&engine)).await;
+        let network = Network::to(&engine).script(|request| {
+            let denied = ["Scan", "BatchWriteItem", "UpdateItem", "DescribeTable"];
+            let denied = denied.contains(&request.operation());
+            denied.then_some(Fault::Refuse("AccessDeniedException"))
+        });
+        let locks = builder(&network).build().unwrap();
+        let report = locks.check_table().await.unwrap();
+        let severities = report.findings.iter().map(Finding::severity);
+        let severities: Vec<_> = severities.collect();
+        assert!(severities.is_sorted_by(|a, b| a >= b), "{severities:?}");
+        assert_eq!(report.to_string().lines().count(), 4);
+        assert!(report.to_string().starts_with("fatal: UpdateItem"));
+    });
+}
+
+#[test]
+fn a_check_changes_nothing_whatever_is_in_the_table() {
+    virtual_time(async {
+        let engine = engine();
+        let locks = locks(&engine);
+        create(&locks).await;
+        let lock = locks.fair_lock("#fairlock-check").unwrap();
+        let guard = lock.try_acquire().await.unwrap().unwrap();
+        assert_eq!(findings(&locks).await, []);
+        assert_eq!(items(&engine).await, 1);
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn answers_without_a_date_are_found() {
+    virtual_time(async {
+        let engine = engine().without_date();
+        create(&locks(&engine)).await;
+        assert_eq!(findings(&locks(&engine)).await, [Finding::NoDate]);
+    });
+}
+
+#[test]
+fn a_check_that_gets_no_answer_or_has_no_credentials_is_an_error() {
+    virtual_time(async {
+        let engine = engine();
+        create(&locks(&engine)).await;
+        let cut_off = troubled(&engine, "Query", Fault::Lose(When::Before));
+        let checked = cut_off.check_table().await;
+        assert!(matches!(checked, Err(Error::Unavailable { .. })));
+        let unknown = Fault::Refuse("UnrecognizedClientException");
+        let stranger = troubled(&engine, "DescribeTable", unknown);
+        let checked = stranger.check_table().await;
+        assert!(matches!(checked, Err(Error::Refused { .. })));
+    });
+}
