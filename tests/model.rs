@@ -56,3 +56,26 @@ fn scratch() {
     println!("{:#?}", explore(&setup));
     println!("{:?}", t.elapsed());
 }
+
+#[test]
+fn scratch_mutants() {
+    use rules::Mutant::*;
+    let all = [LowestRowEnters, SeatWithoutSeated, SeatWithoutLeft, GapSkipped, EnterOverUnsettled, SitOverUnsettled, LiveHolderEvicted, LiveHeirUnseated, EvictWithoutBeat, UnseatWithoutBeat, VoidWithoutBeat, LeaveKeepsSeat, LeaveWithoutLeft, OneNonce, EnterOverWithoutLast, TicketsFromZero, MissingMeansOver, RetireGivesUpSeat];
+    let w = Role::Waiter;
+    for mutant in all {
+        let (roles, rounds) = match mutant {
+            EnterOverWithoutLast => (vec![w, w, Role::Caller], 1),
+            TicketsFromZero => (vec![w, w, Role::Sweeper], 1),
+            _ => (vec![w, w, w], 1),
+        };
+        for (roles, rounds, seats, f) in [(vec![w, w], 2, 1, 0), (vec![w, w], 2, 2, 0), (roles.clone(), rounds, 1, 0), (roles.clone(), rounds, 2, 0), (vec![w,w], 2, 1, 1), (roles.clone(), rounds, 1, 1), (roles.clone(), rounds, 2, 1)] {
+            let setup = Setup { roles, rounds, rules: Rules { seats, mutant: Some(mutant) }, faults: Faults::any(f) };
+            let report = explore(&setup);
+            if report.broken.is_some() || report.stuck.is_some() {
+                println!("{mutant:?} {} x {rounds} seats {seats} faults {f}: {} states, {} deep {:?} {:?}", setup.roles.len(), report.states, report.depth, report.broken, report.stuck);
+                break;
+            }
+        }
+        println!("-- {mutant:?} done");
+    }
+}
