@@ -1,5 +1,8 @@
 //! The line, checked exhaustively: every order of every request, with faults, decided by the product's own functions.
-#![expect(dead_code, reason = "the product's modules are compiled in whole; the model calls what decides")]
+#![expect(
+    dead_code,
+    reason = "the product's modules are compiled in whole; the model calls what decides"
+)]
 
 #[path = "../src/line.rs"]
 mod line;
@@ -30,52 +33,269 @@ mod sweeper;
 mod table;
 #[path = "model/waiter.rs"]
 mod waiter;
+#[path = "model/watchdog.rs"]
+mod watchdog;
 #[path = "model/world.rs"]
 mod world;
 
-use client::Role;
+use std::time::Duration;
+
+use client::Role::{self, Caller, Sweeper, Waiter};
 use explore::{Report, Search};
-use faults::Faults;
-use rules::Rules;
+use faults::{Fault, Faults, Place};
+use properties::{COUNTERS, EXCLUSION, PATIENCE, SEATS, TOKENS};
+use rules::{Mutant, Rules};
+use stateright::{Checker, Model};
 use world::{Action, Setup};
 
-fn explore(setup: &Setup) -> Report {
-    Search::new(setup, Action::is_fault, properties::is_done).run()
-}
+/// Much more than any of these takes on a slow machine.
+const TOO_LONG: Duration = Duration::from_secs(600);
 
-#[test]
-fn scratch() {
-    let env = |name: &str, or: u8| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(or);
-    let mut roles = vec![Role::Waiter; env("N", 2) as usize];
-    roles.extend(vec![Role::Caller; env("CALLERS", 0) as usize]);
-    roles.extend(vec![Role::Sweeper; env("SWEEPERS", 0) as usize]);
-    let setup = Setup { roles, rounds: env("R", 2), rules: Rules { seats: env("S", 1) as usize, mutant: None },
-        faults: Faults { all: env("F", 0), crash: env("CRASH", 1), cancel: env("CANCEL", 1), lapse: env("LAPSE", 1), slow: env("SLOW", 1), copy: env("COPY", 1), nick: env("NICK", 1) } };
-    #[expect(clippy::disallowed_methods, reason = "x")]
-    let t = std::time::Instant::now();
-    println!("{:#?}", explore(&setup));
-    println!("{:?}", t.elapsed());
-}
-
-#[test]
-fn scratch_mutants() {
-    use rules::Mutant::*;
-    let all = [LowestRowEnters, SeatWithoutSeated, SeatWithoutLeft, GapSkipped, EnterOverUnsettled, SitOverUnsettled, LiveHolderEvicted, LiveHeirUnseated, EvictWithoutBeat, UnseatWithoutBeat, VoidWithoutBeat, LeaveKeepsSeat, LeaveWithoutLeft, OneNonce, EnterOverWithoutLast, TicketsFromZero, MissingMeansOver, RetireGivesUpSeat];
-    let w = Role::Waiter;
-    for mutant in all {
-        let (roles, rounds) = match mutant {
-            EnterOverWithoutLast => (vec![w, w, Role::Caller], 1),
-            TicketsFromZero => (vec![w, w, Role::Sweeper], 1),
-            _ => (vec![w, w, w], 1),
-        };
-        for (roles, rounds, seats, f) in [(vec![w, w], 2, 1, 0), (vec![w, w], 2, 2, 0), (roles.clone(), rounds, 1, 0), (roles.clone(), rounds, 2, 0), (vec![w,w], 2, 1, 1), (roles.clone(), rounds, 1, 1), (roles.clone(), rounds, 2, 1)] {
-            let setup = Setup { roles, rounds, rules: Rules { seats, mutant: Some(mutant) }, faults: Faults::any(f) };
-            let report = explore(&setup);
-            if report.broken.is_some() || report.stuck.is_some() {
-                println!("{mutant:?} {} x {rounds} seats {seats} faults {f}: {} states, {} deep {:?} {:?}", setup.roles.len(), report.states, report.depth, report.broken, report.stuck);
-                break;
-            }
-        }
-        println!("-- {mutant:?} done");
+fn setup(roles: &[Role], rounds: u8, seats: usize, faults: Faults) -> Setup {
+    Setup {
+        roles: roles.to_vec(),
+        rounds,
+        rules: Rules {
+            seats,
+            mutant: None,
+        },
+        faults,
     }
+}
+
+fn search(setup: &Setup) -> Search<'_, Setup> {
+    Search::new(setup, Action::is_fault, properties::is_done)
+}
+
+/// Every property holds in every state, from every state those alive can come to their end by themselves, and there
+/// are exactly so many states.
+fn proves(setup: &Setup, states: usize) {
+    let what = format!("{setup:?}");
+    let report = watchdog::within(TOO_LONG, &what, || search(setup).run());
+    println!("{what}: {} states, {} deep", report.states, report.depth);
+    let Report {
+        broken,
+        stuck,
+        never,
+        ..
+    } = &report;
+    assert!(broken.is_none(), "{what}: {broken:#?}");
+    assert!(stuck.is_none(), "{what}: no end after {stuck:#?}");
+    assert!(never.is_empty(), "{what}: never {never:?}");
+    assert_eq!(report.states, states, "{what}");
+}
+
+fn catches(mutant: Mutant, property: &'static str, setup: Setup) {
+    let setup = setup.mutated(mutant);
+    let what = format!("{setup:?}");
+    let report = watchdog::within(TOO_LONG, &what, || search(&setup).only(property).run());
+    println!("{what}: {} states, {:?}", report.states, report.broken);
+    let broken = report.broken.map(|(property, _)| property);
+    assert_eq!(broken, Some(property), "{what}");
+}
+
+const TWO: &[Role] = &[Waiter, Waiter];
+const THREE: &[Role] = &[Waiter, Waiter, Waiter];
+
+/// Any two of the faults, each once, except that no answer is lost and no request comes twice.
+const UNHEARD: Faults = Faults {
+    copy: 0,
+    ..Faults::any(2)
+};
+
+#[test]
+fn two_clients_take_two_turns_over_one_seat() {
+    proves(&setup(TWO, 2, 1, Faults::any(1)), 975_970);
+}
+
+#[test]
+fn two_clients_take_two_turns_over_two_seats() {
+    proves(&setup(TWO, 2, 2, Faults::any(1)), 0);
+}
+
+#[test]
+fn three_clients_take_a_turn_over_one_seat() {
+    proves(&setup(THREE, 1, 1, Faults::any(1)), 0);
+}
+
+#[test]
+fn three_clients_take_a_turn_over_two_seats() {
+    proves(&setup(THREE, 1, 2, Faults::any(1)), 0);
+}
+
+#[test]
+fn two_clients_suffer_two_faults_with_every_answer_heard() {
+    proves(&setup(TWO, 2, 1, UNHEARD), 6_689_732);
+}
+
+#[test]
+fn a_caller_that_does_not_wait_comes_between_two_clients() {
+    proves(&setup(&[Waiter, Waiter, Caller], 1, 1, Faults::any(1)), 0);
+}
+
+#[test]
+fn a_sweeper_comes_between_two_clients() {
+    proves(&setup(&[Waiter, Waiter, Sweeper], 1, 1, Faults::any(2)), 0);
+}
+
+#[test]
+fn a_caller_and_a_sweeper_come_between_the_turns_of_a_client() {
+    proves(&setup(&[Waiter, Caller, Sweeper], 1, 1, Faults::any(2)), 0);
+}
+
+#[test]
+fn a_caller_and_a_sweeper_come_between_two_clients() {
+    proves(
+        &setup(&[Waiter, Waiter, Caller, Sweeper], 1, 1, Faults::NONE),
+        147_833,
+    );
+}
+
+#[test]
+fn the_articles_rule_is_caught() {
+    catches(
+        Mutant::LowestRowEnters,
+        EXCLUSION,
+        setup(TWO, 2, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_seat_without_its_seated_condition_is_caught() {
+    catches(
+        Mutant::SeatWithoutSeated,
+        COUNTERS,
+        setup(TWO, 2, 1, Faults::any(1)),
+    );
+}
+
+#[test]
+fn a_seat_without_its_left_condition_is_caught() {
+    catches(
+        Mutant::SeatWithoutLeft,
+        SEATS,
+        setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
+    );
+}
+
+#[test]
+fn a_gap_that_is_skipped_is_caught() {
+    catches(Mutant::GapSkipped, PATIENCE, setup(TWO, 2, 1, Faults::NONE));
+}
+
+#[test]
+fn an_enter_while_tickets_are_unsettled_is_caught() {
+    catches(
+        Mutant::EnterOverUnsettled,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_sit_while_tickets_are_unsettled_is_caught() {
+    catches(
+        Mutant::SitOverUnsettled,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::any(1)),
+    );
+}
+
+#[test]
+fn a_live_holder_evicted_is_caught() {
+    catches(
+        Mutant::LiveHolderEvicted,
+        EXCLUSION,
+        setup(TWO, 2, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_live_heir_unseated_is_caught() {
+    catches(
+        Mutant::LiveHeirUnseated,
+        PATIENCE,
+        setup(THREE, 1, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn an_eviction_without_the_beat_is_caught() {
+    catches(
+        Mutant::EvictWithoutBeat,
+        EXCLUSION,
+        setup(TWO, 2, 1, Faults::one(Fault::Nick(Place::Holder))),
+    );
+}
+
+#[test]
+fn an_unseating_without_the_beat_is_caught() {
+    catches(
+        Mutant::UnseatWithoutBeat,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::one(Fault::Nick(Place::Holder))),
+    );
+}
+
+#[test]
+fn a_void_without_the_beat_is_caught() {
+    catches(
+        Mutant::VoidWithoutBeat,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::one(Fault::Nick(Place::Holder))),
+    );
+}
+
+#[test]
+fn a_leave_that_keeps_the_seat_is_caught() {
+    catches(
+        Mutant::LeaveKeepsSeat,
+        SEATS,
+        setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
+    );
+}
+
+#[test]
+fn a_leave_that_does_not_raise_left_is_caught() {
+    catches(
+        Mutant::LeaveWithoutLeft,
+        SEATS,
+        setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
+    );
+}
+
+#[test]
+fn one_nonce_over_enter_sit_and_draw_is_caught() {
+    catches(
+        Mutant::OneNonce,
+        TOKENS,
+        setup(TWO, 2, 1, Faults::one(Fault::Copy)),
+    );
+}
+
+#[test]
+fn an_enter_over_the_settled_without_last_is_caught() {
+    catches(
+        Mutant::EnterOverWithoutLast,
+        COUNTERS,
+        setup(&[Waiter, Waiter, Caller], 1, 1, Faults::any(1)),
+    );
+}
+
+#[test]
+fn tickets_that_start_again_are_caught() {
+    catches(
+        Mutant::TicketsFromZero,
+        TOKENS,
+        setup(&[Waiter, Waiter, Sweeper], 1, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_seat_given_up_over_a_missing_row_is_caught() {
+    catches(
+        Mutant::MissingRowGivesUpSeat,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::NONE),
+    );
 }

@@ -69,6 +69,13 @@ where
         }
     }
 
+    /// Looks for this property alone.
+    pub(crate) fn only(mut self, name: &str) -> Self {
+        self.properties.retain(|property| property.name == name);
+        self.never.clear();
+        self
+    }
+
     /// Every state, breadth first, up to the first one in which a property is broken.
     pub(crate) fn run(mut self) -> Report {
         let mut level = Vec::new();
@@ -152,9 +159,7 @@ where
         open.iter().for_each(|end| comes[*end as usize] = true);
         while let Some(at) = open.pop() {
             let first = self.steps.partition_point(|(_, to)| *to < at);
-            let into = self.steps[first..]
-                .iter()
-                .take_while(|(_, to)| *to == at);
+            let into = self.steps[first..].iter().take_while(|(_, to)| *to == at);
             for (from, _) in into {
                 if !std::mem::replace(&mut comes[*from as usize], true) {
                     open.push(*from);

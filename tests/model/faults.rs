@@ -49,6 +49,16 @@ impl Faults {
         }
     }
 
+    /// This one, once.
+    pub(crate) fn one(fault: Fault) -> Self {
+        let mut faults = Faults {
+            all: 1,
+            ..Faults::NONE
+        };
+        *faults.of(fault) = 1;
+        faults
+    }
+
     fn of(&mut self, fault: Fault) -> &mut u8 {
         match fault {
             Fault::Crash => &mut self.crash,
@@ -172,10 +182,7 @@ impl World {
         let judged = self.at(place);
         let request = match place {
             Place::Holder => self.table.item.and_then(|item| evict(&item)),
-            Place::Heir(index) => self
-                .table
-                .item
-                .and_then(|item| unseat(&item, index.into())),
+            Place::Heir(index) => self.table.item.and_then(|item| unseat(&item, index.into())),
             Place::Row(ticket) => judged.map(|Entry { nonce, beat, .. }| Request::VoidDead {
                 ticket,
                 nonce,

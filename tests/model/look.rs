@@ -92,11 +92,7 @@ impl Look {
         }
     }
 
-    fn rows_shown(
-        &self,
-        rules: &Rules,
-        judge: impl Fn(Entry) -> Occupant,
-    ) -> Vec<(Ticket, Shown)> {
+    fn rows_shown(&self, rules: &Rules, judge: impl Fn(Entry) -> Occupant) -> Vec<(Ticket, Shown)> {
         let skipped = rules.broken(Mutant::GapSkipped).then_some(Shown::Void);
         let tickets = self.item.seated + 1..=self.upto();
         tickets

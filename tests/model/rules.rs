@@ -21,10 +21,9 @@ pub(crate) enum Mutant {
     EnterOverWithoutLast,
     /// A lock item that was removed when idle comes back with its first tickets.
     TicketsFromZero,
-    /// A waiter that misses its own row in the middle of a query gives its ticket up.
-    MissingMeansOver,
-    /// Who finds, on its way out of a place it took for lost, that it has a seat, gives it up all the same.
-    RetireGivesUpSeat,
+    /// A waiter that misses its own row in the middle of a query gives up its ticket, and the seat that it finds
+    /// itself on while it leaves.
+    MissingRowGivesUpSeat,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -98,7 +98,9 @@ impl Table {
         }
         let after = match *request {
             Request::Enter { nonce } => self.enter(nonce, rules, late),
-            _ => self.item.and_then(|item| change(item, request, rules, late)),
+            _ => self
+                .item
+                .and_then(|item| change(item, request, rules, late)),
         };
         let applied = after.is_some();
         if let Some(after) = after {

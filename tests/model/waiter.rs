@@ -110,7 +110,7 @@ impl Client {
 
     /// Whether somebody seated us before the row was void or `left` was raised.
     fn left(&mut self, me: usize, rules: &Rules, ticket: u8, item: Option<Item>) {
-        let stays = !self.leaving && !rules.broken(Mutant::RetireGivesUpSeat);
+        let stays = !self.leaving && !rules.broken(Mutant::MissingRowGivesUpSeat);
         match self.spot(item) {
             _ if rules.broken(Mutant::LeaveKeepsSeat) => self.over(me),
             Spot::Holder(entry) if stays => self.granted(entry),
@@ -148,7 +148,7 @@ impl Client {
             return self.over(me);
         };
         let digest = look.digest(rules, judge);
-        if rules.broken(Mutant::MissingMeansOver) && look.misses(mine) {
+        if rules.broken(Mutant::MissingRowGivesUpSeat) && look.misses(mine) {
             return self.retire();
         }
         let is_lowest = look.is_whole() && digest.lowest() == Some(Occupant::Me);
