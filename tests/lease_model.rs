@@ -7,6 +7,7 @@
 //! The owner's clock runs 2 % slow, or fast, beside the observer's.
 #![expect(
     dead_code,
+    unreachable_pub,
     reason = "the product's modules are compiled in whole; the model calls what decides"
 )]
 

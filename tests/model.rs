@@ -10,6 +10,7 @@
 //! alive must be able to finish without one more fault and without one more late request.
 #![expect(
     dead_code,
+    unreachable_pub,
     reason = "the product's modules are compiled in whole; the model calls what decides"
 )]
 
@@ -101,6 +102,15 @@ fn catches(mutant: Mutant, property: &'static str, setup: Setup) {
     println!("{what}: {} states, {:?}", report.states, report.broken);
     let broken = report.broken.map(|(property, _)| property);
     assert_eq!(broken, Some(property), "{what}");
+}
+
+/// Our own search meets the same states as stateright's.
+#[test]
+fn stateright_counts_the_same_states() {
+    let setup = setup(TWO, 1, 1, Faults::any(1));
+    let checker = setup.clone().checker().threads(2).spawn_bfs().join();
+    checker.assert_properties();
+    assert_eq!(checker.unique_state_count(), search(&setup).run().states);
 }
 
 const TWO: &[Role] = &[Waiter, Waiter];

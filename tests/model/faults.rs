@@ -170,10 +170,8 @@ impl World {
         let client = &mut self.clients[me];
         client.lapsed = beat.map_or(0, |beat| beat + 1);
         client.timely = false;
-        if client.had {
-            if let Task::Holding { believes } = &mut client.task {
-                *believes = false;
-            }
+        if let Task::Holding { believes } = &mut client.task {
+            *believes = false;
         }
     }
 

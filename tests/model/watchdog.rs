@@ -15,6 +15,7 @@ pub(crate) fn within<T>(limit: Duration, what: &str, work: impl FnOnce() -> T) -
     });
     let result = work();
     drop(working);
-    watch.join().expect("the watch only waits");
+    let watched = watch.join();
+    assert!(watched.is_ok(), "the watch only waits");
     result
 }

@@ -222,10 +222,10 @@ impl World {
 
     /// Notes what this step broke, and forgets the late requests that can do nothing any more.
     fn settle(&mut self, last: &World, rules: &Rules) {
-        if let (Some(before), Some(after)) = (last.table.item, self.table.item) {
-            if after.last < before.last || after.seated < before.seated {
-                self.broken = Some(Broken::CounterWentBack);
-            }
+        if let (Some(before), Some(after)) = (last.table.item, self.table.item)
+            && (after.last < before.last || after.seated < before.seated)
+        {
+            self.broken = Some(Broken::CounterWentBack);
         }
         for (before, after) in last.clients.iter().zip(&self.clients) {
             let granted = after.believes() && !before.believes();
