@@ -47,7 +47,14 @@ impl Beats {
     }
 
     /// A renewal sent at `sent` was answered with `beat`.
+    ///
+    /// A late answer to one sent earlier, of the row perhaps when the seat has been renewed since, takes nothing
+    /// away: the newer write stands at or before any beat that the table shows after it. This needs that the row is
+    /// renewed no more once the renewal of the seat is sent.
     pub(crate) fn renewed(&mut self, beat: u64, sent: Moment) {
+        if self.sent.last().is_some_and(|(_, newest)| sent < *newest) {
+            return;
+        }
         self.sent.retain(|(known, _)| *known < beat);
         self.sent.push((beat, sent));
         if self.sent.len() > REMEMBERED {

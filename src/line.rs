@@ -221,11 +221,11 @@ pub(crate) struct Walk {
 pub(crate) enum End {
     /// I am among the found, and so is everyone after me for whom there was room.
     MineIsFound,
-    /// My row is void, or gone.
+    /// My row is void, or has been gone for the grace.
     MineIsOver,
     /// As many were found as there is room for.
     Full,
-    /// Something unsettled comes before me, or a gap within its grace.
+    /// Something unsettled comes before me, or a gap within its grace, my own row's included.
     Blocked,
     /// The rows read so far are not enough.
     Unread,
@@ -290,7 +290,10 @@ impl Walk {
             Some(Row::Waiting(Occupant::Dead)) => self.note(Unsettled::Dead(ticket), walker.mine),
             Some(Row::Waiting(_)) => self.find(ticket, is_mine),
             None if !walker.view.known.covers(ticket) => Some(End::Unread),
-            None if is_mine => Some(End::MineIsOver),
+            // Nobody deletes a row before `seated` has passed it, so it did since the lock item was read, and we may
+            // well have a seat: look again. Removed by hand, it is a gap like any other.
+            None if is_mine && ripe(ticket) => Some(End::MineIsOver),
+            None if is_mine => Some(End::Blocked),
             None if ripe(ticket) => self.note(Unsettled::Gap(ticket), walker.mine),
             None => Some(End::Blocked),
         }

@@ -1,0 +1,88 @@
+//! An observer: its looks, its watches, and the eviction that it sends in the end.
+
+use crate::by_debug::ByDebug;
+use crate::entry::{Entry, Nonce};
+use crate::lease::{Place, Watches};
+use crate::rules::{LEASE, Mutant, Rules};
+use crate::ticket::Ticket;
+
+const TICKET: Ticket = Ticket::new(1);
+
+#[derive(Clone, Debug, Default, Hash)]
+pub(crate) struct Observer {
+    pub(crate) watches: ByDebug<Watches>,
+    pub(crate) look: Option<Look>,
+    /// What its last look showed of the lock item.
+    pub(crate) seen: Option<u8>,
+    /// On its way, conditional on this beat.
+    pub(crate) eviction: Option<u8>,
+}
+
+/// A look under way: the lock item is read first, then the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Look {
+    pub(crate) sent: u8,
+    pub(crate) item: Option<Option<u8>>,
+    pub(crate) row: Option<Option<u8>>,
+}
+
+impl Look {
+    pub(crate) fn sent(sent: u8) -> Self {
+        Look {
+            sent,
+            item: None,
+            row: None,
+        }
+    }
+}
+
+impl Observer {
+    /// The answer to a look arrives. One that read only the lock item tells nothing about the row.
+    pub(crate) fn arrived(&mut self, look: Look, now: u8, rules: &Rules) {
+        let from = if rules.broken(Mutant::WatchFromTheSending) {
+            look.sent
+        } else {
+            now
+        };
+        let item = look.item.flatten().map(|beat| (Place::LockItem, beat));
+        let row = look.row.flatten().map(|beat| (Place::Row(TICKET), beat));
+        let shown: Vec<_> = item
+            .into_iter()
+            .chain(row)
+            .map(|(place, beat)| watched(place, beat, rules))
+            .collect();
+        let read = |place| place == Place::LockItem || look.row.is_some();
+        let entries = shown.iter().map(|(place, entry)| (*place, entry));
+        self.watches.0.look(rules.by_observer(from), read, entries);
+        self.seen = look.item.flatten();
+        self.look = None;
+    }
+
+    /// Sends the eviction of what the last look showed, if that is dead by now.
+    pub(crate) fn judge(&mut self, now: u8, rules: &Rules) {
+        self.eviction = self.seen.filter(|beat| {
+            let (place, entry) = watched(Place::LockItem, *beat, rules);
+            let now = rules.by_observer(now);
+            self.watches.0.is_dead(place, &entry, now)
+        });
+    }
+}
+
+/// An entry as it is watched; the mutants hide from the watch what it goes by.
+fn watched(place: Place, beat: u8, rules: &Rules) -> (Place, Entry) {
+    let (place, nonce, beat) = match rules.mutant {
+        Some(Mutant::WatchWithoutPlace) => (Place::LockItem, u128::from(beat), beat),
+        Some(Mutant::WatchIgnoresBeats) => (place, 0, 0),
+        _ => (place, 0, beat),
+    };
+    let entry = Entry {
+        nonce: Nonce::new(nonce),
+        owner: String::new(),
+        ticket: TICKET,
+        beat: beat.into(),
+        lease: LEASE,
+        renewed_at: None,
+        since: None,
+    };
+    (place, entry)
+}

@@ -1,0 +1,277 @@
+//! The model of time: one owner, one observer, somebody who seats, and a clock that ticks between any two steps.
+
+use stateright::{Model, Property};
+
+use crate::observer::{Look as Sight, Observer};
+use crate::owner::{Course, Flight, Look, Owner, Write};
+use crate::rules::{Mutant, Rules};
+
+pub(crate) const STOPPED: &str = "who is evicted has stopped believing";
+pub(crate) const HELD: &str = "somebody believes it holds";
+pub(crate) const EVICTED: &str = "somebody is evicted";
+pub(crate) const SEATED_OLD: &str = "a seat shows an older beat than the row";
+
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) first: Write,
+    pub(crate) renewals: u8,
+    /// Looks of the owner; the observer's are not counted.
+    pub(crate) looks: u8,
+    pub(crate) copies: u8,
+    pub(crate) horizon: u8,
+    pub(crate) rules: Rules,
+}
+
+#[derive(Clone, Debug, Default, Hash)]
+pub(crate) struct World {
+    now: u8,
+    /// The beats in the table.
+    row: Option<u8>,
+    item: Option<u8>,
+    owner: Owner,
+    observer: Observer,
+    /// The beat that a seat on its way copies.
+    seating: Option<u8>,
+    was_seated: bool,
+    /// A copy of a request whose answer nobody hears.
+    late: Option<Write>,
+    copies: u8,
+    was_evicted: bool,
+    evicted_a_believer: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    Tick,
+    Renew(Write),
+    Apply(Write),
+    Answer(Write),
+    /// No answer came in time: sent once more, the first copy still under way.
+    Retry(Write),
+    Late,
+    Look,
+    ReadLook,
+    HearLook,
+    ReadRowToSeat,
+    Seat,
+    Observe,
+    ObserveItem,
+    ObserveRow,
+    HearObservation,
+    SendEviction,
+    Evict,
+}
+
+impl Model for Setup {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        let mut world = World {
+            copies: self.copies,
+            ..World::default()
+        };
+        world.owner.renewals = self.renewals;
+        world.owner.looks = self.looks;
+        world.owner.send(self.first, 0);
+        vec![world]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        if world.now < self.horizon && !world.was_evicted {
+            actions.push(Action::Tick);
+            world.of_the_owner(&self.rules, actions);
+            world.of_others(actions);
+        }
+    }
+
+    fn next_state(&self, last: &World, action: Action) -> Option<World> {
+        let mut world = last.clone();
+        let rules = &self.rules;
+        match action {
+            Action::Tick => {
+                world.now += 1;
+                world.owner.watch_the_clock(world.now, rules);
+            }
+            Action::Renew(write) => {
+                world.owner.renewals -= 1;
+                world.owner.send(write, world.now);
+            }
+            Action::Apply(write) => world.apply(write),
+            Action::Answer(write) => world.answer(write, rules),
+            Action::Retry(write) => world.retry(write, rules),
+            Action::Late => {
+                let late = world.late.take();
+                late.map(|write| world.write(write));
+            }
+            Action::Look | Action::ReadLook | Action::HearLook => world.owner_looks(rules),
+            Action::ReadRowToSeat => world.seating = world.row,
+            Action::Seat => {
+                world.item = world.seating.take();
+                world.was_seated = true;
+            }
+            Action::SendEviction => world.observer.judge(world.now, rules),
+            Action::Evict => world.evict(rules),
+            _ => world.observe(action, rules),
+        }
+        Some(world)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut all = vec![
+            Property::<Self>::always(STOPPED, |_, world| !world.evicted_a_believer),
+            Property::<Self>::sometimes(HELD, |_, world| world.owner.believes()),
+            Property::<Self>::sometimes(EVICTED, |_, world| world.was_evicted),
+        ];
+        if self.first == Write::Join {
+            all.push(Property::<Self>::sometimes(SEATED_OLD, |_, world| {
+                world.item.is_some() && world.item < world.row
+            }));
+        }
+        all
+    }
+}
+
+impl World {
+    fn of_the_owner(&self, rules: &Rules, actions: &mut Vec<Action>) {
+        let owner = &self.owner;
+        for flight in owner.row.iter().chain(&owner.seat) {
+            actions.push(match flight.course {
+                Course::Sent => Action::Apply(flight.write),
+                _ => Action::Answer(flight.write),
+            });
+            if self.copies > 0 && self.late.is_none() {
+                actions.push(Action::Retry(flight.write));
+            }
+        }
+        let knows_seat = owner.held.is_some() && !rules.broken(Mutant::RowRenewedBesideTheSeat);
+        if owner.renewals > 0 && owner.beats.is_some() {
+            // The row is renewed until the seat is seen, the seat from then on.
+            let in_row = self.was_seated || self.row.is_some();
+            if owner.row.is_none() && !knows_seat && in_row {
+                actions.push(Action::Renew(Write::RenewRow));
+            }
+            if owner.seat.is_none() && owner.held.is_some() {
+                actions.push(Action::Renew(Write::RenewSeat));
+            }
+        }
+        actions.extend(match owner.look {
+            None if owner.looks > 0 && owner.beats.is_some() => Some(Action::Look),
+            None => None,
+            Some(Look::Sent) => Some(Action::ReadLook),
+            Some(Look::Read(_)) => Some(Action::HearLook),
+        });
+    }
+
+    fn of_others(&self, actions: &mut Vec<Action>) {
+        actions.extend(self.late.map(|_| Action::Late));
+        if self.row.is_some() && !self.was_seated && self.seating != self.row {
+            actions.push(Action::ReadRowToSeat);
+        }
+        actions.extend(self.seating.map(|_| Action::Seat));
+        actions.push(match self.observer.look {
+            None => Action::Observe,
+            Some(Sight { item: None, .. }) => Action::ObserveItem,
+            Some(Sight { .. }) => Action::HearObservation,
+        });
+        if let Some(Sight {
+            item: Some(_),
+            row: None,
+            ..
+        }) = self.observer.look
+        {
+            actions.push(Action::ObserveRow);
+        }
+        if self.observer.eviction.is_none() && self.observer.seen.is_some() {
+            actions.push(Action::SendEviction);
+        }
+        actions.extend(self.observer.eviction.map(|_| Action::Evict));
+    }
+
+    /// What a write does to the table: the beat it shows then, if its condition held.
+    fn write(&mut self, write: Write) -> Option<u8> {
+        let place = match write {
+            Write::Join | Write::RenewRow => &mut self.row,
+            Write::Enter | Write::RenewSeat => &mut self.item,
+        };
+        *place = match (write, *place) {
+            // A failed condition that shows our own nonce is a success.
+            (Write::Enter | Write::Join, at) => Some(at.unwrap_or(0)),
+            (_, at) => at.map(|beat| beat + 1),
+        };
+        *place
+    }
+
+    fn apply(&mut self, write: Write) {
+        let beat = self.write(write);
+        if let Some(flight) = self.owner.flight(write) {
+            flight.course = beat.map_or(Course::Failed, Course::Applied);
+        }
+    }
+
+    fn answer(&mut self, write: Write, rules: &Rules) {
+        if let Some(flight) = *self.owner.flight(write) {
+            self.owner.answered(flight, self.now, rules);
+        }
+    }
+
+    /// The first copy was applied and its answer lost, or is still under way.
+    fn retry(&mut self, write: Write, rules: &Rules) {
+        let now = self.now;
+        self.copies -= 1;
+        let afresh = rules.broken(Mutant::LeaseFromTheRetry);
+        if let Some(flight) = self.owner.flight(write) {
+            if flight.course == Course::Sent {
+                self.late = Some(write);
+            }
+            *flight = Flight {
+                write,
+                sent: if afresh { now } else { flight.sent },
+                course: Course::Sent,
+            };
+        }
+    }
+
+    fn owner_looks(&mut self, rules: &Rules) {
+        match self.owner.look {
+            None => {
+                self.owner.looks -= 1;
+                self.owner.look = Some(Look::Sent);
+            }
+            Some(Look::Sent) => self.owner.look = Some(Look::Read(self.item)),
+            Some(Look::Read(shown)) => {
+                self.owner.look = None;
+                if let Some(beat) = shown {
+                    self.owner.shown(beat, self.now, rules);
+                }
+            }
+        }
+    }
+
+    fn observe(&mut self, action: Action, rules: &Rules) {
+        let look = &mut self.observer.look;
+        match (action, *look) {
+            (Action::Observe, None) => *look = Some(Sight::sent(self.now)),
+            (Action::ObserveItem, Some(sight)) => {
+                let item = Some(self.item);
+                *look = Some(Sight { item, ..sight });
+            }
+            (Action::ObserveRow, Some(sight)) => {
+                let row = Some(self.row);
+                *look = Some(Sight { row, ..sight });
+            }
+            (_, Some(sight)) => self.observer.arrived(sight, self.now, rules),
+            _ => {}
+        }
+    }
+
+    fn evict(&mut self, rules: &Rules) {
+        let judged = self.observer.eviction.take();
+        let any_beat = rules.broken(Mutant::EvictWithoutBeat) && self.item.is_some();
+        if judged == self.item || any_beat {
+            self.item = None;
+            self.was_evicted = true;
+            self.evicted_a_believer = self.owner.believes();
+        }
+    }
+}

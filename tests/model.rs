@@ -1,0 +1,341 @@
+//! The line, checked exhaustively: every order of every request, with faults, decided by the product's own functions.
+//!
+//! A write is sent, applied to the one item that it names, and answered, each a step of its own. A look reads the
+//! lock item, then row after row; nothing else happens in the steps that read. What the model does not tell apart:
+//! of several unsettled tickets one look settles the first, and the next look the next; beats are renewed only by
+//! who is late, or in the nick of time; a new lock item takes its first ticket from the clock as of when the enter
+//! applies, for no request is in flight as long as an idle item is retained.
+//!
+//! Faults are data (`faults.rs`): each kind at most once a run, and so many of them in all. From every state, those
+//! alive must be able to finish without one more fault and without one more late request.
+#![expect(
+    dead_code,
+    unreachable_pub,
+    reason = "the product's modules are compiled in whole; the model calls what decides"
+)]
+
+#[path = "../src/line.rs"]
+mod line;
+#[path = "../src/ticket.rs"]
+mod ticket;
+
+#[path = "model/caller.rs"]
+mod caller;
+#[path = "model/client.rs"]
+mod client;
+#[path = "model/explore.rs"]
+mod explore;
+#[path = "model/faults.rs"]
+mod faults;
+#[path = "model/few.rs"]
+mod few;
+#[path = "model/look.rs"]
+mod look;
+#[path = "model/properties.rs"]
+mod properties;
+#[path = "model/request.rs"]
+mod request;
+#[path = "model/rules.rs"]
+mod rules;
+#[path = "model/sweeper.rs"]
+mod sweeper;
+#[path = "model/table.rs"]
+mod table;
+#[path = "model/waiter.rs"]
+mod waiter;
+#[path = "model/watchdog.rs"]
+mod watchdog;
+#[path = "model/world.rs"]
+mod world;
+
+use std::time::Duration;
+
+use client::Role::{self, Caller, Sweeper, Waiter};
+use explore::{Report, Search};
+use faults::{Fault, Faults, Place};
+use properties::{COUNTERS, EXCLUSION, PATIENCE, SEATS, TOKENS};
+use rules::{Mutant, Rules};
+use stateright::{Checker, Model};
+use world::{Action, Setup};
+
+/// Much more than any of these takes on a slow machine.
+const TOO_LONG: Duration = Duration::from_secs(900);
+
+fn setup(roles: &[Role], rounds: u8, seats: usize, faults: Faults) -> Setup {
+    Setup {
+        roles: roles.to_vec(),
+        rounds,
+        rules: Rules {
+            seats,
+            mutant: None,
+        },
+        faults,
+    }
+}
+
+fn search(setup: &Setup) -> Search<'_, Setup> {
+    Search::new(setup, Action::is_fault, properties::is_done)
+}
+
+/// Every property holds in every state, from every state those alive can come to their end by themselves, and there
+/// are exactly so many states.
+fn proves(setup: &Setup, states: usize) {
+    let what = format!("{setup:?}");
+    let report = watchdog::within(TOO_LONG, &what, || search(setup).run());
+    println!("{what}: {} states, {} deep", report.states, report.depth);
+    let Report {
+        broken,
+        stuck,
+        never,
+        ..
+    } = &report;
+    assert!(broken.is_none(), "{what}: {broken:#?}");
+    assert!(stuck.is_none(), "{what}: no end after {stuck:#?}");
+    assert!(never.is_empty(), "{what}: never {never:?}");
+    assert_eq!(report.states, states, "{what}");
+}
+
+fn catches(mutant: Mutant, property: &'static str, setup: Setup) {
+    let setup = setup.mutated(mutant);
+    let what = format!("{setup:?}");
+    let report = watchdog::within(TOO_LONG, &what, || search(&setup).only(property).run());
+    println!("{what}: {} states, {:?}", report.states, report.broken);
+    let broken = report.broken.map(|(property, _)| property);
+    assert_eq!(broken, Some(property), "{what}");
+}
+
+/// Our own search meets the same states as stateright's.
+#[test]
+fn stateright_counts_the_same_states() {
+    let setup = setup(TWO, 1, 1, Faults::any(1));
+    let checker = setup.clone().checker().threads(2).spawn_bfs().join();
+    checker.assert_properties();
+    assert_eq!(checker.unique_state_count(), search(&setup).run().states);
+}
+
+const TWO: &[Role] = &[Waiter, Waiter];
+const THREE: &[Role] = &[Waiter, Waiter, Waiter];
+
+/// Any two of the faults, each once, except that no answer is lost and no request comes twice.
+const UNHEARD: Faults = Faults {
+    copy: 0,
+    ..Faults::any(2)
+};
+
+#[test]
+fn two_clients_take_two_turns_over_one_seat() {
+    proves(&setup(TWO, 2, 1, Faults::any(1)), 975_970);
+}
+
+#[test]
+fn two_clients_take_two_turns_over_two_seats() {
+    proves(&setup(TWO, 2, 2, Faults::any(1)), 1_254_894);
+}
+
+#[test]
+fn three_clients_take_a_turn_over_one_seat() {
+    proves(&setup(THREE, 1, 1, Faults::any(1)), 2_273_153);
+}
+
+#[test]
+fn three_clients_take_a_turn_over_two_seats() {
+    proves(&setup(THREE, 1, 2, Faults::any(1)), 3_036_931);
+}
+
+#[test]
+fn two_clients_suffer_two_faults_with_every_answer_heard() {
+    proves(&setup(TWO, 2, 1, UNHEARD), 6_689_732);
+}
+
+#[test]
+fn a_caller_that_does_not_wait_comes_between_two_clients() {
+    proves(
+        &setup(&[Waiter, Waiter, Caller], 1, 1, Faults::any(1)),
+        760_059,
+    );
+}
+
+#[test]
+fn a_sweeper_comes_between_two_clients() {
+    proves(
+        &setup(&[Waiter, Waiter, Sweeper], 1, 1, Faults::any(2)),
+        4_387_017,
+    );
+}
+
+#[test]
+fn a_caller_and_a_sweeper_come_between_the_turns_of_a_client() {
+    proves(
+        &setup(&[Waiter, Caller, Sweeper], 1, 1, Faults::any(2)),
+        1_306_051,
+    );
+}
+
+#[test]
+fn a_caller_and_a_sweeper_come_between_two_clients() {
+    proves(
+        &setup(&[Waiter, Waiter, Caller, Sweeper], 1, 1, Faults::NONE),
+        147_833,
+    );
+}
+
+/// The larger sizes: minutes and gigabytes each, so only with `FAIRLOCK_MODEL=large`.
+#[test]
+fn larger_sizes_hold_too() {
+    if std::env::var("FAIRLOCK_MODEL").as_deref() != Ok("large") {
+        return;
+    }
+    proves(&setup(TWO, 2, 1, Faults::any(2)), 24_497_231);
+    proves(&setup(THREE, 1, 1, UNHEARD), 36_346_479);
+    let with_a_caller = &[Waiter, Waiter, Caller];
+    proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 25_465_205);
+}
+
+#[test]
+fn the_articles_rule_is_caught() {
+    catches(
+        Mutant::LowestRowEnters,
+        EXCLUSION,
+        setup(TWO, 2, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_seat_without_its_seated_condition_is_caught() {
+    catches(
+        Mutant::SeatWithoutSeated,
+        COUNTERS,
+        setup(TWO, 2, 1, Faults::any(1)),
+    );
+}
+
+#[test]
+fn a_seat_without_its_left_condition_is_caught() {
+    catches(
+        Mutant::SeatWithoutLeft,
+        SEATS,
+        setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
+    );
+}
+
+#[test]
+fn a_gap_that_is_skipped_is_caught() {
+    catches(Mutant::GapSkipped, PATIENCE, setup(TWO, 2, 1, Faults::NONE));
+}
+
+#[test]
+fn an_enter_while_tickets_are_unsettled_is_caught() {
+    catches(
+        Mutant::EnterOverUnsettled,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_sit_while_tickets_are_unsettled_is_caught() {
+    catches(
+        Mutant::SitOverUnsettled,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::any(1)),
+    );
+}
+
+#[test]
+fn a_live_holder_evicted_is_caught() {
+    catches(
+        Mutant::LiveHolderEvicted,
+        EXCLUSION,
+        setup(TWO, 2, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_live_heir_unseated_is_caught() {
+    catches(
+        Mutant::LiveHeirUnseated,
+        PATIENCE,
+        setup(THREE, 1, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn an_eviction_without_the_beat_is_caught() {
+    catches(
+        Mutant::EvictWithoutBeat,
+        EXCLUSION,
+        setup(TWO, 2, 1, Faults::one(Fault::Nick(Place::Holder))),
+    );
+}
+
+#[test]
+fn an_unseating_without_the_beat_is_caught() {
+    catches(
+        Mutant::UnseatWithoutBeat,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::one(Fault::Nick(Place::Holder))),
+    );
+}
+
+#[test]
+fn a_void_without_the_beat_is_caught() {
+    catches(
+        Mutant::VoidWithoutBeat,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::one(Fault::Nick(Place::Holder))),
+    );
+}
+
+#[test]
+fn a_leave_that_keeps_the_seat_is_caught() {
+    catches(
+        Mutant::LeaveKeepsSeat,
+        SEATS,
+        setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
+    );
+}
+
+#[test]
+fn a_leave_that_does_not_raise_left_is_caught() {
+    catches(
+        Mutant::LeaveWithoutLeft,
+        SEATS,
+        setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
+    );
+}
+
+#[test]
+fn one_nonce_over_enter_sit_and_draw_is_caught() {
+    catches(
+        Mutant::OneNonce,
+        TOKENS,
+        setup(TWO, 2, 1, Faults::one(Fault::Copy)),
+    );
+}
+
+#[test]
+fn an_enter_over_the_settled_without_last_is_caught() {
+    catches(
+        Mutant::EnterOverWithoutLast,
+        PATIENCE,
+        setup(&[Waiter, Waiter, Caller], 1, 1, Faults::any(1)),
+    );
+}
+
+#[test]
+fn tickets_that_start_again_are_caught() {
+    catches(
+        Mutant::TicketsFromZero,
+        TOKENS,
+        setup(&[Waiter, Waiter, Sweeper], 1, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_seat_given_up_over_a_missing_row_is_caught() {
+    catches(
+        Mutant::MissingRowGivesUpSeat,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::NONE),
+    );
+}

@@ -1,0 +1,73 @@
+//! The caller that does not wait: enter, or clear the dead out of the way, or be refused.
+
+use crate::client::{Client, Spot, Task};
+use crate::line::{Occupant, Refusal, next_refusal};
+use crate::look::Look;
+use crate::request::{Answer, Request};
+use crate::rules::Rules;
+use crate::table::{Entry, Item};
+use crate::ticket::Ticket;
+use crate::waiter::{evict, settle};
+
+/// Requests before it gives in: more than the dead that a run can have.
+const TRIES: u8 = 8;
+
+impl Client {
+    /// Takes in an answer; true if the lock item in it, or a fresh look, must be decided on.
+    pub(crate) fn caller_answered(
+        &mut self,
+        me: usize,
+        request: Request,
+        answer: Answer,
+    ) -> Option<Look> {
+        let item = answer.shown.item();
+        self.task = Task::Waiting;
+        self.tries += 1;
+        match (request, self.spot(item)) {
+            (Request::Release { .. }, _) => self.over(me),
+            (_, Spot::Holder(entry)) => self.granted(entry),
+            _ if self.tries > TRIES => self.finish(),
+            (Request::Enter { .. } | Request::EnterOver { .. }, _) => return item.map(Look::new),
+            // Whoever was dead is gone, or the next is to be looked at: the enter shows it.
+            (Request::Evict { .. }, _) => self.enter_again(me),
+            _ => {}
+        }
+        None
+    }
+
+    fn enter_again(&mut self, me: usize) {
+        let tries = self.tries;
+        self.start(me);
+        self.tries = tries;
+    }
+
+    pub(crate) fn refused(
+        &mut self,
+        me: usize,
+        rules: &Rules,
+        look: Look,
+        judge: impl Fn(Entry) -> Occupant,
+        ripe: impl Fn(Ticket) -> bool,
+    ) {
+        let digest = look.digest(rules, judge);
+        self.task = Task::Waiting;
+        match next_refusal(&digest.view(), ripe) {
+            Refusal::Free => self.enter_again(me),
+            Refusal::Settled => self.enter_over(me, rules, &look.item),
+            Refusal::Taken => self.finish(),
+            Refusal::Evict => self.send_some(evict(&look.item)),
+            Refusal::ReadOn => self.task = Task::Reading(look),
+            Refusal::Settle(unsettled) => self.send_some(settle(&look, &unsettled)),
+        }
+    }
+
+    fn enter_over(&mut self, me: usize, rules: &Rules, item: &Item) {
+        let nonce = self.name(me, rules);
+        let Item { last, seated, .. } = *item;
+        self.send(Request::EnterOver {
+            nonce,
+            last,
+            seated,
+        });
+    }
+}

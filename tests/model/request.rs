@@ -1,0 +1,106 @@
+//! The requests that write, each with what its condition and its expression name, and their answers.
+
+use crate::few::Few;
+use crate::table::{Item, Nonce, Row};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Request {
+    Enter {
+        nonce: Nonce,
+    },
+    EnterOver {
+        nonce: Nonce,
+        last: u8,
+        seated: u8,
+    },
+    Sit {
+        nonce: Nonce,
+        ticket: u8,
+    },
+    Draw,
+    Join {
+        nonce: Nonce,
+        ticket: u8,
+    },
+    Seat {
+        seen: Seen,
+        found: Few,
+        seated: u8,
+    },
+    Release {
+        nonce: Nonce,
+    },
+    Evict {
+        nonce: Nonce,
+        beat: u8,
+    },
+    Unseat {
+        index: u8,
+        nonce: Nonce,
+        beat: u8,
+    },
+    /// Give up one's own seat.
+    Rise {
+        index: u8,
+        nonce: Nonce,
+    },
+    VoidGap {
+        ticket: u8,
+    },
+    VoidDead {
+        ticket: u8,
+        nonce: Nonce,
+        beat: u8,
+    },
+    VoidMine {
+        ticket: u8,
+        nonce: Nonce,
+    },
+    Left {
+        ticket: u8,
+    },
+    RenewHeir {
+        index: u8,
+        nonce: Nonce,
+    },
+    RenewRow {
+        ticket: u8,
+        nonce: Nonce,
+    },
+    Delete {
+        ticket: u8,
+    },
+    Remove {
+        last: u8,
+    },
+}
+
+/// What a seat is conditional on, as the look showed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Seen {
+    pub(crate) seated: u8,
+    pub(crate) left: u8,
+    pub(crate) free: bool,
+}
+
+/// The answer to a write: of the one item it named, what is there now if it applied, what was there if not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Answer {
+    pub(crate) applied: bool,
+    pub(crate) shown: Shown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Shown {
+    Item(Option<Item>),
+    Row(Option<Row>),
+}
+
+impl Shown {
+    pub(crate) fn item(&self) -> Option<Item> {
+        match self {
+            Shown::Item(item) => *item,
+            Shown::Row(_) => None,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The rules of a run: how many seats there are, and which rule, if any, was changed to see it caught.
+
+/// The protocol with one rule changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    /// Whoever is the lowest row it sees takes the lock, as in the article.
+    LowestRowEnters,
+    SeatWithoutSeated,
+    SeatWithoutLeft,
+    GapSkipped,
+    EnterOverUnsettled,
+    SitOverUnsettled,
+    LiveHolderEvicted,
+    LiveHeirUnseated,
+    EvictWithoutBeat,
+    UnseatWithoutBeat,
+    VoidWithoutBeat,
+    LeaveKeepsSeat,
+    LeaveWithoutLeft,
+    OneNonce,
+    EnterOverWithoutLast,
+    /// A lock item that was removed when idle comes back with its first tickets.
+    TicketsFromZero,
+    /// A waiter that misses its own row in the middle of a query gives up its ticket, and the seat that it finds
+    /// itself on while it leaves.
+    MissingRowGivesUpSeat,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) seats: usize,
+    pub(crate) mutant: Option<Mutant>,
+}
+
+impl Rules {
+    pub(crate) fn broken(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+}

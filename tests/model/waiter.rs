@@ -1,0 +1,266 @@
+//! The waiter: enter, else sit, else draw and join; look until granted; release, or leave.
+
+use crate::client::{Client, Spot, Task};
+use crate::few::Few;
+use crate::line::{Occupant, Seating, Standing, Step, Unsettled, next_step};
+use crate::look::Look;
+use crate::request::{Answer, Request, Seen};
+use crate::rules::{Mutant, Rules};
+use crate::table::{Entry, Item, Row};
+use crate::ticket::Ticket;
+
+impl Client {
+    /// Takes in the answer to its own write.
+    pub(crate) fn answered(&mut self, me: usize, rules: &Rules, request: Request, answer: Answer) {
+        let item = answer.shown.item();
+        match request {
+            Request::Enter { .. } | Request::EnterOver { .. } => self.entered(me, rules, item),
+            Request::Sit { ticket, .. } => self.sat(me, rules, ticket, item),
+            Request::Draw => self.drew(me, answer.applied, item),
+            Request::Join { .. } if !self.leaving && is_void(&answer) => self.retire(),
+            Request::Seat { seen, seated, .. } if answer.applied => {
+                self.litter |= (seen.seated + 1..=seated).fold(0, |bits, at| bits | 1 << at);
+                self.look_again(me);
+            }
+            Request::Release { .. } => self.over(me),
+            Request::VoidMine { ticket, .. } => self.send(Request::Left { ticket }),
+            Request::Left { .. } if answer.applied => self.over(me),
+            Request::Left { ticket } => self.left(me, rules, ticket, item),
+            Request::Rise { .. } if answer.applied => self.over(me),
+            Request::Rise { .. } => self.task = Task::Rising,
+            _ => self.look_again(me),
+        }
+    }
+
+    /// A failed condition that shows us where we wanted to be is a success.
+    fn entered(&mut self, me: usize, rules: &Rules, item: Option<Item>) {
+        match self.spot(item) {
+            Spot::Holder(entry) => self.granted(entry),
+            Spot::Heir(_) => self.task = Task::Waiting,
+            Spot::Nowhere if self.leaving => self.over(me),
+            Spot::Nowhere => self.sit_or_draw(me, rules, item),
+        }
+    }
+
+    fn sit_or_draw(&mut self, me: usize, rules: &Rules, item: Option<Item>) {
+        let next = item.filter(|item| self.tries < 2 && may_sit(item, rules));
+        self.tries += 1;
+        let nonce = self.name(me, rules);
+        match next {
+            Some(item) => {
+                let ticket = item.last + 1;
+                self.send(Request::Sit { nonce, ticket });
+            }
+            None => self.send(Request::Draw),
+        }
+    }
+
+    fn sat(&mut self, me: usize, rules: &Rules, ticket: u8, item: Option<Item>) {
+        match self.spot(item) {
+            Spot::Holder(entry) => self.granted(entry),
+            Spot::Heir(_) => {
+                self.ticket = Some(ticket);
+                self.heir = true;
+                self.look_again(me);
+            }
+            Spot::Nowhere if self.leaving => self.over(me),
+            Spot::Nowhere => self.sit_or_draw(me, rules, item),
+        }
+    }
+
+    fn drew(&mut self, me: usize, applied: bool, item: Option<Item>) {
+        let drawn = item.filter(|_| applied).map(|item| item.last);
+        let (Some(ticket), Some(nonce)) = (drawn, self.nonce) else {
+            return self.over(me);
+        };
+        self.ticket = Some(ticket);
+        if self.leaving {
+            return self.leave_row();
+        }
+        self.send(Request::Join { nonce, ticket });
+    }
+
+    fn look_again(&mut self, me: usize) {
+        self.task = Task::Waiting;
+        if self.leaving {
+            self.leave(me);
+        }
+    }
+
+    /// Nothing of ours is in flight: settle the ticket.
+    pub(crate) fn leave(&mut self, me: usize) {
+        match self.ticket {
+            None => self.over(me),
+            Some(_) if self.heir => self.task = Task::Rising,
+            Some(_) => self.leave_row(),
+        }
+    }
+
+    /// Leave, to draw again.
+    fn retire(&mut self) {
+        self.heir = false;
+        self.leave_row();
+    }
+
+    fn leave_row(&mut self) {
+        if let (Some(ticket), Some(nonce)) = (self.ticket, self.nonce) {
+            self.send(Request::VoidMine { ticket, nonce });
+        }
+    }
+
+    /// Whether somebody seated us before the row was void or `left` was raised.
+    fn left(&mut self, me: usize, rules: &Rules, ticket: u8, item: Option<Item>) {
+        let stays = !self.leaving && !rules.broken(Mutant::MissingRowGivesUpSeat);
+        match self.spot(item) {
+            _ if rules.broken(Mutant::LeaveKeepsSeat) => self.over(me),
+            Spot::Holder(entry) if stays => self.granted(entry),
+            Spot::Heir(_) if stays => {
+                self.ticket = Some(ticket);
+                self.task = Task::Waiting;
+            }
+            _ => self.rise(me, item),
+        }
+    }
+
+    /// Gives up whatever place the lock item shows us at.
+    pub(crate) fn rise(&mut self, me: usize, item: Option<Item>) {
+        let nonce = self.nonce;
+        match (self.spot(item), nonce) {
+            (Spot::Holder(entry), _) => {
+                let nonce = entry.nonce;
+                self.send(Request::Release { nonce });
+            }
+            (Spot::Heir(index), Some(nonce)) => self.send(Request::Rise { index, nonce }),
+            _ => self.over(me),
+        }
+    }
+
+    /// One look of a waiter, decided by the product's own function.
+    pub(crate) fn decide(
+        &mut self,
+        me: usize,
+        rules: &Rules,
+        look: Look,
+        judge: impl Fn(Entry) -> Occupant,
+        ripe: impl Fn(Ticket) -> bool,
+    ) {
+        let (Some(mine), Some(nonce)) = (self.ticket, self.nonce) else {
+            return self.over(me);
+        };
+        let digest = look.digest(rules, judge);
+        if rules.broken(Mutant::MissingRowGivesUpSeat) && look.misses(mine) {
+            return self.retire();
+        }
+        let is_lowest = look.is_whole() && digest.lowest() == Some(Occupant::Me);
+        if rules.broken(Mutant::LowestRowEnters) && is_lowest && look.item.holder.is_none() {
+            return self.granted(Entry::new(nonce, mine, false));
+        }
+        let step = next_step(&digest.view(), Ticket::new(mine.into()), rules.seats, ripe);
+        self.take(me, look, step);
+    }
+
+    fn take(&mut self, me: usize, look: Look, step: Step) {
+        self.task = Task::Waiting;
+        self.heir = matches!(step, Step::Wait(Standing::Heir(_)));
+        match step {
+            Step::Enter => look.item.holder.into_iter().for_each(|at| self.granted(at)),
+            Step::Evict => self.send_some(evict(&look.item)),
+            Step::Unseat(index) => self.send_some(unseat(&look.item, index)),
+            Step::Wait(standing) => self.renew_if_lapsed(standing, &look.item, &look),
+            // At or below `seated` there is nothing to leave: who is not seated by now never will be.
+            Step::Retire if self.ticket.is_some_and(|at| at <= look.item.seated) => self.over(me),
+            Step::Retire => self.retire(),
+            Step::ReadOn => self.task = Task::Reading(look),
+            Step::Settle(unsettled) => self.send_some(settle(&look, &unsettled)),
+            Step::Seat(seating) => self.send(seat(&look, &seating)),
+        }
+    }
+
+    pub(crate) fn send_some(&mut self, request: Option<Request>) {
+        request.into_iter().for_each(|request| self.send(request));
+    }
+
+    /// Only a late one renews here: beats that are renewed in time change nothing that the model tells apart.
+    fn renew_if_lapsed(&mut self, standing: Standing, item: &Item, look: &Look) {
+        let (Some(nonce), Some(ticket)) = (self.nonce, self.ticket) else {
+            return;
+        };
+        let lapsed = |entry: Option<Entry>| entry.is_some_and(|at| at.beat < self.lapsed);
+        match standing {
+            Standing::Heir(index) if lapsed(item.heirs.get(index)) => {
+                let index = index as u8;
+                self.send(Request::RenewHeir { index, nonce });
+            }
+            Standing::Queue if lapsed(look.entry(ticket)) => {
+                self.send(Request::RenewRow { ticket, nonce });
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_void(answer: &Answer) -> bool {
+    !answer.applied && answer.shown == crate::request::Shown::Row(Some(Row::Void))
+}
+
+fn may_sit(item: &Item, rules: &Rules) -> bool {
+    let settled = item.last == item.seated || rules.broken(Mutant::SitOverUnsettled);
+    item.holder.is_some() && settled && item.heirs.len() < rules.seats
+}
+
+pub(crate) fn evict(item: &Item) -> Option<Request> {
+    item.holder
+        .map(|Entry { nonce, beat, .. }| Request::Evict { nonce, beat })
+}
+
+pub(crate) fn unseat(item: &Item, index: usize) -> Option<Request> {
+    let Entry { nonce, beat, .. } = item.heirs.get(index)?;
+    let index = index as u8;
+    Some(Request::Unseat { index, nonce, beat })
+}
+
+/// The first of them; the others show again in the next look.
+pub(crate) fn settle(look: &Look, unsettled: &[Unsettled]) -> Option<Request> {
+    match *unsettled.first()? {
+        Unsettled::Gap(ticket) => Some(Request::VoidGap {
+            ticket: ticket.get() as u8,
+        }),
+        Unsettled::Dead(ticket) => {
+            let Entry {
+                nonce,
+                ticket,
+                beat,
+                ..
+            } = look.entry(ticket.get() as u8)?;
+            Some(Request::VoidDead {
+                ticket,
+                nonce,
+                beat,
+            })
+        }
+    }
+}
+
+fn seat(look: &Look, seating: &Seating) -> Request {
+    let mut found = Few::default();
+    for ticket in &seating.found {
+        look.entry(ticket.get() as u8)
+            .into_iter()
+            .for_each(|entry| found.push(entry));
+    }
+    Request::Seat {
+        seen: Seen::of(&look.item),
+        found,
+        seated: seating.seated.get() as u8,
+    }
+}
+
+impl Seen {
+    pub(crate) fn of(item: &Item) -> Self {
+        Seen {
+            seated: item.seated,
+            left: item.left,
+            free: item.holder.is_none(),
+        }
+    }
+}

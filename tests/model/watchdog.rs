@@ -1,0 +1,21 @@
+//! Ends the whole run, with a message, when a search takes much longer than it ever should.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+pub(crate) fn within<T>(limit: Duration, what: &str, work: impl FnOnce() -> T) -> T {
+    let (working, ended) = channel::<()>();
+    let what = what.to_owned();
+    let watch = thread::spawn(move || {
+        if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{what}: still searching after {limit:?}; aborted");
+            std::process::abort();
+        }
+    });
+    let result = work();
+    drop(working);
+    let watched = watch.join();
+    assert!(watched.is_ok(), "the watch only waits");
+    result
+}
