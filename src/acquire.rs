@@ -226,12 +226,19 @@ impl Acquisition {
                 ..
             },
         ) = (waiter.item().clone(), waiter);
-        if let Ok(Some(item)) = turn {
-            return self.grant(attempt, ticket, beats, &item).await;
+        match turn {
+            Ok(Some(item)) => self.grant(attempt, ticket, beats, &item).await,
+            Ok(None) => {
+                tracing::info!(lock = %self.name, %ticket, "was passed in line: draws again");
+                self.core.forget(&self.name, &attempt);
+                Ok(None)
+            }
+            Err(refused) => {
+                tracing::debug!(lock = %self.name, %ticket, "leaves the line");
+                self.core.leave(&self.name, attempt, ticket, seen);
+                Err(refused)
+            }
         }
-        tracing::info!(lock = %self.name, %ticket, was_passed = turn.is_ok(), "leaves the line");
-        self.core.leave(&self.name, attempt, ticket, seen);
-        turn.map(|_| None)
     }
 
     /// Looks and does what each look asks for. Ends with the turn, the ticket, or the caller's patience.
@@ -247,12 +254,14 @@ impl Acquisition {
             self.core.clean(&self.name, waiter.take_litter());
             match turn? {
                 Turn::Mine(item) => return Ok(Some(item)),
-                Turn::Retire => return Ok(None),
-                Turn::Again => {}
+                Turn::Retire if !waiter.retire(&patience).await? => return Ok(None),
+                Turn::Retire | Turn::Again => {}
                 Turn::Wait(span) => {
                     self.pause(span).await;
                     self.check()?;
                     if waiter.look_again(&patience).await?.is_none() {
+                        // The lock item was deleted; the row must not stay.
+                        waiter.retire(&patience).await?;
                         return Ok(None);
                     }
                 }

@@ -159,7 +159,10 @@ impl Core {
         self.spawn(&name.clone(), Some(ticket), Task::Leave, async move {
             let patience = core.patience_for_leaving();
             match queue::leave(&core.store, &name, &patience, &attempt, ticket).await {
-                Ok(seen) => core.give_up_now(&name, &attempt, seen, &patience).await,
+                Ok(seen) => {
+                    let seen = seen.map(|answer| answer.value);
+                    core.give_up_now(&name, &attempt, seen, &patience).await;
+                }
                 Err(failure) => {
                     tracing::warn!(lock = %name, %ticket, ?failure, "could not leave the line: others pass this ticket in time");
                 }

@@ -57,27 +57,34 @@ pub(crate) async fn leave(
     patience: &Patience,
     attempt: &Attempt,
     ticket: Ticket,
-) -> Result<Option<LockItem>, Failure> {
+) -> Result<Option<Timed<LockItem>>, Failure> {
     store
         .persist(patience, || store.void_own(name, ticket, attempt.nonce))
         .await?;
     let answer = store
         .persist(patience, || store.leave(name, ticket))
         .await?;
-    Ok(match answer.value {
-        Write::Applied(_) => None,
-        Write::Refused(item) => {
-            // Nobody else sees the row as litter any more who would clean it up behind a seat given before.
-            let own = TicketRow {
-                ticket,
-                state: RowState::Void(None),
-            };
-            store
-                .persist(patience, || store.remove_row(name, &own))
-                .await?;
-            item
-        }
-    })
+    let Timed {
+        value: Write::Refused(item),
+        sent,
+        arrived,
+    } = answer
+    else {
+        return Ok(None);
+    };
+    // A seat was given before; whoever gave it cleaned the row, which is back now. If that fails it is litter.
+    let own = TicketRow {
+        ticket,
+        state: RowState::Void(None),
+    };
+    let _ = store
+        .persist(patience, || store.remove_row(name, &own))
+        .await;
+    Ok(item.map(|value| Timed {
+        value,
+        sent,
+        arrived,
+    }))
 }
 
 /// How a look or a step on it turned out for the waiter.
@@ -192,6 +199,24 @@ impl Waiter {
             Some(read) if now.since(read) < heartbeat => self.read_lock(patience).await,
             _ => self.read_line(patience).await,
         }
+    }
+
+    /// Leaves the queue with a ticket that was passed. A seat that was given before keeps it in line: whether it did.
+    pub(crate) async fn retire(&mut self, patience: &Patience) -> Result<bool, Failure> {
+        if self.ticket <= self.look.item.seated {
+            return Ok(false);
+        }
+        let left = leave(
+            &self.store,
+            &self.name,
+            patience,
+            &self.attempt,
+            self.ticket,
+        )
+        .await?;
+        let Some(answer) = left else { return Ok(false) };
+        self.take_in(answer);
+        Ok(self.look.item.place_of(self.attempt.nonce).is_some())
     }
 
     /// What the last look asks for, done.

@@ -9,7 +9,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
         "vocabulary",
         &[
             "chance", "config", "entry", "error", "item", "lease", "line", "moment", "name",
-            "ticket", "wait",
+            "swept", "ticket", "wait",
         ],
     ),
     (
@@ -18,18 +18,31 @@ const LAYERS: [(&str, &[&str]); 4] = [
     ),
     (
         "mechanisms",
-        &["counter", "heartbeat", "hold", "passing", "queue", "seats"],
+        &[
+            "counter",
+            "heartbeat",
+            "hold",
+            "passing",
+            "queue",
+            "seats",
+            "sweeper",
+            "table",
+        ],
     ),
     (
         "facade",
         &[
-            "acquire", "builder", "client", "core", "guard", "lock", "sweeper", "table", "lib",
+            "acquire", "builder", "client", "core", "guard", "lock", "sweeping", "upkeep", "lib",
         ],
     ),
 ];
 
 /// Mechanisms do not import each other, but for these.
-const PEERS: [(&str, &str); 2] = [("heartbeat", "hold"), ("queue", "passing")];
+const PEERS: [(&str, &str); 3] = [
+    ("heartbeat", "hold"),
+    ("queue", "passing"),
+    ("sweeper", "passing"),
+];
 
 /// Vocabulary is not told the time, but for the settings, which carry the clock to where it is used.
 const UPWARDS: [(&str, &str); 1] = [("config", "clock")];
@@ -39,7 +52,7 @@ const SDK_DOORS: [&str; 5] = ["store", "table", "client", "builder", "embedded"]
 
 /// Modules that know neither async nor the SDK: the models compile them as they are.
 const PURE: [&str; 8] = [
-    "entry", "item", "lease", "line", "moment", "name", "ticket", "wait",
+    "entry", "item", "lease", "line", "moment", "name", "swept", "ticket", "wait",
 ];
 
 #[test]

@@ -30,6 +30,11 @@ pub(crate) struct Host {
     pub(crate) network: Network,
 }
 
+// Every suite is offered all of it, and need not use all.
+const _: () = {
+    let _ = (Lab::host, Lab::items, Lab::settle, acquire, waits, cut_off);
+};
+
 impl Lab {
     pub(crate) async fn new() -> Self {
         let clock = Clock::of_tokio(EPOCH);
