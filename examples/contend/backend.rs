@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::config::{Credentials, Region};
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use fairlock::embedded::{Engine, Faults, Latency, Network};
-use fairlock::{FairLock, LockClient};
+use fairlock::{FairLock, LockClient, LockClientBuilder};
 
 use crate::failure::Failure;
 use crate::options::Options;
@@ -84,14 +84,21 @@ fn set(variable: &str) -> Option<String> {
 impl Backend {
     /// A worker's own client, as if it were on a machine of its own.
     pub(crate) fn locks(&self, options: &Options, worker: u32) -> Result<LockClient, Failure> {
-        let locks = LockClient::builder(self.counted.clone())
-            .table(&options.table)
-            .owner(format!("worker {worker}"))
-            .lease(options.lease);
-        locks
-            .build()
-            .map_err(|error| Failure::usage("no client by this --lease and --table", error))
+        built(
+            LockClient::builder(self.counted.clone()).owner(format!("worker {worker}")),
+            options,
+        )
     }
+
+    /// A client whose requests are part of no turn.
+    pub(crate) fn upkeep(&self, options: &Options) -> Result<LockClient, Failure> {
+        built(LockClient::builder(self.plain.clone()), options)
+    }
+}
+
+fn built(builder: LockClientBuilder, options: &Options) -> Result<LockClient, Failure> {
+    let locks = builder.table(&options.table).lease(options.lease).build();
+    locks.map_err(|error| Failure::usage("no client by this --lease and --table", error))
 }
 
 pub(crate) fn lock(options: &Options, locks: &LockClient) -> Result<FairLock, Failure> {

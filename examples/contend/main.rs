@@ -16,7 +16,6 @@ mod monotonic;
 mod options;
 mod processes;
 mod report;
-mod table;
 mod tally;
 mod tasks;
 mod traffic;
@@ -25,6 +24,8 @@ mod verb;
 mod worker;
 
 use std::process::ExitCode;
+
+use fairlock::TableOptions;
 
 use crate::backend::Backend;
 use crate::failure::Failure;
@@ -47,8 +48,7 @@ async fn main() -> ExitCode {
 
 async fn contend(options: &Options) -> Result<ExitCode, Failure> {
     let backend = backend::open(options)?;
-    check(options, &backend)?;
-    table::ensure(&backend.plain, &options.table).await?;
+    prepare(options, &backend).await?;
     let harvest = if options.processes {
         processes::run(options).await?
     } else {
@@ -57,10 +57,14 @@ async fn contend(options: &Options) -> Result<ExitCode, Failure> {
     Ok(judge(options, harvest))
 }
 
-/// Names and lease, before anything is written and any process started.
-fn check(options: &Options, backend: &Backend) -> Result<(), Failure> {
-    let locks = backend.locks(options, 1)?;
-    backend::lock(options, &locks).map(drop)
+/// Checks names and lease before anything is written and any process started, and makes the table if it is not there.
+async fn prepare(options: &Options, backend: &Backend) -> Result<(), Failure> {
+    backend::lock(options, &backend.locks(options, 1)?)?;
+    let made = backend
+        .upkeep(options)?
+        .create_table(&TableOptions::default())
+        .await;
+    made.map_err(|error| Failure::run("no table to lock in", error))
 }
 
 fn judge(options: &Options, mut harvest: Harvest) -> ExitCode {
