@@ -1,4 +1,56 @@
-//! A FIFO, starvation-free, distributed lock on DynamoDB. (Under construction.)
+//! A first-come-first-served, starvation-free, distributed lock on DynamoDB.
+//!
+//! Name a lock, take a ticket, wait for your turn, work under a lease with a fencing token, and hand over.
+//!
+//! # Limitations
+//!
+//! - **A lease is not a guarantee against a stopped process.** Who is stopped for longer than its lease learns
+//!   afterwards that the lock was lost. What must never be written late has to be fenced with the
+//!   [`ticket`](LockGuard::ticket).
+//! - **Clocks must run at rates within 2 % of each other** over one lease. They may show anything.
+//! - **One region**: eventually consistent global tables are unsafe for locks across regions.
+//! - **Not re-entrant**: who acquires a lock twice waits for itself.
+//! - **Anyone who may write the table can take a lock**: locks coordinate those who cooperate.
+//! - Lock items that are deleted or restored by hand can send tickets back, as `docs/operations.md` says.
+//!
+//! # Guarantees
+//!
+//! - **Exclusion**: at most one caller believes that it holds a lock. With no assumption on clocks at all, tickets only
+//!   grow, so a resource that refuses smaller ones than it has seen never accepts a stale writer.
+//! - **Order**: grants are in the order of tickets. Who draws one, joins the line within the gap grace and renews in
+//!   time is never passed over.
+//! - **Progress**: whoever waits is granted in the end; all who died at one moment cost the others one lease together.
+//! - **Nothing is left behind**: every future and guard may be dropped at any point, and an idle lock is one small
+//!   item, which DynamoDB's TTL removes.
+//!
+//! `docs/protocol.md` says how, and which tests show it.
+//!
+//! # Examples
+//!
+//! ```
+//! # #[cfg(feature = "embedded")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use fairlock::{LockClient, RecordWait, TableOptions, embedded::Engine};
+//!
+//! // In production: aws_sdk_dynamodb::Client::new(&aws_config::load_from_env().await)
+//! let dynamodb = Engine::memory()?.client();
+//! let locks = LockClient::builder(dynamodb).table("locks").build()?;
+//! locks.create_table(&TableOptions::default()).await?;
+//!
+//! let lock = locks.fair_lock("account/42")?;
+//! let guard = lock.acquire(RecordWait::Timeout(Duration::from_secs(60))).await?;
+//! tokio::select! {
+//!     loss = guard.lost() => eprintln!("stop: {loss}"),
+//!     () = async { println!("working under token {}", guard.ticket()) } => {}
+//! }
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "embedded"))]
+//! # fn main() {}
+//! ```
 
 mod acquire;
 mod background;

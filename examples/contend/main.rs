@@ -59,7 +59,7 @@ async fn contend(options: &Options) -> Result<ExitCode, Failure> {
 
 /// Checks names and lease before anything is written and any process started, and makes the table if it is not there.
 async fn prepare(options: &Options, backend: &Backend) -> Result<(), Failure> {
-    backend::lock(options, &backend.locks(options, 1)?)?;
+    let _named = backend::lock(options, &backend.locks(options, 1)?)?;
     let made = backend
         .upkeep(options)?
         .create_table(&TableOptions::default())
