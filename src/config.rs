@@ -155,7 +155,7 @@ impl Config {
 
     fn check_texts(&self) -> Result<(), Invalid> {
         name::check_namespace(&self.namespace)?;
-        text("table", &self.table, 1024, "must be a table's name or ARN")?;
+        check_table(&self.table)?;
         text("owner", &self.owner, 512, "must have 1 to 512 bytes")?;
         let Names {
             partition_key,
@@ -270,6 +270,19 @@ impl Config {
             "a waiter looks at least once a heartbeat",
             self.heartbeat,
         )
+    }
+}
+
+/// DynamoDB's own rule for names; what stands behind an ARN is left to it.
+fn check_table(table: &str) -> Result<(), Invalid> {
+    let rule = "must be a table's ARN, or its name: 3 to 255 of a-z, A-Z, 0-9, `_`, `-` and `.`";
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let is_name = (3..=255).contains(&table.len()) && table.chars().all(fits);
+    let is_arn = table.starts_with("arn:") && table.len() <= 1024;
+    if is_name || is_arn {
+        Ok(())
+    } else {
+        Err(unusable("table", table, rule))
     }
 }
 
@@ -410,7 +423,16 @@ mod tests {
         assert!(config(|said| said.request_timeout = Some(Duration::MAX / 4)).is_err());
         assert!(config(|said| said.allowance = Duration::ZERO).is_err());
         assert!(config(|said| said.owner = Some(String::new())).is_err());
-        assert!(config(|said| said.table.clear()).is_err());
+        for table in ["", "ab", "a/b", "a table", &"x".repeat(256)] {
+            assert!(config(|said| said.table = table.into()).is_err(), "{table}");
+        }
+        for table in [
+            "abc",
+            "Locks_1.2-3",
+            "arn:aws:dynamodb:us-east-1:123456789012:table/locks",
+        ] {
+            assert!(config(|said| said.table = table.into()).is_ok(), "{table}");
+        }
         assert!(config(|said| said.namespace = "a/b".into()).is_err());
         assert!(config(|said| said.names.ttl = "holder".into()).is_err());
         assert!(config(|said| said.names.sort_key = "pk".into()).is_err());

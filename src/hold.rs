@@ -1,6 +1,6 @@
 //! A hold as its owner knows it: until when it may be believed in, whether it is in danger, and how it ended.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, btree_map};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,7 +51,8 @@ struct Tenure {
 const DATE_SOON: Duration = Duration::from_secs(1);
 
 /// The nonces that guards of this process hold locks with, so that an error can say that a lock is not re-entrant.
-static HELD: Mutex<BTreeSet<Nonce>> = Mutex::new(BTreeSet::new());
+/// Counted, because seeded nonces repeat from test to test.
+static HELD: Mutex<BTreeMap<Nonce, usize>> = Mutex::new(BTreeMap::new());
 
 impl Hold {
     /// The hold that `entry`, one's own as holder, shows.
@@ -62,7 +63,7 @@ impl Hold {
         clock: Clock,
         beats: Beats,
     ) -> Self {
-        locked(&HELD).insert(attempt.nonce);
+        *locked(&HELD).entry(attempt.nonce).or_default() += 1;
         let tenure = Tenure {
             beats,
             beat: entry.beat,
@@ -154,9 +155,20 @@ impl Hold {
             holds
         });
         if ended {
-            locked(&HELD).remove(&self.attempt.nonce);
+            self.forget();
         }
         ended
+    }
+
+    /// This process holds the lock no more.
+    fn forget(&self) {
+        let mut held = locked(&HELD);
+        if let btree_map::Entry::Occupied(mut count) = held.entry(self.attempt.nonce) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 
     /// A copy: the channel stays locked while its value is borrowed.
@@ -189,13 +201,15 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        locked(&HELD).remove(&self.attempt.nonce);
+        if *self.standing.borrow() == Standing::Held {
+            self.forget();
+        }
     }
 }
 
 /// Whether a guard of this process holds a lock with this nonce.
 pub(crate) fn is_held_here(nonce: Nonce) -> bool {
-    locked(&HELD).contains(&nonce)
+    locked(&HELD).contains_key(&nonce)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,6 +1,10 @@
 //! Callers that stop waiting, clients that die, and what the line does about them: nobody who is alive waits for those
 //! who left, nor longer than a lease for those who died.
 #![cfg(feature = "embedded")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
 
 mod common;
 #[path = "common/lab.rs"]
@@ -203,9 +207,7 @@ fn throttling_slows_waiters_down_and_starves_no_heartbeat() {
             throttles: 0.5,
             ..Faults::default()
         };
-        hosts
-            .iter()
-            .for_each(|host| host.network.set_faults(half.clone()));
+        hosts.iter().for_each(|host| host.network.set_faults(half));
         lab.wait(300 * SECOND).await;
         assert!(guard.is_held());
         guard.release().await.unwrap();
