@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::virtual_time;
 use fairlock::{Error, Invalid, RecordWait, Ticket};
 use futures::future::join_all;
-use lab::{Lab, cut_off};
+use lab::{Lab, cut_off, waits};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -124,7 +124,7 @@ fn eight_workers_have_the_lock_one_after_another_in_ticket_order() {
             }
         });
         join_all(work).await;
-        let granted = granted.lock().unwrap();
+        let granted = granted.lock().unwrap().clone();
         assert_eq!(granted.len(), 80);
         assert!(granted.is_sorted(), "{granted:?}");
         lab.settle().await;
@@ -167,12 +167,10 @@ fn a_timeout_is_a_total_bound_and_the_line_moves_on_without_the_one_who_left() {
             panic!("{refused}")
         };
         assert!(waited >= 3 * SECOND);
-        let lock = c.locks.fair_lock("a").unwrap();
-        let next = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
-        lab.settle().await;
+        let next = waits(&lab, &c).await;
         guard.release().await.unwrap();
         let started = tokio::time::Instant::now();
-        next.await.unwrap().unwrap().release().await.unwrap();
+        next.await.unwrap().release().await.unwrap();
         assert!(started.elapsed() < SECOND, "{:?}", started.elapsed());
         assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
     });
