@@ -67,8 +67,14 @@ fn the_lease_counts_from_before_the_request_and_not_from_the_answer() {
         let started = Instant::now();
         let guard = acquire(&host).await;
         assert_eq!(guard.remaining(), BELIEVED - started.elapsed());
-        lab.wait(60 * SECOND).await;
-        assert!(guard.remaining() <= BELIEVED - SECOND);
+        for _ in 0..600 {
+            lab.wait(100 * MS).await;
+            assert!(
+                guard.remaining() <= BELIEVED - SECOND,
+                "{:?}",
+                guard.remaining()
+            );
+        }
     });
 }
 

@@ -59,6 +59,15 @@ impl Failure {
         matches!(self.kind, Kind::Ambiguous(_))
     }
 
+    /// A read changes nothing, so nothing of it can have been applied.
+    pub(crate) fn of_a_read(self) -> Self {
+        let kind = match self.kind {
+            Kind::Ambiguous(source) => Kind::Busy(source),
+            kind => kind,
+        };
+        Failure { kind, ..self }
+    }
+
     /// What the caller is told who waited for `waited`.
     pub(crate) fn into_error(self, table: &str, waited: Duration) -> Error {
         let (table, verb) = (table.to_owned(), self.verb);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::entry::{Entry, Nonce};
 use crate::item::LockItem;
@@ -10,7 +10,8 @@ use crate::name::LockName;
 use crate::ticket::Ticket;
 
 use super::codec::{self, FORMAT, Item, millis, number, text};
-use super::failure::{Failure, refusal, sort};
+use super::failure::Failure;
+use super::request::Values;
 use super::{Attempt, Store, Timed, Write, broken_answer};
 
 /// A write's two expressions. `format` is in every condition, so that an older client never writes over a newer format.
@@ -142,7 +143,6 @@ const LEFT: Form = Form {
 const REMOVE_IDLE: &str = "#format = :format AND attribute_not_exists(#holder.#nonce) AND #last = :last \
                            AND #seated = :last AND #expires_at = :expiry";
 
-type Values = Vec<(&'static str, AttributeValue)>;
 type Answer = Result<Timed<Write<LockItem>>, Failure>;
 
 impl Store {
@@ -157,7 +157,7 @@ impl Store {
             (":me", me),
             (":nobody", AttributeValue::L(Vec::new())),
         ];
-        attempt.note(self.update(name, &ENTER, values).await)
+        attempt.note(self.write(name, &ENTER, values).await)
     }
 
     /// Takes a free lock all of whose drawn tickets `seen` and its rows showed to be settled.
@@ -178,7 +178,7 @@ impl Store {
             (":last", number(seen.last.get())),
             (":seated", number(seen.seated.get())),
         ];
-        attempt.note(self.update(name, &ENTER_OVER, values).await)
+        attempt.note(self.write(name, &ENTER_OVER, values).await)
     }
 
     /// Draws `ticket` and takes the seat behind the last heir, all in one.
@@ -196,7 +196,7 @@ impl Store {
             (":before", number(before.get())),
             (":seats", number(self.config.seats)),
         ];
-        attempt.note(self.update(name, &SIT, values).await)
+        attempt.note(self.write(name, &SIT, values).await)
     }
 
     /// Draws the next ticket. It is `last` of the answer.
@@ -204,7 +204,7 @@ impl Store {
         let mut values = vec![(":one", number(1))];
         let stamp = self.server.stamp();
         values.extend(stamp.map(|at| (":drawn_at", millis(at.0))));
-        self.update(
+        self.write(
             name,
             if stamp.is_some() {
                 &DRAW
@@ -241,14 +241,14 @@ impl Store {
                 (":first", first),
                 (":rest", AttributeValue::L(entries.collect())),
             ]);
-            return attempt.note(self.update(name, &SEAT_FREE, values).await);
+            return attempt.note(self.write(name, &SEAT_FREE, values).await);
         }
         let taken = self.config.seats.saturating_sub(found.len());
         values.extend([
             (":found", AttributeValue::L(entries.collect())),
             (":taken", number(taken)),
         ]);
-        attempt.note(self.update(name, &SEAT, values).await)
+        attempt.note(self.write(name, &SEAT, values).await)
     }
 
     /// Raises `seated` over tickets that are void.
@@ -258,7 +258,7 @@ impl Store {
             (":seated", number(seen.seated.get())),
             (":left", number(seen.left)),
         ];
-        self.update(name, &SETTLE, values).await
+        self.write(name, &SETTLE, values).await
     }
 
     /// Ends a hold; the first heir has the lock the moment this applies.
@@ -267,25 +267,25 @@ impl Store {
             (":none", nobody()),
             (":nonce", text(attempt.nonce.to_string())),
         ];
-        attempt.note(self.update(name, &RELEASE, values).await)
+        attempt.note(self.write(name, &RELEASE, values).await)
     }
 
     /// Ends the hold of a dead holder, as release would.
     pub(crate) async fn evict(&self, name: &LockName, dead: &Entry) -> Answer {
         let mut values = judged(dead);
         values.push((":none", nobody()));
-        self.update(name, &EVICT, values).await
+        self.write(name, &EVICT, values).await
     }
 
     /// Takes the seat of a dead heir away.
     pub(crate) async fn unseat(&self, name: &LockName, index: usize, dead: &Entry) -> Answer {
-        self.update_at(name, &UNSEAT, Some(index), judged(dead))
+        self.write_at(name, &UNSEAT, Some(index), judged(dead))
             .await
     }
 
     /// Gives up one's own seat.
     pub(crate) async fn give_up_seat(&self, name: &LockName, index: usize, nonce: Nonce) -> Answer {
-        self.update_at(
+        self.write_at(
             name,
             &GIVE_UP_SEAT,
             Some(index),
@@ -331,7 +331,7 @@ impl Store {
 
     /// Says that a waiter left the queue, so that no look from before can seat it.
     pub(crate) async fn leave(&self, name: &LockName, ticket: Ticket) -> Answer {
-        self.update(
+        self.write(
             name,
             &LEFT,
             vec![(":one", number(1)), (":ticket", number(ticket.get()))],
@@ -354,7 +354,7 @@ impl Store {
             (":nonce", text(nonce.to_string())),
         ];
         values.extend(stamp.map(|at| (":renewed_at", millis(at.0))));
-        self.update_at(
+        self.write_at(
             name,
             if stamp.is_some() { dated } else { undated },
             index,
@@ -382,104 +382,45 @@ impl Store {
             (":last", number(seen.last.get())),
             (":expiry", number(seen.expires_at)),
         ];
-        let request = self
-            .client
-            .delete_item()
-            .table_name(&self.config.table)
-            .set_key(Some(self.lock_key(name)));
-        let request = request
-            .condition_expression(REMOVE_IDLE)
-            .set_expression_attribute_names(Some(self.names(&[REMOVE_IDLE])));
-        match request
-            .set_expression_attribute_values(Some(owned(values)))
-            .send()
-            .await
-        {
-            Ok(_) => Ok(true),
-            Err(error) => refusal("remove an idle lock", error).map(|_| false),
-        }
+        self.delete(
+            "remove an idle lock",
+            self.lock_key(name),
+            REMOVE_IDLE,
+            values,
+        )
+        .await
     }
 
-    async fn update(&self, name: &LockName, form: &Form, values: Values) -> Answer {
-        self.update_at(name, form, None, values).await
+    async fn write(&self, name: &LockName, form: &Form, values: Values) -> Answer {
+        self.write_at(name, form, None, values).await
     }
 
-    async fn update_at(
-        &self,
-        name: &LockName,
-        form: &Form,
-        index: Option<usize>,
-        values: Values,
-    ) -> Answer {
-        self.timed(self.send_update(name, form, index, values))
-            .await
-    }
-
-    async fn send_update(
+    async fn write_at(
         &self,
         name: &LockName,
         form: &Form,
         index: Option<usize>,
         mut values: Values,
-    ) -> Result<Write<LockItem>, Failure> {
+    ) -> Answer {
         values.extend([(":format", number(FORMAT)), (":expiry", self.expiry())]);
-        let request = self
-            .client
-            .update_item()
-            .table_name(&self.config.table)
-            .set_key(Some(self.lock_key(name)));
-        let request = request
-            .update_expression(at_index(form.update, index))
-            .condition_expression(at_index(form.condition, index))
-            .set_expression_attribute_names(Some(self.names(&[form.update, form.condition])))
-            .set_expression_attribute_values(Some(owned(values)))
-            .return_values(ReturnValue::AllNew)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        match request.send().await {
-            Ok(answer) => {
-                let item = answer.attributes.ok_or(broken_answer(
-                    form.verb,
-                    "an applied write without its item",
-                ))?;
-                self.decode_lock(form.verb, name, &item).map(Write::Applied)
-            }
-            Err(error) => {
-                let item = refusal(form.verb, error)?;
-                self.in_the_way(form.verb, name, item)
-                    .await
-                    .map(Write::Refused)
-            }
-        }
-    }
-
-    /// The item that a failed condition met: from the answer, or read where the engine is too old to send it along.
-    async fn in_the_way(
-        &self,
-        verb: &'static str,
-        name: &LockName,
-        item: Option<Item>,
-    ) -> Result<Option<LockItem>, Failure> {
-        match item {
-            Some(item) => self.decode_lock(verb, name, &item).map(Some),
-            None => self.get_lock(name).await,
-        }
+        let (update, condition) = (
+            at_index(form.update, index),
+            at_index(form.condition, index),
+        );
+        self.timed(async {
+            let key = self.lock_key(name);
+            let write = self
+                .update(form.verb, key, [&update, &condition], values)
+                .await?;
+            write.try_map(|item| self.decode_lock(form.verb, name, &item))
+        })
+        .await
     }
 
     async fn get_lock(&self, name: &LockName) -> Result<Option<LockItem>, Failure> {
         let verb = "read the lock item";
-        let request = self
-            .client
-            .get_item()
-            .table_name(&self.config.table)
-            .set_key(Some(self.lock_key(name)));
-        let answer = request
-            .consistent_read(true)
-            .send()
-            .await
-            .map_err(|error| sort(verb, error))?;
-        answer
-            .item
-            .map(|item| self.decode_lock(verb, name, &item))
+        let item = self.get(verb, self.lock_key(name)).await?;
+        item.map(|item| self.decode_lock(verb, name, &item))
             .transpose()
     }
 
@@ -512,11 +453,4 @@ fn at_index(expression: &str, index: Option<usize>) -> String {
         Some(index) => expression.replace("INDEX", &index.to_string()),
         None => expression.to_owned(),
     }
-}
-
-pub(super) fn owned(values: Values) -> Item {
-    values
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
 }

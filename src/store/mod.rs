@@ -7,6 +7,7 @@ mod date;
 mod failure;
 mod lock_item;
 mod probe;
+mod request;
 mod rows;
 mod scan;
 
@@ -67,6 +68,13 @@ pub(crate) enum Write<T> {
 impl<T> Write<T> {
     pub(crate) fn is_applied(&self) -> bool {
         matches!(self, Write::Applied(_))
+    }
+
+    fn try_map<U>(self, read: impl Fn(T) -> Result<U, Failure>) -> Result<Write<U>, Failure> {
+        Ok(match self {
+            Write::Applied(item) => Write::Applied(read(item)?),
+            Write::Refused(item) => Write::Refused(item.map(read).transpose()?),
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::{DeleteRequest, WriteRequest};
 use super::Store;
 use super::codec::{Item, text};
 use super::failure::{Failure, Refusal, answered};
-use super::lock_item::owned;
+use super::request::owned;
 
 /// The operations that fairlock uses on items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{
-    AttributeValue, DeleteRequest, ReturnValue, ReturnValuesOnConditionCheckFailure, WriteRequest,
-};
+use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, WriteRequest};
 
 use crate::entry::{Entry, Nonce};
 use crate::item::{LockItem, RowState, TicketRow};
@@ -12,34 +10,35 @@ use crate::name::LockName;
 use crate::ticket::Ticket;
 
 use super::codec::{self, Item, millis, number, text};
-use super::failure::{Failure, refusal, sort};
-use super::lock_item::{judged, owned};
+use super::failure::{Failure, sort};
+use super::lock_item::judged;
+use super::request::{Values, owned};
 use super::{Attempt, Store, Timed, Write};
 
 /// No row yet: a void one means that this one comes too late.
 const NO_ROW: &str = "attribute_not_exists(#pk)";
 
 /// The very beat that was judged: a renewal that came meanwhile saves the waiter.
-const VOID_DEAD: (&str, &str) = (
+const VOID_DEAD: [&str; 2] = [
     "SET #state = :void, #expires_at = :expiry",
     "#entry.#nonce = :nonce AND #entry.#beat = :beat AND #state = :waiting",
-);
+];
 /// Absent too: a join of ours that is still under way must not make a row that looks alive.
-const VOID_OWN: (&str, &str) = (
+const VOID_OWN: [&str; 2] = [
     "SET #state = :void, #expires_at = :expiry",
     "attribute_not_exists(#pk) OR #entry.#nonce = :nonce",
-);
+];
 /// Still waiting, and ours: a void row stays void.
-const RENEW: (&str, &str) = (
+const RENEW: [&str; 2] = [
     "SET #entry.#beat = #entry.#beat + :one, #entry.#lease_ms = :lease, #entry.#renewed_at = :renewed_at, \
      #expires_at = :expiry",
     "#entry.#nonce = :nonce AND #state = :waiting",
-);
-const RENEW_UNDATED: (&str, &str) = (
+];
+const RENEW_UNDATED: [&str; 2] = [
     "SET #entry.#beat = #entry.#beat + :one, #entry.#lease_ms = :lease, #expires_at = :expiry \
      REMOVE #entry.#renewed_at",
-    RENEW.1,
-);
+    RENEW[1],
+];
 /// As it was seen.
 const REMOVE_VOID: &str = "#state = :void";
 const REMOVE_WAITING: &str =
@@ -175,22 +174,9 @@ impl Store {
                 (REMOVE_WAITING, values)
             }
         };
-        let request = self
-            .client
-            .delete_item()
-            .table_name(&self.config.table)
-            .set_key(Some(self.row_key(name, seen.ticket)));
-        let request = request
-            .condition_expression(condition)
-            .set_expression_attribute_names(Some(self.names(&[condition])));
-        match request
-            .set_expression_attribute_values(Some(owned(values)))
-            .send()
+        let key = self.row_key(name, seen.ticket);
+        self.delete("delete a settled row", key, condition, values)
             .await
-        {
-            Ok(_) => Ok(true),
-            Err(error) => refusal("delete a settled row", error).map(|_| false),
-        }
     }
 
     fn row_item(
@@ -227,23 +213,10 @@ impl Store {
         ticket: Ticket,
         item: Item,
     ) -> Result<Write<TicketRow>, Failure> {
-        let written = self.decode_row(verb, name, ticket, &item)?;
-        let request = self
-            .client
-            .put_item()
-            .table_name(&self.config.table)
-            .set_item(Some(item));
-        let request = request
-            .condition_expression(NO_ROW)
-            .set_expression_attribute_names(Some(self.names(&[NO_ROW])))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        match request.send().await {
-            Ok(_) => Ok(Write::Applied(written)),
-            Err(error) => {
-                self.row_in_the_way(verb, name, ticket, refusal(verb, error)?)
-                    .await
-            }
-        }
+        let write = self
+            .put(verb, self.row_key(name, ticket), item, NO_ROW)
+            .await?;
+        write.try_map(|item| self.decode_row(verb, name, ticket, &item))
     }
 
     async fn update_row(
@@ -251,75 +224,17 @@ impl Store {
         verb: &'static str,
         name: &LockName,
         ticket: Ticket,
-        form: (&'static str, &'static str),
-        values: Vec<(&'static str, AttributeValue)>,
+        form: [&str; 2],
+        mut values: Values,
     ) -> Answer {
-        self.timed(self.send_row_update(verb, name, ticket, form, values))
-            .await
-    }
-
-    async fn send_row_update(
-        &self,
-        verb: &'static str,
-        name: &LockName,
-        ticket: Ticket,
-        (update, condition): (&'static str, &'static str),
-        mut values: Vec<(&'static str, AttributeValue)>,
-    ) -> Result<Write<TicketRow>, Failure> {
         values.push((":expiry", self.expiry()));
-        let request = self
-            .client
-            .update_item()
-            .table_name(&self.config.table)
-            .set_key(Some(self.row_key(name, ticket)));
-        let request = request
-            .update_expression(update)
-            .condition_expression(condition)
-            .set_expression_attribute_names(Some(self.names(&[update, condition])))
-            .set_expression_attribute_values(Some(owned(values)))
-            .return_values(ReturnValue::AllNew)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        match request.send().await {
-            Ok(answer) => {
-                let item = answer.attributes.unwrap_or_default();
-                self.decode_row(verb, name, ticket, &item)
-                    .map(Write::Applied)
-            }
-            Err(error) => {
-                self.row_in_the_way(verb, name, ticket, refusal(verb, error)?)
-                    .await
-            }
-        }
-    }
-
-    /// The row that a failed condition met: from the answer, or read where the engine is too old to send it along.
-    async fn row_in_the_way(
-        &self,
-        verb: &'static str,
-        name: &LockName,
-        ticket: Ticket,
-        item: Option<Item>,
-    ) -> Result<Write<TicketRow>, Failure> {
-        if let Some(item) = item {
-            return self
-                .decode_row(verb, name, ticket, &item)
-                .map(|row| Write::Refused(Some(row)));
-        }
-        let request = self
-            .client
-            .get_item()
-            .table_name(&self.config.table)
-            .set_key(Some(self.row_key(name, ticket)));
-        let answer = request
-            .consistent_read(true)
-            .send()
-            .await
-            .map_err(|error| sort(verb, error))?;
-        let row = answer
-            .item
-            .map(|item| self.decode_row(verb, name, ticket, &item))
-            .transpose()?;
-        Ok(Write::Refused(row))
+        self.timed(async {
+            let write = self
+                .update(verb, self.row_key(name, ticket), form, values)
+                .await?;
+            write.try_map(|item| self.decode_row(verb, name, ticket, &item))
+        })
+        .await
     }
 
     async fn query_line(
@@ -345,7 +260,10 @@ impl Store {
             .set_expression_attribute_values(Some(owned(values)))
             .set_exclusive_start_key(from.map(|Cursor(key)| key))
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
-        let answer = request.send().await.map_err(|error| sort(verb, error))?;
+        let answer = request
+            .send()
+            .await
+            .map_err(|error| sort(verb, error).of_a_read())?;
         let next = answer.last_evaluated_key.map(Cursor);
         self.decode_page(verb, name, answer.items.unwrap_or_default(), next)
     }

@@ -1,0 +1,113 @@
+//! The requests themselves: conditional writes and consistent reads of one item, whichever it is.
+
+use aws_sdk_dynamodb::types::{
+    AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure::AllOld,
+};
+
+use super::codec::Item;
+use super::failure::{Failure, refusal, sort};
+use super::{Store, Write, broken_answer};
+
+/// What the `:values` of an expression stand for.
+pub(super) type Values = Vec<(&'static str, AttributeValue)>;
+
+pub(super) fn owned(values: Values) -> Item {
+    values
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+impl Store {
+    /// Reads an item, strongly consistent.
+    pub(super) async fn get(&self, verb: &'static str, key: Item) -> Result<Option<Item>, Failure> {
+        let request = self
+            .client
+            .get_item()
+            .table_name(&self.config.table)
+            .set_key(Some(key));
+        let answer = request.consistent_read(true).send().await;
+        answer
+            .map(|answer| answer.item)
+            .map_err(|error| sort(verb, error).of_a_read())
+    }
+
+    /// Puts an item, on a condition.
+    pub(super) async fn put(
+        &self,
+        verb: &'static str,
+        key: Item,
+        item: Item,
+        condition: &str,
+    ) -> Result<Write<Item>, Failure> {
+        let request = self.client.put_item().table_name(&self.config.table);
+        let request = request
+            .set_item(Some(item.clone()))
+            .condition_expression(condition)
+            .set_expression_attribute_names(Some(self.names(&[condition])))
+            .return_values_on_condition_check_failure(AllOld);
+        match request.send().await {
+            Ok(_) => Ok(Write::Applied(item)),
+            Err(error) => self.in_the_way(verb, key, refusal(verb, error)?).await,
+        }
+    }
+
+    /// Updates an item, on a condition.
+    pub(super) async fn update(
+        &self,
+        verb: &'static str,
+        key: Item,
+        [update, condition]: [&str; 2],
+        values: Values,
+    ) -> Result<Write<Item>, Failure> {
+        let request = self.client.update_item().table_name(&self.config.table);
+        let request = request
+            .set_key(Some(key.clone()))
+            .update_expression(update)
+            .condition_expression(condition)
+            .set_expression_attribute_names(Some(self.names(&[update, condition])))
+            .set_expression_attribute_values(Some(owned(values)))
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(AllOld);
+        match request.send().await {
+            Ok(answer) => {
+                let broken = || broken_answer(verb, "an applied write without its item");
+                answer.attributes.map(Write::Applied).ok_or_else(broken)
+            }
+            Err(error) => self.in_the_way(verb, key, refusal(verb, error)?).await,
+        }
+    }
+
+    /// Deletes an item, on a condition. Whether it did.
+    pub(super) async fn delete(
+        &self,
+        verb: &'static str,
+        key: Item,
+        condition: &str,
+        values: Values,
+    ) -> Result<bool, Failure> {
+        let request = self.client.delete_item().table_name(&self.config.table);
+        let request = request
+            .set_key(Some(key))
+            .condition_expression(condition)
+            .set_expression_attribute_names(Some(self.names(&[condition])))
+            .set_expression_attribute_values(Some(owned(values)));
+        match request.send().await {
+            Ok(_) => Ok(true),
+            Err(error) => refusal(verb, error).map(|_| false),
+        }
+    }
+
+    /// The item that a failed condition met: from the answer, or read where the engine is too old to send it along.
+    async fn in_the_way(
+        &self,
+        verb: &'static str,
+        key: Item,
+        item: Option<Item>,
+    ) -> Result<Write<Item>, Failure> {
+        match item {
+            Some(item) => Ok(Write::Refused(Some(item))),
+            None => self.get(verb, key).await.map(Write::Refused),
+        }
+    }
+}
