@@ -311,6 +311,7 @@ fn a_grant_whose_lease_is_already_over_is_given_up_and_never_returned() {
         let lab = Lab::new().await;
         let (a, b, c) = (lab.host(), lab.host(), lab.host());
         let guard = acquire(&a).await;
+        let first = guard.ticket().get();
         let heir = waits(&lab, &b).await;
         // The heir cannot renew, and learns of its promotion only when its lease is over.
         let blocked = |host: &Host| {
@@ -325,6 +326,10 @@ fn a_grant_whose_lease_is_already_over_is_given_up_and_never_returned() {
         lab.wait(5 * SECOND).await;
         b.network.set_faults(Faults::default());
         let guard = heir.await.unwrap();
+        assert!(
+            guard.ticket().get() > first + 1,
+            "the heir's own ticket was given up"
+        );
         assert!(
             guard.is_held() && guard.remaining() > 15 * SECOND,
             "{:?}",
