@@ -1,6 +1,7 @@
 //! The only place that builds requests: one verb per protocol step, each one conditional write or consistent read.
 //!
-//! A verb is a single attempt with a time-out. Trying again is [`Store::persist`], in one place for all.
+//! A verb is a single attempt with a time-out. Trying again is [`Store::persist`], in one place for all. The SDK's own
+//! futures are boxed where they are sent: they are so deep that the compiler gives up on what is built on them.
 
 mod codec;
 mod date;

@@ -3,6 +3,7 @@
 use aws_sdk_dynamodb::types::{
     AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure::AllOld,
 };
+use futures::FutureExt;
 
 use super::codec::Item;
 use super::failure::{Failure, refusal, sort};
@@ -26,7 +27,7 @@ impl Store {
             .get_item()
             .table_name(&self.config.table)
             .set_key(Some(key));
-        let answer = request.consistent_read(true).send().await;
+        let answer = request.consistent_read(true).send().boxed().await;
         answer
             .map(|answer| answer.item)
             .map_err(|error| sort(verb, error).of_a_read())
@@ -46,7 +47,7 @@ impl Store {
             .condition_expression(condition)
             .set_expression_attribute_names(Some(self.names(&[condition])))
             .return_values_on_condition_check_failure(AllOld);
-        match request.send().await {
+        match request.send().boxed().await {
             Ok(_) => Ok(Write::Applied(item)),
             Err(error) => self.in_the_way(verb, key, refusal(verb, error)?).await,
         }
@@ -69,7 +70,7 @@ impl Store {
             .set_expression_attribute_values(Some(owned(values)))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(AllOld);
-        match request.send().await {
+        match request.send().boxed().await {
             Ok(answer) => {
                 let broken = || broken_answer(verb, "an applied write without its item");
                 answer.attributes.map(Write::Applied).ok_or_else(broken)
@@ -92,7 +93,7 @@ impl Store {
             .condition_expression(condition)
             .set_expression_attribute_names(Some(self.names(&[condition])))
             .set_expression_attribute_values(Some(owned(values)));
-        match request.send().await {
+        match request.send().boxed().await {
             Ok(_) => Ok(true),
             Err(error) => refusal(verb, error).map(|_| false),
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, WriteRequest};
+use futures::FutureExt;
 
 use crate::entry::{Entry, Nonce};
 use crate::item::{LockItem, RowState, TicketRow};
@@ -154,6 +155,7 @@ impl Store {
                 .request_items(&self.config.table, writes);
             request
                 .send()
+                .boxed()
                 .await
                 .map_err(|error| sort("delete settled rows", error))?;
         }
@@ -262,6 +264,7 @@ impl Store {
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
         let answer = request
             .send()
+            .boxed()
             .await
             .map_err(|error| sort(verb, error).of_a_read())?;
         let next = answer.last_evaluated_key.map(Cursor);

@@ -1,5 +1,7 @@
 //! Which locks there are in the table.
 
+use futures::FutureExt;
+
 use crate::name::LockName;
 
 use super::codec::{Item, text};
@@ -35,7 +37,7 @@ impl Store {
             .set_expression_attribute_names(Some(self.names(&[OURS, NAME])))
             .expression_attribute_values(":prefix", text(prefix))
             .set_exclusive_start_key(from.map(|Place(key)| key));
-        let answer = request.send().await;
+        let answer = request.send().boxed().await;
         let answer = answer.map_err(|error| sort("scan for locks", error))?;
         let names = self.lock_names(answer.items.unwrap_or_default());
         Ok((names, answer.last_evaluated_key.map(Place)))

@@ -3,6 +3,7 @@
 use aws_sdk_dynamodb::types::{
     BillingMode, ProvisionedThroughput, TableDescription, TimeToLiveSpecification, TimeToLiveStatus,
 };
+use futures::FutureExt;
 
 use crate::store::{Failure, Refusal, Store, answered};
 
@@ -45,7 +46,7 @@ impl Refusal {
 pub(super) async fn describe(store: &Store) -> Answered<TableDescription> {
     let request = store.client().describe_table();
     let request = request.table_name(&store.config().table);
-    let answer = answered(DESCRIBE, request.send().await)?;
+    let answer = answered(DESCRIBE, request.send().boxed().await)?;
     Ok(answer.map(|answer| {
         let nothing = || TableDescription::builder().build();
         answer.table.unwrap_or_else(nothing)
@@ -74,13 +75,13 @@ pub(super) async fn create(store: &Store, options: &TableOptions) -> Answered<()
                 .provisioned_throughput(throughput.build().expect("both capacities"))
         }
     };
-    answered(CREATE, request.send().await).map(nothing)
+    answered(CREATE, request.send().boxed().await).map(nothing)
 }
 
 pub(super) async fn describe_ttl(store: &Store) -> Answered<Ttl> {
     let request = store.client().describe_time_to_live();
     let request = request.table_name(&store.config().table);
-    let answer = answered(DESCRIBE_TTL, request.send().await)?;
+    let answer = answered(DESCRIBE_TTL, request.send().boxed().await)?;
     Ok(answer.map(|answer| {
         let ttl = answer.time_to_live_description;
         let attribute = || {
@@ -111,7 +112,7 @@ pub(super) async fn switch_on_ttl(store: &Store) -> Answered<()> {
     let request = request
         .table_name(&store.config().table)
         .time_to_live_specification(ttl.expect("an attribute and whether it is on"));
-    answered(SWITCH_ON_TTL, request.send().await).map(nothing)
+    answered(SWITCH_ON_TTL, request.send().boxed().await).map(nothing)
 }
 
 fn nothing<T>(answer: Result<T, Refusal>) -> Result<(), Refusal> {

@@ -1,0 +1,183 @@
+//! What the tests of the engine and its network do with a table: one counter, counted up on conditions.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
+    ReturnValuesOnConditionCheckFailure, ScalarAttributeType, TimeToLiveSpecification,
+};
+use fairlock::embedded::{Engine, Fault, Network};
+
+pub(crate) type Refused = Box<SdkError<UpdateItemError>>;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+// Both suites are offered all of it, and need not use all.
+const _: () = {
+    let _ = (
+        text,
+        put_expiring,
+        names,
+        number,
+        create_table,
+        switch_on_ttl,
+        engine,
+        once,
+        impatient,
+        first,
+        count_up,
+        add_one,
+        counted,
+        n_of,
+        shown,
+        status,
+        is_broken,
+        is_timed_out,
+    );
+};
+
+pub(crate) fn text(value: &str) -> AttributeValue {
+    AttributeValue::S(value.to_owned())
+}
+
+pub(crate) fn number(value: u64) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+pub(crate) async fn create_table(client: &Client) {
+    let key = |name: &str, kind| {
+        let element = KeySchemaElement::builder().attribute_name(name);
+        element.key_type(kind).build().unwrap()
+    };
+    let string = |name: &str| {
+        let definition = AttributeDefinition::builder().attribute_name(name);
+        let definition = definition.attribute_type(ScalarAttributeType::S);
+        definition.build().unwrap()
+    };
+    let request = client.create_table().table_name("things");
+    let request = request.billing_mode(BillingMode::PayPerRequest);
+    let request = request.key_schema(key("pk", KeyType::Hash));
+    let request = request.key_schema(key("sk", KeyType::Range));
+    let request = request.attribute_definitions(string("pk"));
+    let request = request.attribute_definitions(string("sk"));
+    request.send().await.unwrap();
+}
+
+pub(crate) async fn switch_on_ttl(client: &Client) {
+    let ttl = TimeToLiveSpecification::builder()
+        .enabled(true)
+        .attribute_name("expires_at")
+        .build();
+    let request = client.update_time_to_live().table_name("things");
+    let request = request.time_to_live_specification(ttl.unwrap());
+    request.send().await.unwrap();
+}
+
+/// A table in memory.
+pub(crate) async fn engine() -> Engine {
+    let engine = Engine::memory().unwrap();
+    create_table(&engine.client()).await;
+    engine
+}
+
+/// A client that tries once.
+pub(crate) fn once(network: &Network) -> Client {
+    let config = network.client().config().to_builder();
+    let config = config.retry_config(RetryConfig::disabled());
+    Client::from_conf(config.build())
+}
+
+/// A client that tries once and waits two seconds.
+pub(crate) fn impatient(network: &Network) -> Client {
+    let patience = TimeoutConfig::builder().operation_attempt_timeout(2 * SECOND);
+    let config = once(network).config().to_builder();
+    Client::from_conf(config.timeout_config(patience.build()).build())
+}
+
+/// The first request (after those that made the table) meets this fault, the others none.
+pub(crate) fn first(engine: &Engine, fault: Fault) -> Network {
+    Network::to(engine).script(move |request| (request.number() == 1).then(|| fault.clone()))
+}
+
+/// Counts up from `seen`, or makes the counter.
+pub(crate) async fn count_up(client: &Client, seen: u64) -> Result<(), Refused> {
+    let request = client.update_item().table_name("things");
+    let request = request.key("pk", text("counter")).key("sk", text("-"));
+    let request = request.update_expression("SET n = :next");
+    let request =
+        request.condition_expression("n = :seen OR (attribute_not_exists(n) AND :seen = :zero)");
+    let request = request.expression_attribute_values(":seen", number(seen));
+    let request = request.expression_attribute_values(":next", number(seen + 1));
+    let request = request.expression_attribute_values(":zero", number(0));
+    let shows = ReturnValuesOnConditionCheckFailure::AllOld;
+    let request = request.return_values_on_condition_check_failure(shows);
+    request.send().await.map(|_| ()).map_err(Box::new)
+}
+
+pub(crate) async fn add_one(client: &Client) -> Result<(), Refused> {
+    let request = client.update_item().table_name("things");
+    let request = request.key("pk", text("counter")).key("sk", text("-"));
+    let request = request.update_expression("ADD n :one");
+    let request = request.expression_attribute_values(":one", number(1));
+    request.send().await.map(|_| ()).map_err(Box::new)
+}
+
+/// Where the counter stands, read past all faults.
+pub(crate) async fn counted(engine: &Engine) -> u64 {
+    let request = engine.client().get_item().table_name("things");
+    let request = request.key("pk", text("counter")).key("sk", text("-"));
+    let request = request.consistent_read(true);
+    let item = request.send().await.unwrap().item;
+    item.map_or(0, |item| n_of(&item))
+}
+
+pub(crate) fn n_of(item: &HashMap<String, AttributeValue>) -> u64 {
+    item["n"].as_n().unwrap().parse().unwrap()
+}
+
+/// What the engine shows of the item whose condition failed.
+pub(crate) fn shown(refused: &Refused) -> Option<HashMap<String, AttributeValue>> {
+    match refused.as_service_error() {
+        Some(UpdateItemError::ConditionalCheckFailedException(failed)) => failed.item().cloned(),
+        other => panic!("not a failed condition: {other:?}"),
+    }
+}
+
+pub(crate) fn status(refused: &Refused) -> u16 {
+    refused.raw_response().expect("an answer").status().as_u16()
+}
+
+pub(crate) fn is_broken(refused: &Refused) -> bool {
+    matches!(&**refused, SdkError::DispatchFailure(failure) if failure.is_io())
+}
+
+pub(crate) fn is_timed_out(refused: &Refused) -> bool {
+    matches!(&**refused, SdkError::TimeoutError(_))
+}
+
+pub(crate) async fn put_expiring(client: &Client, name: &str, at: u64) {
+    let request = client.put_item().table_name("things");
+    let request = request.item("pk", text(name)).item("sk", text("-"));
+    let request = request.item("expires_at", number(at));
+    request.send().await.unwrap();
+}
+
+pub(crate) async fn names(client: &Client) -> Vec<String> {
+    let items = client.scan().table_name("things").send().await.unwrap();
+    let name = |item: &HashMap<String, AttributeValue>| item["pk"].as_s().unwrap().clone();
+    let mut names: Vec<_> = items.items().iter().map(name).collect();
+    names.sort();
+    names
+}
