@@ -1,0 +1,183 @@
+//! Whole tables are swept, once or again and again, and locks that nobody uses go.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod common;
+#[path = "common/world.rs"]
+mod world;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fairlock::embedded::Network;
+use fairlock::{Error, FairLock, HeldLocks, IdleLocks, LockClient, SweepOptions, Ticket};
+use tokio::time::sleep;
+
+use common::virtual_time;
+use world::*;
+
+// ---------------------------------------------------------------------------------------------------------------
+// Locks that nobody uses
+
+async fn turn(lock: &FairLock) -> Ticket {
+    let guard = lock.try_acquire().await.unwrap().unwrap();
+    let ticket = guard.ticket();
+    guard.release().await.unwrap();
+    ticket
+}
+
+#[test]
+fn an_idle_lock_goes_after_its_retention_and_comes_back_with_larger_tickets() {
+    virtual_time(async {
+        let world = World::new().await;
+        let locks = world.client().await;
+        let lock = locks.fair_lock("a").unwrap();
+        let before = turn(&lock).await;
+        sleep(6 * DAY).await;
+        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        assert_eq!((swept.locks, swept.swept), (1, nothing()));
+        sleep(DAY + 5 * SECOND).await;
+        let swept = locks.sweep_table(IdleLocks::Keep).await.unwrap();
+        assert_eq!(swept.swept, nothing());
+        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        assert_eq!(swept.swept.locks, 1);
+        assert!(world.left_of("a").await.is_empty());
+        assert!(turn(&lock).await > before);
+    });
+}
+
+#[test]
+fn a_lock_that_is_held_or_was_used_meanwhile_is_not_idle() {
+    virtual_time(async {
+        let world = World::new().await;
+        let lock = world.client().await.fair_lock("a").unwrap();
+        turn(&lock).await;
+        sleep(8 * DAY).await;
+        let touch = || async {
+            turn(&lock).await;
+        };
+        assert_eq!(swept_despite(&world, deletes, touch).await, nothing());
+        let guard = lock.try_acquire().await.unwrap().unwrap();
+        sleep(8 * DAY / 100).await;
+        let locks = world.client().await;
+        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        assert_eq!(swept.swept, nothing());
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_host_whose_clock_is_ahead_does_not_remove_idle_locks_early() {
+    virtual_time(async {
+        let world = World::new().await;
+        let lock = world.client().await.fair_lock("a").unwrap();
+        turn(&lock).await;
+        let ahead = LockClient::builder(world.engine.client());
+        let ahead = ahead.clock(world.clock.clone().ahead(30 * DAY));
+        let ahead = ahead.build().unwrap();
+        let swept = ahead.sweep_table(IdleLocks::Remove).await.unwrap();
+        assert_eq!(swept.swept, nothing());
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Whole tables, again and again
+
+#[test]
+fn a_lock_that_cannot_be_read_does_not_stop_the_sweep_of_others() {
+    virtual_time(async {
+        let world = World::new().await;
+        let crashed = world.crashable().await;
+        let (_a, _b) = (crashed.take("a").await, crashed.take("b").await);
+        crashed.crash();
+        sleep(DEATH).await;
+        world.set("a", "format", 99).await;
+        let locks = world.client().await;
+        let swept = locks.sweep_table(IdleLocks::Keep).await.unwrap();
+        assert_eq!((swept.locks, swept.failed, swept.swept.holders), (2, 1, 1));
+    });
+}
+
+#[test]
+fn locks_of_another_namespace_are_left_alone() {
+    virtual_time(async {
+        let world = World::new().await;
+        let crashed = world.crashable().await;
+        let _guard = crashed.take("a").await;
+        crashed.crash();
+        sleep(DEATH).await;
+        let others = LockClient::builder(world.engine.client()).namespace("fair");
+        let others = others.clock(world.clock.clone()).build().unwrap();
+        let swept = others.sweep_table(IdleLocks::Remove).await.unwrap();
+        assert_eq!((swept.locks, swept.swept), (0, nothing()));
+    });
+}
+
+#[test]
+fn a_sweeper_works_until_it_is_dropped_or_stopped_or_its_client_is_shut_down() {
+    virtual_time(async {
+        let world = World::new().await;
+        for end in ["drop", "stop", "shutdown"] {
+            let network = Network::to(&world.engine);
+            let locks = world.client_on(&network).await;
+            let sweeper = locks.start_sweeper(SweepOptions::every(OFTEN)).unwrap();
+            sleep(10 * OFTEN).await;
+            let scans = network.counts().of("Scan");
+            assert!((7..=14).contains(&scans), "{scans}");
+            match end {
+                "drop" => drop(sweeper),
+                "stop" => sweeper.stop().await,
+                _ => {
+                    let report = locks.shutdown(HeldLocks::Keep, SECOND).await;
+                    assert!(report.unfinished.is_empty());
+                    sweeper.stop().await;
+                }
+            }
+            sleep(10 * OFTEN).await;
+            assert_eq!(network.counts().of("Scan"), scans, "{end}");
+        }
+    });
+}
+
+#[test]
+fn a_sweeper_goes_on_after_a_sweep_that_failed() {
+    virtual_time(async {
+        let world = World::new().await;
+        let crashed = world.crashable().await;
+        let _guard = crashed.take("a").await;
+        let sweeping = world.crashable().await;
+        let options = SweepOptions::every(OFTEN);
+        let _sweeper = sweeping.locks.start_sweeper(options).unwrap();
+        crashed.crash();
+        sweeping.crash();
+        sleep(2 * DEATH).await;
+        sweeping.cut.store(false, Ordering::Relaxed);
+        sleep(2 * OFTEN).await;
+        assert!(
+            !world.lock_item("a").await["holder"]
+                .as_m()
+                .unwrap()
+                .contains_key("nonce")
+        );
+    });
+}
+
+#[test]
+fn a_sweeper_that_would_never_rest_or_of_a_client_that_is_shut_down_does_not_start() {
+    virtual_time(async {
+        let world = World::new().await;
+        let locks = world.client().await;
+        let restless = SweepOptions::every(Duration::ZERO);
+        assert!(matches!(
+            locks.start_sweeper(restless),
+            Err(Error::Invalid(_))
+        ));
+        locks.shutdown(HeldLocks::Keep, SECOND).await;
+        let late = locks.start_sweeper(SweepOptions::default());
+        assert!(matches!(late, Err(Error::ShutDown)));
+        let swept = locks.sweep_table(IdleLocks::Keep).await;
+        assert!(matches!(swept, Err(Error::ShutDown)));
+    });
+}
