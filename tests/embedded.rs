@@ -211,6 +211,37 @@ fn two_threads_with_an_engine_each_on_one_file_lose_no_increment() {
     assert_eq!(real_time(counted(&engine)), 400);
 }
 
+/// Longer than SQLite itself waits for a file.
+const BUSY: Duration = Duration::from_millis(5_500);
+
+#[test]
+fn a_busy_file_is_tried_again_and_the_runtime_goes_on_meanwhile() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("things.db");
+    let engine = Engine::file(&path).unwrap();
+    real_time(create_table(&engine.client()));
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let ticks = real_time(async {
+        let network = Network::to(&engine);
+        let client = once(&network);
+        let mut request = Box::pin(add_one(&client));
+        let mut ticks = 0;
+        while ticks < BUSY.as_millis() / 100 {
+            tokio::select! {
+                biased;
+                answer = &mut request => panic!("{answer:?} while another writes"),
+                () = sleep(Duration::from_millis(100)) => ticks += 1,
+            }
+        }
+        other.execute_batch("COMMIT").unwrap();
+        request.await.unwrap();
+        ticks
+    });
+    assert!(ticks > 50);
+    assert_eq!(real_time(counted(&engine)), 1);
+}
+
 #[test]
 fn what_one_engine_writes_to_a_file_another_reads() {
     real_time(async {

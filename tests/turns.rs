@@ -8,16 +8,19 @@
 mod common;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "common/verbs.rs"]
+mod verbs;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::virtual_time;
-use fairlock::embedded::Engine;
+use fairlock::embedded::{Engine, Fault, When};
 use fairlock::{Clock, Error, Invalid, RecordWait, Ticket};
 use futures::future::join_all;
-use lab::{EPOCH, Lab, cut_off, waits};
+use lab::{EPOCH, Lab, acquire, cut_off, waits};
+use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -153,6 +156,27 @@ fn two_workers_have_the_lock_in_turn_for_three_writes_a_turn_at_most() {
     virtual_time(async {
         let writes = writes_a_turn(Lab::new().await, 2).await;
         assert!(writes <= 3.0, "{writes} writes a turn");
+    });
+}
+
+#[test]
+fn who_released_into_a_line_skips_the_enter_that_must_fail() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let waiting = waits(&lab, &b).await;
+        let entered = meets(
+            &a.network,
+            "enter",
+            usize::MAX,
+            Fault::Delay(When::Before, Duration::ZERO),
+        );
+        guard.release().await.unwrap();
+        let again = waits(&lab, &a).await;
+        waiting.await.unwrap().release().await.unwrap();
+        again.await.unwrap().release().await.unwrap();
+        assert_eq!(entered.load(Ordering::SeqCst), 0);
     });
 }
 
