@@ -250,6 +250,21 @@ fn lost_is_told_to_every_future_of_the_hold_and_never_after_a_release() {
 }
 
 #[test]
+fn renewals_that_are_refused_go_on_until_the_policy_is_mended() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let denied = Fault::Refuse("AccessDeniedException");
+        let met = meets(&host.network, "renew hold", 4, denied);
+        lab.wait(100 * SECOND).await;
+        assert_eq!(met.load(std::sync::atomic::Ordering::SeqCst), 4);
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
 fn a_release_is_tried_until_the_lease_ends() {
     virtual_time(async {
         let lab = Lab::new().await;

@@ -12,8 +12,10 @@ mod lab;
 #[path = "common/verbs.rs"]
 mod verbs;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use common::virtual_time;
 use fairlock::embedded::{Fault, Faults, Gate, Latency, When};
 use fairlock::{Error, HeldLocks, Loss, RecordWait};
@@ -167,6 +169,70 @@ fn a_waiter_that_was_passed_as_dead_draws_another_ticket_and_is_granted() {
         let late = frozen.await.unwrap();
         assert!(late.ticket() > ticket);
         late.release().await.unwrap();
+    });
+}
+
+/// The row that waits in the line of lock `a`.
+async fn waiting_row(lab: &Lab) -> HashMap<String, AttributeValue> {
+    let query = lab.engine.client().query().table_name("locks");
+    let query = query.key_condition_expression("pk = :pk AND begins_with(sk, :row)");
+    let query = query.expression_attribute_values(":pk", AttributeValue::S("a".into()));
+    let query = query.expression_attribute_values(":row", AttributeValue::S("fairlock/0".into()));
+    query.send().await.unwrap().items.unwrap().remove(0)
+}
+
+#[test]
+fn a_waiter_that_retires_and_finds_that_it_was_seated_keeps_its_place() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, c) = (single(&lab), single(&lab), single(&lab));
+        let guard = acquire(&a).await;
+        let heir = waits(&lab, &b).await;
+        let passed = waits(&lab, &c).await;
+        let row = waiting_row(&lab).await;
+        let client = lab.engine.client();
+        let write = || {
+            client
+                .update_item()
+                .table_name("locks")
+                .key("pk", row["pk"].clone())
+        };
+        // Others made its row void, so it retires; before it has left, a seat write decided on an older look arrives.
+        let void = write()
+            .key("sk", row["sk"].clone())
+            .update_expression("SET #state = :void");
+        let void = void.expression_attribute_names("#state", "state");
+        void.expression_attribute_values(":void", AttributeValue::S("void".into()))
+            .send()
+            .await
+            .unwrap();
+        let gate = Gate::closed();
+        let _met = meets(
+            &c.network,
+            "leave",
+            1,
+            Fault::Hold(When::Before, gate.clone()),
+        );
+        gate.reached(1).await;
+        let entry = row["entry"].clone();
+        let ticket = entry.as_m().unwrap()["ticket"].clone();
+        let seat = write().key("sk", AttributeValue::S("fairlock/#lock".into()));
+        let seat =
+            seat.update_expression("SET seated = :ticket, heirs = list_append(heirs, :found)");
+        let seat = seat.expression_attribute_values(":ticket", ticket.clone());
+        seat.expression_attribute_values(":found", AttributeValue::L(vec![entry]))
+            .send()
+            .await
+            .unwrap();
+        gate.open();
+        lab.settle().await;
+        guard.release().await.unwrap();
+        heir.await.unwrap().release().await.unwrap();
+        let kept = passed.await.unwrap();
+        assert_eq!(kept.ticket().to_string(), *ticket.as_n().unwrap());
+        kept.release().await.unwrap();
+        lab.settle().await;
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
     });
 }
 
