@@ -92,6 +92,10 @@ pub(crate) struct Config {
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
+/// An answer's `Date` is fresh for five minutes, and every renewal writes one.
+const LONGEST_HEARTBEAT: Duration = Duration::from_secs(240);
+/// Longer idle retentions are beyond what numbers of seconds are read with anywhere.
+const LONGEST_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Shorter leases cannot be kept over any network.
 const SHORTEST_LEASE: Duration = Duration::from_millis(50);
 /// More heirs than this make the lock item, which every write is charged for, larger than one KB.
@@ -109,7 +113,9 @@ impl TryFrom<Settings> for Config {
         let request_timeout = said
             .request_timeout
             .unwrap_or((said.lease / 6).min(2 * SECOND));
-        let heartbeat = said.heartbeat.unwrap_or(said.lease / 3);
+        let heartbeat = said
+            .heartbeat
+            .unwrap_or((said.lease / 3).min(LONGEST_HEARTBEAT));
         let config = Config {
             table: said.table,
             names: said.names,
@@ -199,6 +205,9 @@ impl Config {
             "the shortest that can be kept",
             SHORTEST_LEASE,
         )?;
+        at_most("lease", self.lease, "one day", DAY)?;
+        let fresh = "every renewal needs a fresh date";
+        at_most("heartbeat", self.heartbeat, fresh, LONGEST_HEARTBEAT)?;
         at_least(
             "request time-out",
             self.request_timeout,
@@ -225,6 +234,12 @@ impl Config {
                 bound_value: needed,
             });
         }
+        at_most(
+            "idle retention",
+            self.idle_retention,
+            "ten years",
+            LONGEST_RETENTION,
+        )?;
         at_least(
             "idle retention",
             self.idle_retention,
@@ -246,12 +261,15 @@ impl Config {
             "two request time-outs",
             self.request_timeout.saturating_mul(2),
         )?;
+        at_most("gap grace", self.gap_grace, "one day", DAY)?;
+        let drift = "two seconds, the grain of dates, and 2 % of a heartbeat, over which a date is carried on";
         at_least(
             "common-clock allowance",
             self.allowance,
-            "the grain of DynamoDB's Date",
-            SECOND,
+            drift,
+            2 * SECOND + self.heartbeat / 50,
         )?;
+        at_most("common-clock allowance", self.allowance, "one day", DAY)?;
         at_least(
             "shortest look",
             self.shortest_look,
@@ -422,6 +440,16 @@ mod tests {
         assert!(config(|said| said.heartbeat = Some(Duration::MAX)).is_err());
         assert!(config(|said| said.request_timeout = Some(Duration::MAX / 4)).is_err());
         assert!(config(|said| said.allowance = Duration::ZERO).is_err());
+        assert!(config(|said| said.allowance = Duration::MAX).is_err());
+        assert!(config(|said| said.idle_retention = Duration::MAX).is_err());
+        assert!(config(|said| said.gap_grace = Some(Duration::MAX)).is_err());
+        assert!(config(|said| said.lease = Duration::MAX).is_err());
+        assert!(config(|said| said.heartbeat = Some(241 * SECOND)).is_err());
+        let slow = |said: &mut Settings| (said.lease, said.allowance) = (600 * SECOND, 3 * SECOND);
+        assert!(
+            config(slow).is_err(),
+            "a slow clock carries a date on for a heartbeat"
+        );
         assert!(config(|said| said.owner = Some(String::new())).is_err());
         for table in ["", "ab", "a/b", "a table", &"x".repeat(256)] {
             assert!(config(|said| said.table = table.into()).is_err(), "{table}");

@@ -53,8 +53,9 @@ pub enum Error {
     #[error(transparent)]
     Invalid(#[from] Invalid),
 
-    /// An item in the table is not what this version wrote. Upgrade, or repair as `docs/operations.md` says;
-    /// nothing was written.
+    /// An item in the table is not what this version wrote. Upgrade, or repair as `docs/operations.md` says. An item of
+    /// a newer format is never written to; a place in line that this call had taken before it met a damaged one is
+    /// given up again.
     #[error("item `{item}` in table `{table}`: {problem}")]
     Unreadable {
         /// The table.

@@ -61,7 +61,8 @@ async fn renew_when_due(
     patience: &Patience,
 ) -> Option<Timed<Write<LockItem>>> {
     let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
-    clock.sleep_until(hold.renewal_due(heartbeat)).await;
+    let due = hold.renewal_due(heartbeat, store.knows_the_date());
+    clock.sleep_until(due).await;
     match store.persist(patience, || renew_once(store, hold)).await {
         Ok(answer) => Some(answer),
         Err(_) => {
@@ -94,7 +95,7 @@ fn settle(hold: &Hold, answer: Timed<Write<LockItem>>) -> Result<LockItem, Loss>
         }
     };
     if let Some(Spot::Holder(entry)) = item.place_of(hold.attempt.nonce) {
-        hold.renewed(entry.beat, answer.sent);
+        hold.renewed(entry, answer.sent);
     }
     Ok(item)
 }

@@ -112,22 +112,24 @@ impl Hold {
     }
 
     /// When the next renewal is to be sent.
-    pub(crate) fn renewal_due(&self, heartbeat: Duration) -> Moment {
+    pub(crate) fn renewal_due(&self, heartbeat: Duration, knows_the_date: bool) -> Moment {
         let tenure = locked(&self.tenure);
-        let heartbeat = if tenure.is_dated {
-            heartbeat
-        } else {
+        let is_undated = knows_the_date && !tenure.is_dated;
+        let heartbeat = if is_undated {
             heartbeat.min(DATE_SOON)
+        } else {
+            heartbeat
         };
         let established = tenure.beats.established(tenure.beat);
         established.map_or_else(Moment::default, |sent| sent + heartbeat)
     }
 
-    pub(crate) fn renewed(&self, beat: u64, sent: Moment) {
+    /// A renewal sent at `sent` was answered with this entry.
+    pub(crate) fn renewed(&self, entry: &Entry, sent: Moment) {
         let mut tenure = locked(&self.tenure);
-        tenure.beats.renewed(beat, sent);
-        tenure.beat = beat;
-        tenure.is_dated = true;
+        tenure.beats.renewed(entry.beat, sent);
+        tenure.beat = entry.beat;
+        tenure.is_dated = entry.renewed_at.is_some();
         tenure.is_failing = false;
     }
 

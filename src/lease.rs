@@ -133,11 +133,18 @@ impl Watches {
 
     /// Whether the entry's beat has stood still for its whole lease by `now`, at which the removal is sent.
     pub(crate) fn is_dead(&self, place: Place, entry: &Entry, now: Moment) -> bool {
-        let watch = self
-            .seen
-            .get(&(place, entry.nonce))
-            .filter(|watch| watch.beat == entry.beat);
-        watch.is_some_and(|watch| now.since(watch.since) >= entry.lease)
+        self.has_stood_still(place, entry, entry.lease, now)
+    }
+
+    /// Whether the entry's beat has stood still for half of its lease by `now`: a renewal is overdue.
+    pub(crate) fn is_late(&self, place: Place, entry: &Entry, now: Moment) -> bool {
+        self.has_stood_still(place, entry, entry.lease / 2, now)
+    }
+
+    fn has_stood_still(&self, place: Place, entry: &Entry, span: Duration, now: Moment) -> bool {
+        let watch = self.seen.get(&(place, entry.nonce));
+        let watch = watch.filter(|watch| watch.beat == entry.beat);
+        watch.is_some_and(|watch| now.since(watch.since) >= span)
     }
 }
 

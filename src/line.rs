@@ -10,6 +10,9 @@ use crate::ticket::Ticket;
 pub(crate) enum Occupant {
     Me,
     Alive,
+    /// Not renewed for half of its lease: not dead yet, and no one to be given a seat, where it would have to be watched
+    /// for a whole lease anew. It blocks the line until it renews or dies.
+    Late,
     /// Not renewed for a whole lease: whatever removes it is conditional on the beat that was judged.
     Dead,
 }
@@ -288,7 +291,11 @@ impl Walk {
             Some(Row::Void) if is_mine => Some(End::MineIsOver),
             Some(Row::Void) => self.skip(ticket),
             Some(Row::Waiting(Occupant::Dead)) => self.note(Unsettled::Dead(ticket), walker.mine),
-            Some(Row::Waiting(_)) => self.find(ticket, is_mine),
+            Some(Row::Waiting(Occupant::Late)) => {
+                self.alive = true;
+                Some(End::Blocked)
+            }
+            Some(Row::Waiting(Occupant::Me | Occupant::Alive)) => self.find(ticket, is_mine),
             None if !walker.view.known.covers(ticket) => Some(End::Unread),
             // Nobody deletes a row before `seated` has passed it, so it did since the lock item was read, and we may
             // well have a seat: look again. Removed by hand, it is a gap like any other.

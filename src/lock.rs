@@ -84,6 +84,10 @@ impl FairLock {
     /// [`Error::Refused`], [`Error::Unreadable`], [`Error::Invalid`] for what another try would not mend.
     /// [`Error::ShutDown`] when the client is, or was, shut down.
     ///
+    /// # Panics
+    ///
+    /// With [`RecordWait::Timeout`], when polled outside of a tokio runtime, whose timer counts the wait.
+    ///
     /// # Examples
     ///
     /// ```
@@ -142,7 +146,7 @@ impl FairLock {
         match refused {
             Refused::Failed(failure) => failure.into_error(&self.core.store.config().table, waited),
             Refused::Gone => Error::ShutDown,
-            Refused::GaveUp if self.core.closed.is_cancelled() => Error::ShutDown,
+            _ if self.core.closed.is_cancelled() => Error::ShutDown,
             Refused::GaveUp => call.seen.not_granted(&self.name, waited),
         }
     }

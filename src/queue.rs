@@ -14,6 +14,9 @@ use crate::store::{Attempt, Failure, Patience, Store, Timed, Write};
 use crate::ticket::Ticket;
 use crate::wait::{Pace, Position};
 
+/// So near to its seat a waiter watches the rows before it with every look, for when they die; those further back do
+/// so once a heartbeat, and read only the lock item meanwhile.
+const NEAR: u64 = 32;
 /// Gaps watched at a time, so that a damaged counter does not make a waiter remember millions.
 const GAPS_WATCHED: usize = 100;
 
@@ -195,8 +198,13 @@ impl Waiter {
         if now.since(self.row_renewed) >= heartbeat {
             self.renew_row(patience).await?;
         }
+        let is_near = self
+            .ticket
+            .get()
+            .saturating_sub(self.look.item.seated.get())
+            <= NEAR;
         match self.rows_read {
-            Some(read) if now.since(read) < heartbeat => self.read_lock(patience).await,
+            Some(read) if !is_near && now.since(read) < heartbeat => self.read_lock(patience).await,
             _ => self.read_line(patience).await,
         }
     }
@@ -241,14 +249,18 @@ impl Waiter {
         line::next_step(&digest.view(), self.ticket, self.store.config().seats, ripe)
     }
 
-    /// By this waiter's own watches, or by DynamoDB's clock: whichever knows first.
+    /// By DynamoDB's clock, or by this waiter's own watches: whichever knows first.
     fn judge(&self, place: Place, entry: &Entry) -> Occupant {
+        let now = self.store.now();
         if entry.nonce == self.attempt.nonce {
             Occupant::Me
-        } else if self.watches.is_dead(place, entry, self.store.now()) {
+        } else if self.watches.is_dead(place, entry, now) {
             Occupant::Dead
         } else {
-            look::by_common_clock(&self.store, entry)
+            match look::by_common_clock(&self.store, entry) {
+                Occupant::Alive if self.watches.is_late(place, entry, now) => Occupant::Late,
+                judged => judged,
+            }
         }
     }
 

@@ -13,10 +13,11 @@ mod verbs;
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use common::virtual_time;
-use fairlock::embedded::{Fault, Faults, Latency, When};
-use fairlock::{Error, Loss, RecordWait};
+use fairlock::embedded::{Fault, Faults, Latency, Network, When};
+use fairlock::{Error, LockClient, Loss, RecordWait};
 use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use tokio::time::Instant;
 use verbs::meets;
@@ -261,6 +262,71 @@ fn renewals_that_are_refused_go_on_until_the_policy_is_mended() {
         assert_eq!(met.load(std::sync::atomic::Ordering::SeqCst), 4);
         assert!(guard.is_held());
         guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_release_that_is_refused_is_tried_until_the_policy_is_mended() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let _met = meets(
+            &a.network,
+            "release",
+            3,
+            Fault::Refuse("AccessDeniedException"),
+        );
+        guard.release().await.unwrap();
+        acquire(&b).await.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_long_lease_stays_dated_and_its_dead_holder_can_be_taken_by_one_who_does_not_wait() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let long = |lab: &Lab| lab.host_with(|builder| builder.lease(1_200 * SECOND));
+        let (a, b) = (long(&lab), long(&lab));
+        let _guard = acquire(&a).await;
+        lab.wait(3_000 * SECOND).await;
+        a.network.set_faults(cut_off());
+        lab.wait(1_300 * SECOND).await;
+        let taken = b.locks.fair_lock("a").unwrap().try_acquire().await.unwrap();
+        assert!(taken.is_some());
+    });
+}
+
+#[test]
+fn the_callers_own_time_outs_and_retries_do_not_count() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let slow = Faults {
+            round_trip: Latency::Constant(300 * MS),
+            ..Faults::default()
+        };
+        let network = Network::to(&lab.engine).faults(slow);
+        let hurried = TimeoutConfig::builder()
+            .operation_timeout(MS)
+            .read_timeout(MS);
+        let config = network
+            .client()
+            .config()
+            .to_builder()
+            .timeout_config(hurried.build());
+        let client = aws_sdk_dynamodb::Client::from_conf(config.build());
+        let locks = LockClient::builder(client)
+            .table("locks")
+            .clock(lab.clock.clone())
+            .build();
+        let lock = locks.unwrap().fair_lock("a").unwrap();
+        lock.acquire(RecordWait::NoWait)
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        assert_eq!(network.counts().requests(), 2);
     });
 }
 

@@ -78,6 +78,56 @@ fn the_sdk_is_named_only_at_its_doors() {
     assert!(named.is_empty(), "{named:?}");
 }
 
+/// What clippy's list of doors cannot tell apart from tests, or from other methods of the same name.
+const DOORS: [(&str, &[&str]); 4] = [
+    ("tokio::time", &["clock", "embedded"]),
+    ("thread::spawn", &[]),
+    (
+        ".spawn(",
+        &[
+            "background",
+            "acquire",
+            "client",
+            "core",
+            "guard",
+            "lock",
+            "sweeping",
+            "embedded",
+        ],
+    ),
+    ("fastrand::", &["chance", "embedded"]),
+];
+
+#[test]
+fn time_chance_and_work_come_in_by_their_doors_and_every_select_is_in_order() {
+    let sources = sources();
+    let broken: Vec<_> = sources
+        .iter()
+        .flat_map(|(module, text)| open_doors(module, text))
+        .collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+fn open_doors(module: &str, text: &str) -> Vec<String> {
+    let code = code(text);
+    let by_itself = DOORS
+        .iter()
+        .filter(|(door, keepers)| code.contains(door) && !keepers.contains(&module));
+    let mut broken: Vec<_> = by_itself
+        .map(|(door, _)| format!("{module}: {door}"))
+        .collect();
+    let selects = code
+        .split("select!")
+        .skip(1)
+        .map(|after| after.trim_start_matches([' ', '{', '\n']));
+    let unordered = selects
+        .filter(|after| !after.starts_with("biased;"))
+        .count();
+    broken
+        .extend((unordered > 0).then(|| format!("{module}: {unordered} select! without biased;")));
+    broken
+}
+
 #[test]
 fn pure_modules_know_neither_async_nor_the_sdk() {
     for (module, text) in sources()
@@ -112,6 +162,12 @@ fn the_checks_catch_planted_faults() {
     );
     assert!(broken_imports("lock", "use crate::{queue, name::LockName};").is_empty());
     assert!(broken_imports("line", "// not crate::store").is_empty());
+    assert_eq!(
+        open_doors("queue", "tokio::time::sleep(span).await; fastrand::u32(..)").len(),
+        2
+    );
+    assert_eq!(open_doors("queue", "select! { () = a => {} }").len(), 1);
+    assert!(open_doors("queue", "select! {\n    biased;\n    () = a => {} }").is_empty());
     assert!(names_sdk("use aws_sdk_dynamodb::Client;") && !names_sdk("//! aws_sdk_dynamodb"));
 }
 

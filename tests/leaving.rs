@@ -17,13 +17,15 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use common::virtual_time;
-use fairlock::embedded::{Fault, Faults, Gate, Latency, When};
-use fairlock::{Error, HeldLocks, Loss, RecordWait};
-use lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock::embedded::{Engine, Fault, Faults, Gate, Latency, When};
+use fairlock::{Clock, Error, HeldLocks, Loss, RecordWait};
+use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use tokio::time::Instant;
 use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// The default.
+const LEASE: Duration = Duration::from_secs(30);
 const MS: Duration = Duration::from_millis(1);
 
 /// Every request of an acquisition, in a line with one seat.
@@ -126,26 +128,43 @@ async fn dropped_at(verb: &'static str, when: When, fault: Fault) {
 
 #[test]
 fn all_who_died_at_one_moment_cost_one_lease_together() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..10).map(|_| lab.host()).collect();
-        let guard = acquire(&hosts[0]).await;
-        let mut dead = Vec::new();
-        for host in &hosts[1..] {
-            dead.push(waits(&lab, host).await);
+    for (seats, phase) in [1, 4]
+        .into_iter()
+        .flat_map(|seats| [1, 4, 9, 17, 26].map(|phase| (seats, phase)))
+    {
+        for dated in [true, false] {
+            virtual_time(died_together(seats, phase * SECOND, dated));
         }
-        let alive = lab.host();
-        let waiting = waits(&lab, &alive).await;
-        lab.wait(30 * SECOND).await;
-        hosts
-            .iter()
-            .for_each(|host| host.network.set_faults(cut_off()));
-        let died = Instant::now();
-        let next = waiting.await.unwrap();
-        assert!(died.elapsed() < 45 * SECOND, "{:?}", died.elapsed());
-        assert!(next.ticket() > guard.ticket());
-        next.release().await.unwrap();
-    });
+    }
+}
+
+/// A holder, its heirs and those behind them die at one moment, `phase` after they came to rest.
+async fn died_together(seats: usize, phase: Duration, dated: bool) {
+    let clock = Clock::of_tokio(EPOCH);
+    let engine = Engine::memory().unwrap().with_clock(clock.clone());
+    let lab = Lab::on(if dated { engine } else { engine.without_date() }, clock).await;
+    let host = || lab.host_with(|builder| builder.seats(seats));
+    let hosts: Vec<_> = (0..8).map(|_| host()).collect();
+    let guard = acquire(&hosts[0]).await;
+    let mut dead = Vec::new();
+    for host in &hosts[1..] {
+        dead.push(waits(&lab, host).await);
+    }
+    let alive = host();
+    let waiting = waits(&lab, &alive).await;
+    lab.wait(phase).await;
+    hosts
+        .iter()
+        .for_each(|host| host.network.set_faults(cut_off()));
+    let died = Instant::now();
+    let next = waiting.await.unwrap();
+    let took = died.elapsed();
+    assert!(
+        took < LEASE + 4 * SECOND,
+        "{seats} seats, {phase:?}, dated {dated}: {took:?}"
+    );
+    assert!(next.ticket() > guard.ticket());
+    next.release().await.unwrap();
 }
 
 #[test]

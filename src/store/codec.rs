@@ -78,10 +78,10 @@ pub(crate) fn ticket_row(item: &Item, ticket: Ticket) -> Result<TicketRow, Probl
         .map(|entry| map_of(entry, "entry"))
         .transpose()?;
     let state = match string(item, "state")? {
-        "waiting" => RowState::Waiting(read_entry(
-            entry.ok_or(Problem::Missing { attribute: "entry" })?,
-            Some(ticket),
-        )?),
+        "waiting" => {
+            let entry = entry.ok_or(Problem::Missing { attribute: "entry" })?;
+            RowState::Waiting(read_waiting(entry, ticket)?)
+        }
         "void" => RowState::Void(entry.map(read_nonce).transpose()?),
         _ => {
             return Err(Problem::WrongType {
@@ -93,9 +93,24 @@ pub(crate) fn ticket_row(item: &Item, ticket: Ticket) -> Result<TicketRow, Probl
     Ok(TicketRow { ticket, state })
 }
 
+/// A row's entry goes to the lock item as it is, so it must be of the row's own ticket.
+fn read_waiting(entry: &Item, ticket: Ticket) -> Result<Entry, Problem> {
+    let rule = "a row is of the ticket in its key";
+    let entry = read_entry(entry, Some(ticket))?;
+    if entry.ticket == ticket {
+        Ok(entry)
+    } else {
+        Err(Problem::Inconsistent { rule })
+    }
+}
+
 /// The invariants that every decision stands on.
 fn check(item: &LockItem) -> Result<(), Problem> {
     let rules = [
+        (
+            item.last < Ticket::new(u64::MAX),
+            "the counter is not at its end",
+        ),
         (
             item.seated <= item.last,
             "no ticket is seated before it is drawn",

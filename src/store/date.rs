@@ -42,14 +42,16 @@ impl ServerClock {
         }
     }
 
-    /// The time to write into an entry: never earlier than now. Nothing when no answer told it lately.
+    /// The time to write into an entry: early by no more than the grain of a `Date` and what this host's clock runs slow since
+    /// the last one. Nothing when no answer told it lately.
     pub(crate) fn stamp(&self) -> Option<ServerTime> {
         let seen = self.last()?;
         let since = self.clock.now().since(seen.sent);
         (since <= OLDEST).then(|| ServerTime(seen.date + since))
     }
 
-    /// The time to judge others by: never later than the last answer, which the caller has just had.
+    /// The time to judge others by: never later than now, for every `Date` seen so far was told before. The caller has just
+    /// had an answer.
     pub(crate) fn judge(&self) -> Option<ServerTime> {
         let seen = self.last()?;
         let fresh = self.clock.now().since(seen.sent) <= OLDEST;

@@ -54,6 +54,11 @@ impl Failure {
         matches!(self.kind, Kind::Busy(_) | Kind::Ambiguous(_))
     }
 
+    /// Whether DynamoDB said no, for as long as nobody mends what it names.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.kind, Kind::Refused(_))
+    }
+
     /// Whether the request may have been applied, or may be yet.
     pub(crate) fn is_ambiguous(&self) -> bool {
         matches!(self.kind, Kind::Ambiguous(_))

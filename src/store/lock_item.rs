@@ -21,14 +21,15 @@ struct Form {
     condition: &'static str,
 }
 
-/// Free, and nobody has an open ticket: no barging past one who drew.
+/// Free, and nobody has an open ticket: no barging past one who drew. `left` starts anew: a seat write from before fails
+/// all the same, because `seated` moved.
 const ENTER: Form = Form {
     verb: "enter",
     update: "SET #format = :format, #last = if_not_exists(#last, :start) + :one, \
              #seated = if_not_exists(#last, :start) + :one, #entered = if_not_exists(#last, :start) + :one, \
-             #left = if_not_exists(#left, :zero), #holder = :me, #heirs = :nobody, #expires_at = :expiry",
+             #left = :zero, #holder = :me, #heirs = :nobody, #expires_at = :expiry REMOVE #drawn_at",
     condition: "(attribute_not_exists(#format) OR #format = :format) AND attribute_not_exists(#holder.#nonce) \
-                AND (attribute_not_exists(#last) OR #seated = #last)",
+                AND (attribute_not_exists(#last) OR (#seated = #last AND #last < :end))",
 };
 
 /// `last` as seen too: whoever drew since the look has a ticket that was not looked at.
@@ -47,11 +48,11 @@ const SIT: Form = Form {
                 AND attribute_exists(#heirs) AND size(#heirs) < :seats",
 };
 
-/// There is an item: a counter that starts is the fast enter's.
+/// There is a counter, which the fast enter starts, and it can go on.
 const DRAW: Form = Form {
     verb: "draw",
     update: "SET #last = #last + :one, #drawn_at = :drawn_at, #expires_at = :expiry",
-    condition: "#format = :format AND attribute_exists(#last)",
+    condition: "#format = :format AND #last < :end",
 };
 const DRAW_UNDATED: Form = Form {
     verb: "draw",
@@ -152,6 +153,7 @@ impl Store {
         let start = number(self.config.clock.unix().as_micros());
         let values = vec![
             (":start", start),
+            (":end", number(u64::MAX)),
             (":zero", number(0)),
             (":one", number(1)),
             (":me", me),
@@ -201,7 +203,7 @@ impl Store {
 
     /// Draws the next ticket. It is `last` of the answer.
     pub(crate) async fn draw(&self, name: &LockName) -> Answer {
-        let mut values = vec![(":one", number(1))];
+        let mut values = vec![(":one", number(1)), (":end", number(u64::MAX))];
         let stamp = self.server.stamp();
         values.extend(stamp.map(|at| (":drawn_at", millis(at.0))));
         self.write(

@@ -161,6 +161,11 @@ impl Store {
         self.config.clock.now()
     }
 
+    /// Whether an entry written now could be judged by DynamoDB's clock.
+    pub(crate) fn knows_the_date(&self) -> bool {
+        self.server.stamp().is_some()
+    }
+
     /// The time to judge entries by, after an answer that showed them.
     pub(crate) fn judge(&self) -> Option<ServerTime> {
         self.server.judge()
@@ -296,8 +301,12 @@ impl Store {
 }
 
 fn timeouts(attempt: Duration) -> TimeoutConfig {
+    // Said one by one: what is left unsaid is taken from the caller's client.
     TimeoutConfig::builder()
         .operation_attempt_timeout(attempt)
+        .connect_timeout(attempt)
+        .disable_read_timeout()
+        .disable_operation_timeout()
         .build()
 }
 

@@ -20,6 +20,8 @@ use super::schema::Schema;
 const WITHIN: Duration = Duration::from_secs(300);
 /// DynamoDB may take an hour over switching TTL on, and nothing depends on when it is done.
 const TTL_WITHIN: Duration = Duration::from_secs(60);
+/// Attempts at the first request, before anything is known to be there.
+const FIRST_ATTEMPTS: usize = 4;
 /// Requests about tables take longer than those about items, by up to this factor.
 const MORE_TIME: u32 = 5;
 
@@ -30,11 +32,16 @@ pub(crate) async fn create(
     stop: CancellationToken,
 ) -> Result<(), Failure> {
     let store = store.with_more_time(MORE_TIME);
-    let patience = Patience {
+    let mut patience = Patience {
         until: Some(store.now() + WITHIN),
-        attempts: None,
+        attempts: Some(FIRST_ATTEMPTS),
         stop,
     };
+    // A wrong endpoint must show itself quickly, whatever a table may take.
+    let _ = store
+        .persist(&patience, || requests::describe(&store))
+        .await?;
+    patience.attempts = None;
     let table = store
         .persist(&patience, || bring_about(&store, options))
         .await?;
