@@ -25,11 +25,23 @@ enum Source {
 
 impl Chance {
     /// Nonces from the operating system, jitter from a fast generator.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let chance = fairlock::Chance::system();
+    /// ```
     pub fn system() -> Self {
         Chance(Source::System)
     }
 
     /// Everything from one seed, so that a simulated run repeats. Never for production: nonces must not repeat.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let chance = fairlock::Chance::seeded(42);
+    /// ```
     pub fn seeded(seed: u64) -> Self {
         Chance(Source::Seeded(Arc::new(Mutex::new(
             fastrand::Rng::with_seed(seed),

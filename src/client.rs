@@ -43,6 +43,15 @@ pub struct LockClient {
 impl LockClient {
     /// Starts from the caller's SDK client, whose credentials, region and endpoint are used; retries and time-outs
     /// are fairlock's own, whatever that client's are.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn build(dynamodb: aws_sdk_dynamodb::Client) {
+    /// let builder = fairlock::LockClient::builder(dynamodb).table("locks");
+    /// # drop(builder);
+    /// # }
+    /// ```
     pub fn builder(dynamodb: aws_sdk_dynamodb::Client) -> LockClientBuilder {
         LockClientBuilder::new(dynamodb)
     }
@@ -168,6 +177,14 @@ pub struct Unfinished(Job);
 
 impl Unfinished {
     /// The lock it was for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn log(left: &fairlock::Unfinished) {
+    /// eprintln!("look after lock {}", left.lock());
+    /// # }
+    /// ```
     pub fn lock(&self) -> &str {
         &self.0.lock
     }

@@ -46,11 +46,23 @@ const LONGEST_TEST_NAP: Duration = Duration::from_secs(24 * 3600);
 
 impl Clock {
     /// The system's clocks: the later of the monotonic one and the one that also counts suspended time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let clock = fairlock::Clock::system();
+    /// ```
     pub fn system() -> Self {
         Clock(Source::System)
     }
 
     /// Tokio's clock alone, which a test may pause; it is `unix` o'clock (since 1970) now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let clock = fairlock::Clock::of_tokio(std::time::Duration::from_secs(1_700_000_000));
+    /// ```
     pub fn of_tokio(unix: Duration) -> Self {
         Clock(Source::Tokio {
             origin: Instant::now(),
@@ -60,6 +72,13 @@ impl Clock {
     }
 
     /// The same clock with its wall time set ahead by `offset`. No effect on the system's clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let clock = fairlock::Clock::of_tokio(std::time::Duration::from_secs(1_700_000_000));
+    /// let fast = clock.ahead(std::time::Duration::from_secs(3600));
+    /// ```
     #[must_use]
     pub fn ahead(mut self, offset: Duration) -> Self {
         if let Source::Tokio { unix, .. } = &mut self.0 {
@@ -69,6 +88,13 @@ impl Clock {
     }
 
     /// The same clock counting `rate` seconds a second (below one: a slow clock). No effect on the system's clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let clock = fairlock::Clock::of_tokio(std::time::Duration::from_secs(1_700_000_000));
+    /// let slow = clock.at_rate(0.98);
+    /// ```
     #[must_use]
     pub fn at_rate(mut self, factor: f64) -> Self {
         if let Source::Tokio { rate, .. } = &mut self.0 {

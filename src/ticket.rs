@@ -25,11 +25,23 @@ pub struct Ticket(u64);
 
 impl Ticket {
     /// The ticket with this number, for comparing with one that a resource remembered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(fairlock::Ticket::new(7) < fairlock::Ticket::new(8));
+    /// ```
     pub const fn new(number: u64) -> Self {
         Ticket(number)
     }
 
     /// The number, to be stored beside fenced data.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(fairlock::Ticket::new(7).get(), 7);
+    /// ```
     pub const fn get(self) -> u64 {
         self.0
     }
