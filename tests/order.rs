@@ -1,0 +1,102 @@
+//! Many waiters in few clients: the lock goes round in the order of the tickets.
+#![cfg(feature = "embedded")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod common;
+#[path = "common/lab.rs"]
+mod lab;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::virtual_time;
+use fairlock::embedded::{Faults, Latency};
+use fairlock::{FairLock, RecordWait, Ticket};
+use futures::future::join_all;
+use lab::{Host, Lab, acquire};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Who was inside, in this order.
+#[derive(Default)]
+struct Visits {
+    inside: AtomicUsize,
+    granted: Mutex<Vec<(usize, Ticket)>>,
+}
+
+impl Visits {
+    async fn visit(&self, lab: &Lab, who: usize, lock: &FairLock) {
+        let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+        assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+        self.granted.lock().unwrap().push((who, guard.ticket()));
+        lab.wait(10 * MS).await;
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+        guard.release().await.unwrap();
+    }
+}
+
+fn four_hosts(lab: &Lab) -> [Host; 4] {
+    let hosts = [(); 4].map(|()| lab.host());
+    for host in &hosts {
+        host.network.set_faults(Faults {
+            round_trip: Latency::HeavyTailed {
+                median: 5 * MS,
+                p99: 60 * MS,
+            },
+            ..Faults::default()
+        });
+    }
+    hosts
+}
+
+#[test]
+fn thirty_two_waiters_in_four_clients_are_granted_in_the_order_of_their_tickets() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (hosts, visits) = (four_hosts(&lab), Visits::default());
+        let guard = acquire(&hosts[0]).await;
+        let locks = hosts.each_ref().map(|host| host.locks.fair_lock("a"));
+        let locks = locks.map(Result::unwrap);
+        let waiters = (0..32).map(|n| visits.visit(&lab, n, &locks[n % 4]));
+        let release = async {
+            lab.settle().await;
+            guard.release().await.unwrap();
+        };
+        tokio::join!(join_all(waiters), release);
+        let granted = visits.granted.lock().unwrap().clone();
+        assert_eq!(granted.len(), 32);
+        assert!(granted.is_sorted_by(|a, b| a.1 < b.1), "{granted:?}");
+        lab.settle().await;
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+    });
+}
+
+#[test]
+fn thirty_two_waiters_who_came_one_after_the_other_are_granted_as_they_came() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (hosts, visits) = (four_hosts(&lab), Visits::default());
+        let guard = acquire(&hosts[0]).await;
+        let locks = hosts.each_ref().map(|host| host.locks.fair_lock("a"));
+        let (lab, visits, locks) = (&lab, &visits, &locks.map(Result::unwrap));
+        // Far enough apart for each to have drawn its ticket before the next comes.
+        let waiters = (0..32_usize).map(|n| async move {
+            lab.wait(n as u32 * 1000 * MS).await;
+            visits.visit(lab, n, &locks[n % 4]).await;
+        });
+        let release = async {
+            lab.wait(33 * 1000 * MS).await;
+            guard.release().await.unwrap();
+        };
+        tokio::join!(join_all(waiters), release);
+        let granted = visits.granted.lock().unwrap().clone();
+        let order: Vec<_> = granted.iter().map(|(who, _)| *who).collect();
+        assert!(order.iter().copied().eq(0..32), "{order:?}");
+        lab.settle().await;
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+    });
+}
