@@ -8,7 +8,8 @@
 //!   afterwards that the lock was lost. What must never be written late has to be fenced with the
 //!   [`ticket`](LockGuard::ticket).
 //! - **Clocks must run at rates within 2 % of each other** over one lease. They may show anything.
-//! - **One region**: eventually consistent global tables are unsafe for locks across regions.
+//! - **One region, and no cache**: eventually consistent global tables are unsafe for locks across regions, and so is DAX in
+//!   between.
 //! - **Not re-entrant**: who acquires a lock twice waits for itself.
 //! - **Anyone who may write the table can take a lock**: locks coordinate those who cooperate.
 //! - Lock items that are deleted or restored by hand can send tickets back, as `docs/operations.md` says.
@@ -99,3 +100,8 @@ pub use swept::{IdleLocks, Swept};
 pub use table::{Finding, Severity, TableOptions, TableReport};
 pub use ticket::Ticket;
 pub use wait::RecordWait;
+
+/// The README's example compiles and runs.
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
