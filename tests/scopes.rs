@@ -30,6 +30,7 @@ async fn fails(host: &Host) -> Result<(), CallersOwn> {
     Err(CallersOwn("error"))
 }
 
+#[expect(clippy::panic, reason = "the caller's own")]
 async fn panics(host: &Host) {
     let _guard = acquire(host).await;
     panic_any(CallersOwn("panic"))
@@ -117,8 +118,8 @@ fn ttl_takes_nothing_of_a_lock_that_is_held_and_waited_for_however_long() {
         let hosts: Vec<_> = (0..8)
             .map(|_| {
                 lab.host_with(|builder| {
-                    let builder = builder.lease(minutes(60)).heartbeat(minutes(20));
-                    let builder = builder.look_bounds(minutes(1), minutes(20));
+                    let builder = builder.lease(minutes(60)).heartbeat(minutes(4));
+                    let builder = builder.look_bounds(minutes(1), minutes(4));
                     builder.idle_retention(DAY)
                 })
             })
