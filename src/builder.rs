@@ -111,7 +111,7 @@ impl LockClientBuilder {
         self
     }
 
-    /// How long a holder, an heir or a waiter that is not heard of keeps its place. Default: 30 s.
+    /// How long a holder, an heir or a waiter that is not heard of keeps its place; at most a day. Default: 30 s.
     ///
     /// # Examples
     ///
@@ -126,7 +126,7 @@ impl LockClientBuilder {
         self
     }
 
-    /// How often a lease is renewed. Default: a third of the lease.
+    /// How often a lease is renewed, at most four minutes. Default: a third of the lease.
     ///
     /// # Examples
     ///
