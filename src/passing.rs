@@ -9,7 +9,7 @@ use crate::name::LockName;
 use crate::store::{Failure, Patience, Store, Timed, Write};
 
 /// Steps that a caller takes that does not wait: more than the dead on a lock item, and a few pages of those in line.
-const STEPS: usize = 40;
+const STEPS: usize = 16;
 
 /// How the lock stands for a caller that found it not free.
 #[derive(Debug)]

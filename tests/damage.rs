@@ -1,0 +1,163 @@
+//! Items that fairlock did not write, or that were damaged: a typed error that names the item, never a panic, and nothing made worse.
+#![cfg(feature = "embedded")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod common;
+#[path = "common/lab.rs"]
+mod lab;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use common::virtual_time;
+use fairlock::{Error, Problem, RecordWait};
+use lab::{Lab, acquire, waits};
+
+const SECOND: Duration = Duration::from_secs(1);
+const WAITS: [RecordWait; 2] = [RecordWait::NoWait, RecordWait::Timeout(SECOND)];
+
+type Item = HashMap<String, AttributeValue>;
+
+fn text(value: &str) -> AttributeValue {
+    AttributeValue::S(value.into())
+}
+
+fn number(value: u64) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+async fn items(lab: &Lab) -> Vec<Item> {
+    let query = lab.engine.client().query().table_name("locks");
+    let query = query
+        .key_condition_expression("pk = :pk")
+        .expression_attribute_values(":pk", text("a"));
+    query.send().await.unwrap().items.unwrap()
+}
+
+/// Changes an item of the lock behind everybody's back.
+async fn damage(lab: &Lab, index: usize, change: impl FnOnce(&mut Item)) {
+    let mut item = items(lab).await.swap_remove(index);
+    change(&mut item);
+    lab.engine
+        .client()
+        .put_item()
+        .table_name("locks")
+        .set_item(Some(item))
+        .send()
+        .await
+        .unwrap();
+}
+
+#[test]
+fn an_enter_mends_what_nobody_reads_before_it() {
+    for name in ["left", "drawn_at", "entered"] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host();
+            acquire(&host).await.release().await.unwrap();
+            damage(&lab, 0, |item| drop(item.insert(name.into(), text("?")))).await;
+            acquire(&host).await.release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_counter_at_its_end_is_said_and_not_written_to() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        acquire(&host).await.release().await.unwrap();
+        damage(&lab, 0, |item| {
+            for name in ["last", "seated"] {
+                item.insert(name.into(), number(u64::MAX));
+            }
+        })
+        .await;
+        let before = items(&lab).await;
+        for wait in WAITS {
+            let refused = host
+                .locks
+                .fair_lock("a")
+                .unwrap()
+                .acquire(wait)
+                .await
+                .unwrap_err();
+            assert!(
+                matches!(
+                    &refused,
+                    Error::Unreadable {
+                        problem: Problem::Inconsistent { .. },
+                        ..
+                    }
+                ),
+                "{refused}"
+            );
+        }
+        lab.settle().await;
+        assert_eq!(items(&lab).await, before);
+    });
+}
+
+#[test]
+fn a_row_of_another_ticket_is_said_and_never_given_a_seat() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let single = || lab.host_with(|builder| builder.seats(1));
+        let (a, b, c, d) = (single(), single(), single(), single());
+        let guard = acquire(&a).await;
+        let heir = waits(&lab, &b).await;
+        let _queued = waits(&lab, &c).await;
+        c.network.set_faults(lab::cut_off());
+        damage(&lab, 1, |row| {
+            let mut entry = row["entry"].as_m().unwrap().clone();
+            entry.insert("ticket".into(), number(u64::MAX));
+            row.insert("entry".into(), AttributeValue::M(entry));
+        })
+        .await;
+        let refused = d
+            .locks
+            .fair_lock("a")
+            .unwrap()
+            .acquire(RecordWait::Timeout(5 * SECOND))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&refused, Error::Unreadable { item, .. } if item.contains("fairlock/0")),
+            "{refused}"
+        );
+        guard.release().await.unwrap();
+        heir.await.unwrap().release().await.unwrap();
+        assert_eq!(items(&lab).await[0]["heirs"], AttributeValue::L(Vec::new()));
+    });
+}
+
+#[test]
+fn a_caller_that_does_not_wait_goes_past_many_old_gaps_within_a_bound() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        acquire(&host).await.release().await.unwrap();
+        damage(&lab, 0, |item| {
+            let last: u64 = item["last"].as_n().unwrap().parse().unwrap();
+            item.insert("last".into(), number(last + 1_000_000_000));
+            item.insert("drawn_at".into(), number(1_600_000_000_000));
+        })
+        .await;
+        let before = host.network.counts();
+        assert!(
+            host.locks
+                .fair_lock("a")
+                .unwrap()
+                .try_acquire()
+                .await
+                .unwrap()
+                .is_none()
+        );
+        let sent = (host.network.counts() - before).requests();
+        assert!(sent < 1_000, "{sent} requests");
+    });
+}
