@@ -344,25 +344,13 @@ impl Store {
     async fn renew(
         &self,
         name: &LockName,
-        [dated, undated]: [&Form; 2],
+        forms: [&Form; 2],
         index: Option<usize>,
         nonce: Nonce,
         lease: Duration,
     ) -> Answer {
-        let stamp = self.server.stamp();
-        let mut values = vec![
-            (":one", number(1)),
-            (":lease", millis(lease)),
-            (":nonce", text(nonce.to_string())),
-        ];
-        values.extend(stamp.map(|at| (":renewed_at", millis(at.0))));
-        self.write_at(
-            name,
-            if stamp.is_some() { dated } else { undated },
-            index,
-            values,
-        )
-        .await
+        let (form, values) = self.renewal(forms, nonce, lease);
+        self.write_at(name, form, index, values).await
     }
 
     /// Reads the lock item, strongly consistent.

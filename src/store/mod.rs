@@ -237,6 +237,27 @@ impl Store {
         }
     }
 
+    /// Which of two forms renews an entry, with a date where one is known, and the values that both take.
+    fn renewal<F>(
+        &self,
+        [dated, undated]: [F; 2],
+        nonce: Nonce,
+        lease: Duration,
+    ) -> (F, request::Values) {
+        let mut values = vec![
+            (":one", number(1)),
+            (":lease", codec::millis(lease)),
+            (":nonce", text(nonce.to_string())),
+        ];
+        match self.server.stamp() {
+            Some(at) => {
+                values.push((":renewed_at", codec::millis(at.0)));
+                (dated, values)
+            }
+            None => (undated, values),
+        }
+    }
+
     /// When DynamoDB may delete what is written now.
     fn expiry(&self) -> AttributeValue {
         number((self.config.clock.unix() + self.config.idle_retention).as_secs())

@@ -10,7 +10,7 @@ use crate::item::{LockItem, RowState, TicketRow};
 use crate::name::LockName;
 use crate::ticket::Ticket;
 
-use super::codec::{self, Item, millis, number, text};
+use super::codec::{self, Item, text};
 use super::failure::{Failure, sort};
 use super::lock_item::judged;
 use super::request::{Values, owned};
@@ -105,26 +105,9 @@ impl Store {
         nonce: Nonce,
         lease: Duration,
     ) -> Answer {
-        let stamp = self.server.stamp();
-        let mut values = vec![
-            (":one", number(1)),
-            (":lease", millis(lease)),
-            (":nonce", text(nonce.to_string())),
-            (":waiting", text("waiting")),
-        ];
-        values.extend(stamp.map(|at| (":renewed_at", millis(at.0))));
-        self.update_row(
-            "renew",
-            name,
-            ticket,
-            if stamp.is_some() {
-                RENEW
-            } else {
-                RENEW_UNDATED
-            },
-            values,
-        )
-        .await
+        let (form, mut values) = self.renewal([RENEW, RENEW_UNDATED], nonce, lease);
+        values.push((":waiting", text("waiting")));
+        self.update_row("renew", name, ticket, form, values).await
     }
 
     /// Reads one page of the line, strongly consistent: from the lock item on, or from where a page ended.
