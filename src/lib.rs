@@ -20,7 +20,8 @@
 //!   grow, so a resource that refuses smaller ones than it has seen never accepts a stale writer.
 //! - **Order**: grants are in the order of tickets. Who draws one, joins the line within the gap grace and renews in
 //!   time is never passed over.
-//! - **Progress**: whoever waits is granted in the end; all who died at one moment cost the others one lease together.
+//! - **Progress**: whoever waits is granted in the end; all who died at one moment cost the others one lease
+//!   together (who stands more than 32 tickets back may notice up to a heartbeat later).
 //! - **Nothing is left behind**: every future and guard may be dropped at any point, and an idle lock is one small
 //!   item, which DynamoDB's TTL removes.
 //!

@@ -115,12 +115,34 @@ fn stateright_counts_the_same_states() {
 
 const TWO: &[Role] = &[Waiter, Waiter];
 const THREE: &[Role] = &[Waiter, Waiter, Waiter];
+const FOUR: &[Role] = &[Waiter, Waiter, Waiter, Waiter];
 
 /// Any two of the faults, each once, except that no answer is lost and no request comes twice.
 const UNHEARD: Faults = Faults {
     copy: 0,
     ..Faults::any(2)
 };
+
+/// A tardy renewal, and any of the other faults.
+const TARDY: Faults = Faults {
+    tardy: 1,
+    ..Faults::any(2)
+};
+
+#[test]
+fn three_clients_take_a_turn_over_three_seats() {
+    proves(&setup(THREE, 1, 3, Faults::any(1)), 3_354_388);
+}
+
+#[test]
+fn a_tardy_client_is_waited_for() {
+    proves(&setup(THREE, 1, 1, Faults::one(Fault::Tardy)), 103_491);
+}
+
+#[test]
+fn two_clients_are_tardy_besides_another_fault() {
+    proves(&setup(TWO, 1, 1, TARDY), 106_204);
+}
 
 #[test]
 fn two_clients_take_two_turns_over_one_seat() {
@@ -189,6 +211,7 @@ fn larger_sizes_hold_too() {
     proves(&setup(THREE, 1, 1, UNHEARD), 36_346_479);
     let with_a_caller = &[Waiter, Waiter, Caller];
     proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 25_465_205);
+    proves(&setup(FOUR, 1, 3, Faults::NONE), 13_495_308);
 }
 
 #[test]
@@ -337,5 +360,14 @@ fn a_seat_given_up_over_a_missing_row_is_caught() {
         Mutant::MissingRowGivesUpSeat,
         PATIENCE,
         setup(TWO, 2, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_tardy_row_that_is_passed_is_caught() {
+    catches(
+        Mutant::LateIsPassed,
+        PATIENCE,
+        setup(THREE, 1, 1, Faults::one(Fault::Tardy)),
     );
 }

@@ -44,6 +44,8 @@ pub(crate) struct Client {
     pub(crate) ticket: Option<u8>,
     /// Entries of this attempt with a smaller beat may be judged dead.
     pub(crate) lapsed: u8,
+    /// Those with a smaller beat have not been renewed for half of their lease.
+    pub(crate) tardy: u8,
     /// Neither lapsed nor slow nor gone, in this attempt.
     pub(crate) timely: bool,
     /// Its gap may be taken for abandoned.
@@ -83,6 +85,7 @@ impl Client {
             nonce: None,
             ticket: None,
             lapsed: 0,
+            tardy: 0,
             timely: true,
             slow: false,
             leaving: false,
@@ -120,6 +123,7 @@ impl Client {
         let nonce = Nonce::new(me, self.attempts);
         self.nonce = Some(nonce);
         self.lapsed = 0;
+        self.tardy = 0;
         nonce
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct Faults {
     /// A second copy of a request in flight applies at any time. Where it goes first, the answer to the first was
     /// lost and the retry must recognise itself; where it goes last, it is a late duplicate.
     pub(crate) copy: u8,
+    /// A process renews so late that others see half of its lease go by. It is neither dead nor passed over.
+    pub(crate) tardy: u8,
     /// Somebody is renewed between the last look that its judge had at it and the judgement.
     pub(crate) nick: u8,
 }
@@ -33,10 +35,11 @@ impl Faults {
         lapse: 0,
         slow: 0,
         copy: 0,
+        tardy: 0,
         nick: 0,
     };
 
-    /// Each at most once, and so many in all.
+    /// Each but a tardy renewal, at most once, and so many in all.
     pub(crate) const fn any(all: u8) -> Self {
         Faults {
             all,
@@ -45,6 +48,7 @@ impl Faults {
             lapse: 1,
             slow: 1,
             copy: 1,
+            tardy: 0,
             nick: 1,
         }
     }
@@ -66,6 +70,7 @@ impl Faults {
             Fault::Lapse => &mut self.lapse,
             Fault::Slow => &mut self.slow,
             Fault::Copy => &mut self.copy,
+            Fault::Tardy => &mut self.tardy,
             Fault::Nick(_) => &mut self.nick,
         }
     }
@@ -83,6 +88,7 @@ pub(crate) enum Fault {
     Lapse,
     Slow,
     Copy,
+    Tardy,
     /// The process judges whoever is at this place.
     Nick(Place),
 }
@@ -106,6 +112,7 @@ impl World {
                 Fault::Lapse,
                 Fault::Slow,
                 Fault::Copy,
+                Fault::Tardy,
             ];
             let nicks = self.nicks(client);
             let all = plain.into_iter().chain(nicks.map(Fault::Nick));
@@ -120,6 +127,7 @@ impl World {
             Fault::Crash => true,
             Fault::Cancel => role == Role::Waiter && !client.leaving && !client.had,
             Fault::Lapse => self.newest_beat(client) >= Some(client.lapsed),
+            Fault::Tardy => self.newest_beat(client) >= Some(client.tardy),
             Fault::Slow => !client.slow && is_to_join(client),
             Fault::Copy => matches!(client.task, Task::Sent(_)),
             Fault::Nick(place) => self
@@ -148,6 +156,10 @@ impl World {
                 self.clients[me].timely = false;
             }
             Fault::Copy => self.leave_in_flight(client.task),
+            Fault::Tardy => {
+                let beat = self.newest_beat(&client);
+                self.clients[me].tardy = beat.map_or(0, |beat| beat + 1);
+            }
             Fault::Nick(place) => self.renew_in_the_nick_of_time(me, place),
         }
     }

@@ -98,7 +98,10 @@ impl Look {
         tickets
             .filter_map(|ticket| {
                 let shown = match self.row(ticket) {
-                    Some(Row::Waiting(entry)) => Some(Shown::Waiting(judge(entry))),
+                    Some(Row::Waiting(entry)) => Some(match judge(entry) {
+                        Occupant::Late if rules.broken(Mutant::LateIsPassed) => Shown::Void,
+                        occupant => Shown::Waiting(occupant),
+                    }),
                     Some(Row::Void) => Some(Shown::Void),
                     None => skipped,
                 };

@@ -24,6 +24,8 @@ pub(crate) enum Mutant {
     /// A waiter that misses its own row in the middle of a query gives up its ticket, and the seat that it finds
     /// itself on while it leaves.
     MissingRowGivesUpSeat,
+    /// A row whose beat is late is passed like a void one.
+    LateIsPassed,
 }
 
 #[derive(Clone, Copy, Debug)]

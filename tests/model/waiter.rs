@@ -185,7 +185,8 @@ impl Client {
         let (Some(nonce), Some(ticket)) = (self.nonce, self.ticket) else {
             return;
         };
-        let lapsed = |entry: Option<Entry>| entry.is_some_and(|at| at.beat < self.lapsed);
+        let late = self.lapsed.max(self.tardy);
+        let lapsed = |entry: Option<Entry>| entry.is_some_and(|at| at.beat < late);
         match standing {
             Standing::Heir(index) if lapsed(item.heirs.get(index)) => {
                 let index = index as u8;

@@ -203,6 +203,7 @@ impl World {
         match entry {
             _ if self.clients[me].nonce == Some(entry.nonce) => Occupant::Me,
             _ if self.is_dead(entry) => Occupant::Dead,
+            _ if entry.beat < self.clients[entry.nonce.process()].tardy => Occupant::Late,
             _ => Occupant::Alive,
         }
     }
