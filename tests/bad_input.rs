@@ -351,10 +351,13 @@ fn over_http(listener: &TcpListener) -> Host {
 async fn assert_unavailable_after_few_attempts(host: &Host) {
     for wait in WAITS {
         let lock = host.locks.fair_lock("a").unwrap();
+        let before = host.network.counts().of("UpdateItem");
         // It comes at all, also for a wait without end: the suite's own time-out bounds it.
         let refused = lock.acquire(wait).await.unwrap_err();
         let is_typed = matches!(refused, Error::Unavailable { verb: "enter", .. });
         assert!(is_typed, "{refused}");
+        let enters = host.network.counts().of("UpdateItem") - before;
+        assert_eq!(enters, 4, "{wait:?}");
     }
 }
 
