@@ -101,8 +101,18 @@ const SHORTEST_LEASE: Duration = Duration::from_millis(50);
 /// More heirs than this make the lock item, which every write is charged for, larger than one KB.
 const MOST_SEATS: usize = 16;
 /// Attributes of our own, which a key or TTL attribute must not be called by.
-const OURS: [&str; 11] = [
-    "format", "last", "seated", "left", "entered", "holder", "heirs", "drawn_at", "state", "entry",
+const OURS: [&str; 12] = [
+    "format",
+    "last",
+    "seated",
+    "left",
+    "entered",
+    "holder",
+    "heirs",
+    "drawn_at",
+    "granted_at",
+    "state",
+    "entry",
     "data",
 ];
 

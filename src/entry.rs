@@ -51,6 +51,6 @@ pub(crate) struct Entry {
     pub(crate) lease: Duration,
     /// Absent when no answer with a `Date` had been seen: then the common clock never judges it.
     pub(crate) renewed_at: Option<ServerTime>,
-    /// When it took its place, by the same clock; for people.
+    /// When it took its place in line, by the same clock; for people.
     pub(crate) since: Option<ServerTime>,
 }

@@ -30,7 +30,7 @@ pub enum Error {
         lock: String,
         /// Who has it, as far as the last answer showed.
         holder: Option<Holder>,
-        /// When the holder took its place, by DynamoDB's clock.
+        /// Since when it has it, by DynamoDB's clock.
         since: Option<SystemTime>,
         /// How many are before this caller, the holder included; none if it took no place in line.
         place: Option<usize>,

@@ -17,6 +17,8 @@ pub(crate) struct LockItem {
     pub(crate) heirs: Vec<Entry>,
     /// When the newest ticket was drawn, by DynamoDB's time.
     pub(crate) drawn_at: Option<ServerTime>,
+    /// When the holder was granted the lock, by the same time; for people.
+    pub(crate) granted_at: Option<ServerTime>,
     /// When DynamoDB may delete the item, in whole seconds since 1970.
     pub(crate) expires_at: u64,
 }

@@ -1,5 +1,6 @@
 //! A name to be locked, and what a caller gets for asking.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -9,12 +10,15 @@ use tokio_util::sync::CancellationToken;
 use crate::acquire::{Acquisition, Refused};
 use crate::background::Task;
 use crate::core::Core;
+use crate::entry::Entry;
 use crate::error::{Error, Holder, Invalid};
 use crate::guard::LockGuard;
 use crate::hold;
 use crate::item::LockItem;
 use crate::moment::Moment;
 use crate::name::LockName;
+use crate::state::{Waiting, system_time};
+use crate::ticket::Ticket;
 use crate::wait::RecordWait;
 
 /// A name to be locked. Cheap to clone; naming a lock neither acquires it nor sends anything.
@@ -31,16 +35,46 @@ use crate::wait::RecordWait;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "naming a lock does not acquire it"]
 pub struct FairLock {
     pub(crate) core: Arc<Core>,
     pub(crate) name: LockName,
+    observer: Option<Observer>,
 }
+
+/// Who is told how far an acquisition has come.
+type Observer = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
 impl FairLock {
     pub(crate) fn new(core: Arc<Core>, name: LockName) -> Self {
-        FairLock { core, name }
+        FairLock {
+            core,
+            name,
+            observer: None,
+        }
+    }
+
+    /// The same lock, whose waiting calls tell `observer` how far they have come: when they first stand in line, and
+    /// whenever a look shows another place or another holder.
+    ///
+    /// The observer runs in the background task that waits, so it must be quick, never block and not panic: a panic
+    /// ends the call, and its place lapses with its lease.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// use fairlock::RecordWait;
+    ///
+    /// let lock = lock.observed(|waiting| eprintln!("{} before us", waiting.place));
+    /// let guard = lock.acquire(RecordWait::Infinite).await?;
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub fn observed(mut self, observer: impl Fn(&Waiting) + Send + Sync + 'static) -> FairLock {
+        self.observer = Some(Arc::new(observer));
+        self
     }
 
     /// The lock's name.
@@ -107,7 +141,7 @@ impl FairLock {
         if self.core.closed.is_cancelled() {
             return Err(Error::ShutDown);
         }
-        let call = Call::start(&self.core, &self.name, wait);
+        let call = Call::start(self, wait);
         let ended = call.end().await;
         ended.map_err(|refused| self.explain(refused, &call))
     }
@@ -153,35 +187,59 @@ impl FairLock {
 }
 
 /// What the acquisition has seen so far, for a caller that stops waiting for it.
-#[derive(Debug, Default)]
-pub(crate) struct Seen(Mutex<(Option<LockItem>, Option<usize>)>);
+#[derive(Default)]
+pub(crate) struct Seen {
+    last: Mutex<(Option<LockItem>, Option<usize>)>,
+    observer: Option<Observer>,
+}
 
 impl Seen {
     pub(crate) fn note(&self, item: &LockItem, place: Option<usize>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (Some(item.clone()), place);
+        let now = (Some(item.clone()), place);
+        let before = {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *last, now)
+        };
+        let is_new = before.1 != place || holder_of(before.0.as_ref()) != holder_of(Some(item));
+        if let (Some(observer), Some(place), true) = (&self.observer, place, is_new) {
+            observer(&Waiting {
+                place,
+                holder: item.holder.clone().map(shown),
+                held_since: held_since(item),
+            });
+        }
     }
 
     fn not_granted(&self, name: &LockName, waited: Duration) -> Error {
         let (item, place) = self
-            .0
+            .last
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        let holder = item.and_then(|item| item.holder);
         Error::NotGranted {
             lock: name.to_string(),
-            since: holder
-                .as_ref()
-                .and_then(|holder| holder.since)
-                .map(|at| SystemTime::UNIX_EPOCH + at.0),
-            holder: holder.map(|holder| Holder {
-                is_this_process: hold::is_held_here(holder.nonce),
-                owner: holder.owner,
-                ticket: holder.ticket,
-            }),
+            since: item.as_ref().and_then(held_since),
+            holder: item.and_then(|item| item.holder).map(shown),
             place,
             waited,
         }
+    }
+}
+
+fn holder_of(item: Option<&LockItem>) -> Option<Ticket> {
+    item?.holder.as_ref().map(|holder| holder.ticket)
+}
+
+fn held_since(item: &LockItem) -> Option<SystemTime> {
+    item.holder.as_ref()?;
+    item.granted_at.map(system_time)
+}
+
+fn shown(holder: Entry) -> Holder {
+    Holder {
+        is_this_process: hold::is_held_here(holder.nonce),
+        owner: holder.owner,
+        ticket: holder.ticket,
     }
 }
 
@@ -196,13 +254,22 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn start(core: &'a Arc<Core>, name: &LockName, wait: RecordWait) -> Self {
+    fn start(lock: &'a FairLock, wait: RecordWait) -> Self {
+        let FairLock {
+            core,
+            name,
+            observer,
+        } = lock;
         let started = core.store.now();
         let until = match wait {
             RecordWait::Timeout(span) => Some(started + span),
             RecordWait::NoWait | RecordWait::Infinite => None,
         };
-        let (stop, seen) = (core.closed.child_token(), Arc::new(Seen::default()));
+        let stop = core.closed.child_token();
+        let seen = Arc::new(Seen {
+            observer: observer.clone(),
+            ..Seen::default()
+        });
         let (tell, told) = oneshot::channel();
         let acquisition = Acquisition {
             core: Arc::clone(core),
@@ -254,5 +321,13 @@ impl<'a> Call<'a> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+impl fmt::Debug for FairLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FairLock")
+            .field("lock", &self.name())
+            .finish_non_exhaustive()
     }
 }

@@ -41,7 +41,7 @@ impl LockName {
 
     /// The sort key of the lock item.
     pub(crate) fn lock_key(&self) -> String {
-        format!("{}/{LOCK_ITEM}", self.namespace)
+        lock_key(&self.namespace)
     }
 
     /// The sort key of a ticket's row.
@@ -70,6 +70,11 @@ impl fmt::Debug for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LockName({}, {})", self.lock, self.namespace)
     }
+}
+
+/// The sort key of every lock item of a namespace.
+pub(crate) fn lock_key(namespace: &str) -> String {
+    format!("{namespace}/{LOCK_ITEM}")
 }
 
 /// A namespace never contains `/`, which ends it in the sort key.

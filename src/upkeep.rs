@@ -237,7 +237,10 @@ impl Core {
     }
 
     /// Does the work, and tells its failure as a caller is told it.
-    async fn told<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Error> {
+    pub(crate) async fn told<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Error> {
         if self.closed.is_cancelled() {
             return Err(Error::ShutDown);
         }

@@ -13,7 +13,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
         "vocabulary",
         &[
             "chance", "config", "entry", "error", "item", "lease", "line", "moment", "name",
-            "swept", "ticket", "wait",
+            "state", "swept", "ticket", "wait",
         ],
     ),
     (
@@ -26,6 +26,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "counter",
             "heartbeat",
             "hold",
+            "inspect",
             "passing",
             "queue",
             "seats",
@@ -36,7 +37,8 @@ const LAYERS: [(&str, &[&str]); 4] = [
     (
         "facade",
         &[
-            "acquire", "builder", "client", "core", "guard", "lock", "sweeping", "upkeep", "lib",
+            "acquire", "builder", "client", "core", "guard", "lock", "reading", "sweeping",
+            "upkeep", "lib",
         ],
     ),
 ];

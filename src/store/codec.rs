@@ -27,6 +27,11 @@ pub(crate) fn millis(span: Duration) -> AttributeValue {
     number(span.as_millis())
 }
 
+/// A time, or null where none is known: an expression names it either way.
+pub(crate) fn time_if_known(at: Option<ServerTime>) -> AttributeValue {
+    at.map_or(AttributeValue::Null(true), |at| millis(at.0))
+}
+
 /// An entry. One that enters has no ticket of its own: it is the one that this very write drew, in `entered`.
 pub(crate) fn entry(entry: &Entry, ticket: Option<Ticket>) -> AttributeValue {
     let mut map = Item::from([
@@ -65,6 +70,7 @@ pub(crate) fn lock_item(item: &Item, ttl: &str) -> Result<LockItem, Problem> {
         holder: read_holder(item, entered)?,
         heirs: heirs.collect::<Result<_, _>>()?,
         drawn_at: read_time(item, "drawn_at")?,
+        granted_at: read_granted_at(item)?,
         expires_at: optional(item, ttl, "the TTL attribute")?.unwrap_or(0),
     };
     check(&item)?;
@@ -170,6 +176,14 @@ fn read_nonce(map: &Item) -> Result<Nonce, Problem> {
         expected: "32 hexadecimal digits",
     };
     Nonce::parse(string(map, "nonce")?).ok_or(expected)
+}
+
+/// Null, or absent, when it was granted by one who had seen no `Date`.
+fn read_granted_at(item: &Item) -> Result<Option<ServerTime>, Problem> {
+    match item.get("granted_at") {
+        Some(AttributeValue::Null(_)) => Ok(None),
+        _ => read_time(item, "granted_at"),
+    }
 }
 
 fn read_time(map: &Item, attribute: &'static str) -> Result<Option<ServerTime>, Problem> {

@@ -27,7 +27,8 @@ const ENTER: Form = Form {
     verb: "enter",
     update: "SET #format = :format, #last = if_not_exists(#last, :start) + :one, \
              #seated = if_not_exists(#last, :start) + :one, #entered = if_not_exists(#last, :start) + :one, \
-             #left = :zero, #holder = :me, #heirs = :nobody, #expires_at = :expiry REMOVE #drawn_at",
+             #left = :zero, #holder = :me, #granted_at = :granted, #heirs = :nobody, #expires_at = :expiry \
+             REMOVE #drawn_at",
     condition: "(attribute_not_exists(#format) OR #format = :format) AND attribute_not_exists(#holder.#nonce) \
                 AND (attribute_not_exists(#last) OR (#seated = #last AND #last < :end))",
 };
@@ -35,8 +36,8 @@ const ENTER: Form = Form {
 /// `last` as seen too: whoever drew since the look has a ticket that was not looked at.
 const ENTER_OVER: Form = Form {
     verb: "enter over the settled",
-    update: "SET #last = :ticket, #seated = :ticket, #entered = :ticket, #holder = :me, #heirs = :nobody, \
-             #expires_at = :expiry",
+    update: "SET #last = :ticket, #seated = :ticket, #entered = :ticket, #holder = :me, #granted_at = :granted, \
+             #heirs = :nobody, #expires_at = :expiry",
     condition: "#format = :format AND attribute_not_exists(#holder.#nonce) AND #last = :last AND #seated = :seated",
 };
 
@@ -70,7 +71,8 @@ const SEAT: Form = Form {
 /// Free as seen: else the first of the found would take the lock from its holder.
 const SEAT_FREE: Form = Form {
     verb: "seat",
-    update: "SET #seated = :upto, #holder = :first, #heirs = :rest, #expires_at = :expiry",
+    update: "SET #seated = :upto, #holder = :first, #granted_at = :granted, #heirs = :rest, \
+             #expires_at = :expiry",
     condition: "#format = :format AND attribute_not_exists(#holder.#nonce) AND #seated = :seated AND #left = :left",
 };
 /// Nobody is seated; the tickets that `seated` passes are void, and void is for ever.
@@ -80,8 +82,8 @@ const SETTLE: Form = Form {
     condition: "#format = :format AND #seated = :seated AND #left = :left",
 };
 
-const HAND_OVER: &str =
-    "SET #holder = if_not_exists(#heirs[0], :none), #expires_at = :expiry REMOVE #heirs[0]";
+const HAND_OVER: &str = "SET #holder = if_not_exists(#heirs[0], :none), #granted_at = :granted, \
+                         #expires_at = :expiry REMOVE #heirs[0]";
 /// Still the holder: a late release must not release another's hold.
 const RELEASE: Form = Form {
     verb: "release",
@@ -157,6 +159,7 @@ impl Store {
             (":zero", number(0)),
             (":one", number(1)),
             (":me", me),
+            (":granted", self.granted_now()),
             (":nobody", AttributeValue::L(Vec::new())),
         ];
         attempt.note(self.write(name, &ENTER, values).await)
@@ -176,6 +179,7 @@ impl Store {
                 ":me",
                 codec::entry(&self.new_entry(attempt.nonce, ticket), Some(ticket)),
             ),
+            (":granted", self.granted_now()),
             (":nobody", AttributeValue::L(Vec::new())),
             (":last", number(seen.last.get())),
             (":seated", number(seen.seated.get())),
@@ -241,6 +245,7 @@ impl Store {
             };
             values.extend([
                 (":first", first),
+                (":granted", self.granted_now()),
                 (":rest", AttributeValue::L(entries.collect())),
             ]);
             return attempt.note(self.write(name, &SEAT_FREE, values).await);
@@ -267,6 +272,7 @@ impl Store {
     pub(crate) async fn release(&self, name: &LockName, attempt: &Attempt) -> Answer {
         let values = vec![
             (":none", nobody()),
+            (":granted", self.granted_now()),
             (":nonce", text(attempt.nonce.to_string())),
         ];
         attempt.note(self.write(name, &RELEASE, values).await)
@@ -275,7 +281,7 @@ impl Store {
     /// Ends the hold of a dead holder, as release would.
     pub(crate) async fn evict(&self, name: &LockName, dead: &Entry) -> Answer {
         let mut values = judged(dead);
-        values.push((":none", nobody()));
+        values.extend([(":none", nobody()), (":granted", self.granted_now())]);
         self.write(name, &EVICT, values).await
     }
 
@@ -379,6 +385,11 @@ impl Store {
             values,
         )
         .await
+    }
+
+    /// When whoever this write makes the holder was granted the lock.
+    fn granted_now(&self) -> AttributeValue {
+        codec::time_if_known(self.server.stamp())
     }
 
     async fn write(&self, name: &LockName, form: &Form, values: Values) -> Answer {

@@ -2,7 +2,8 @@
 
 use futures::FutureExt;
 
-use crate::name::LockName;
+use crate::item::LockItem;
+use crate::name::{LockName, lock_key};
 
 use super::codec::{Item, text};
 use super::failure::{Failure, sort};
@@ -11,6 +12,14 @@ use super::{Store, Timed};
 /// Everything of this namespace, rows too: whatever is left of a lock is to be found.
 const OURS: &str = "begins_with(#sk, :prefix)";
 const NAME: &str = "#pk";
+
+/// Lock items alone.
+const LOCK_ITEMS: &str = "#sk = :lock";
+
+/// A lock item found by a scan, if it reads as one.
+type Found = (LockName, Result<LockItem, Failure>);
+
+const LIST: &str = "list the locks";
 
 /// How far a scan of the table has come.
 #[derive(Clone, Debug)]
@@ -43,15 +52,43 @@ impl Store {
         Ok((names, answer.last_evaluated_key.map(Place)))
     }
 
+    /// The lock items on one page of the table, and where to go on; none at the table's end.
+    pub(crate) async fn scan_lock_items(
+        &self,
+        from: Option<Place>,
+    ) -> Result<Timed<(Vec<Found>, Option<Place>)>, Failure> {
+        self.timed(async {
+            let lock = text(lock_key(&self.config.namespace));
+            let request = self.client.scan().table_name(&self.config.table);
+            let request = request
+                .filter_expression(LOCK_ITEMS)
+                .set_expression_attribute_names(Some(self.names(&[LOCK_ITEMS])))
+                .expression_attribute_values(":lock", lock)
+                .set_exclusive_start_key(from.map(|Place(key)| key));
+            let answer = request.send().boxed().await;
+            let answer = answer.map_err(|error| sort(LIST, error))?;
+            let items = answer.items.unwrap_or_default();
+            let found = items.iter().filter_map(|item| self.found(item));
+            Ok((found.collect(), answer.last_evaluated_key.map(Place)))
+        })
+        .await
+    }
+
+    fn found(&self, item: &Item) -> Option<Found> {
+        let name = self.name_of(item)?;
+        let read = self.decode_lock(LIST, &name, item);
+        Some((name, read))
+    }
+
+    fn name_of(&self, item: &Item) -> Option<LockName> {
+        let name = item.get(&self.config.names.partition_key)?.as_s().ok()?;
+        LockName::new(name, &self.config.namespace).ok()
+    }
+
     /// A scan shows all items of a partition in a row.
     fn lock_names(&self, items: Vec<Item>) -> Vec<LockName> {
-        let Store { config, .. } = self;
-        let keys = items
-            .iter()
-            .filter_map(|item| item.get(&config.names.partition_key)?.as_s().ok());
-        let mut names: Vec<_> = keys
-            .filter_map(|name| LockName::new(name, &config.namespace).ok())
-            .collect();
+        let names = items.iter().filter_map(|item| self.name_of(item));
+        let mut names: Vec<_> = names.collect();
         names.dedup();
         names
     }

@@ -1,0 +1,128 @@
+//! What an onlooker asks: who has a lock, who waits for it, and which locks there are.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures::stream::{self, Stream};
+
+use crate::client::LockClient;
+use crate::core::Core;
+use crate::error::Error;
+use crate::inspect;
+use crate::lock::FairLock;
+use crate::state::LockState;
+use crate::store::{Failure, ScanPlace};
+
+impl FairLock {
+    /// Reads who has the lock and who waits for it, without taking part: nothing is written.
+    ///
+    /// A consistent read of the lock item and the whole line, one request for each thousand who wait. What it shows
+    /// may be over by the time it is shown: never decide by it whether to go ahead.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`], [`Error::Refused`] or [`Error::Unreadable`] if it could not be read,
+    /// [`Error::ShutDown`] if the client is shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use fairlock::{LockClient, TableOptions, embedded::Engine};
+    /// # let locks = LockClient::builder(Engine::memory()?.client()).build()?;
+    /// # locks.create_table(&TableOptions::default()).await?;
+    /// let lock = locks.fair_lock("account/42")?;
+    /// let guard = lock.try_acquire().await?.ok_or("it is free")?;
+    /// let holder = lock.inspect().await?.holder.ok_or("it is held")?;
+    /// assert_eq!(holder.ticket, guard.ticket());
+    /// # guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub async fn inspect(&self) -> Result<LockState, Error> {
+        let patience = self.core.patience_of_few(self.core.closed.clone());
+        let read = inspect::lock(&self.core.store, &self.name, &patience);
+        self.core.told(read).await
+    }
+}
+
+impl LockClient {
+    /// Reads the locks of this client's namespace, one after the other and in no order, held and idle ones. Of the
+    /// line it reads only the heirs; [`FairLock::inspect`] reads all of it.
+    ///
+    /// Reads the whole table with `Scan`, not strongly consistent, which is paid for by its size; a page is read when
+    /// the stream is polled for it. An item that cannot be read is an [`Error::Unreadable`] in its place, and the
+    /// stream goes on; any other error ends it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. A stream that is dropped reads no more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn list(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// use futures::TryStreamExt;
+    ///
+    /// let mut states = std::pin::pin!(locks.locks());
+    /// while let Some(state) = states.try_next().await? {
+    ///     println!("{}: {} wait", state.lock, state.waiting);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn locks(&self) -> impl Stream<Item = Result<LockState, Error>> + Send + use<> {
+        stream::unfold(Listing::new(&self.core), Listing::next)
+    }
+}
+
+/// How far a listing has come.
+struct Listing {
+    core: Arc<Core>,
+    /// Read, and not told yet.
+    found: VecDeque<Result<LockState, Failure>>,
+    from: Option<ScanPlace>,
+    is_over: bool,
+}
+
+impl Listing {
+    fn new(core: &Arc<Core>) -> Self {
+        Listing {
+            core: Arc::clone(core),
+            found: VecDeque::new(),
+            from: None,
+            is_over: false,
+        }
+    }
+
+    /// Ends because each page of a scan starts behind the one before.
+    async fn next(mut self) -> Option<(Result<LockState, Error>, Listing)> {
+        while self.found.is_empty() && !self.is_over {
+            if let Err(error) = self.read_on().await {
+                self.is_over = true;
+                return Some((Err(error), self));
+            }
+        }
+        let state = self.found.pop_front()?;
+        let told = self.core.told(async { state }).await;
+        Some((told, self))
+    }
+
+    async fn read_on(&mut self) -> Result<(), Error> {
+        let patience = self.core.patience_of_few(self.core.closed.clone());
+        let read = inspect::page(&self.core.store, &patience, self.from.take());
+        let (found, from) = self.core.told(read).await?;
+        self.is_over = from.is_none();
+        self.from = from;
+        self.found = found.into();
+        Ok(())
+    }
+}

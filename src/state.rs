@@ -1,0 +1,190 @@
+//! What a lock looks like to somebody who only reads it: who has it, and who waits in which order.
+
+use std::time::{Duration, SystemTime};
+
+use crate::entry::{Entry, ServerTime};
+use crate::error::Holder;
+use crate::item::{LockItem, RowState, TicketRow};
+use crate::name::LockName;
+use crate::ticket::Ticket;
+
+/// What a lock looked like when it was read. It may look otherwise by now: nothing follows from it but what to tell
+/// people.
+///
+/// # Examples
+///
+/// ```
+/// # async fn show(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+/// let state = lock.inspect().await?;
+/// match &state.holder {
+///     Some(holder) => println!("{} has it, and {} wait", holder.owner, state.waiting),
+///     None => println!("free"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockState {
+    /// The lock's name.
+    pub lock: String,
+    /// Who has it.
+    pub holder: Option<Participant>,
+    /// Since when the holder has it, by DynamoDB's clock.
+    pub held_since: Option<SystemTime>,
+    /// Who comes after the holder, in that order: the heirs, and after them those who wait for a seat, whom only
+    /// [`FairLock::inspect`](crate::FairLock::inspect) reads.
+    pub line: Vec<Participant>,
+    /// How many wait. [`LockClient::locks`](crate::LockClient::locks) counts the tickets behind the seats, some of
+    /// which may be settled already.
+    pub waiting: u64,
+    /// The newest ticket drawn; none if there is no lock item: nobody has used the lock lately.
+    pub newest_ticket: Option<Ticket>,
+}
+
+/// Somebody who has a lock, or waits for it.
+///
+/// # Examples
+///
+/// ```
+/// # fn list(state: &fairlock::LockState) {
+/// for (place, waiting) in state.line.iter().enumerate() {
+///     println!("{place}: {} with ticket {}", waiting.owner, waiting.ticket);
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Participant {
+    /// Its ticket; for the holder the fencing token.
+    pub ticket: Ticket,
+    /// Its name for people, by default user@host:pid.
+    pub owner: String,
+    /// Where it stands.
+    pub stage: Stage,
+    /// Since when it stands in line, by DynamoDB's clock.
+    pub since: Option<SystemTime>,
+    /// How long it may go unrenewed before others take it for dead.
+    pub lease: Duration,
+    /// How much of its lease was left when it was read, by DynamoDB's clock, to about two seconds. Zero: it looks
+    /// dead, and is passed once an observer has watched it for a lease.
+    pub lease_left: Option<Duration>,
+}
+
+/// How far a call of [`acquire`](crate::FairLock::acquire) has come, for whoever shows it to people.
+///
+/// # Examples
+///
+/// ```
+/// # fn show(lock: fairlock::FairLock) -> fairlock::FairLock {
+/// lock.observed(|waiting| eprintln!("{} before us", waiting.place))
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// How many are before this caller, the holder included.
+    pub place: usize,
+    /// Who has the lock.
+    pub holder: Option<Holder>,
+    /// Since when the holder has it, by DynamoDB's clock.
+    pub held_since: Option<SystemTime>,
+}
+
+/// Where somebody stands.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(fairlock::Stage::Heir.to_string(), "heir");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Has the lock.
+    Holder,
+    /// Has a seat: the lock comes to it by the releases of those before, without a further write.
+    Heir,
+    /// Waits for a seat.
+    Waiting,
+}
+
+impl std::fmt::Display for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Stage::Holder => "holder",
+            Stage::Heir => "heir",
+            Stage::Waiting => "waiting",
+        })
+    }
+}
+
+impl LockState {
+    /// A lock that has no item.
+    pub(crate) fn unused(name: &LockName) -> Self {
+        LockState {
+            lock: name.lock().to_owned(),
+            holder: None,
+            held_since: None,
+            line: Vec::new(),
+            waiting: 0,
+            newest_ticket: None,
+        }
+    }
+
+    /// What the lock item alone tells, read at `now`.
+    pub(crate) fn of(name: &LockName, item: &LockItem, now: Option<ServerTime>) -> Self {
+        let participant = |stage| move |entry| Participant::of(entry, stage, now);
+        let holder = item.holder.as_ref().map(participant(Stage::Holder));
+        LockState {
+            held_since: item
+                .granted_at
+                .filter(|_| holder.is_some())
+                .map(system_time),
+            line: item.heirs.iter().map(participant(Stage::Heir)).collect(),
+            waiting: item.heirs.len() as u64 + (item.last.get() - item.seated.get()),
+            newest_ticket: Some(item.last),
+            holder,
+            ..LockState::unused(name)
+        }
+    }
+
+    /// With the line behind the seats, all of it.
+    pub(crate) fn with_line(
+        mut self,
+        item: &LockItem,
+        rows: &[TicketRow],
+        now: Option<ServerTime>,
+    ) -> Self {
+        let behind = rows.iter().filter(|row| row.ticket > item.seated);
+        let waiting = behind.filter_map(|row| match &row.state {
+            RowState::Waiting(entry) => Some(Participant::of(entry, Stage::Waiting, now)),
+            RowState::Void(_) => None,
+        });
+        self.line.extend(waiting);
+        self.waiting = self.line.len() as u64;
+        self
+    }
+}
+
+impl Participant {
+    fn of(entry: &Entry, stage: Stage, now: Option<ServerTime>) -> Self {
+        let left =
+            |renewed: ServerTime, now: ServerTime| (renewed.0 + entry.lease).saturating_sub(now.0);
+        Participant {
+            ticket: entry.ticket,
+            owner: entry.owner.clone(),
+            stage,
+            since: entry.since.map(system_time),
+            lease: entry.lease,
+            lease_left: entry
+                .renewed_at
+                .zip(now)
+                .map(|(renewed, now)| left(renewed, now)),
+        }
+    }
+}
+
+pub(crate) fn system_time(at: ServerTime) -> SystemTime {
+    SystemTime::UNIX_EPOCH + at.0
+}

@@ -1,0 +1,241 @@
+//! Whoever only looks sees who has a lock, since when, and who waits in which order; and changes nothing.
+#![cfg(feature = "embedded")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod common;
+#[path = "common/lab.rs"]
+mod lab;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use common::virtual_time;
+use fairlock::{Error, HeldLocks, LockState, RecordWait, Stage};
+use futures::{StreamExt, TryStreamExt};
+use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn inspect(host: &Host) -> LockState {
+    host.locks.fair_lock("a").unwrap().inspect().await.unwrap()
+}
+
+async fn listed(host: &Host) -> Vec<LockState> {
+    let mut states: Vec<_> = host.locks.locks().try_collect().await.unwrap();
+    states.sort_by(|a, b| a.lock.cmp(&b.lock));
+    states
+}
+
+/// Seconds after the start of the test.
+fn second(at: Option<SystemTime>) -> u64 {
+    let since = at.unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    (since - EPOCH).as_secs()
+}
+
+async fn put(lab: &Lab, pk: &str, sk: &str) {
+    let put = lab.engine.client().put_item().table_name("locks");
+    let text = |s: &str| AttributeValue::S(s.into());
+    put.item("pk", text(pk))
+        .item("sk", text(sk))
+        .item("what", text("not ours"))
+        .send()
+        .await
+        .unwrap();
+}
+
+#[test]
+fn a_lock_that_nobody_has_used_is_free_and_one_request_says_so() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let state = inspect(&host).await;
+        assert_eq!(
+            (&state.holder, state.waiting, state.newest_ticket),
+            (&None, 0, None)
+        );
+        assert_eq!(host.network.counts().requests(), 1);
+        assert!(lab.items("a").await.is_empty());
+    });
+}
+
+#[test]
+fn the_line_is_shown_in_the_order_of_its_grants_behind_the_seats_too() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts: Vec<_> = (0..8).map(|_| lab.host()).collect();
+        let guard = acquire(&hosts[0]).await;
+        let mut waiting = Vec::new();
+        for host in &hosts[1..] {
+            waiting.push(waits(&lab, host).await);
+        }
+        let onlooker = lab.host();
+        let state = inspect(&onlooker).await;
+        let holder = state.holder.as_ref().unwrap();
+        assert_eq!(
+            (holder.ticket, holder.stage),
+            (guard.ticket(), Stage::Holder)
+        );
+        assert_eq!(holder.owner, "host-0");
+        assert_eq!(state.waiting, 7);
+        let owners: Vec<_> = state.line.iter().map(|at| at.owner.as_str()).collect();
+        assert_eq!(
+            owners,
+            [
+                "host-1", "host-2", "host-3", "host-4", "host-5", "host-6", "host-7"
+            ]
+        );
+        let stages = state.line.iter().map(|at| at.stage);
+        let heirs = stages.clone().filter(|stage| *stage == Stage::Heir).count();
+        assert_eq!(heirs, 4);
+        assert_eq!(stages.filter(|stage| *stage == Stage::Waiting).count(), 3);
+        assert!(state.line.is_sorted_by(|a, b| a.ticket < b.ticket));
+        assert_eq!(onlooker.network.counts().writes(), 0);
+        assert_eq!(listed(&onlooker).await[0].waiting, 7);
+        drop((guard, waiting));
+    });
+}
+
+#[test]
+fn since_when_it_is_held_counts_from_the_grant_and_in_line_from_the_ticket() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, onlooker) = (lab.host(), lab.host(), lab.host());
+        // Both have seen a `Date` before.
+        inspect(&a).await;
+        inspect(&b).await;
+        let guard = acquire(&a).await;
+        lab.wait(10 * SECOND).await;
+        let heir = waits(&lab, &b).await;
+        assert_eq!(second(inspect(&onlooker).await.held_since), 0);
+        lab.wait(20 * SECOND).await;
+        guard.release().await.unwrap();
+        let guard = heir.await.unwrap();
+        let state = inspect(&onlooker).await;
+        assert_eq!(second(state.held_since), 31);
+        assert_eq!(second(state.holder.unwrap().since), 10);
+        let refused = onlooker
+            .locks
+            .fair_lock("a")
+            .unwrap()
+            .acquire(RecordWait::NoWait)
+            .await;
+        let Err(Error::NotGranted { since, .. }) = refused else {
+            unreachable!("{refused:?}")
+        };
+        assert_eq!(second(since), 31);
+        guard.release().await.unwrap();
+        let state = inspect(&onlooker).await;
+        assert_eq!((state.holder, state.held_since), (None, None));
+    });
+}
+
+#[test]
+fn the_lease_that_is_left_goes_to_zero_when_nobody_renews_it() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, onlooker) = (lab.host(), lab.host());
+        inspect(&host).await;
+        let guard = acquire(&host).await;
+        let left = || async { inspect(&onlooker).await.holder.unwrap().lease_left.unwrap() };
+        let first = left().await;
+        assert!(first > 27 * SECOND && first <= 31 * SECOND, "{first:?}");
+        host.network.set_faults(cut_off());
+        lab.wait(20 * SECOND).await;
+        let then = left().await;
+        assert!(then >= 9 * SECOND && then <= 12 * SECOND, "{then:?}");
+        lab.wait(20 * SECOND).await;
+        assert_eq!(left().await, Duration::ZERO);
+        drop(guard);
+    });
+}
+
+#[test]
+fn a_listing_shows_every_lock_of_the_namespace_and_goes_on_past_a_damaged_one() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let mut guards = Vec::new();
+        for name in ["a", "b", "c"] {
+            let lock = host.locks.fair_lock(name).unwrap();
+            guards.push(lock.acquire(RecordWait::NoWait).await.unwrap());
+        }
+        let other = lab.host_with(|builder| builder.namespace("other"));
+        let foreign = other.locks.fair_lock("z").unwrap();
+        guards.push(foreign.acquire(RecordWait::NoWait).await.unwrap());
+        guards.remove(1).release().await.unwrap();
+        put(&lab, "d", "mine").await;
+        let states = listed(&host).await;
+        let names: Vec<_> = states
+            .iter()
+            .map(|at| (at.lock.as_str(), at.holder.is_some()))
+            .collect();
+        assert_eq!(names, [("a", true), ("b", false), ("c", true)]);
+
+        put(&lab, "b", "fairlock/#lock").await;
+        let states: Vec<_> = host.locks.locks().collect().await;
+        assert_eq!(states.len(), 3);
+        let damaged = states
+            .iter()
+            .filter(|state| matches!(state, Err(Error::Unreadable { .. })));
+        assert_eq!(damaged.count(), 1);
+        drop(guards);
+    });
+}
+
+#[test]
+fn a_listing_without_its_table_or_after_the_shutdown_is_one_error() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let lost = lab.host_with(|builder| builder.table("lost"));
+        let states: Vec<_> = lost.locks.locks().collect().await;
+        assert!(
+            matches!(states[..], [Err(Error::Refused { .. })]),
+            "{states:?}"
+        );
+        lost.locks.shutdown(HeldLocks::Keep, SECOND).await;
+        let states: Vec<_> = lost.locks.locks().collect().await;
+        assert!(matches!(states[..], [Err(Error::ShutDown)]), "{states:?}");
+        let lock = lost.locks.fair_lock("a").unwrap();
+        assert!(matches!(lock.inspect().await, Err(Error::ShutDown)));
+    });
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a caller's task, not the client's"
+)]
+fn an_observer_is_told_the_place_and_the_holder_whenever_they_change() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, c) = (lab.host(), lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let heir = waits(&lab, &b).await;
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tell = Arc::clone(&told);
+        let lock = c.locks.fair_lock("a").unwrap().observed(move |waiting| {
+            let holder = waiting.holder.as_ref().map(|holder| holder.owner.clone());
+            tell.lock().unwrap().push((waiting.place, holder));
+        });
+        let waiting =
+            tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() });
+        lab.wait(5 * SECOND).await;
+        guard.release().await.unwrap();
+        let guard = heir.await.unwrap();
+        lab.wait(5 * SECOND).await;
+        guard.release().await.unwrap();
+        let guard = waiting.await.unwrap();
+        let host = |name: &str| Some(name.to_owned());
+        let expected = [
+            (2, host("host-0")),
+            (1, host("host-1")),
+            (0, host("host-2")),
+        ];
+        assert_eq!(*told.lock().unwrap(), expected);
+        guard.release().await.unwrap();
+    });
+}
