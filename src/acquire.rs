@@ -17,13 +17,13 @@ use crate::name::LockName;
 use crate::passing::{self, Way};
 use crate::queue::{self, Joined, Turn, Waiter};
 use crate::seats::{Asked, Seats, Taken};
-use crate::store::{Attempt, Failure, Patience, Store, Timed, Write};
+use crate::store::{Attempt, Failure, Limit, Patience, Refusals, Store, Timed, Write};
 use crate::ticket::Ticket;
 
 /// Attempts at a request while nothing of ours is in the table yet: a wrong endpoint must show itself quickly.
 const ATTEMPTS_AT_THE_DOOR: usize = 4;
 /// Tries to enter or to sit before a ticket is drawn: each failed because others came first.
-const TRIES_AT_THE_DOOR: usize = 3;
+const TRIES_AT_THE_DOOR: u32 = 4;
 /// A client that is told "too slow" again and again doubles its time-out up to this factor.
 const MOST_TIME: u32 = 8;
 
@@ -35,6 +35,12 @@ pub(crate) enum Refused {
     /// The runtime of the client is gone, and the acquisition with it.
     Gone,
     Failed(Failure),
+}
+
+impl Refused {
+    fn is_newer_format(&self) -> bool {
+        matches!(self, Refused::Failed(failure) if failure.is_newer_format())
+    }
 }
 
 impl From<Failure> for Refused {
@@ -100,9 +106,13 @@ impl Acquisition {
     /// Gets a place: the lock itself, a seat, or a ticket with its row. Who knows of a line skips the enter.
     async fn door(&self, time: u32) -> Result<Door, Refused> {
         let mut seen = self.core.hint(&self.name);
-        for _ in 0..TRIES_AT_THE_DOOR {
+        for tried in 0..TRIES_AT_THE_DOOR {
             self.check()?;
             let asked = match &seen {
+                Some(item) if item.is_being_taken() => {
+                    seen = self.once_taken(tried).await?;
+                    continue;
+                }
                 Some(item) if item.has_open_seat(self.store().config().seats) => {
                     self.sit(item).await?
                 }
@@ -115,6 +125,19 @@ impl Acquisition {
             }
         }
         self.draw(time).await
+    }
+
+    /// Looks again when whoever is on the way to the free lock may have it: to sit down behind it is one write, and to
+    /// stand in line five.
+    async fn once_taken(&self, tried: u32) -> Result<Option<LockItem>, Refused> {
+        self.pause(self.store().config().shortest_look * 2_u32.pow(tried))
+            .await;
+        let (patience, read) = (self.patience_at_the_door(), || {
+            self.store().read_lock(&self.name)
+        });
+        let item = self.store().persist(&patience, read).await?.value;
+        item.iter().for_each(|item| self.saw(item, None));
+        Ok(item)
     }
 
     async fn enter(&self) -> Result<(Attempt, Asked), Refused> {
@@ -233,6 +256,8 @@ impl Acquisition {
                 self.core.forget(&self.name, &attempt);
                 Ok(None)
             }
+            // It is to write nothing more, not even that it leaves: its place lapses with its lease.
+            Err(refused) if refused.is_newer_format() => Err(refused),
             Err(refused) => {
                 tracing::debug!(lock = %self.name, %ticket, "leaves the line");
                 self.core.leave(&self.name, attempt, ticket, seen);
@@ -244,6 +269,7 @@ impl Acquisition {
     /// Looks and does what each look asks for. Ends with the turn, the ticket, or the caller's patience.
     async fn turn(&self, waiter: &mut Waiter) -> Result<Option<LockItem>, Refused> {
         let patience = self.patience();
+        let waits = self.core.waits(waiter.attempt.nonce);
         loop {
             self.saw(waiter.item(), Some(waiter.place()));
             if waiter.place() > 0 {
@@ -257,7 +283,11 @@ impl Acquisition {
                 Turn::Retire if !waiter.retire(&patience).await? => return Ok(None),
                 Turn::Retire | Turn::Again => {}
                 Turn::Wait(span) => {
-                    self.pause(span).await;
+                    tokio::select! {
+                        biased;
+                        () = waits.woken() => {}
+                        () = self.pause(span) => {}
+                    }
                     self.check()?;
                     if waiter.look_again(&patience).await?.is_none() {
                         // The lock item was deleted; the row must not stay.
@@ -374,7 +404,12 @@ impl Acquisition {
             self.store().config().clock.clone(),
             beats,
         );
-        Ok(Some(LockGuard::new(Arc::clone(&self.core), hold)))
+        let guard = LockGuard::new(Arc::clone(&self.core), hold);
+        // Either `shutdown` saw the hold, or it was called before this: then nobody is to have the guard.
+        if self.core.closed.is_cancelled() {
+            return Err(Refused::GaveUp);
+        }
+        Ok(Some(guard))
     }
 
     /// Renews a hold before it is returned. None: it is not ours any more.
@@ -441,14 +476,26 @@ impl Acquisition {
     fn patience(&self) -> Patience {
         Patience {
             until: self.until,
-            attempts: None,
+            limit: Limit::None,
+            refusals: Refusals::Final,
             stop: self.stop.clone(),
         }
     }
 
+    /// Being too busy is an answer, and backing off a part of waiting. Who does not wait backs off too, but not for
+    /// longer than so many requests without an answer would take.
     fn patience_at_the_door(&self) -> Patience {
+        let attempts = ATTEMPTS_AT_THE_DOOR;
+        if self.waits {
+            return Patience {
+                limit: Limit::Unanswered(attempts),
+                ..self.patience()
+            };
+        }
+        let timeout = self.store().config().request_timeout;
         Patience {
-            attempts: Some(ATTEMPTS_AT_THE_DOOR),
+            limit: Limit::Attempts(attempts),
+            until: Some(self.started + timeout * attempts as u32),
             ..self.patience()
         }
     }

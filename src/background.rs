@@ -1,6 +1,6 @@
 //! The one place where background work is spawned, so that it is counted and can be waited for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,9 +29,10 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// Heartbeats and sweeps go on until they are stopped; everything else ends by itself.
+    /// Heartbeats go on until their guards go, which may be long after the client; everything else ends by itself or,
+    /// as sweeps do, when the client is shut down.
     fn ends(self) -> bool {
-        !matches!(self, Task::Heartbeat | Task::Sweep)
+        self != Task::Heartbeat
     }
 }
 
@@ -47,7 +48,12 @@ pub(crate) struct Background {
 struct Jobs {
     drawn: u64,
     open: BTreeMap<u64, Job>,
+    /// Ended without success, the newest of them.
+    failed: VecDeque<Job>,
 }
+
+/// Failures kept for a report at the most.
+const FAILED: usize = 1024;
 
 impl Background {
     pub(crate) fn new(runtime: Handle) -> Self {
@@ -91,6 +97,18 @@ impl Background {
             }
             ended.await;
         }
+    }
+
+    /// Notes what was tried and could not be done.
+    pub(crate) fn failed(&self, job: Job) {
+        let mut jobs = self.jobs();
+        jobs.failed.truncate(FAILED - 1);
+        jobs.failed.push_front(job);
+    }
+
+    /// What could not be done since this was last asked.
+    pub(crate) fn take_failed(&self) -> Vec<Job> {
+        std::mem::take(&mut self.jobs().failed).into()
     }
 
     /// What runs and should have ended.

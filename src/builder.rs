@@ -214,7 +214,7 @@ impl LockClientBuilder {
     /// # }
     /// ```
     pub fn look_bounds(mut self, shortest: Duration, longest: Duration) -> Self {
-        self.settings.shortest_look = shortest;
+        self.settings.shortest_look = Some(shortest);
         self.settings.longest_look = Some(longest);
         self
     }

@@ -87,6 +87,10 @@ impl LockClient {
     ///
     /// The client is closed by the first poll; dropping the future only stops the waiting.
     ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
     /// # Examples
     ///
     /// ```
@@ -102,6 +106,10 @@ impl LockClient {
     /// ```
     pub async fn shutdown(&self, held: HeldLocks, within: Duration) -> ShutdownReport {
         let core = &self.core;
+        // What failed before was for the log; from here on it is for the report.
+        if !core.closed.is_cancelled() {
+            core.background.take_failed();
+        }
         core.closed.cancel();
         if held == HeldLocks::Release {
             for hold in core.holds() {
@@ -114,12 +122,11 @@ impl LockClient {
             () = core.store.config().clock.sleep(within) => {}
         }
         ShutdownReport {
-            unfinished: core
-                .background
-                .unfinished()
-                .into_iter()
-                .map(Unfinished)
-                .collect(),
+            unfinished: {
+                let failed = core.background.take_failed().into_iter();
+                let open = core.background.unfinished().into_iter();
+                open.chain(failed).map(Unfinished).collect()
+            },
             held: core
                 .holds()
                 .iter()
@@ -157,7 +164,8 @@ pub enum HeldLocks {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Background work that goes on, or was cut short by the end of the runtime; leases end what it leaves.
+    /// Background work that goes on, or that was tried since the client was closed and failed; leases end what it
+    /// leaves.
     pub unfinished: Vec<Unfinished>,
     /// Locks that are still held, with their tickets.
     pub held: Vec<(String, Ticket)>,

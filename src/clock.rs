@@ -87,7 +87,8 @@ impl Clock {
         self
     }
 
-    /// The same clock counting `rate` seconds a second (below one: a slow clock). No effect on the system's clock.
+    /// The same clock counting `factor` seconds a second (below one: a slow clock), kept within a thousandth and a
+    /// thousand; what is no number counts as one. No effect on the system's clock.
     ///
     /// # Examples
     ///
@@ -98,7 +99,11 @@ impl Clock {
     #[must_use]
     pub fn at_rate(mut self, factor: f64) -> Self {
         if let Source::Tokio { rate, .. } = &mut self.0 {
-            *rate = factor;
+            *rate = if factor.is_nan() {
+                1.0
+            } else {
+                factor.clamp(1e-3, 1e3)
+            };
         }
         self
     }

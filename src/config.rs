@@ -22,7 +22,7 @@ pub(crate) struct Settings {
     pub(crate) gap_grace: Option<Duration>,
     pub(crate) idle_retention: Duration,
     pub(crate) allowance: Duration,
-    pub(crate) shortest_look: Duration,
+    pub(crate) shortest_look: Option<Duration>,
     pub(crate) longest_look: Option<Duration>,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) clock: Clock,
@@ -60,7 +60,7 @@ impl Default for Settings {
             gap_grace: None,
             idle_retention: 7 * DAY,
             allowance: Duration::from_secs(10),
-            shortest_look: Duration::from_millis(20),
+            shortest_look: None,
             longest_look: None,
             request_timeout: None,
             clock: Clock::system(),
@@ -96,10 +96,12 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(240);
 /// Longer idle retentions are beyond what numbers of seconds are read with anywhere.
 const LONGEST_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// How often the first heir looks by default, unless that is a whole heartbeat.
+const SHORTEST_LOOK: Duration = Duration::from_millis(20);
 /// Shorter leases cannot be kept over any network.
 const SHORTEST_LEASE: Duration = Duration::from_millis(50);
 /// More heirs than this make the lock item, which every write is charged for, larger than one KB.
-const MOST_SEATS: usize = 16;
+pub(crate) const MOST_SEATS: usize = 16;
 /// Attributes of our own, which a key or TTL attribute must not be called by.
 const OURS: [&str; 12] = [
     "format",
@@ -126,6 +128,7 @@ impl TryFrom<Settings> for Config {
         let heartbeat = said
             .heartbeat
             .unwrap_or((said.lease / 3).min(LONGEST_HEARTBEAT));
+        let shortest_look = said.shortest_look.unwrap_or(SHORTEST_LOOK.min(heartbeat));
         let config = Config {
             table: said.table,
             names: said.names,
@@ -139,10 +142,10 @@ impl TryFrom<Settings> for Config {
                 .unwrap_or((request_timeout.saturating_mul(5) / 2).max(5 * SECOND)),
             idle_retention: said.idle_retention,
             allowance: said.allowance,
-            shortest_look: said.shortest_look,
+            shortest_look,
             longest_look: said
                 .longest_look
-                .unwrap_or(heartbeat.min(SECOND).max(said.shortest_look)),
+                .unwrap_or(heartbeat.min(SECOND).max(shortest_look)),
             request_timeout,
             clock: said.clock,
             chance: said.chance,
@@ -197,14 +200,32 @@ impl Config {
                 ));
             }
         }
-        if partition_key == sort_key || sort_key == ttl || partition_key == ttl {
-            return Err(unusable(
+        let different = [
+            (
                 "sort key",
                 sort_key,
-                "must differ from partition key and TTL attribute, and these from each other",
-            ));
-        }
-        Ok(())
+                partition_key,
+                "must not be the partition key too",
+            ),
+            (
+                "TTL attribute",
+                ttl,
+                partition_key,
+                "must not be the partition key too",
+            ),
+            (
+                "TTL attribute",
+                ttl,
+                sort_key,
+                "must not be the sort key too",
+            ),
+        ];
+        let same = different
+            .into_iter()
+            .find(|(_, value, other, _)| value == other);
+        same.map_or(Ok(()), |(setting, value, _, rule)| {
+            Err(unusable(setting, value, rule))
+        })
     }
 
     /// A renewal may time out once and be sent again, and still arrive before its owner stops believing.

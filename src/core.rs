@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::background::{Background, Job, Task};
@@ -18,11 +19,11 @@ use crate::moment::Moment;
 use crate::name::LockName;
 use crate::queue;
 use crate::seats::{Ended, Seats};
-use crate::store::{Attempt, Failure, Patience, Store};
+use crate::store::{Attempt, Failure, Limit, Patience, Refusals, Store};
 use crate::ticket::Ticket;
 
 /// What this process saw of a line serves to skip an enter that must fail for as long as this.
-const HINT_LASTS: Duration = Duration::from_secs(5);
+const HINT_LASTS: Duration = Duration::from_secs(1);
 /// Hints and doubtful nonces kept at the most; beyond that the oldest knowledge is the least useful.
 const REMEMBERED: usize = 1024;
 
@@ -40,6 +41,8 @@ pub(crate) struct Core {
 struct Memory {
     /// Lines that were not empty when this client last released.
     hints: HashMap<LockName, (LockItem, Moment)>,
+    /// Those of this client that wait in line, to be woken when an answer shows that the lock came to them.
+    waiting: HashMap<Nonce, Arc<Notify>>,
     /// Nonces of ended attempts some request of which was never answered.
     doubtful: BTreeMap<Nonce, LockName>,
     holds: Vec<Weak<Hold>>,
@@ -77,13 +80,23 @@ impl Core {
         );
     }
 
+    /// Notes for the report of a shutdown what could not be done.
+    fn undone(&self, name: &LockName, ticket: Option<Ticket>, task: Task) {
+        self.background.failed(Job {
+            lock: name.to_string(),
+            ticket,
+            task,
+        });
+    }
+
     /// As long as what is left in the table could be in somebody's way: then others have removed it.
     pub(crate) fn patience_for_leaving(&self) -> Patience {
         let config = self.store.config();
         let until = self.store.now() + config.lease * 2 + config.gap_grace;
         Patience {
             until: Some(until),
-            attempts: None,
+            limit: Limit::None,
+            refusals: Refusals::Passing,
             stop: CancellationToken::new(),
         }
     }
@@ -104,6 +117,7 @@ impl Core {
     pub(crate) fn saw(self: &Arc<Self>, name: &LockName, item: &LockItem) {
         let late: Vec<_> = {
             let mut memory = self.memory();
+            memory.wake(item);
             if memory.doubtful.is_empty() {
                 return;
             }
@@ -123,6 +137,17 @@ impl Core {
         }
     }
 
+    /// Whoever waits with this nonce, until it is dropped.
+    pub(crate) fn waits(self: &Arc<Self>, nonce: Nonce) -> Waits {
+        let woken = Arc::new(Notify::new());
+        self.memory().waiting.insert(nonce, Arc::clone(&woken));
+        Waits {
+            core: Arc::clone(self),
+            nonce,
+            woken,
+        }
+    }
+
     /// Gives up whatever place an attempt got that was never answered, in the background.
     pub(crate) fn give_up_unseen(self: &Arc<Self>, name: &LockName, attempt: Attempt) {
         let (core, name) = (Arc::clone(self), name.clone());
@@ -138,7 +163,8 @@ impl Core {
                         .await
                 }
                 Err(failure) => {
-                    tracing::warn!(lock = %name, ?failure, "could not look for a place to give up")
+                    tracing::warn!(lock = %name, ?failure, "could not look for a place to give up");
+                    core.undone(&name, None, Task::Leave);
                 }
             }
         });
@@ -165,6 +191,7 @@ impl Core {
                 }
                 Err(failure) => {
                     tracing::warn!(lock = %name, %ticket, ?failure, "could not leave the line: others pass this ticket in time");
+                    core.undone(&name, Some(ticket), Task::Leave);
                 }
             }
         });
@@ -177,7 +204,9 @@ impl Core {
         }
         let (core, name) = (Arc::clone(self), name.clone());
         self.spawn(&name.clone(), None, Task::Clean, async move {
-            if let Err(failure) = core.store.delete_rows(&name, &settled).await {
+            let patience = core.patience_of_few(CancellationToken::new());
+            let delete = || core.store.delete_rows(&name, &settled);
+            if let Err(failure) = core.store.persist(&patience, delete).await {
                 tracing::debug!(lock = %name, ?failure, "left settled rows to the next who cleans");
             }
         });
@@ -212,6 +241,7 @@ impl Core {
         };
         if let Err(failure) = seats.give_up(attempt, seen).await {
             tracing::warn!(lock = %name, ?failure, "could not give up a place: it lapses with its lease");
+            self.undone(name, None, Task::Leave);
         }
         self.forget(name, attempt);
     }
@@ -223,7 +253,7 @@ impl Core {
     }
 
     pub(crate) fn remember(&self, name: &LockName, item: LockItem) {
-        if item.holder.is_none() {
+        if item.is_idle() {
             return;
         }
         let now = self.store.now();
@@ -246,11 +276,13 @@ impl Core {
             memory.holds.push(Arc::downgrade(hold));
         }
         let (core, hold) = (Arc::clone(self), Arc::clone(hold));
+        let orphan = Orphan(Arc::clone(&hold));
         self.spawn(
             &hold.name.clone(),
             Some(hold.ticket),
             Task::Heartbeat,
             async move {
+                let _orphan = orphan;
                 crate::heartbeat::keep(&core.store, &hold, |item| core.saw(&hold.name, item)).await;
             },
         );
@@ -268,15 +300,20 @@ impl Core {
     pub(crate) fn release_behind(self: Arc<Self>, hold: Arc<Hold>, loss: Option<Loss>) {
         let deadline = hold.believed_until();
         match loss {
-            Some(loss) => hold.lose(loss),
-            None => hold.give_back(),
-        };
+            // Its guard is releasing it, or will when it is dropped: two releases would take each other for theft.
+            Some(loss) if !hold.lose(loss.clone()) => return,
+            Some(_) => {}
+            None => {
+                hold.give_back();
+            }
+        }
         let core = Arc::clone(&self);
         self.spawn(&hold.name.clone(), Some(hold.ticket), Task::Release, async move {
             match core.release(&hold, deadline).await {
                 Ok(_) => {}
                 Err(failure) => {
                     tracing::warn!(lock = %hold.name, ticket = %hold.ticket, ?failure, "could not release: the lease ends the hold");
+                    core.undone(&hold.name, Some(hold.ticket), Task::Release);
                 }
             }
         });
@@ -290,7 +327,8 @@ impl Core {
     ) -> Result<Ended, Failure> {
         let patience = Patience {
             until: Some(deadline),
-            attempts: None,
+            limit: Limit::None,
+            refusals: Refusals::Passing,
             stop: CancellationToken::new(),
         };
         let seats = Seats {
@@ -313,6 +351,44 @@ impl Core {
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    fn wake(&self, item: &LockItem) {
+        let holder = item.holder.as_ref();
+        if let Some(woken) = holder.and_then(|holder| self.waiting.get(&holder.nonce)) {
+            woken.notify_one();
+        }
+    }
+}
+
+/// A place in the list of those who are woken when the lock comes to them.
+pub(crate) struct Waits {
+    core: Arc<Core>,
+    nonce: Nonce,
+    woken: Arc<Notify>,
+}
+
+impl Waits {
+    /// Ends when an answer that this client got shows that the lock came to this one. Cancel safe.
+    pub(crate) async fn woken(&self) {
+        self.woken.notified().await;
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.core.memory().waiting.remove(&self.nonce);
+    }
+}
+
+/// Ends a hold whose heartbeat ends before it: with the runtime, which nothing of it may outlive.
+struct Orphan(Arc<Hold>);
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        self.0.lose(Loss::NoRuntime);
     }
 }
 

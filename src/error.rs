@@ -142,6 +142,8 @@ pub enum Loss {
     Deleted,
     /// The lease ran out while renewals failed or got no answer.
     Unreachable,
+    /// The runtime in which its client was built is gone, and nothing renews it any more.
+    NoRuntime,
     /// [`shutdown`](crate::LockClient::shutdown) was asked to release it.
     ShutDown,
 }
@@ -156,8 +158,9 @@ impl fmt::Display for Loss {
             Loss::Evicted { by: None } => f.write_str("evicted"),
             Loss::Deleted => f.write_str("the lock item was deleted"),
             Loss::Unreachable => {
-                f.write_str("its lease ran out while DynamoDB could not be reached")
+                f.write_str("its lease ran out while renewals got no answer, or were refused")
             }
+            Loss::NoRuntime => f.write_str("its client's runtime is gone, and nothing renews it"),
             Loss::ShutDown => f.write_str("the client was shut down with its locks released"),
         }
     }

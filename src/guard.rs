@@ -161,7 +161,8 @@ impl LockGuard {
     ///
     /// [`Error::Lost`] if the lock was no longer ours: what this hold protected may have overlapped with the next.
     /// [`Error::Unavailable`] or [`Error::Refused`] if DynamoDB could not be told before the lease ended, which then
-    /// ends the hold as well; nobody else had the lock before.
+    /// ends the hold as well; nobody else had the lock before. [`Error::ShutDown`] if the runtime of its client went
+    /// away meanwhile, which leaves that to the lease too.
     ///
     /// # Cancel safety
     ///
@@ -195,13 +196,14 @@ impl LockGuard {
                 let _ = tell.send((ended, core.store.now().since(started)));
             },
         );
-        // The runtime is gone, and with it the renewals: the lease ends the hold.
-        let (ended, waited) = told.await.map_err(|_| Error::ShutDown)?;
-        match (lost, ended) {
+        let told = told.await;
+        match (lost, told) {
             (Some(reason), _) => Err(self.lost_with(reason)),
-            (None, Ok(Ended::HandedOver(_) | Ended::Before)) => Ok(()),
-            (None, Ok(Ended::NotOurs(item))) => Err(self.lost_with(evicted(item))),
-            (None, Err(failure)) => Err(self.not_told(failure, waited)),
+            (None, Ok((Ok(Ended::HandedOver(_) | Ended::Before), _))) => Ok(()),
+            (None, Ok((Ok(Ended::NotOurs(item)), _))) => Err(self.lost_with(evicted(item))),
+            (None, Ok((Err(failure), waited))) => Err(self.not_told(failure, waited)),
+            // The runtime is gone: the lease ends the hold.
+            (None, Err(_)) => Err(Error::ShutDown),
         }
     }
 

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Loss;
 use crate::hold::{Hold, Standing};
 use crate::item::{LockItem, Spot};
-use crate::store::{Failure, Patience, Store, Timed, Write};
+use crate::store::{Failure, Limit, Patience, Refusals, Store, Timed, Write};
 
 /// Renews a hold until it ends, and ends it as lost when it is no longer ours, or at its local deadline, whatever
 /// the network does. `saw` is shown every lock item that a renewal brings.
@@ -38,7 +38,8 @@ async fn renew_in_time(
     loop {
         let patience = Patience {
             until: Some(hold.believed_until()),
-            attempts: None,
+            limit: Limit::None,
+            refusals: Refusals::Final,
             stop: stop.clone(),
         };
         let answer = tokio::select! {

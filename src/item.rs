@@ -43,6 +43,11 @@ impl LockItem {
         self.holder.is_none() && self.seated == self.last
     }
 
+    /// Free, and somebody who drew a ticket is on the way to it.
+    pub(crate) fn is_being_taken(&self) -> bool {
+        self.holder.is_none() && !self.is_idle()
+    }
+
     /// A next ticket would be seated at once: everyone who drew one is settled or seated, and there is a seat.
     pub(crate) fn has_open_seat(&self, seats: usize) -> bool {
         self.holder.is_some() && self.seated == self.last && self.heirs.len() < seats

@@ -21,7 +21,8 @@
 //! - **Order**: grants are in the order of tickets. Who draws one, joins the line within the gap grace and renews in
 //!   time is never passed over.
 //! - **Progress**: whoever waits is granted in the end; all who died at one moment cost the others one lease
-//!   together (who stands more than 32 tickets back may notice up to a heartbeat later).
+//!   together (who stands more than 32 tickets back may notice up to a heartbeat later, and only 128 in a row are
+//!   timed at once).
 //! - **Nothing is left behind**: every future and guard may be dropped at any point, and an idle lock is one small
 //!   item, which DynamoDB's TTL removes.
 //!

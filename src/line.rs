@@ -109,6 +109,8 @@ pub(crate) enum Refusal {
     Evict,
     ReadOn,
     Settle(Vec<Unsettled>),
+    /// Every ticket up to this one is settled: say so on the lock item, so that nobody reads their rows again.
+    Pass(Ticket),
 }
 
 /// Tickets settled in one go at the most, so that a damaged counter cannot make one look write without end.
@@ -146,7 +148,7 @@ pub(crate) fn next_refusal(view: &View<'_>, ripe: impl Fn(Ticket) -> bool) -> Re
         Some(Occupant::Dead) => Refusal::Evict,
         Some(_) => Refusal::Taken,
         None if view.seated == view.last => Refusal::Free,
-        None => over_the_line(walk(view, None, usize::MAX, ripe)),
+        None => over_the_line(walk(view, None, usize::MAX, ripe), view.seated),
     }
 }
 
@@ -195,12 +197,15 @@ fn seat_or_settle(
     }
 }
 
-fn over_the_line(line: Walk) -> Refusal {
+/// What is over is settled page by page, and passed for good: a caller that cannot come to the end of a long line
+/// leaves a shorter one to the next.
+fn over_the_line(line: Walk, seated: Ticket) -> Refusal {
     match line.end {
         _ if line.alive => Refusal::Taken,
-        End::Unread => Refusal::ReadOn,
         _ if !line.unsettled.is_empty() => Refusal::Settle(line.unsettled),
         End::Over => Refusal::Settled,
+        End::Unread if line.upto > seated => Refusal::Pass(line.upto),
+        End::Unread => Refusal::ReadOn,
         _ => Refusal::Taken,
     }
 }

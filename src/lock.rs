@@ -96,7 +96,8 @@ impl FairLock {
     /// says that the holder is this very process.
     ///
     /// With [`RecordWait::NoWait`] a lock that somebody holds costs one request, and nothing is left in the table; a
-    /// holder, heir or waiter whose lease is over by DynamoDB's own clock does not count. With
+    /// holder, heir or waiter whose lease is over by DynamoDB's own clock does not count. The call tries for at most
+    /// four request time-outs, and ends within one more. With
     /// [`RecordWait::Timeout`] the call returns at most one request time-out after the given time, which covers all
     /// of it; leaving the line goes on in the background.
     ///
@@ -114,7 +115,8 @@ impl FairLock {
     /// # Errors
     ///
     /// [`Error::NotGranted`] when somebody else has it and the wait is over. [`Error::Unavailable`] when DynamoDB did
-    /// not answer: before a place in line is had after a few attempts, later when the wait is over.
+    /// not answer: before a place in line is had after a few attempts, later when the wait is over. Being throttled is
+    /// an answer, and backing off a part of waiting.
     /// [`Error::Refused`], [`Error::Unreadable`], [`Error::Invalid`] for what another try would not mend.
     /// [`Error::ShutDown`] when the client is, or was, shut down.
     ///
@@ -178,9 +180,9 @@ impl FairLock {
     fn explain(&self, refused: Refused, call: &Call) -> Error {
         let waited = self.core.store.now().since(call.started);
         match refused {
-            Refused::Failed(failure) => failure.into_error(&self.core.store.config().table, waited),
             Refused::Gone => Error::ShutDown,
             _ if self.core.closed.is_cancelled() => Error::ShutDown,
+            Refused::Failed(failure) => failure.into_error(&self.core.store.config().table, waited),
             Refused::GaveUp => call.seen.not_granted(&self.name, waited),
         }
     }

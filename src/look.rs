@@ -11,6 +11,8 @@ use crate::ticket::Ticket;
 
 /// Rows read at a time beside the lock item and as many rows as there are seats: litter, mostly.
 const SPARE_ROWS: usize = 16;
+/// Rows behind the seats that are read at once, and so watched, at the most.
+pub(crate) const WATCHED: usize = 128;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
@@ -42,13 +44,14 @@ impl Look {
         }
     }
 
-    /// Reads the lock item and the first rows behind it. None: there is no lock item.
+    /// Reads the lock item and the first rows behind it, `rows` of them or a few more. None: there is no lock item.
     pub(crate) async fn read(
         store: &Store,
         name: &LockName,
+        rows: usize,
         patience: &Patience,
     ) -> Result<Option<Timed<Look>>, Failure> {
-        let limit = 1 + store.config().seats + SPARE_ROWS;
+        let limit = 1 + store.config().seats + SPARE_ROWS + rows.min(WATCHED);
         let answer = store
             .persist(patience, || store.read_line(name, None, limit))
             .await?;
@@ -76,7 +79,7 @@ impl Look {
         patience: &Patience,
     ) -> Result<Option<Moment>, Failure> {
         let Some(cursor) = self.next.take() else {
-            let answer = Look::read(store, name, patience).await?;
+            let answer = Look::read(store, name, 0, patience).await?;
             return Ok(answer.map(|answer| {
                 *self = answer.value;
                 answer.arrived

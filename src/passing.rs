@@ -2,14 +2,16 @@
 
 use futures::future::join_all;
 
+use crate::config::MOST_SEATS;
 use crate::item::LockItem;
-use crate::line::{self, Refusal, Unsettled};
-use crate::look::{self, Look};
+use crate::line::{self, Known, Refusal, Unsettled};
+use crate::look::{self, Look, WATCHED};
 use crate::name::LockName;
 use crate::store::{Failure, Patience, Store, Timed, Write};
+use crate::ticket::Ticket;
 
-/// Steps that a caller takes that does not wait: more than the dead on a lock item, and a few pages of those in line.
-const STEPS: usize = 16;
+/// Steps that a caller takes that does not wait: all who can be dead on a lock item, and a few pages of those in line.
+const STEPS: usize = MOST_SEATS + 1 + 16;
 
 /// How the lock stands for a caller that found it not free.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ pub(crate) enum Way {
 
 /// Removes dead holders and heirs and settles dead waiters and gaps, all of them judged by DynamoDB's clock, until
 /// the way is free or somebody alive stands in it. Takes so many steps and no more: what is left then counts as in the
-/// way, and the next caller finds less of it.
+/// way, and the next caller finds less of it, for what is settled is passed and deleted as it is met.
 pub(crate) async fn clear(
     store: &Store,
     name: &LockName,
@@ -42,10 +44,13 @@ pub(crate) async fn clear(
             Refusal::Evict => evict(store, name, patience, &look).await?,
             Refusal::Settle(over) => {
                 settle(store, name, patience, &look, over).await?;
-                Look::read(store, name, patience)
-                    .await?
-                    .map(|answer| answer.value)
+                read(store, name, patience).await?
             }
+            Refusal::Pass(upto) => {
+                pass(store, name, patience, &look, upto).await?;
+                read(store, name, patience).await?
+            }
+            Refusal::ReadOn if look.known == Known::Nothing => read(store, name, patience).await?,
             Refusal::ReadOn => look.read_on(store, name, patience).await?.map(|_| look),
         };
         match next {
@@ -54,6 +59,34 @@ pub(crate) async fn clear(
         }
     }
     Ok(Way::Taken(look.item))
+}
+
+async fn read(
+    store: &Store,
+    name: &LockName,
+    patience: &Patience,
+) -> Result<Option<Look>, Failure> {
+    let look = Look::read(store, name, WATCHED, patience).await?;
+    Ok(look.map(|answer| answer.value))
+}
+
+/// Raises `seated` over tickets that are settled and deletes their rows, which would have to be read again else. Refused:
+/// somebody was seated, or left, since the look.
+async fn pass(
+    store: &Store,
+    name: &LockName,
+    patience: &Patience,
+    look: &Look,
+    upto: Ticket,
+) -> Result<(), Failure> {
+    let settle = || store.settle(name, &look.item, upto);
+    let settled = store.persist(patience, settle).await?.value;
+    if settled.is_applied() {
+        let litter: Vec<_> = look.litter(upto).map(|row| row.ticket).collect();
+        let delete = || store.delete_rows(name, &litter);
+        store.persist(patience, delete).await?;
+    }
+    Ok(())
 }
 
 async fn evict(

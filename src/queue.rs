@@ -18,7 +18,7 @@ use crate::wait::{Pace, Position};
 /// so once a heartbeat, and read only the lock item meanwhile.
 const NEAR: u64 = 32;
 /// Gaps watched at a time, so that a damaged counter does not make a waiter remember millions.
-const GAPS_WATCHED: usize = 100;
+const GAPS_WATCHED: usize = 1000;
 
 /// What came of putting a ticket's row into the line.
 #[derive(Debug)]
@@ -167,14 +167,17 @@ impl Waiter {
             Some(Spot::Holder(_)) => 0,
             Some(Spot::Heir(index, _)) => holder + index,
             None => {
-                let behind = self
-                    .ticket
-                    .get()
-                    .saturating_sub(self.look.item.seated.get())
-                    .saturating_sub(1);
+                let behind = self.behind_the_seats().saturating_sub(1);
                 holder + self.look.item.heirs.len() + usize::try_from(behind).unwrap_or(usize::MAX)
             }
         }
+    }
+
+    /// Tickets from the last one seated to this one.
+    fn behind_the_seats(&self) -> u64 {
+        self.ticket
+            .get()
+            .saturating_sub(self.look.item.seated.get())
     }
 
     /// Rows seen that the steps of this waiter have settled, for whoever cleans.
@@ -198,11 +201,7 @@ impl Waiter {
         if now.since(self.row_renewed) >= heartbeat {
             self.renew_row(patience).await?;
         }
-        let is_near = self
-            .ticket
-            .get()
-            .saturating_sub(self.look.item.seated.get())
-            <= NEAR;
+        let is_near = self.behind_the_seats() <= NEAR;
         match self.rows_read {
             Some(read) if !is_near && now.since(read) < heartbeat => self.read_lock(patience).await,
             _ => self.read_line(patience).await,
@@ -273,17 +272,17 @@ impl Waiter {
                 (Position::Heir(index), due)
             }
             Standing::Queue => {
-                let turns = self.ticket.get().saturating_sub(item.seated.get())
-                    + item.heirs.len() as u64 / 2;
+                let turns = self.behind_the_seats() + item.heirs.len() as u64 / 2;
                 (
                     Position::Queue(turns),
                     self.row_renewed + self.store.config().heartbeat,
                 )
             }
         };
-        self.pace
-            .until_next(position, now)
-            .mul_f64(self.store.config().chance.jitter())
+        let config = self.store.config();
+        let span = self.pace.until_next(position, now);
+        let span = span.mul_f64(config.chance.jitter());
+        span.clamp(config.shortest_look, config.longest_look)
             .min(due.since(now))
     }
 
@@ -355,7 +354,9 @@ impl Waiter {
     }
 
     async fn read_line(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
-        let answer = Look::read(&self.store, &self.name, patience).await?;
+        // All who are before it: those who died together are then timed together.
+        let before = self.behind_the_seats() as usize;
+        let answer = Look::read(&self.store, &self.name, before, patience).await?;
         Ok(answer.map(|answer| {
             self.look = answer.value;
             self.watch(answer.arrived);

@@ -28,6 +28,10 @@ impl FairLock {
     /// [`Error::Unavailable`], [`Error::Refused`] or [`Error::Unreadable`] if it could not be read,
     /// [`Error::ShutDown`] if the client is shut down.
     ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
     /// # Examples
     ///
     /// ```
@@ -65,6 +69,10 @@ impl LockClient {
     /// # Cancel safety
     ///
     /// Cancel safe. A stream that is dropped reads no more.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
     ///
     /// # Examples
     ///

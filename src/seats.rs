@@ -93,15 +93,7 @@ impl Seats<'_> {
             }
             answer
         };
-        let answer = loop {
-            match self.store.persist(self.patience, release).await {
-                // A policy, say, which may be mended before the lease ends.
-                Err(failure) if failure.is_refused() && self.within_patience() => {
-                    self.pause().await
-                }
-                answer => break answer?,
-            }
-        };
+        let answer = self.store.persist(self.patience, release).await?;
         let unanswered = unanswered.into_inner();
         Ok(match answer.value {
             Write::Applied(item) => Ended::HandedOver(item),
@@ -136,11 +128,6 @@ impl Seats<'_> {
             };
         }
         Ok(())
-    }
-
-    async fn pause(&self) {
-        let config = self.store.config();
-        config.clock.sleep(config.heartbeat / 10).await;
     }
 
     fn within_patience(&self) -> bool {

@@ -81,7 +81,7 @@ impl Sweep<'_> {
     }
 
     async fn look(&mut self) -> Result<Option<Look>, Failure> {
-        let answer = Look::read(self.store, self.name, self.patience).await?;
+        let answer = Look::read(self.store, self.name, 0, self.patience).await?;
         Ok(answer.map(|answer| {
             self.observer.look(&answer.value, answer.arrived);
             answer.value

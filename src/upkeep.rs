@@ -6,7 +6,7 @@ use crate::client::LockClient;
 use crate::core::Core;
 use crate::error::Error;
 use crate::lock::FairLock;
-use crate::store::{Failure, Patience};
+use crate::store::{Failure, Limit, Patience, Refusals};
 use crate::sweeper::Observer;
 use crate::sweeping::{Pass, SweepOptions, Sweeper, SweptTable};
 use crate::swept::{IdleLocks, Swept};
@@ -35,6 +35,10 @@ impl LockClient {
     /// [`Error::Refused`] if it is not permitted, or if the table that is there is another: then its source is a
     /// [`Finding`](crate::Finding) that says what was found and what is needed. [`Error::Unavailable`] if it is not
     /// done within the time. [`Error::ShutDown`] if the client is shut down.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
     ///
     /// # Examples
     ///
@@ -79,6 +83,10 @@ impl LockClient {
     /// credentials, [`Error::ShutDown`] if the client is shut down. Whatever is wrong with the table is no error but
     /// a finding.
     ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
     /// # Examples
     ///
     /// ```
@@ -115,6 +123,10 @@ impl LockClient {
     ///
     /// [`Error::Unavailable`] or [`Error::Refused`] if the table cannot be scanned, [`Error::ShutDown`] if the client
     /// is shut down.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
     ///
     /// # Examples
     ///
@@ -199,6 +211,10 @@ impl FairLock {
     /// [`Error::Unavailable`], [`Error::Refused`] or [`Error::Unreadable`] if something could not be read or removed;
     /// what was removed before stays so. [`Error::ShutDown`] if the client is shut down.
     ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
     /// # Examples
     ///
     /// ```
@@ -231,7 +247,8 @@ impl Core {
     pub(crate) fn patience_of_few(&self, stop: CancellationToken) -> Patience {
         Patience {
             until: None,
-            attempts: Some(ATTEMPTS),
+            limit: Limit::Attempts(ATTEMPTS),
+            refusals: Refusals::Final,
             stop,
         }
     }

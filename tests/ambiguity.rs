@@ -20,8 +20,9 @@ use verbs::meets;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Every way in which a request may be applied without its sender's knowing.
-fn applied_unseen() -> [Fault; 3] {
+fn applied_unseen() -> [Fault; 4] {
     [
+        Fault::CutShort,
         Fault::Lose(When::After),
         Fault::ServerError(When::After),
         Fault::Hang(When::After),

@@ -161,3 +161,41 @@ fn a_caller_that_does_not_wait_goes_past_many_old_gaps_within_a_bound() {
         assert!(sent < 1_000, "{sent} requests");
     });
 }
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a caller's task, not the client's"
+)]
+fn a_waiter_that_meets_a_newer_format_writes_nothing_more() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts: Vec<_> = (0..3)
+            .map(|_| lab.host_with(|builder| builder.seats(1)))
+            .collect();
+        let guard = acquire(&hosts[0]).await;
+        let heir = hosts[1].locks.fair_lock("a").unwrap();
+        let heir = tokio::spawn(async move { heir.acquire(RecordWait::Infinite).await });
+        lab.wait(SECOND).await;
+        let lock = hosts[2].locks.fair_lock("a").unwrap();
+        let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
+        lab.wait(SECOND).await;
+        damage(&lab, 0, |item| {
+            item.insert("format".into(), number(2));
+        })
+        .await;
+        let before = hosts[2].network.counts().writes();
+        let refused = waiting.await.unwrap().unwrap_err();
+        let is_newer = matches!(
+            refused,
+            Error::Unreadable {
+                problem: Problem::NewerFormat { found: 2, .. },
+                ..
+            }
+        );
+        assert!(is_newer, "{refused}");
+        lab.wait(5 * SECOND).await;
+        assert_eq!(hosts[2].network.counts().writes(), before);
+        drop((guard, heir));
+    });
+}

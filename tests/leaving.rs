@@ -438,3 +438,79 @@ fn a_timeout_bounds_the_call_by_one_request_timeout_more_even_when_nothing_answe
         }
     });
 }
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a caller's task, not the client's"
+)]
+fn a_leave_that_is_refused_for_a_second_costs_no_lease() {
+    for is_heir in [true, false] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let hosts: Vec<_> = (0..4)
+                .map(|_| lab.host_with(|builder| builder.seats(1)))
+                .collect();
+            let guard = acquire(&hosts[0]).await;
+            let between = match is_heir {
+                true => None,
+                false => Some(waits(&lab, &hosts[1]).await),
+            };
+            let lock = hosts[2].locks.fair_lock("a").unwrap();
+            let leaving = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
+            lab.wait(SECOND).await;
+            let behind = waits(&lab, &hosts[3]).await;
+            let until = Instant::now() + SECOND;
+            let _ = hosts[2].network.clone().script(move |_| {
+                (Instant::now() < until).then_some(Fault::Refuse("AccessDeniedException"))
+            });
+            let refused = leaving.await.unwrap();
+            assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+            lab.wait(3 * SECOND).await;
+            let started = Instant::now();
+            guard.release().await.unwrap();
+            if let Some(between) = between {
+                between.await.unwrap().release().await.unwrap();
+            }
+            behind.await.unwrap().release().await.unwrap();
+            assert!(started.elapsed() < 2 * SECOND, "{:?}", started.elapsed());
+        });
+    }
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "callers' tasks, not the client's"
+)]
+fn a_line_of_eighty_who_die_together_costs_one_lease() {
+    for dates in [true, false] {
+        for seats in [1, 4] {
+            virtual_time(async move {
+                let clock = Clock::of_tokio(EPOCH);
+                let engine = Engine::memory().unwrap().with_clock(clock.clone());
+                let engine = if dates { engine } else { engine.without_date() };
+                let lab = Lab::on(engine, clock).await;
+                let dead = lab.host_with(|builder| builder.seats(seats));
+                for _ in 0..80 {
+                    let lock = dead.locks.fair_lock("a").unwrap();
+                    tokio::spawn(async move {
+                        std::mem::forget(lock.acquire(RecordWait::Infinite).await)
+                    });
+                    lab.wait(50 * MS).await;
+                }
+                let alive = waits(&lab, &lab.host_with(|builder| builder.seats(seats))).await;
+                lab.wait(5 * SECOND).await;
+                dead.network.set_faults(cut_off());
+                let started = Instant::now();
+                let guard = alive.await.unwrap();
+                let took = started.elapsed();
+                assert!(
+                    took < LEASE + 4 * SECOND,
+                    "dates {dates}, {seats} seats: {took:?}"
+                );
+                drop(guard);
+            });
+        }
+    }
+}

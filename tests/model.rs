@@ -173,7 +173,7 @@ fn two_clients_suffer_two_faults_with_every_answer_heard() {
 fn a_caller_that_does_not_wait_comes_between_two_clients() {
     proves(
         &setup(&[Waiter, Waiter, Caller], 1, 1, Faults::any(1)),
-        760_059,
+        764_560,
     );
 }
 
@@ -189,7 +189,7 @@ fn a_sweeper_comes_between_two_clients() {
 fn a_caller_and_a_sweeper_come_between_the_turns_of_a_client() {
     proves(
         &setup(&[Waiter, Caller, Sweeper], 1, 1, Faults::any(2)),
-        1_306_051,
+        1_330_372,
     );
 }
 

@@ -2,7 +2,8 @@
 #![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
+    clippy::disallowed_methods,
+    reason = "callers' tasks, and helpers of a test that cannot go on has failed the test"
 )]
 
 mod common;
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::virtual_time;
-use fairlock::embedded::{Engine, Fault, When};
+use fairlock::embedded::{Engine, Fault, Faults, Latency, When};
 use fairlock::{Clock, Error, Invalid, RecordWait, Ticket};
 use futures::future::join_all;
 use lab::{EPOCH, Lab, acquire, cut_off, waits};
@@ -106,12 +107,23 @@ fn no_wait_on_a_held_lock_is_one_request_and_leaves_nothing() {
     });
 }
 
-/// Workers take ten turns of 50 ms each; nobody overlaps, tickets are granted in order, and one item is left. The
-/// writes sent a turn, refused ones, deletions and heartbeats included.
+/// With turns of 50 ms over a network that takes no time.
 async fn writes_a_turn(lab: Lab, workers: usize) -> f64 {
+    writes_with(lab, workers, 50 * MS, Latency::default()).await
+}
+
+/// Workers take ten turns each; nobody overlaps, tickets are granted in order, and one item is left. The writes sent a
+/// turn, refused ones, deletions and heartbeats included.
+async fn writes_with(lab: Lab, workers: usize, hold: Duration, round_trip: Latency) -> f64 {
     let (lab, inside) = (Arc::new(lab), Arc::new(AtomicUsize::new(0)));
     let granted = Arc::new(Mutex::new(Vec::new()));
     let hosts: Vec<_> = (0..workers).map(|_| lab.host()).collect();
+    for host in &hosts {
+        host.network.set_faults(Faults {
+            round_trip,
+            ..Faults::default()
+        });
+    }
     let work = hosts.iter().map(|host| {
         let (lab, inside, granted) = (lab.clone(), inside.clone(), granted.clone());
         let lock = host.locks.fair_lock("a").unwrap();
@@ -124,7 +136,7 @@ async fn writes_a_turn(lab: Lab, workers: usize) -> f64 {
                     "two inside at once"
                 );
                 granted.lock().unwrap().push(guard.ticket());
-                lab.wait(50 * MS).await;
+                lab.wait(hold).await;
                 inside.fetch_sub(1, Ordering::SeqCst);
                 guard.release().await.unwrap();
             }
@@ -156,6 +168,96 @@ fn two_workers_have_the_lock_in_turn_for_three_writes_a_turn_at_most() {
     virtual_time(async {
         let writes = writes_a_turn(Lab::new().await, 2).await;
         assert!(writes <= 3.0, "{writes} writes a turn");
+    });
+}
+
+/// Two processes that ask again at once, over some network: no order of their requests makes them stand in line for
+/// each other again and again.
+#[test]
+fn two_workers_need_three_writes_a_turn_at_most_however_short_the_hold_and_long_the_way() {
+    for hold in [Duration::ZERO, 5 * MS, 20 * MS] {
+        for way in [1, 3, 10, 20, 50] {
+            virtual_time(async {
+                let (median, p99) = (way * MS, way * 2 * MS);
+                let round_trip = Latency::HeavyTailed { median, p99 };
+                let writes = writes_with(Lab::new().await, 2, hold, round_trip).await;
+                assert!(writes <= 3.0, "{hold:?}, {way} ms: {writes} writes a turn");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_hand_over_inside_a_process_wakes_the_next_at_once() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        for hold in [1, 20, 300] {
+            let guard = acquire(&host).await;
+            let lock = host.locks.fair_lock("a").unwrap();
+            let next = tokio::spawn(async move {
+                let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+                (tokio::time::Instant::now(), guard)
+            });
+            lab.wait(hold * SECOND + 7 * MS).await;
+            guard.release().await.unwrap();
+            let released = tokio::time::Instant::now();
+            let (granted, guard) = next.await.unwrap();
+            assert!(
+                granted - released <= 2 * MS,
+                "after {hold} s: {:?}",
+                granted - released
+            );
+            guard.release().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_waiter_whose_beat_is_late_is_waited_for() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts: Vec<_> = (0..4)
+            .map(|_| lab.host_with(|builder| builder.seats(1)))
+            .collect();
+        let guard = acquire(&hosts[0]).await;
+        let heir = waits(&lab, &hosts[1]).await;
+        let late = waits(&lab, &hosts[2]).await;
+        let behind = waits(&lab, &hosts[3]).await;
+        lab.wait(11 * SECOND).await;
+        hosts[2].network.set_faults(cut_off());
+        lab.wait(19 * SECOND).await;
+        guard.release().await.unwrap();
+        heir.await.unwrap().release().await.unwrap();
+        lab.wait(2 * SECOND).await;
+        hosts[2].network.set_faults(Faults::default());
+        let first = late.await.unwrap();
+        let ticket = first.ticket();
+        first.release().await.unwrap();
+        assert!(behind.await.unwrap().ticket() > ticket);
+    });
+}
+
+#[test]
+fn looks_keep_their_bounds() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, heir) = (
+            lab.host(),
+            lab.host_with(|builder| builder.look_bounds(100 * MS, SECOND)),
+        );
+        let _guard = acquire(&host).await;
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let at = Arc::clone(&sent);
+        let _ = heir.network.clone().script(move |_| {
+            at.lock().unwrap().push(tokio::time::Instant::now());
+            None
+        });
+        let _waiting = waits(&lab, &heir).await;
+        lab.wait(200 * SECOND).await;
+        let sent = sent.lock().unwrap();
+        let longest = sent.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+        assert!(longest <= SECOND + MS, "{longest:?}");
     });
 }
 

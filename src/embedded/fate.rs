@@ -45,6 +45,7 @@ pub(super) enum Refusal {
 pub(super) enum Ending {
     #[default]
     Answer,
+    CutShort,
     ServerError,
     Broken,
     Silence,
@@ -66,6 +67,7 @@ impl Fate {
             Fault::Hang(when) => self.lost(when, Ending::Silence),
             Fault::ServerError(When::Before) => self.refused(Refusal::ServerError),
             Fault::ServerError(When::After) => self.ends(Ending::ServerError),
+            Fault::CutShort => self.ends(Ending::CutShort),
             Fault::Throttle => self.refused(Refusal::Throttle),
             Fault::Conflict => self.refused(Refusal::Conflict),
             Fault::Refuse(code) => self.refused(Refusal::Code(code)),

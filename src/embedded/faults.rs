@@ -47,6 +47,8 @@ pub enum Fault {
     Lose(When),
     /// The server answers 500, with the request applied or not.
     ServerError(When),
+    /// Applied, and the answer says 200 and breaks off in the middle.
+    CutShort,
     /// No answer ever comes, with the request applied or not.
     Hang(When),
     /// Stands at the gate until it is opened.

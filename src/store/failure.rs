@@ -59,6 +59,17 @@ impl Failure {
         matches!(self.kind, Kind::Refused(_))
     }
 
+    /// Whether a newer version uses this lock.
+    pub(crate) fn is_newer_format(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Unreadable {
+                problem: Problem::NewerFormat { .. },
+                ..
+            }
+        )
+    }
+
     /// Whether the request may have been applied, or may be yet.
     pub(crate) fn is_ambiguous(&self) -> bool {
         matches!(self.kind, Kind::Ambiguous(_))
@@ -201,6 +212,8 @@ fn sort_answer(code: Option<&str>, status: u16) -> fn(Source) -> Kind {
         (Some(code), _) if BUSY.contains(&code) => Kind::Busy,
         (_, 429) => Kind::Busy,
         (_, 500..) => Kind::Ambiguous,
+        // An answer that was cut short, or is not DynamoDB's: the request may have come through to it all the same.
+        (None, ..400 | 408) => Kind::Ambiguous,
         _ => Kind::Refused,
     }
 }
@@ -228,6 +241,14 @@ mod tests {
             Kind::Ambiguous(_)
         ));
         assert!(matches!(kind(None, 503), Kind::Ambiguous(_)));
+    }
+
+    #[test]
+    fn an_answer_without_a_code_that_is_no_refusal_may_have_been_applied() {
+        for status in [200, 204, 302, 408] {
+            assert!(matches!(kind(None, status), Kind::Ambiguous(_)), "{status}");
+        }
+        assert!(matches!(kind(None, 404), Kind::Refused(_)));
     }
 
     #[test]

@@ -107,13 +107,49 @@ impl Attempt {
     }
 }
 
+/// How many attempts there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    None,
+    Attempts(usize),
+    /// So many that bring no answer; being too busy is one, and shows that the table is there.
+    Unanswered(usize),
+}
+
+/// What to make of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusals {
+    /// It is for good.
+    Final,
+    /// A policy, say, which may be mended in time: what stands in the table is in the way of others until then.
+    Passing,
+}
+
 /// How long to go on trying.
 #[derive(Clone, Debug)]
 pub(crate) struct Patience {
     pub(crate) until: Option<Moment>,
-    pub(crate) attempts: Option<usize>,
+    pub(crate) limit: Limit,
+    pub(crate) refusals: Refusals,
     /// Ends the pauses between attempts; an attempt under way runs to its end.
     pub(crate) stop: CancellationToken,
+}
+
+impl Limit {
+    fn counts(self, failure: &Failure) -> bool {
+        match self {
+            Limit::None => false,
+            Limit::Attempts(_) => true,
+            Limit::Unanswered(_) => failure.is_ambiguous(),
+        }
+    }
+
+    fn allows(self, failed: usize) -> bool {
+        match self {
+            Limit::None => true,
+            Limit::Attempts(most) | Limit::Unanswered(most) => failed < most,
+        }
+    }
 }
 
 impl Store {
@@ -185,11 +221,7 @@ impl Store {
         let pauses = ExponentialBuilder::new()
             .with_min_delay(FIRST_PAUSE.min(self.config.request_timeout))
             .with_max_delay(LONGEST_PAUSE.min(self.config.heartbeat / 2))
-            .with_max_times(
-                patience
-                    .attempts
-                    .map_or(usize::MAX, |attempts| attempts.saturating_sub(1)),
-            )
+            .without_max_times()
             .with_jitter()
             .with_jitter_seed(self.config.chance.seed());
         let pause = move |span: Duration| {
@@ -201,8 +233,21 @@ impl Store {
         attempt
             .retry(pauses)
             .sleep(pause)
-            .when(|failure| failure.is_transient() && self.has_patience(patience))
+            .when(self.worth_another(patience))
             .await
+    }
+
+    /// Whether to try again after a failure; it counts them.
+    fn worth_another(&self, patience: &Patience) -> impl FnMut(&Failure) -> bool {
+        let mut counted = 0;
+        move |failure| {
+            counted += usize::from(patience.limit.counts(failure));
+            let may_help = match patience.refusals {
+                Refusals::Passing if failure.is_refused() => true,
+                Refusals::Passing | Refusals::Final => failure.is_transient(),
+            };
+            may_help && patience.limit.allows(counted) && self.has_patience(patience)
+        }
     }
 
     fn has_patience(&self, patience: &Patience) -> bool {

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::{MultiRegionConsistency, TableDescription, TableSta
 use tokio_util::sync::CancellationToken;
 
 use crate::moment::Moment;
-use crate::store::{Failure, Kind, Patience, Refusal, Store};
+use crate::store::{Failure, Kind, Limit, Patience, Refusal, Refusals, Store};
 
 use super::finding::Finding;
 use super::options::TableOptions;
@@ -34,14 +34,15 @@ pub(crate) async fn create(
     let store = store.with_more_time(MORE_TIME);
     let mut patience = Patience {
         until: Some(store.now() + WITHIN),
-        attempts: Some(FIRST_ATTEMPTS),
+        limit: Limit::Attempts(FIRST_ATTEMPTS),
+        refusals: Refusals::Final,
         stop,
     };
     // A wrong endpoint must show itself quickly, whatever a table may take.
     let _ = store
         .persist(&patience, || requests::describe(&store))
         .await?;
-    patience.attempts = None;
+    patience.limit = Limit::None;
     let table = store
         .persist(&patience, || bring_about(&store, options))
         .await?;

@@ -1,9 +1,10 @@
 //! The caller that does not wait: enter, or clear the dead out of the way, or be refused.
 
 use crate::client::{Client, Spot, Task};
+use crate::few::Few;
 use crate::line::{Occupant, Refusal, next_refusal};
 use crate::look::Look;
-use crate::request::{Answer, Request};
+use crate::request::{Answer, Request, Seen};
 use crate::rules::Rules;
 use crate::table::{Entry, Item};
 use crate::ticket::Ticket;
@@ -58,6 +59,11 @@ impl Client {
             Refusal::Evict => self.send_some(evict(&look.item)),
             Refusal::ReadOn => self.task = Task::Reading(look),
             Refusal::Settle(unsettled) => self.send_some(settle(&look, &unsettled)),
+            Refusal::Pass(upto) => self.send(Request::Seat {
+                seen: Seen::of(&look.item),
+                found: Few::default(),
+                seated: upto.get() as u8,
+            }),
         }
     }
 
