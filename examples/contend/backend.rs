@@ -1,7 +1,5 @@
 //! Where the tables are, and the ways to them.
 
-use std::fs::create_dir_all;
-
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, Region};
 use aws_smithy_http_client::Builder;
@@ -29,13 +27,7 @@ pub(crate) fn open(options: &Options) -> Result<Backend, Failure> {
 
 fn embedded(options: &Options) -> Result<Backend, Failure> {
     let engine = match &options.local {
-        Some(path) => {
-            // The README's command runs before anything else has made `target`.
-            if let Some(folder) = path.parent() {
-                create_dir_all(folder).map_err(|error| Failure::usage("no folder", error))?;
-            }
-            Engine::file(path)
-        }
+        Some(path) => Engine::file(path),
         None => Engine::memory(),
     };
     let engine = engine.map_err(|error| Failure::usage("no tables", error))?;
