@@ -43,6 +43,13 @@ impl LockItem {
         self.holder.is_none() && self.seated == self.last
     }
 
+    /// Since when the holder has the lock. One that entered before it had heard the time of any answer says so with its
+    /// first renewal.
+    pub(crate) fn held_since(&self) -> Option<ServerTime> {
+        let holder = self.holder.as_ref()?;
+        self.granted_at.or(holder.since)
+    }
+
     /// Free, and somebody who drew a ticket is on the way to it.
     pub(crate) fn is_being_taken(&self) -> bool {
         self.holder.is_none() && !self.is_idle()

@@ -233,8 +233,7 @@ fn holder_of(item: Option<&LockItem>) -> Option<Ticket> {
 }
 
 fn held_since(item: &LockItem) -> Option<SystemTime> {
-    item.holder.as_ref()?;
-    item.granted_at.map(system_time)
+    item.held_since().map(system_time)
 }
 
 fn shown(holder: Entry) -> Holder {

@@ -137,10 +137,7 @@ impl LockState {
         let participant = |stage| move |entry| Participant::of(entry, stage, now);
         let holder = item.holder.as_ref().map(participant(Stage::Holder));
         LockState {
-            held_since: item
-                .granted_at
-                .filter(|_| holder.is_some())
-                .map(system_time),
+            held_since: item.held_since().map(system_time),
             line: item.heirs.iter().map(participant(Stage::Heir)).collect(),
             waiting: item.heirs.len() as u64 + (item.last.get() - item.seated.get()),
             newest_ticket: Some(item.last),

@@ -239,3 +239,18 @@ fn an_observer_is_told_the_place_and_the_holder_whenever_they_change() {
         guard.release().await.unwrap();
     });
 }
+
+#[test]
+fn a_hold_that_a_first_request_entered_says_since_when_with_its_first_renewal() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, onlooker) = (lab.host(), lab.host());
+        let guard = acquire(&host).await;
+        assert_eq!(inspect(&onlooker).await.held_since, None);
+        lab.wait(2 * SECOND).await;
+        assert_eq!(second(inspect(&onlooker).await.held_since), 1);
+        lab.wait(30 * SECOND).await;
+        assert_eq!(second(inspect(&onlooker).await.held_since), 1);
+        guard.release().await.unwrap();
+    });
+}

@@ -113,7 +113,8 @@ const GIVE_UP_SEAT: Form = Form {
 const RENEW_HOLDER: Form = Form {
     verb: "renew",
     update: "SET #holder.#beat = #holder.#beat + :one, #holder.#lease_ms = :lease, \
-             #holder.#renewed_at = :renewed_at, #expires_at = :expiry",
+             #holder.#renewed_at = :renewed_at, #holder.#since = if_not_exists(#holder.#since, :renewed_at), \
+             #expires_at = :expiry",
     condition: RELEASE.condition,
 };
 const RENEW_HOLDER_UNDATED: Form = Form {
