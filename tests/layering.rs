@@ -92,7 +92,7 @@ const DOORS: [(&str, &[&str]); 13] = [
     ("getrandom", &["chance"]),
     ("rustix::rand", &[]),
     ("rustix::time", &["clock"]),
-    ("std::thread", &[]),
+    ("std::thread", &["embedded"]),
     ("std::time::Instant", &["clock"]),
     ("tokio::runtime", &["background", "builder", "core"]),
     ("tokio::spawn", &["embedded"]),
