@@ -31,16 +31,16 @@ pub(crate) async fn create(
     options: &TableOptions,
     stop: CancellationToken,
 ) -> Result<(), Failure> {
-    let store = store.with_more_time(MORE_TIME);
     let mut patience = Patience {
         until: Some(store.now() + WITHIN),
         attempts: Some(FIRST_ATTEMPTS),
         stop,
     };
-    // A wrong endpoint must show itself quickly, whatever a table may take.
+    // A wrong endpoint must show itself quickly, whatever a table may take: by the time-out of any request.
     let _ = store
-        .persist(&patience, || requests::describe(&store))
+        .persist(&patience, || requests::describe(store))
         .await?;
+    let store = store.with_more_time(MORE_TIME);
     patience.attempts = None;
     let table = store
         .persist(&patience, || bring_about(&store, options))
