@@ -138,7 +138,7 @@ impl Core {
                         .await
                 }
                 Err(failure) => {
-                    tracing::warn!(lock = %name, ?failure, "could not look for a place to give up")
+                    tracing::warn!(lock = %name, %failure, "could not look for a place to give up")
                 }
             }
         });
@@ -164,7 +164,7 @@ impl Core {
                     core.give_up_now(&name, &attempt, seen, &patience).await;
                 }
                 Err(failure) => {
-                    tracing::warn!(lock = %name, %ticket, ?failure, "could not leave the line: others pass this ticket in time");
+                    tracing::warn!(lock = %name, %ticket, %failure, "could not leave the line: others pass this ticket in time");
                 }
             }
         });
@@ -178,7 +178,7 @@ impl Core {
         let (core, name) = (Arc::clone(self), name.clone());
         self.spawn(&name.clone(), None, Task::Clean, async move {
             if let Err(failure) = core.store.delete_rows(&name, &settled).await {
-                tracing::debug!(lock = %name, ?failure, "left settled rows to the next who cleans");
+                tracing::debug!(lock = %name, %failure, "left settled rows to the next who cleans");
             }
         });
     }
@@ -211,7 +211,7 @@ impl Core {
             patience,
         };
         if let Err(failure) = seats.give_up(attempt, seen).await {
-            tracing::warn!(lock = %name, ?failure, "could not give up a place: it lapses with its lease");
+            tracing::warn!(lock = %name, %failure, "could not give up a place: it lapses with its lease");
         }
         self.forget(name, attempt);
     }
@@ -276,7 +276,7 @@ impl Core {
             match core.release(&hold, deadline).await {
                 Ok(_) => {}
                 Err(failure) => {
-                    tracing::warn!(lock = %hold.name, ticket = %hold.ticket, ?failure, "could not release: the lease ends the hold");
+                    tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not release: the lease ends the hold");
                 }
             }
         });
