@@ -32,7 +32,9 @@ fn embedded(options: &Options) -> Result<Backend, Failure> {
         Some(path) => {
             // The README's command runs before anything else has made `target`.
             if let Some(folder) = path.parent() {
-                create_dir_all(folder).map_err(|error| Failure::usage("no folder", error))?;
+                let told =
+                    |error| Failure::usage(&format!("no folder {}", folder.display()), error);
+                create_dir_all(folder).map_err(told)?;
             }
             Engine::file(path)
         }
