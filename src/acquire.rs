@@ -440,7 +440,7 @@ impl Acquisition {
                 ..
             }) => Ok(None),
             Err(failure) => {
-                tracing::warn!(lock = %self.name, %ticket, ?failure, "could not renew the hold that it was granted");
+                tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
                 self.core
                     .give_up_unseen(&self.name, Attempt::new(attempt.nonce));
                 Err(failure.into())

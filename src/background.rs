@@ -65,6 +65,10 @@ impl Background {
     }
 
     /// Runs `work` to its end, whoever may stop waiting for it.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to background work"
+    )]
     pub(crate) fn spawn(
         self: &Arc<Self>,
         job: Job,

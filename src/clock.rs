@@ -171,6 +171,13 @@ fn system_elapsed() -> Duration {
 }
 
 /// Time since boot with suspended time counted, where the system can tell; else zero, and the monotonic clock rules.
+#[cfg_attr(
+    any(target_os = "linux", target_os = "android"),
+    expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to monotonic time"
+    )
+)]
 fn since_boot() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {

@@ -163,7 +163,7 @@ impl Core {
                         .await
                 }
                 Err(failure) => {
-                    tracing::warn!(lock = %name, ?failure, "could not look for a place to give up");
+                    tracing::warn!(lock = %name, %failure, "could not look for a place to give up");
                     core.undone(&name, None, Task::Leave);
                 }
             }
@@ -190,7 +190,7 @@ impl Core {
                     core.give_up_now(&name, &attempt, seen, &patience).await;
                 }
                 Err(failure) => {
-                    tracing::warn!(lock = %name, %ticket, ?failure, "could not leave the line: others pass this ticket in time");
+                    tracing::warn!(lock = %name, %ticket, %failure, "could not leave the line: others pass this ticket in time");
                     core.undone(&name, Some(ticket), Task::Leave);
                 }
             }
@@ -207,7 +207,7 @@ impl Core {
             let patience = core.patience_of_few(CancellationToken::new());
             let delete = || core.store.delete_rows(&name, &settled);
             if let Err(failure) = core.store.persist(&patience, delete).await {
-                tracing::debug!(lock = %name, ?failure, "left settled rows to the next who cleans");
+                tracing::debug!(lock = %name, %failure, "left settled rows to the next who cleans");
             }
         });
     }
@@ -240,7 +240,7 @@ impl Core {
             patience,
         };
         if let Err(failure) = seats.give_up(attempt, seen).await {
-            tracing::warn!(lock = %name, ?failure, "could not give up a place: it lapses with its lease");
+            tracing::warn!(lock = %name, %failure, "could not give up a place: it lapses with its lease");
             self.undone(name, None, Task::Leave);
         }
         self.forget(name, attempt);
@@ -312,7 +312,7 @@ impl Core {
             match core.release(&hold, deadline).await {
                 Ok(_) => {}
                 Err(failure) => {
-                    tracing::warn!(lock = %hold.name, ticket = %hold.ticket, ?failure, "could not release: the lease ends the hold");
+                    tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not release: the lease ends the hold");
                     core.undone(&hold.name, Some(hold.ticket), Task::Release);
                 }
             }

@@ -67,7 +67,7 @@ pub enum Error {
     },
 
     /// DynamoDB refuses the request, and would again. Set right what it names: the table, permissions, credentials.
-    #[error("table `{table}` refuses {verb}: {}", Chain(source.as_ref()))]
+    #[error("table `{table}` refuses `{verb}`: {}", Chain(source.as_ref()))]
     Refused {
         /// The table.
         table: String,
@@ -79,7 +79,7 @@ pub enum Error {
 
     /// DynamoDB did not answer, or was too busy, for as long as this call may wait. Try again later; what the
     /// attempt may have left in the line is removed in the background, or lapses with its lease.
-    #[error("table `{table}` did not answer {verb} within {waited:.1?}: {}", Chain(source.as_ref()))]
+    #[error("table `{table}` did not answer `{verb}` within {waited:.1?}: {}", Chain(source.as_ref()))]
     Unavailable {
         /// The table.
         table: String,
@@ -313,17 +313,76 @@ impl fmt::Display for Held<'_> {
     }
 }
 
-/// An error and what caused it, in one line.
-struct Chain<'a>(&'a (dyn StdError + Send + Sync + 'static));
+/// An error and what caused it, in one line. A cause that the one before it ends with is not said again.
+pub(crate) struct Chain<'a>(pub(crate) &'a (dyn StdError + Send + Sync + 'static));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
+        let mut said = self.0.to_string();
+        f.write_str(&said)?;
         let mut cause = self.0.source();
+        // Ends because no error is among its own causes.
         while let Some(error) = cause {
-            write!(f, ": {error}")?;
+            let words = error.to_string();
+            if !said.ends_with(&words) {
+                write!(f, ": {words}")?;
+                said = words;
+            }
             cause = error.source();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{words}")]
+    struct Caused {
+        words: &'static str,
+        source: Option<Source>,
+    }
+
+    /// An error of these words, caused by one of the words that follow.
+    fn caused(words: &[&'static str]) -> Option<Source> {
+        let (words, causes) = words.split_first()?;
+        let source = caused(causes);
+        Some(Box::new(Caused { words, source }))
+    }
+
+    #[test]
+    fn a_cause_is_said_unless_the_one_before_it_ends_with_it() {
+        for (words, told) in [
+            (&["lost", "broken pipe"][..], "lost: broken pipe"),
+            (&["answered", "E: none", "E: none"], "answered: E: none"),
+            (&["E: none", "none", "why"], "E: none: why"),
+            (&["a", "b", "a"], "a: b: a"),
+        ] {
+            let source = caused(words).unwrap();
+            assert_eq!(Chain(source.as_ref()).to_string(), told);
+        }
+    }
+
+    #[test]
+    fn what_was_asked_for_stands_apart_from_the_sentence() {
+        let (table, verb) = ("locks".to_owned(), "describe the table");
+        let refused = Error::Refused {
+            table: table.clone(),
+            verb,
+            source: "denied".into(),
+        };
+        let told = "table `locks` refuses `describe the table`: denied";
+        assert_eq!(refused.to_string(), told);
+        let silent = Error::Unavailable {
+            table,
+            verb,
+            waited: Duration::from_secs(8),
+            source: "no answer".into(),
+        };
+        let told = "table `locks` did not answer `describe the table` within 8.0s: no answer";
+        assert_eq!(silent.to_string(), told);
+        assert_eq!(silent.source().unwrap().to_string(), "no answer");
     }
 }

@@ -80,7 +80,7 @@ async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>
     if let Err(failure) = &answer
         && hold.failed()
     {
-        tracing::warn!(lock = %hold.name, ticket = %hold.ticket, ?failure, "a renewal failed and is tried again");
+        tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "a renewal failed and is tried again");
     }
     answer
 }

@@ -193,7 +193,7 @@ async fn keep_sweeping(core: &Arc<Core>, options: &SweepOptions, stop: Cancellat
                 tracing::debug!(table = %config.table, swept = %pass.swept, "swept the table")
             }
             Err(failure) => {
-                tracing::warn!(table = %config.table, ?failure, "could not sweep the table: tries again later");
+                tracing::warn!(table = %config.table, %failure, "could not sweep the table: tries again later");
             }
         }
     }
@@ -259,7 +259,7 @@ impl<'a> Pass<'a> {
             Ok(swept) => self.swept.swept += swept,
             Err(failure) => {
                 self.swept.failed += 1;
-                tracing::warn!(lock = %name, ?failure, "could not sweep a lock");
+                tracing::warn!(lock = %name, %failure, "could not sweep a lock");
             }
         }
         if observer.watches_somebody() {

@@ -32,9 +32,9 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if it is not permitted, or if the table that is there is another: then its source is a
-    /// [`Finding`](crate::Finding) that says what was found and what is needed. [`Error::Unavailable`] if it is not
-    /// done within the time. [`Error::ShutDown`] if the client is shut down.
+    /// [`Error::Refused`] if it is not permitted, if what answers is not DynamoDB, or if the table that is there is
+    /// another: then its source is a [`Finding`](crate::Finding) that says what was found and what is needed.
+    /// [`Error::Unavailable`] if it is not done within the time. [`Error::ShutDown`] if the client is shut down.
     ///
     /// # Panics
     ///
@@ -80,7 +80,7 @@ impl LockClient {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if DynamoDB does not answer, [`Error::Refused`] if it does not know this caller's
-    /// credentials, [`Error::ShutDown`] if the client is shut down. Whatever is wrong with the table is no error but
+    /// credentials, or if what answers is not DynamoDB, [`Error::ShutDown`] if the client is shut down. Whatever is wrong with the table is no error but
     /// a finding.
     ///
     /// # Panics

@@ -11,6 +11,7 @@ mod common;
 mod lab;
 
 use std::collections::HashMap;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use common::{real_time, virtual_time};
 use fairlock::embedded::{Engine, Fault, Network, When};
-use fairlock::{Error, Invalid, LockClient, LockClientBuilder, Problem, RecordWait};
+use fairlock::{Error, Invalid, LockClient, LockClientBuilder, Problem, RecordWait, TableOptions};
 use lab::{Host, Lab, acquire};
 use tokio::time::Instant;
 
@@ -186,7 +187,10 @@ async fn assert_refused_at_once(host: &Host, code: &str) {
             panic!("{error}")
         };
         assert_eq!(table, "locks");
-        assert!(error.to_string().contains(code), "{error}");
+        let told = error.to_string();
+        assert!(told.contains(code), "{told}");
+        let (_, cause) = told.rsplit_once(": ").unwrap();
+        assert_eq!(told.matches(cause).count(), 1, "said once: {told}");
     }
     assert!(started.elapsed() < SECOND);
     assert!(host.network.counts().requests() <= 5);
@@ -377,6 +381,35 @@ fn an_endpoint_that_takes_connections_and_says_nothing_is_unavailable_after_a_fe
         // Its backlog takes the connections.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         assert_unavailable_after_few_attempts(&over_http(&listener)).await;
+    });
+}
+
+/// Answers every request on its one thread with an empty document.
+fn says_nothing_of_worth(listener: TcpListener) {
+    let answer = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
+    std::thread::spawn(move || {
+        // Ends with the test's process.
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+}
+
+#[test]
+fn a_server_that_is_not_dynamodb_is_told_from_a_table_without_keys() {
+    real_time(async {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let host = over_http(&listener);
+        says_nothing_of_worth(listener);
+        let created = host.locks.create_table(&TableOptions::default()).await;
+        let checked = host.locks.check_table().await.map(drop);
+        for refused in [created.unwrap_err(), checked.unwrap_err()] {
+            assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+            let told = refused.to_string();
+            assert!(told.contains("not DynamoDB's"), "{told}");
+        }
     });
 }
 

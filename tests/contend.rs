@@ -45,12 +45,17 @@ struct Ended {
 
 impl Run {
     fn start(flags: &[&str]) -> Run {
+        Run::into(flags, Stdio::piped(), Stdio::piped())
+    }
+
+    /// Standard output and standard error go there, and are heard if that is a pipe of this run's own.
+    fn into(flags: &[&str], stdout: Stdio, stderr: Stdio) -> Run {
         let mut command = contend();
         command.args(flags).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdout(stdout).stderr(stderr);
         let mut child = command.spawn().unwrap();
-        let stdout = lines(child.stdout.take().unwrap());
-        let stderr = lines(child.stderr.take().unwrap());
+        let stdout = child.stdout.take().map_or_else(nothing, lines);
+        let stderr = child.stderr.take().map_or_else(nothing, lines);
         let child = Arc::new(Mutex::new(child));
         Run {
             _watched: watchdog(&child),
@@ -96,6 +101,10 @@ fn watchdog(child: &Arc<Mutex<Child>>) -> Sender<()> {
         }
     });
     alive
+}
+
+fn nothing() -> Receiver<String> {
+    channel().1
 }
 
 /// A pipe's lines as they come.
@@ -315,6 +324,47 @@ fn workers_do_not_outlive_the_run() {
     assert_eq!(silence, Err(RecvTimeoutError::Disconnected));
 }
 
+const ONE_TURN: [&str; 6] = ["--workers", "1", "--cycles", "1", "--hold-ms", "0"];
+
+#[cfg(target_os = "linux")]
+fn full() -> Stdio {
+    std::fs::File::create("/dev/full").unwrap().into()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn turns_that_could_not_be_printed_fail_the_run() {
+    let ended = Run::into(&ONE_TURN, full(), Stdio::piped()).end();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.summary);
+    let told = "failed      standard output: ";
+    assert!(ended.summary.contains(told), "{}", ended.summary);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_summary_that_could_not_be_printed_changes_nothing() {
+    let ended = Run::into(&ONE_TURN, Stdio::piped(), full()).end();
+    assert_eq!(ended.status.code(), Some(0));
+    assert_eq!(ended.lines.len(), 1);
+}
+
+#[test]
+fn readers_that_went_away_change_nothing() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let both = writer.try_clone().unwrap().into();
+    let ended = Run::into(&ONE_TURN, both, writer.into()).end();
+    assert_eq!(ended.status.code(), Some(0));
+}
+
+#[test]
+fn help_says_where_credentials_come_from() {
+    let ended = run(&["--help"]);
+    assert!(ended.status.success());
+    let help = ended.lines.join("\n");
+    assert!(help.contains("AWS_ACCESS_KEY_ID"), "{help}");
+}
+
 #[test]
 fn tables_in_memory_are_not_for_processes() {
     let ended = run(&["--processes"]);
@@ -342,9 +392,9 @@ fn bad_input_is_told_and_never_runs() {
         (&["--table", ""], 64, "table"),
         (&["--lock", &long], 64, "lock"),
         (
-            &["--local", "/no/such/directory/locks.db"],
+            &["--local", "/dev/null/locks.db"],
             64,
-            "/no/such/directory",
+            "no folder /dev/null",
         ),
         (&["--endpoint-url", "localhost:8000"], 2, "http://"),
         (

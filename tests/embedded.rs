@@ -10,6 +10,7 @@ mod common;
 mod counter;
 
 use std::path::Path;
+use std::sync::Barrier;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -240,6 +241,27 @@ fn a_busy_file_is_tried_again_and_the_runtime_goes_on_meanwhile() {
     });
     assert!(ticks > 50);
     assert_eq!(real_time(counted(&engine)), 1);
+}
+
+/// Opens a file that is not there, with as many others at the same instant.
+fn opened_by(many: usize, path: &Path) {
+    let together = Barrier::new(many);
+    std::thread::scope(|threads| {
+        for _ in 0..many {
+            threads.spawn(|| {
+                together.wait();
+                Engine::file(path).unwrap()
+            });
+        }
+    });
+}
+
+#[test]
+fn whoever_opens_a_new_file_at_the_same_time_waits_and_opens_it() {
+    let directory = tempfile::tempdir().unwrap();
+    for round in 0..50 {
+        opened_by(8, &directory.path().join(format!("{round}.db")));
+    }
 }
 
 #[test]

@@ -4,8 +4,14 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+#[path = "layering/paths.rs"]
+mod paths;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use paths::{Named, paths};
 
 /// From the ground up. A module may use those of its own layer only where `PEERS` says so.
 const LAYERS: [(&str, &[&str]); 4] = [
@@ -65,7 +71,7 @@ const PURE: [&str; 8] = [
 fn imports_point_down_only() {
     let broken: Vec<_> = sources()
         .iter()
-        .flat_map(|(module, text)| broken_imports(module, text))
+        .flat_map(|(file, text)| broken_imports(file, text))
         .collect();
     assert!(broken.is_empty(), "{broken:#?}");
 }
@@ -75,15 +81,30 @@ fn the_sdk_is_named_only_at_its_doors() {
     let sources = sources();
     let named = sources
         .iter()
-        .filter(|(module, text)| names_sdk(text) && !SDK_DOORS.contains(&module.as_str()));
-    let named: Vec<_> = named.map(|(module, _)| module).collect();
+        .filter(|(file, text)| names_sdk(text) && !SDK_DOORS.contains(&module(file)));
+    let named: Vec<_> = named.map(|(file, _)| file).collect();
     assert!(named.is_empty(), "{named:?}");
 }
 
-/// What clippy's list of doors cannot tell apart from tests, or from other methods of the same name.
-const DOORS: [(&str, &[&str]); 4] = [
+/// What clippy's list of doors cannot tell apart from tests, and who may name anything that is in there.
+const DOORS: [(&str, &[&str]); 13] = [
+    ("fastrand", &["chance", "embedded"]),
+    ("getrandom", &["chance"]),
+    ("rustix::rand", &[]),
+    ("rustix::time", &["clock"]),
+    ("std::thread", &["embedded"]),
+    ("std::time::Instant", &["clock"]),
+    ("tokio::runtime", &["background", "builder", "core"]),
+    ("tokio::spawn", &["embedded"]),
+    ("tokio::task", &["embedded"]),
     ("tokio::time", &["clock", "embedded"]),
-    ("thread::spawn", &[]),
+    ("tokio_util::context", &[]),
+    ("tokio_util::task", &[]),
+    ("tokio_util::time", &[]),
+];
+
+/// The same of methods.
+const METHODS: [(&str, &[&str]); 4] = [
     (
         ".spawn(",
         &[
@@ -97,7 +118,9 @@ const DOORS: [(&str, &[&str]); 4] = [
             "embedded",
         ],
     ),
-    ("fastrand::", &["chance", "embedded"]),
+    (".spawn_blocking(", &[]),
+    (".spawn_local(", &[]),
+    (".block_on(", &[]),
 ];
 
 #[test]
@@ -105,17 +128,20 @@ fn time_chance_and_work_come_in_by_their_doors_and_every_select_is_in_order() {
     let sources = sources();
     let broken: Vec<_> = sources
         .iter()
-        .flat_map(|(module, text)| open_doors(module, text))
+        .flat_map(|(file, text)| open_doors(module(file), text))
         .collect();
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
 fn open_doors(module: &str, text: &str) -> Vec<String> {
-    let code = code(text);
-    let by_itself = DOORS
-        .iter()
-        .filter(|(door, keepers)| code.contains(door) && !keepers.contains(&module));
-    let mut broken: Vec<_> = by_itself
+    let (code, named) = (code(text), paths(text));
+    let through = |door: &str| named.iter().any(|path| leads_through(path, door));
+    let doors = DOORS.iter().filter(|(door, _)| through(door));
+    let methods = METHODS.iter().filter(|(method, _)| code.contains(method));
+    let not_its_own = doors
+        .chain(methods)
+        .filter(|(_, keepers)| !keepers.contains(&module));
+    let mut broken: Vec<_> = not_its_own
         .map(|(door, _)| format!("{module}: {door}"))
         .collect();
     let selects = code
@@ -130,71 +156,144 @@ fn open_doors(module: &str, text: &str) -> Vec<String> {
     broken
 }
 
+/// Whether a path leads to the door or on from there; or brings it in unnamed, as a part of what is before it.
+fn leads_through(path: &Named, door: &str) -> bool {
+    let mut segments = path.segments.iter().map(String::as_str);
+    let mut door = door.split("::");
+    loop {
+        match (segments.next(), door.next()) {
+            (_, None) | (None | Some("*" | "self"), _) => return true,
+            (Some(segment), Some(part)) if segment != part => return false,
+            _ => {}
+        }
+    }
+}
+
 #[test]
 fn pure_modules_know_neither_async_nor_the_sdk() {
-    for (module, text) in sources()
+    for (file, text) in sources()
         .iter()
-        .filter(|(module, _)| PURE.contains(&module.as_str()))
+        .filter(|(file, _)| PURE.contains(&module(file)))
     {
         let impure = ["async ", "tokio", "aws_", "futures"]
             .into_iter()
             .find(|word| code(text).contains(word));
-        assert_eq!(impure, None, "{module}");
+        assert_eq!(impure, None, "{file}");
     }
 }
 
 #[test]
 fn every_module_has_a_layer_and_opens_with_its_promise() {
-    for (module, text) in &sources() {
-        assert!(layer(module).is_some(), "{module} has no layer");
-        assert!(text.starts_with("//! "), "{module} does not say what it is");
+    for (file, text) in &sources() {
+        assert!(layer(module(file)).is_some(), "{file} has no layer");
+        assert!(text.starts_with("//! "), "{file} does not say what it is");
     }
 }
 
 #[test]
 fn the_checks_catch_planted_faults() {
-    assert_eq!(broken_imports("line", "use crate::store::Store;").len(), 1);
-    assert_eq!(
-        broken_imports("seats", "use crate::{queue, name::LockName};").len(),
-        1
-    );
-    assert_eq!(
-        broken_imports("seats", "fn f() { crate::lock::g() }").len(),
-        1
-    );
-    assert!(broken_imports("lock", "use crate::{queue, name::LockName};").is_empty());
-    assert!(broken_imports("line", "// not crate::store").is_empty());
-    assert_eq!(
-        open_doors("queue", "tokio::time::sleep(span).await; fastrand::u32(..)").len(),
-        2
-    );
-    assert_eq!(open_doors("queue", "select! { () = a => {} }").len(), 1);
-    assert!(open_doors("queue", "select! {\n    biased;\n    () = a => {} }").is_empty());
+    for (file, planted) in [
+        ("line.rs", "use crate::store::Store;"),
+        ("line.rs", "use super::store::Store;"),
+        ("line.rs", "use self::super::store::Store;"),
+        ("line.rs", "use crate::LockGuard;"),
+        ("line.rs", "use crate::{LockGuard as G};"),
+        ("line.rs", "use crate::*;"),
+        ("line.rs", "use crate as all; all::store::f()"),
+        ("line.rs", "mod tests { use super::super::store::Store; }"),
+        (
+            "line.rs",
+            "fn f() -> char { '\"' } use crate::store::Store;",
+        ),
+        ("seats.rs", "use crate::{queue, name::LockName};"),
+        ("seats.rs", "use {crate::queue, crate::name::LockName};"),
+        ("seats.rs", "fn f() { crate::lock::g() }"),
+        (
+            "line.rs",
+            "use crate::{entry::{Entry, Nonce}, seats::Seats};",
+        ),
+        ("store/rows.rs", "use super::super::queue::Waiter;"),
+        ("store/rows.rs", "use super::{super::queue::Waiter, Store};"),
+        ("store/mod.rs", "use super::queue::Waiter;"),
+    ] {
+        assert_eq!(broken_imports(file, planted).len(), 1, "{file}: {planted}");
+    }
+    for (file, sound) in [
+        ("lock.rs", "use crate::{queue, name::LockName};"),
+        ("line.rs", "// not crate::store"),
+        ("line.rs", "fn f() {} // not crate::store"),
+        ("line.rs", "fn f() -> &str { \"crate::store\" }"),
+        (
+            "line.rs",
+            "mod tests { use super::*; } use super::entry::Entry;",
+        ),
+        ("store/rows.rs", "use super::{Store, codec::{self, Item}};"),
+        ("embedded/engine.rs", "use crate::Clock;"),
+        ("lib.rs", "pub use guard::LockGuard;"),
+    ] {
+        let broken = broken_imports(file, sound);
+        assert!(broken.is_empty(), "{sound}: {broken:?}");
+    }
     assert!(names_sdk("use aws_sdk_dynamodb::Client;") && !names_sdk("//! aws_sdk_dynamodb"));
 }
 
-/// Each top-level module with the text of all its files.
-fn sources() -> BTreeMap<String, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut sources = BTreeMap::<String, String>::new();
-    for file in files(&root) {
-        let path = file.strip_prefix(&root).unwrap().to_owned();
-        let module = path
-            .components()
-            .next()
-            .unwrap()
-            .as_os_str()
-            .to_str()
-            .unwrap()
-            .trim_end_matches(".rs");
-        sources
-            .entry(module.to_owned())
-            .or_default()
-            .push_str(&std::fs::read_to_string(&file).unwrap());
+#[test]
+fn the_checks_catch_planted_doors() {
+    for planted in [
+        "async fn f() { tokio::time::sleep(span).await }",
+        "use tokio::{sync::Notify, time::sleep};",
+        "use tokio::*;",
+        "use tokio as t;",
+        "use ::tokio::{self as t};",
+        "fn f() { rustix::time::clock_gettime(id) }",
+        "fn f() { tokio::task::spawn_blocking(work) }",
+        "fn f() { Handle::current().spawn_blocking(work) }",
+        "fn f() { std::thread::spawn(work) }",
+        "use std::time::Instant;",
+        "fn f() { fastrand::u32(..) }",
+        "use fastrand as f;",
+        "fn f() { getrandom::u64() }",
+        "async fn f() { select! { () = a => {} } }",
+    ] {
+        assert!(!open_doors("queue", planted).is_empty(), "{planted}");
     }
-    sources
+    for sound in [
+        "async fn f() { select! {\n    biased;\n    () = a => {} } }",
+        "use std::time::{Duration, SystemTime};",
+        "use tokio::sync::{Notify, oneshot};",
+        "fn f() { self.clock.time::<u64>() }",
+    ] {
+        let broken = open_doors("queue", sound);
+        assert!(broken.is_empty(), "{sound}: {broken:?}");
+    }
 }
 
+/// Each file of the library, by its path under `src`, with its text.
+fn sources() -> BTreeMap<String, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let text = |file: PathBuf| {
+        let path = file.strip_prefix(&root).unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        (path.to_str().unwrap().to_owned(), text)
+    };
+    files(&root).into_iter().map(text).collect()
+}
+
+/// Where a file is in the tree of modules.
+fn place(file: &str) -> Vec<&str> {
+    let path = file.trim_end_matches(".rs");
+    let place = path
+        .split('/')
+        .filter(|name| !["mod", "lib"].contains(name));
+    place.collect()
+}
+
+/// The top-level module that a file belongs to.
+fn module(file: &str) -> &str {
+    place(file).first().copied().unwrap_or("lib")
+}
+
+/// All but programs, which are crates of their own.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
@@ -204,7 +303,9 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries
         .into_iter()
         .flat_map(|path| {
-            if path.is_dir() {
+            if path.ends_with("src/bin") {
+                Vec::new()
+            } else if path.is_dir() {
                 files(&path)
             } else {
                 vec![path]
@@ -219,46 +320,58 @@ fn layer(module: &str) -> Option<usize> {
         .position(|(_, modules)| modules.contains(&module))
 }
 
-/// Imports of `module` that do not point down.
-fn broken_imports(module: &str, text: &str) -> Vec<String> {
-    let code = code(text);
-    let paths = code
-        .match_indices("crate::")
-        .flat_map(|(at, found)| imported(&code[at + found.len()..]));
-    let others = paths.filter(|other| other != module && layer(other).is_some());
-    let broken = others.filter(|other| !may_import(module, other));
-    broken
-        .map(|other| format!("{module} uses {other}"))
-        .collect()
+/// What a file names that is not below it.
+fn broken_imports(file: &str, text: &str) -> Vec<String> {
+    let from = module(file);
+    let others = paths(text)
+        .into_iter()
+        .filter_map(|path| leads_to(file, &path));
+    let broken = others.filter(|other| from != other && !may_import(from, other));
+    broken.map(|other| format!("{file} uses {other}")).collect()
 }
 
 fn may_import(module: &str, other: &str) -> bool {
-    let pair = (module, other);
-    let within = matches!(
-        LAYERS[layer(module).unwrap()].0,
-        "vocabulary" | "port" | "facade"
-    );
-    let (from, to) = (layer(module), layer(other));
+    let (pair, from) = ((module, other), layer(module).unwrap());
+    let within = matches!(LAYERS[from].0, "vocabulary" | "port" | "facade");
+    let Some(to) = layer(other) else {
+        return false;
+    };
     to < from || (to == from && within) || PEERS.contains(&pair) || UPWARDS.contains(&pair)
 }
 
-/// The modules that a path after `crate::` leads to: one, or those of a group in braces.
-fn imported(path: &str) -> Vec<String> {
-    let word = |text: &str| {
-        text.trim()
-            .split(|c: char| c != '_' && !c.is_alphanumeric())
-            .next()
-            .unwrap_or("")
-            .to_owned()
-    };
-    match path
-        .strip_prefix('{')
-        .and_then(|group| group.split_once('}'))
-    {
-        Some((group, _)) => group.split(',').map(word).collect(),
-        None => vec![word(path)],
+/// The top-level module that a path leads to from a file; none, if it stays within the file's or leaves the library.
+/// What is no module's, such as the library itself under another name, is called as it stands there.
+fn leads_to(file: &str, path: &Named) -> Option<String> {
+    let inside = path.inside.iter().map(String::as_str);
+    let mut place: Vec<_> = place(file).into_iter().chain(inside).collect();
+    let mut segments = path.segments.iter().map(String::as_str).peekable();
+    match segments.peek()? {
+        &"crate" => place.clear(),
+        &"self" | &"super" => {}
+        _ => return None,
     }
+    while let Some(step) = segments.next_if(|step| ["crate", "self", "super"].contains(step)) {
+        if step == "super" {
+            place.pop();
+        }
+    }
+    if !place.is_empty() {
+        return None;
+    }
+    let name = segments.next().unwrap_or("crate");
+    let defined = REEXPORTS.get(name).map_or(name, String::as_str);
+    Some(defined.to_owned())
 }
+
+/// The names that `lib.rs` gives out, each with the module that defines it.
+static REEXPORTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let named = paths(&sources()["lib.rs"]);
+    let ours = named
+        .into_iter()
+        .filter(|path| layer(&path.segments[0]).is_some());
+    ours.map(|path| (path.name, path.segments[0].clone()))
+        .collect()
+});
 
 fn names_sdk(text: &str) -> bool {
     code(text).contains("aws_sdk_dynamodb")

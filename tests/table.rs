@@ -230,6 +230,20 @@ fn too_much_at_once_is_waited_for_and_not_for_ever() {
 }
 
 #[test]
+fn an_endpoint_that_says_nothing_shows_itself_within_four_time_outs() {
+    virtual_time(async {
+        let silent = Fault::Hang(When::Before);
+        let locks = troubled(&engine(), "DescribeTable", silent);
+        let started = tokio::time::Instant::now();
+        let created = locks.create_table(&TableOptions::default()).await;
+        assert!(matches!(created, Err(Error::Unavailable { .. })));
+        // Two seconds each, and the pauses between them.
+        let took = started.elapsed();
+        assert!(8 * SECOND <= took && took < 9 * SECOND, "{took:?}");
+    });
+}
+
+#[test]
 fn a_creation_that_is_denied_says_so_at_once() {
     virtual_time(async {
         for operation in ["CreateTable", "DescribeTable", "UpdateTimeToLive"] {

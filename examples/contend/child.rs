@@ -33,13 +33,15 @@ pub(crate) struct Parting {
 pub(crate) async fn run(options: &Options, number: u32) -> Result<ExitCode, Failure> {
     let word = listen_to_parent();
     let backend = backend::open(options)?;
-    let worker = Worker::new(number, options, &backend, &Log::default())?;
-    log::say(&Line::Ready { ready: number });
+    let log = Log::default();
+    let worker = Worker::new(number, options, &backend, &log)?;
+    log::say(&Line::Ready { ready: number }).map_err(Failure::Run)?;
     let no_word = |error| Failure::run("the parent went away", error);
     word.await.map_err(no_word)?;
-    let troubles = worker.run().await;
+    let mut troubles = worker.run().await;
+    troubles.extend(log.take().1);
     let traffic = backend.counter.traffic();
-    log::say(&Line::Parting(Parting { traffic, troubles }));
+    log::say(&Line::Parting(Parting { traffic, troubles })).map_err(Failure::Run)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -41,7 +41,7 @@ async fn main() -> ExitCode {
         (options, None) => contend(&options).await,
     };
     ended.unwrap_or_else(|failure| {
-        eprintln!("contend: {failure}");
+        log::tell(format_args!("contend: {failure}"));
         failure.exit_code()
     })
 }
@@ -78,7 +78,7 @@ fn judge(options: &Options, mut harvest: Harvest) -> ExitCode {
         traffic: harvest.traffic,
         troubles: harvest.troubles,
     };
-    eprintln!("{report}");
+    log::tell(&report);
     if report.is_good() {
         ExitCode::SUCCESS
     } else {

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::child::{Line, Parting};
 use crate::failure::Failure;
 use crate::harvest::Harvest;
-use crate::log::Log;
+use crate::log::{self, Log};
 use crate::options::Options;
 
 /// A child at the other end of its pipes, killed when dropped. Its input stays open until then: it ends with that.
@@ -34,7 +34,9 @@ pub(crate) async fn run(options: &Options) -> Result<Harvest, Failure> {
         harvest.traffic.merge(&parting.traffic);
         harvest.troubles.extend(parting.troubles);
     }
-    harvest.turns = log.take();
+    let (turns, trouble) = log.take();
+    harvest.turns = turns;
+    harvest.troubles.extend(trouble);
     Ok(harvest)
 }
 
@@ -109,7 +111,7 @@ impl Member {
 
 /// Told at once, for the others go on until the lease of the dead is over.
 fn died(trouble: String) -> Parting {
-    eprintln!("contend: {trouble}");
+    log::tell(format_args!("contend: {trouble}"));
     Parting {
         traffic: Default::default(),
         troubles: vec![trouble],

@@ -17,9 +17,11 @@ pub(crate) async fn run(backend: &Backend, options: &Options) -> Result<Harvest,
     let workers: Result<Vec<_>, _> = (1..=options.workers)
         .map(|number| Worker::new(number, options, backend, &log))
         .collect();
-    let troubles = start(workers?).join_all().await.concat();
+    let mut troubles = start(workers?).join_all().await.concat();
+    let (turns, trouble) = log.take();
+    troubles.extend(trouble);
     Ok(Harvest {
-        turns: log.take(),
+        turns,
         traffic: backend.counter.traffic(),
         troubles,
     })

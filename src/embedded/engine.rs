@@ -77,7 +77,8 @@ impl Engine {
     /// An engine whose tables are in the file at `path`, which is made if it is not there. Several engines, also in
     /// several processes on one machine, may use the file at the same time.
     ///
-    /// Blocks until the file is open: up to 30 s while another process brings it up to date.
+    /// Blocks until the file is open: it is tried for 30 s while other processes keep it busy, as they do who bring a
+    /// new file up to date. A try that is under way by then may take as long again.
     ///
     /// # Errors
     ///

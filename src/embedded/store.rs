@@ -2,13 +2,22 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dynoxide::storage_backend::BackendError;
 use dynoxide::{Database, DynoxideError};
 
+use crate::Clock;
+
 /// How often a request is tried on a file that other processes keep busy. Each try waits up to five seconds for the
 /// file, and one that found it busy changed nothing.
 const TRIES: usize = 6;
+
+/// How long opening is tried on a file that other processes keep busy. SQLite waits as long by itself, but not where
+/// two want to change the journal of a new file at once: one of them is refused on the spot.
+const OPENS_WITHIN: Duration = Duration::from_secs(30);
+/// A new file is brought up to date in less.
+const PAUSE: Duration = Duration::from_millis(10);
 
 type Done<T> = Result<T, DynoxideError>;
 
@@ -31,7 +40,7 @@ impl Store {
 
     pub(super) fn file(path: &Path) -> Done<Store> {
         let path = path.to_str().ok_or_else(not_text)?;
-        let database = Database::new(path)?;
+        let database = open(path)?;
         let path = Arc::from(path);
         Ok(Store::File(File { database, path }))
     }
@@ -68,6 +77,27 @@ impl Store {
     }
 }
 
+/// Blocks. Tries again while the file is busy, until [`OPENS_WITHIN`] is over: a refused opening changed nothing that
+/// the next one does not bring to its end.
+fn open(path: &str) -> Done<Database> {
+    let clock = Clock::system();
+    let until = clock.now() + OPENS_WITHIN;
+    loop {
+        match Database::new(path) {
+            Err(error) if is_busy(&error) && clock.now() < until => pause(),
+            done => return done,
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "opening blocks, as it says, and may be called where there is no runtime"
+)]
+fn pause() {
+    std::thread::sleep(PAUSE);
+}
+
 impl File {
     /// Off the runtime's threads, because SQLite blocks; again while the file is busy, at most [`TRIES`] times.
     async fn ask<T: Send + 'static>(
@@ -83,6 +113,10 @@ impl File {
         self.ask_once(work).await
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "not work of a client: the engine answers, whoever still listens"
+    )]
     async fn ask_once<T: Send + 'static>(
         &self,
         work: impl Fn(&Database) -> Done<T> + Send + 'static,

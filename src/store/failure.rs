@@ -1,5 +1,6 @@
 //! What a request that did not succeed means: may it have been applied, and does trying again help?
 
+use std::fmt;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
@@ -8,7 +9,7 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 
-use crate::error::{Error, Problem, Source};
+use crate::error::{Chain, Error, Problem, Source};
 
 use super::codec::Item;
 
@@ -104,6 +105,26 @@ impl Failure {
                 item,
                 problem,
             },
+        }
+    }
+}
+
+/// For logs, in one line: the words of errors, and nothing else of requests and answers.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` {}", self.verb, self.kind)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Busy(source) => write!(f, "came to nothing: {}", Chain(source.as_ref())),
+            Kind::Ambiguous(source) => {
+                write!(f, "may have been applied: {}", Chain(source.as_ref()))
+            }
+            Kind::Refused(source) => write!(f, "was refused: {}", Chain(source.as_ref())),
+            Kind::Unreadable { item, problem } => write!(f, "met item `{item}`: {problem}"),
         }
     }
 }
@@ -232,6 +253,27 @@ mod tests {
             assert!(matches!(kind(Some(code), 400), Kind::Busy(_)), "{code}");
         }
         assert!(matches!(kind(None, 429), Kind::Busy(_)));
+    }
+
+    #[test]
+    fn a_failure_says_what_was_sent_what_became_of_it_and_why() {
+        let problem = Problem::Missing { attribute: "last" };
+        let item = "pk = a".to_owned();
+        for (kind, told) in [
+            (Kind::Busy("slow".into()), "`enter` came to nothing: slow"),
+            (
+                Kind::Ambiguous("slow".into()),
+                "`enter` may have been applied: slow",
+            ),
+            (Kind::Refused("no".into()), "`enter` was refused: no"),
+            (
+                Kind::Unreadable { item, problem },
+                "`enter` met item `pk = a`: has no `last`: not written by fairlock, or damaged",
+            ),
+        ] {
+            let verb = "enter";
+            assert_eq!(Failure { verb, kind }.to_string(), told);
+        }
     }
 
     #[test]

@@ -31,17 +31,17 @@ pub(crate) async fn create(
     options: &TableOptions,
     stop: CancellationToken,
 ) -> Result<(), Failure> {
-    let store = store.with_more_time(MORE_TIME);
     let mut patience = Patience {
         until: Some(store.now() + WITHIN),
         limit: Limit::Attempts(FIRST_ATTEMPTS),
         refusals: Refusals::Final,
         stop,
     };
-    // A wrong endpoint must show itself quickly, whatever a table may take.
+    // A wrong endpoint must show itself quickly, whatever a table may take: by the time-out of any request.
     let _ = store
-        .persist(&patience, || requests::describe(&store))
+        .persist(&patience, || requests::describe(store))
         .await?;
+    let store = store.with_more_time(MORE_TIME);
     patience.limit = Limit::None;
     let table = store
         .persist(&patience, || bring_about(&store, options))

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::{
 };
 use futures::FutureExt;
 
-use crate::store::{Failure, Refusal, Store, answered};
+use crate::store::{Failure, Kind, Refusal, Store, answered};
 
 use super::options::{Billing, TableOptions};
 use super::schema::Schema;
@@ -16,6 +16,9 @@ pub(super) const CREATE: &str = "create the table";
 pub(super) const DESCRIBE: &str = "describe the table";
 pub(super) const SWITCH_ON_TTL: &str = "switch on TTL";
 pub(super) const DESCRIBE_TTL: &str = "describe TTL";
+
+const NOT_DYNAMODB: &str =
+    "the answer describes no table, so it is not DynamoDB's: look at the endpoint";
 
 /// How the table stands with DynamoDB's own deletion, and by which attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,11 +49,21 @@ impl Refusal {
 pub(super) async fn describe(store: &Store) -> Answered<TableDescription> {
     let request = store.client().describe_table();
     let request = request.table_name(&store.config().table);
-    let answer = answered(DESCRIBE, request.send().boxed().await)?;
-    Ok(answer.map(|answer| {
-        let nothing = || TableDescription::builder().build();
-        answer.table.unwrap_or_else(nothing)
-    }))
+    match answered(DESCRIBE, request.send().boxed().await)? {
+        Ok(answer) => described(answer.table).map(Ok),
+        Err(refusal) => Ok(Err(refusal)),
+    }
+}
+
+/// A table of DynamoDB's has a state and keys, though one that is being deleted may no longer show those. Any server may
+/// answer `{}` to whatever it is asked.
+fn described(table: Option<TableDescription>) -> Result<TableDescription, Failure> {
+    let is_one =
+        |table: &TableDescription| table.table_status.is_some() || table.key_schema.is_some();
+    table.filter(is_one).ok_or_else(|| Failure {
+        verb: DESCRIBE,
+        kind: Kind::Refused(NOT_DYNAMODB.into()),
+    })
 }
 
 #[expect(
@@ -117,4 +130,22 @@ pub(super) async fn switch_on_ttl(store: &Store) -> Answered<()> {
 
 fn nothing<T>(answer: Result<T, Refusal>) -> Result<(), Refusal> {
     answer.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::TableStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_table_without_keys_is_one_while_it_is_being_deleted_and_one_without_anything_is_not() {
+        let table = TableDescription::builder();
+        let deleting = table.clone().table_status(TableStatus::Deleting).build();
+        assert!(described(Some(deleting)).is_ok());
+        for nothing in [None, Some(table.build())] {
+            let failure = described(nothing).unwrap_err();
+            assert!(failure.is_refused(), "{failure}");
+        }
+    }
 }
