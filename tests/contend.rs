@@ -394,7 +394,7 @@ fn bad_input_is_told_and_never_runs() {
         (
             &["--local", "/dev/null/locks.db"],
             64,
-            "no folder /dev/null",
+            "/dev/null/locks.db",
         ),
         (&["--endpoint-url", "localhost:8000"], 2, "http://"),
         (
