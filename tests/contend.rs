@@ -4,17 +4,17 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
+mod program;
+
+use std::process::{Command, Stdio};
+#[cfg(target_os = "linux")]
+use std::sync::mpsc::RecvTimeoutError;
 
 use serde_json::Value;
 
-/// No run may take longer.
-const BOUND: Duration = Duration::from_secs(60);
+#[cfg(target_os = "linux")]
+use program::BOUND;
+use program::{Ended, Run};
 
 /// The example, which `cargo test` builds, but `cargo test --test contend` does not.
 fn contend() -> Command {
@@ -28,119 +28,38 @@ fn contend() -> Command {
     Command::new(built)
 }
 
-/// A run of the driver, killed when it takes too long, and with the test whatever happens.
-struct Run {
-    child: Arc<Mutex<Child>>,
-    stdout: Receiver<String>,
-    stderr: Receiver<String>,
-    _watched: Sender<()>,
+fn start_into(flags: &[&str], stdout: Stdio, stderr: Stdio) -> Run {
+    let mut command = contend();
+    command.args(flags);
+    Run::into(command, stdout, stderr)
 }
 
-/// What a run said, and how it ended.
-struct Ended {
-    status: ExitStatus,
-    lines: Vec<String>,
-    summary: String,
-}
-
-impl Run {
-    fn start(flags: &[&str]) -> Run {
-        Run::into(flags, Stdio::piped(), Stdio::piped())
-    }
-
-    /// Standard output and standard error go there, and are heard if that is a pipe of this run's own.
-    fn into(flags: &[&str], stdout: Stdio, stderr: Stdio) -> Run {
-        let mut command = contend();
-        command.args(flags).stdin(Stdio::null());
-        command.stdout(stdout).stderr(stderr);
-        let mut child = command.spawn().unwrap();
-        let stdout = child.stdout.take().map_or_else(nothing, lines);
-        let stderr = child.stderr.take().map_or_else(nothing, lines);
-        let child = Arc::new(Mutex::new(child));
-        Run {
-            _watched: watchdog(&child),
-            child,
-            stdout,
-            stderr,
-        }
-    }
-
-    fn kill(&self) {
-        self.child.lock().unwrap().kill().unwrap();
-    }
-
-    fn end(self) -> Ended {
-        let lines = self.stdout.iter().collect();
-        let summary = self.stderr.iter().collect::<Vec<_>>().join("\n");
-        let status = self.child.lock().unwrap().wait().unwrap();
-        Ended {
-            status,
-            lines,
-            summary,
-        }
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        if let Ok(mut child) = self.child.lock() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// Kills the run, which closes its pipes, unless the returned value is dropped in time.
-fn watchdog(child: &Arc<Mutex<Child>>) -> Sender<()> {
-    let (alive, watched) = channel();
-    let child = Arc::clone(child);
-    thread::spawn(move || {
-        if watched.recv_timeout(BOUND) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("a run took longer than {BOUND:?}: killed");
-            child.lock().unwrap().kill().unwrap();
-        }
-    });
-    alive
-}
-
-fn nothing() -> Receiver<String> {
-    channel().1
-}
-
-/// A pipe's lines as they come.
-fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
-    let (tell, told) = channel();
-    thread::spawn(move || {
-        let lines = BufReader::new(pipe).lines();
-        lines
-            .map_while(Result::ok)
-            .try_for_each(|line| tell.send(line))
-    });
-    told
+fn start(flags: &[&str]) -> Run {
+    let mut command = contend();
+    command.args(flags);
+    Run::start(command)
 }
 
 fn run(flags: &[&str]) -> Ended {
-    Run::start(flags).end()
+    start(flags).end()
 }
 
-impl Ended {
-    fn last_line(&self) -> &str {
-        self.summary.lines().last().unwrap_or_default()
-    }
+fn last_line(run: &Ended) -> &str {
+    run.summary.lines().last().unwrap_or_default()
+}
 
-    /// A number of each turn, in order of the grants.
-    fn each(&self, field: &str) -> Vec<u64> {
-        let turns = self
-            .lines
-            .iter()
-            .map(|line| serde_json::from_str(line).unwrap());
-        let mut turns: Vec<Value> = turns.collect();
-        turns.sort_by_key(|turn| turn["acquired_ns"].as_u64());
-        turns
-            .iter()
-            .map(|turn| turn[field].as_u64().unwrap())
-            .collect()
-    }
+/// A number of each turn, in order of the grants.
+fn each(run: &Ended, field: &str) -> Vec<u64> {
+    let turns = run
+        .lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let mut turns: Vec<Value> = turns.collect();
+    turns.sort_by_key(|turn| turn["acquired_ns"].as_u64());
+    turns
+        .iter()
+        .map(|turn| turn[field].as_u64().unwrap())
+        .collect()
 }
 
 fn assert_fair(run: &Ended, workers: u64, cycles: u64) {
@@ -152,22 +71,18 @@ fn assert_fair(run: &Ended, workers: u64, cycles: u64) {
         "{workers} workers, {} turns: 0 overlaps, 0 out of order",
         workers * cycles
     );
-    assert_eq!(run.last_line(), clean);
-    assert!(
-        run.each("ticket")
-            .is_sorted_by(|before, after| before < after)
-    );
-    let (acquired, releasing) = (run.each("acquired_ns"), run.each("releasing_ns"));
+    assert_eq!(last_line(run), clean);
+    assert!(each(run, "ticket").is_sorted_by(|before, after| before < after));
+    let (acquired, releasing) = (each(run, "acquired_ns"), each(run, "releasing_ns"));
     assert!(
         releasing
             .iter()
             .zip(&acquired[1..])
             .all(|(end, start)| end < start)
     );
-    let mut took = run
-        .each("worker")
+    let mut took = each(run, "worker")
         .into_iter()
-        .zip(run.each("cycle"))
+        .zip(each(run, "cycle"))
         .collect::<Vec<_>>();
     took.sort_unstable();
     let all = (1..=workers).flat_map(|worker| (1..=cycles).map(move |cycle| (worker, cycle)));
@@ -197,7 +112,7 @@ fn workers_in_one_process_take_turns_in_order() {
 fn a_turn_that_nobody_contends_for_takes_two_requests() {
     let ended = run(&["--workers", "1", "--cycles", "4", "--hold-ms", "0"]);
     assert_eq!(
-        ended.last_line(),
+        last_line(&ended),
         "1 worker, 4 turns: 0 overlaps, 0 out of order"
     );
     assert!(
@@ -240,7 +155,7 @@ fn a_planted_fault_fails_the_run() {
     ]);
     assert_eq!(ended.status.code(), Some(1));
     assert_eq!(
-        ended.last_line(),
+        last_line(&ended),
         "2 workers, 4 turns: 1 overlap, 1 out of order"
     );
 }
@@ -265,21 +180,9 @@ fn a_turn_that_was_not_granted_fails_the_run_and_is_named() {
         ended.summary
     );
     assert_eq!(
-        ended.last_line(),
+        last_line(&ended),
         "2 workers, 1 turn: 0 overlaps, 0 out of order"
     );
-}
-
-/// The children of a run, as Linux lists them.
-#[cfg(target_os = "linux")]
-fn workers(run: &Run) -> Vec<String> {
-    let parent = run.child.lock().unwrap().id();
-    let threads = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap();
-    let listed = threads.map(|thread| thread.unwrap().path().join("children"));
-    let listed: String = listed
-        .map(|list| std::fs::read_to_string(list).unwrap())
-        .collect();
-    listed.split_whitespace().map(str::to_owned).collect()
 }
 
 #[cfg(target_os = "linux")]
@@ -289,9 +192,9 @@ fn a_worker_that_dies_fails_the_run_and_the_others_go_on() {
     let tables = place.path().join("locks.db");
     let flags = ["--processes", "--local", tables.to_str().unwrap()];
     let more = ["--workers", "3", "--cycles", "4", "--lease", "1s"];
-    let run = Run::start(&[&flags[..], &more].concat());
+    let run = start(&[&flags[..], &more].concat());
     run.stdout.recv().unwrap();
-    let victim = workers(&run).swap_remove(0);
+    let victim = run.children().swap_remove(0);
     let killed = Command::new("kill").args(["-9", &victim]).status().unwrap();
     assert!(killed.success());
     let ended = run.end();
@@ -299,9 +202,7 @@ fn a_worker_that_dies_fails_the_run_and_the_others_go_on() {
     assert_eq!(ended.status.code(), Some(1), "{summary}");
     assert!(summary.contains("died: signal: 9"), "{summary}");
     assert!(
-        ended
-            .last_line()
-            .ends_with("turns: 0 overlaps, 0 out of order"),
+        last_line(&ended).ends_with("turns: 0 overlaps, 0 out of order"),
         "{summary}"
     );
     let of_others = summary.lines().filter(|line| line.starts_with("missing"));
@@ -315,9 +216,9 @@ fn workers_do_not_outlive_the_run() {
     let tables = place.path().join("locks.db");
     let flags = ["--processes", "--local", tables.to_str().unwrap()];
     let more = ["--workers", "2", "--cycles", "100000"];
-    let run = Run::start(&[&flags[..], &more].concat());
+    let run = start(&[&flags[..], &more].concat());
     run.stdout.recv().unwrap();
-    assert_eq!(workers(&run).len(), 2);
+    assert_eq!(run.children().len(), 2);
     run.kill();
     // Workers write to the run's standard error, which closes when the last of them has ended.
     let silence = run.stderr.recv_timeout(BOUND);
@@ -334,7 +235,7 @@ fn full() -> Stdio {
 #[cfg(target_os = "linux")]
 #[test]
 fn turns_that_could_not_be_printed_fail_the_run() {
-    let ended = Run::into(&ONE_TURN, full(), Stdio::piped()).end();
+    let ended = start_into(&ONE_TURN, full(), Stdio::piped()).end();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.summary);
     let told = "failed      standard output: ";
     assert!(ended.summary.contains(told), "{}", ended.summary);
@@ -343,7 +244,7 @@ fn turns_that_could_not_be_printed_fail_the_run() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_summary_that_could_not_be_printed_changes_nothing() {
-    let ended = Run::into(&ONE_TURN, Stdio::piped(), full()).end();
+    let ended = start_into(&ONE_TURN, Stdio::piped(), full()).end();
     assert_eq!(ended.status.code(), Some(0));
     assert_eq!(ended.lines.len(), 1);
 }
@@ -353,7 +254,7 @@ fn readers_that_went_away_change_nothing() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let both = writer.try_clone().unwrap().into();
-    let ended = Run::into(&ONE_TURN, both, writer.into()).end();
+    let ended = start_into(&ONE_TURN, both, writer.into()).end();
     assert_eq!(ended.status.code(), Some(0));
 }
 
@@ -391,11 +292,7 @@ fn bad_input_is_told_and_never_runs() {
         (&["--lease", "0s"], 64, "--lease"),
         (&["--table", ""], 64, "table"),
         (&["--lock", &long], 64, "lock"),
-        (
-            &["--local", "/dev/null/locks.db"],
-            64,
-            "/dev/null/locks.db",
-        ),
+        (&["--local", "/dev/null/locks.db"], 64, "/dev/null/locks.db"),
         (&["--endpoint-url", "localhost:8000"], 2, "http://"),
         (
             &["--endpoint-url", "http://a", "--local", "b"],

@@ -6,15 +6,13 @@
     reason = "the driver needs more of its parts than their tests do"
 )]
 
+#[path = "../src/bin/fairlock/contest/mod.rs"]
+mod contest;
 #[path = "../examples/contend/options.rs"]
 mod options;
 #[path = "../examples/contend/report.rs"]
 mod report;
-#[path = "../examples/contend/tally.rs"]
-mod tally;
 #[path = "../examples/contend/traffic.rs"]
 mod traffic;
-#[path = "../examples/contend/turn.rs"]
-mod turn;
 #[path = "../examples/contend/verb.rs"]
 mod verb;

@@ -190,6 +190,28 @@ fn every_module_has_a_layer_and_opens_with_its_promise() {
     }
 }
 
+/// The command is a crate of its own, to which the compiler shows the library's public API and no more, unless it compiles
+/// the library's files as its own.
+#[test]
+fn the_command_stands_on_the_public_api_alone() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/fairlock");
+    let files = files(&root);
+    assert!(files.len() > 10, "{files:?}");
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(!smuggles(&text), "{}", file.display());
+    }
+    assert!(smuggles("#[path = \"../../store/mod.rs\"]\nmod store;"));
+    assert!(smuggles("include!(\"../../line.rs\");"));
+    assert!(!smuggles(
+        "use crate::table::table; use fairlock::LockClient;"
+    ));
+}
+
+fn smuggles(text: &str) -> bool {
+    ["#[path", "include!"].iter().any(|way| text.contains(way))
+}
+
 #[test]
 fn the_checks_catch_planted_faults() {
     for (file, planted) in [

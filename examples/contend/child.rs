@@ -1,17 +1,17 @@
 //! One worker of a run with --processes: says that it is ready, waits for the word, takes its turns, says how it went.
 
-use std::io::{BufRead, stdin};
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 
 use crate::backend;
+use crate::contest::parent;
+use crate::contest::say::say;
+use crate::contest::turn::Turn;
 use crate::failure::Failure;
-use crate::log::{self, Log};
+use crate::log::Log;
 use crate::options::Options;
 use crate::traffic::Traffic;
-use crate::turn::Turn;
 use crate::worker::Worker;
 
 /// What a child writes, a line each.
@@ -31,31 +31,16 @@ pub(crate) struct Parting {
 }
 
 pub(crate) async fn run(options: &Options, number: u32) -> Result<ExitCode, Failure> {
-    let word = listen_to_parent();
+    let word = parent::word();
     let backend = backend::open(options)?;
     let log = Log::default();
     let worker = Worker::new(number, options, &backend, &log)?;
-    log::say(&Line::Ready { ready: number }).map_err(Failure::Run)?;
+    say(&Line::Ready { ready: number }).map_err(Failure::Run)?;
     let no_word = |error| Failure::run("the parent went away", error);
     word.await.map_err(no_word)?;
     let mut troubles = worker.run().await;
     troubles.extend(log.take().1);
     let traffic = backend.counter.traffic();
-    log::say(&Line::Parting(Parting { traffic, troubles })).map_err(Failure::Run)?;
+    say(&Line::Parting(Parting { traffic, troubles })).map_err(Failure::Run)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Resolves with the parent's word to start. When the parent closes the pipe, by dying too, this process ends.
-fn listen_to_parent() -> oneshot::Receiver<()> {
-    let (start, word) = oneshot::channel();
-    // A thread, for reading from a pipe blocks; it ends with the process.
-    std::thread::spawn(move || {
-        let mut lines = stdin().lock().lines();
-        if let Some(Ok(_)) = lines.next() {
-            let _ = start.send(());
-        }
-        lines.for_each(drop);
-        std::process::exit(1);
-    });
-    word
 }

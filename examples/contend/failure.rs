@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::contest::causes::told;
+
 /// The command was used wrongly: EX_USAGE.
 const USAGE: u8 = 64;
 
@@ -38,18 +40,4 @@ impl fmt::Display for Failure {
             Failure::Usage(what) | Failure::Run(what) => f.write_str(what),
         }
     }
-}
-
-/// An error with all of its causes; a cause that the words before it already said is left out.
-pub(crate) fn told(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let said = error.to_string();
-        if !words.contains(&said) {
-            words = format!("{words}: {said}");
-        }
-        cause = error.source();
-    }
-    words
 }

@@ -1,7 +1,7 @@
 //! All that a run brings in.
 
+use crate::contest::turn::Turn;
 use crate::traffic::Traffic;
-use crate::turn::Turn;
 
 #[derive(Debug, Default)]
 pub(crate) struct Harvest {

@@ -1,12 +1,11 @@
 //! What is said: a line for each turn on standard output, as it ends; everything else on standard error.
 
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
+use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::Serialize;
-
-use crate::turn::Turn;
+use crate::contest::say::say;
+use crate::contest::turn::Turn;
 
 /// Prints turns and keeps them. Cheap to clone; the clones are one log.
 #[derive(Clone, Default)]
@@ -38,22 +37,7 @@ impl Log {
     }
 }
 
-/// One line of JSON in one write, so that lines of several threads never mix.
-pub(crate) fn say(what: &impl Serialize) -> Result<(), String> {
-    let line = serde_json::to_string(what).map_err(|error| error.to_string())?;
-    match write(io::stdout(), line) {
-        // A reader that went away does not change how the run ends.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        printed => printed.map_err(|error| format!("standard output: {error}")),
-    }
-}
-
 /// Not `eprintln!`, which panics where nobody can be told: how the run ends, its exit code says too.
 pub(crate) fn tell(what: impl Display) {
-    let _ = write(io::stderr(), what.to_string());
-}
-
-fn write(mut to: impl Write, mut line: String) -> io::Result<()> {
-    line.push('\n');
-    to.write_all(line.as_bytes())
+    let _ = std::io::stderr().write_all(format!("{what}\n").as_bytes());
 }

@@ -9,17 +9,16 @@
 
 mod backend;
 mod child;
+#[path = "../../src/bin/fairlock/contest/mod.rs"]
+mod contest;
 mod failure;
 mod harvest;
 mod log;
-mod monotonic;
 mod options;
 mod processes;
 mod report;
-mod tally;
 mod tasks;
 mod traffic;
-mod turn;
 mod verb;
 mod worker;
 
@@ -28,11 +27,13 @@ use std::process::ExitCode;
 use fairlock::TableOptions;
 
 use crate::backend::Backend;
+use crate::contest::tally;
+use crate::contest::verdict::Verdict;
 use crate::failure::Failure;
 use crate::harvest::Harvest;
+use crate::log::tell;
 use crate::options::Options;
 use crate::report::Report;
-use crate::tally::Tally;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -41,7 +42,7 @@ async fn main() -> ExitCode {
         (options, None) => contend(&options).await,
     };
     ended.unwrap_or_else(|failure| {
-        log::tell(format_args!("contend: {failure}"));
+        tell(format_args!("contend: {failure}"));
         failure.exit_code()
     })
 }
@@ -72,14 +73,16 @@ fn judge(options: &Options, mut harvest: Harvest) -> ExitCode {
         tally::plant_fault(&mut harvest.turns);
     }
     let report = Report {
-        workers: options.workers,
-        missing: tally::missing(&harvest.turns, options.workers, options.cycles),
-        tally: Tally::new(harvest.turns),
+        verdict: Verdict::new(
+            harvest.turns,
+            options.workers,
+            options.cycles,
+            harvest.troubles,
+        ),
         traffic: harvest.traffic,
-        troubles: harvest.troubles,
     };
-    log::tell(&report);
-    if report.is_good() {
+    tell(&report);
+    if report.verdict.is_good() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -5,11 +5,12 @@ use std::time::Duration;
 use fairlock::{FairLock, HeldLocks, LockClient, LockGuard};
 
 use crate::backend::{self, Backend};
-use crate::failure::{Failure, told};
+use crate::contest::causes::told;
+use crate::contest::monotonic::now_ns;
+use crate::contest::turn::Turn;
+use crate::failure::Failure;
 use crate::log::Log;
-use crate::monotonic::now_ns;
 use crate::options::Options;
-use crate::turn::Turn;
 
 /// What a worker leaves to be done in the background takes a few requests.
 const TO_FINISH: Duration = Duration::from_secs(30);

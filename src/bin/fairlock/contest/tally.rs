@@ -1,9 +1,10 @@
 //! What a run's turns show: who overlapped, who came out of order, who is missing, and how long it took.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::time::Duration;
 
-use crate::turn::Turn;
+use super::turn::Turn;
 
 /// Turns in order of their grants.
 #[derive(Debug)]
@@ -77,6 +78,24 @@ impl Tally {
             max: percentile(&took, 100)?,
         })
     }
+}
+
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [min, mean, max] = [self.min, self.mean, self.max].map(ms);
+        write!(f, "min {min}, mean {mean}, max {max}")
+    }
+}
+
+impl fmt::Display for HandOvers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [p50, p99, max] = [self.p50, self.p99, self.max].map(ms);
+        write!(f, "p50 {p50}, p99 {p99}, max {max}")
+    }
+}
+
+pub(crate) fn ms(span: Duration) -> String {
+    format!("{:.2} ms", span.as_secs_f64() * 1e3)
 }
 
 /// The turns of `1..=workers` in `1..=cycles` that are not there, by worker and cycle.

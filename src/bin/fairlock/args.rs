@@ -1,0 +1,288 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+use fairlock::RecordWait;
+
+use crate::failure::{MISUSE, NOT_GRANTED};
+use crate::place::Place;
+
+/// A fair lock for any program: first come, first served, over DynamoDB
+#[derive(Debug, Parser)]
+#[command(name = "fairlock", version, propagate_version = true, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fairlock table create                      once for all, in this AWS account
+  fairlock run nightly -- ./report.sh        one after the other, in their order
+  fairlock run --wait none nightly -- ./x    only if nobody else is at it
+  fairlock show nightly                      who has it, and who waits
+  fairlock demo                              eight processes, one lock, no AWS
+
+`fairlock COMMAND --help` says more.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Take a turn, and run a command in it
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Run),
+    /// Create the table of the locks, or check it
+    #[command(after_help = TABLE_EXAMPLES)]
+    Table {
+        #[command(subcommand)]
+        what: Table,
+    },
+    /// Show who has a lock and who waits for it
+    #[command(after_help = SHOW_EXAMPLES)]
+    Show(Show),
+    /// List the locks of a table
+    #[command(after_help = LS_EXAMPLES)]
+    Ls(Ls),
+    /// Watch processes take their turns at one lock, in a file of its own
+    #[command(after_help = DEMO_EXAMPLES)]
+    Demo(Demo),
+    #[command(hide = true)]
+    DemoWorker(DemoWorker),
+    #[command(hide = true)]
+    Guardian(Guardian),
+}
+
+const RUN_EXAMPLES: &str = "\
+The command finds the lock's name in FAIRLOCK_LOCK and its fencing token in FAIRLOCK_TICKET.
+
+Exit codes: those of the command, 128 + n if signal n ended it, 126 if it cannot be run, 127 if \
+there is no such command; 75 if the lock was not granted (or --conflict-exit-code), 76 if it was \
+lost and the command was ended, 64 for a wrong command line, 69 if the table cannot be used.
+
+Examples:
+  fairlock run backup -- pg_dump -f /backup/db.sql mydb
+  fairlock run --wait none --conflict-exit-code 0 cleanup -- ./cleanup.sh
+  fairlock run --wait 5m --lease 60s deploy -- sh -c './x \"$FAIRLOCK_TICKET\"'
+  fairlock run --local /var/lib/locks.db nightly -- ./report.sh";
+
+const TABLE_EXAMPLES: &str = "\
+Examples:
+  fairlock table create
+  fairlock table check";
+
+const CREATE_EXAMPLES: &str = "\
+Exit codes: 0 if the table is there and ready, 64 for a wrong command line, 69 if it cannot be made.
+
+Examples:
+  fairlock table create
+  fairlock table create --table locks --read-capacity 5 --write-capacity 10
+  fairlock table create --local /var/lib/locks.db";
+
+const CHECK_EXAMPLES: &str = "\
+Nothing is created or changed. Exit codes: 0 if locks work, 1 if they do not, 64 for a wrong \
+command line, 69 if nothing could be found out.
+
+Examples:
+  fairlock table check
+  fairlock table check --table locks || exit 1";
+
+const SHOW_EXAMPLES: &str = "\
+Nothing is written, and what is shown may be over already: never decide by it whether to go ahead. \
+Exit codes: 0 if the lock could be read, held or free, 64 for a wrong command line, 69 if not.
+
+Examples:
+  fairlock show deploy/prod
+  fairlock show --json deploy/prod | jq -r .holder.owner";
+
+const LS_EXAMPLES: &str = "\
+Reads the whole table. Exit codes: 0 if all could be read, 64 for a wrong command line, 69 if not.
+
+Examples:
+  fairlock ls
+  fairlock ls --json | jq -r 'select(.holder != null) | .lock'";
+
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  fairlock demo
+  fairlock demo --workers 3 --turns 10 --hold 200ms";
+
+/// `fairlock run`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    /// How long to wait for the turn: none, infinite, or a duration such as 90s, 5m or 1h
+    #[arg(long, value_name = "WAIT", default_value = "60s", value_parser = wait)]
+    pub(crate) wait: RecordWait,
+
+    /// How long the others wait for a host that went away; the lock is kept for as long as the command runs
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub(crate) lease: Duration,
+
+    /// How long the command has from SIGTERM to SIGKILL when the lock is about to be lost [default: a sixth of the lease]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) grace: Option<Duration>,
+
+    /// Who this is, for people who look at the lock [default: user@host:pid]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) owner: Option<String>,
+
+    /// The exit code if the lock was not granted
+    #[arg(long, short = 'E', value_name = "CODE", default_value_t = NOT_GRANTED)]
+    pub(crate) conflict_exit_code: u8,
+
+    /// The lock's name
+    pub(crate) lock: String,
+
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+
+    // Last, because what follows comes under its heading.
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `fairlock table`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Table {
+    /// Create it, on demand unless told otherwise, and switch TTL on; one that is there is left as it is
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create(Create),
+    /// Say what is wrong with it, and what to do about that
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check {
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// `fairlock table create`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Create {
+    /// Provisioned instead of on demand: so many units of 4 KB a second
+    #[arg(long, value_name = "UNITS", requires = "write_capacity", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) read_capacity: Option<u32>,
+
+    /// Provisioned instead of on demand: so many units of 1 KB a second
+    #[arg(long, value_name = "UNITS", requires = "read_capacity", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) write_capacity: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `fairlock show`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    /// As JSON, whose fields docs/operations.md explains
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The lock's name
+    pub(crate) lock: String,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `fairlock ls`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ls {
+    /// As JSON, a line for each lock, in no order; docs/operations.md explains the fields
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `fairlock demo`
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Demo {
+    /// How many processes contend
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) workers: u32,
+
+    /// Turns of each
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) turns: u32,
+
+    /// How long each turn holds the lock
+    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = humantime::parse_duration)]
+    pub(crate) hold: Duration,
+
+    /// Make the turns look as if two had overlapped and two had come out of order
+    #[arg(long, hide = true)]
+    pub(crate) plant_fault: bool,
+}
+
+/// One of the demo's processes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoWorker {
+    #[arg(long)]
+    pub(crate) number: u32,
+    #[arg(long)]
+    pub(crate) turns: u32,
+    #[arg(long, value_parser = humantime::parse_duration)]
+    pub(crate) hold: Duration,
+    #[arg(long)]
+    pub(crate) file: std::path::PathBuf,
+    #[arg(long)]
+    pub(crate) ledger: std::path::PathBuf,
+}
+
+/// The process between `fairlock run` and its command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Guardian {
+    /// The process group that the command is to be in
+    #[arg(long)]
+    pub(crate) group: i32,
+
+    #[arg(required = true, last = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Help and version are no errors; anything else is a misuse, whose code is not that of clap.
+pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
+    // Nobody may be left to read it.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        _ => ExitCode::from(MISUSE),
+    }
+}
+
+fn wait(text: &str) -> Result<RecordWait, String> {
+    match text {
+        "none" => Ok(RecordWait::NoWait),
+        "infinite" => Ok(RecordWait::Infinite),
+        _ => match humantime::parse_duration(text) {
+            Ok(Duration::ZERO) => Err("not to wait at all is called none".into()),
+            Ok(span) => Ok(RecordWait::Timeout(span)),
+            Err(error) => Err(format!(
+                "neither none nor infinite nor a duration such as 90s: {error}"
+            )),
+        },
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("must be more than nothing".into()),
+        Ok(span) => Ok(span),
+        Err(error) => Err(format!("not a duration such as 30s: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_flags_go_together() {
+        Args::command().debug_assert();
+    }
+}

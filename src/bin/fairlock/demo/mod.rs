@@ -1,0 +1,80 @@
+//! `fairlock demo`: processes contend for one lock, and each turn is judged.
+
+mod course;
+mod crew;
+mod ledger;
+mod line;
+mod report;
+mod screen;
+mod signals;
+mod stage;
+mod worker;
+
+use std::process::ExitCode;
+
+use futures::future::try_join;
+
+use crate::args::Demo;
+use crate::failure::Failure;
+use crew::Crew;
+use report::Report;
+use screen::Screen;
+use signals::Signal;
+use stage::Stage;
+
+pub(crate) use worker::work;
+
+/// Why the demo ends before its end.
+enum Stop {
+    Signal(i32),
+    Failed(Failure),
+}
+
+pub(crate) fn demo(options: &Demo) -> Result<ExitCode, Failure> {
+    if options.plant_fault && u64::from(options.workers) * u64::from(options.turns) < 2 {
+        return Err(Failure::misuse("--plant-fault needs at least two turns"));
+    }
+    // Before there is anything that a signal could leave behind.
+    let signal = signals::first()?;
+    let stage = Stage::build()?;
+    let ended = crate::on_runtime(play(options, &stage, signal));
+    // The workers are gone, and with the runtime all who wrote there.
+    let cleared = stage.clear();
+    ended.and_then(|code| cleared.map(|()| code))
+}
+
+/// Until the report is shown, a signal comes, or nobody reads what is shown. No worker is left then.
+async fn play(options: &Demo, stage: &Stage, signal: Signal) -> Result<ExitCode, Failure> {
+    let mut crew = Crew::default();
+    let (screen, shown) = screen::open();
+    let contest = contest(options, stage, &mut crew, screen);
+    let ended = tokio::select! {
+        biased;
+        Ok(number) = signal => Err(Stop::Signal(number)),
+        ended = try_join(contest, shown) => ended.map(|(code, ())| code),
+    };
+    crew.dismiss().await;
+    match ended {
+        Ok(code) => Ok(code),
+        Err(Stop::Signal(number)) => Ok(signals::exit_code(number)),
+        Err(Stop::Failed(failure)) => Err(failure),
+    }
+}
+
+async fn contest(
+    options: &Demo,
+    stage: &Stage,
+    crew: &mut Crew,
+    screen: Screen,
+) -> Result<ExitCode, Stop> {
+    let ready = async {
+        stage.create_table().await?;
+        crew.start(options, stage)?;
+        crew.ready().await
+    };
+    ready.await.map_err(Stop::Failed)?;
+    let course = crew.contend(&screen).await;
+    let report = Report::new(options, course, stage.ledger().tickets());
+    screen.show(report.to_string());
+    Ok(report.exit_code())
+}

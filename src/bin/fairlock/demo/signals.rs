@@ -1,0 +1,28 @@
+//! The signals that end the demo.
+
+use std::process::ExitCode;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tokio::sync::oneshot;
+
+use crate::failure::Failure;
+
+/// Resolves with the number of the first that comes.
+pub(crate) type Signal = oneshot::Receiver<i32>;
+
+/// From now on these signals do nothing but resolve this.
+pub(crate) fn first() -> Result<Signal, Failure> {
+    let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]);
+    let failed = |error| Failure::internal(format!("cannot listen to signals: {error}"));
+    let mut signals = signals.map_err(failed)?;
+    let (tell, told) = oneshot::channel();
+    // A thread, for waiting for a signal blocks; it ends with the first one, or with the process.
+    std::thread::spawn(move || signals.forever().next().map(|number| tell.send(number)));
+    Ok(told)
+}
+
+/// As a shell has it.
+pub(crate) fn exit_code(number: i32) -> ExitCode {
+    u8::try_from(128 + number).map_or(ExitCode::FAILURE, ExitCode::from)
+}

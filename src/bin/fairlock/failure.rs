@@ -1,0 +1,171 @@
+//! Why the command did not do what it was asked for: an exit code, and one line that says what to do.
+
+use std::error::Error as StdError;
+use std::io::Write;
+use std::process::ExitCode;
+
+use aws_smithy_types::error::ErrorMetadata;
+use fairlock::{Error, Finding, Problem};
+
+use crate::place::{Place, quoted};
+use crate::remedy;
+use crate::text::shown;
+
+/// Exit codes, of sysexits.h where they have a name there.
+pub(crate) const UNFIT: u8 = 1;
+pub(crate) const MISUSE: u8 = 64;
+pub(crate) const UNAVAILABLE: u8 = 69;
+pub(crate) const INTERNAL: u8 = 70;
+pub(crate) const IO: u8 = 74;
+pub(crate) const NOT_GRANTED: u8 = 75;
+pub(crate) const LOST: u8 = 76;
+
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    text: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, text: impl Into<String>) -> Self {
+        Failure {
+            code,
+            text: text.into(),
+        }
+    }
+
+    /// Nothing is left to be said.
+    pub(crate) fn silent(code: u8) -> Self {
+        Failure::new(code, "")
+    }
+
+    pub(crate) fn with_code(self, code: u8) -> Self {
+        Failure { code, ..self }
+    }
+
+    /// The command line asks for what cannot be.
+    pub(crate) fn misuse(text: impl Into<String>) -> Self {
+        Failure::new(MISUSE, text)
+    }
+
+    /// The table cannot be used.
+    pub(crate) fn unavailable(text: impl Into<String>) -> Self {
+        Failure::new(UNAVAILABLE, text)
+    }
+
+    pub(crate) fn internal(text: impl Into<String>) -> Self {
+        Failure::new(INTERNAL, text)
+    }
+
+    /// An error of the library, with what to do about it on this command line.
+    pub(crate) fn of(error: &Error, place: &Place) -> Self {
+        let code = match error {
+            Error::NotGranted { .. } => NOT_GRANTED,
+            Error::Lost { .. } => LOST,
+            Error::Invalid(_) => MISUSE,
+            _ => UNAVAILABLE,
+        };
+        Failure::new(code, explain(error, place))
+    }
+
+    /// Says it, and gives the exit code.
+    pub(crate) fn tell(&self) -> ExitCode {
+        if !self.text.is_empty() {
+            say(&self.text);
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+/// One line on standard error. Nobody may be left to read it.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(anstream::stderr(), "fairlock: {}", shown(text));
+}
+
+/// Codes of DynamoDB for credentials that it does not take.
+const UNKNOWN_CALLER: [&str; 5] = [
+    "UnrecognizedClientException",
+    "InvalidSignatureException",
+    "IncompleteSignatureException",
+    "MissingAuthenticationToken",
+    "InvalidClientTokenId",
+];
+
+const CREDENTIALS: &str = "see whether the AWS credentials are the right ones, and still valid";
+
+fn explain(error: &Error, place: &Place) -> String {
+    let text = error.to_string();
+    match error {
+        Error::NotGranted { lock, .. } => {
+            let show = place.command(&format!("show {}", quoted(lock)));
+            format!("{text} (see who is there: `{show}`)")
+        }
+        Error::Refused {
+            table,
+            verb,
+            source,
+            ..
+        } => match (source.downcast_ref::<Finding>(), answer(source.as_ref())) {
+            (Some(finding), _) => format!("{}: {}", place.name(), remedy::reason(finding, place)),
+            (None, Some(said)) => refused(format!("table `{table}` refuses {verb}: {said}"), place),
+            (None, None) => refused(text, place),
+        },
+        Error::Unavailable {
+            table,
+            verb,
+            source,
+            ..
+        } => match answer(source.as_ref()) {
+            Some(said) => busy(&format!("table `{table}` does not {verb} now: {said}")),
+            None => format!("{text}: {}", place.way_there()),
+        },
+        Error::Unreadable { problem, .. } if !matches!(problem, Problem::NewerFormat { .. }) => {
+            format!("{text}: `Repairing a lock` in docs/operations.md says what to do")
+        }
+        _ => text,
+    }
+}
+
+/// What DynamoDB answered, if it did, without the SDK's words around it.
+fn answer(error: &(dyn StdError + 'static)) -> Option<String> {
+    if !error.to_string().starts_with("service error") {
+        return None;
+    }
+    let cause = deepest(error);
+    let said = cause.downcast_ref().and_then(|said: &ErrorMetadata| {
+        let (code, message) = (said.code()?, said.message()?);
+        Some(format!("{code}: {message}"))
+    });
+    said.or_else(|| Some(cause.to_string()))
+}
+
+/// Ends because each cause is an error of its own.
+fn deepest<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
+    error.source().map_or(error, deepest)
+}
+
+fn busy(text: &str) -> String {
+    match text.contains("Expired") {
+        true => format!("{text}: {CREDENTIALS}"),
+        false => format!("{text}: it is too busy, try again later"),
+    }
+}
+
+fn refused(text: String, place: &Place) -> String {
+    let check = || place.command("table check");
+    match text {
+        _ if text.contains("ResourceNotFound") => {
+            let create = place.command("table create");
+            format!("there is no {}: create it with `{create}`", place.name())
+        }
+        _ if text.contains("AccessDenied") => {
+            // The check finds out about locks, not about who may create tables.
+            let check = check();
+            format!("{text}: `{check}` says what is missing, docs/operations.md what is needed")
+        }
+        _ if UNKNOWN_CALLER.iter().any(|code| text.contains(code)) => {
+            format!("{text}: {CREDENTIALS}")
+        }
+        _ => format!("{text}: `{}` says whether it is fit for locks", check()),
+    }
+}

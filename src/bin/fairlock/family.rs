@@ -1,0 +1,140 @@
+//! Everything that a command has started and that still runs, whichever process group or session it went to.
+//!
+//! Found by its ancestor, to which the kernel gives the children of parents that end (`PR_SET_CHILD_SUBREAPER`), so that
+//! nothing of it can get out of sight.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+
+/// A process, told from a later one of the same number by when it started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pid: Pid,
+    started: u64,
+}
+
+/// What `/proc/PID/stat` says that is of use here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stat {
+    state: u8,
+    parent: i32,
+    started: u64,
+}
+
+/// All descendants of this process that are not dead.
+pub(crate) fn members() -> Vec<Member> {
+    let all = processes();
+    let mut found = vec![getpid().as_raw_pid()];
+    let mut members = Vec::new();
+    // Ends because each round looks for the children of one more process, and a process has one parent.
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        next += 1;
+        let children = all.iter().filter(|(_, stat)| stat.parent == parent);
+        for (pid, stat) in children {
+            found.push(*pid);
+            if stat.state != b'Z' {
+                members.extend(member(*pid, stat));
+            }
+        }
+    }
+    members
+}
+
+/// Signals everybody. Whether there was anybody.
+pub(crate) fn signal(signal: Signal) -> bool {
+    let members = members();
+    members.iter().for_each(|member| member.signal(signal));
+    !members.is_empty()
+}
+
+/// Kills everybody. Stopped first: what is stopped starts no others, and what it started before is found in the next
+/// round, which ends when a round finds nobody new. Whether there was anybody.
+pub(crate) fn kill() -> bool {
+    let mut stopped = Vec::new();
+    loop {
+        let members = members();
+        let new: Vec<_> = members
+            .into_iter()
+            .filter(|member| !stopped.contains(member))
+            .collect();
+        if new.is_empty() {
+            break;
+        }
+        new.iter().for_each(|member| member.signal(Signal::STOP));
+        stopped.extend(new);
+    }
+    stopped
+        .iter()
+        .for_each(|member| member.signal(Signal::KILL));
+    !stopped.is_empty()
+}
+
+/// Whether a process is stopped, as by SIGSTOP.
+pub(crate) fn is_stopped(pid: i32) -> bool {
+    stat(pid).is_some_and(|stat| stat.state == b'T')
+}
+
+impl Member {
+    /// Through a handle on the process: its number may be another's by now.
+    fn signal(&self, signal: Signal) {
+        let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty()) else {
+            return;
+        };
+        let now = stat(self.pid.as_raw_pid());
+        if now.is_some_and(|stat| stat.started == self.started) {
+            // It has ended meanwhile, or belongs to another user, whom only root may end.
+            let _ = pidfd_send_signal(&handle, signal);
+        }
+    }
+}
+
+fn member(pid: i32, stat: &Stat) -> Option<Member> {
+    let started = stat.started;
+    Pid::from_raw(pid).map(|pid| Member { pid, started })
+}
+
+fn processes() -> BTreeMap<i32, Stat> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid| Some((pid, stat(pid)?))).collect()
+}
+
+fn stat(pid: i32) -> Option<Stat> {
+    parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The name, in parentheses, may hold anything, parentheses too; the fields after it are numbers.
+fn parse(text: &[u8]) -> Option<Stat> {
+    let end = text.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(text.get(end + 2..)?).ok()?;
+    let fields: Vec<_> = rest.split(' ').collect();
+    Some(Stat {
+        state: *fields.first()?.as_bytes().first()?,
+        parent: fields.get(1)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_hides_nothing() {
+        let line = b"42 (a) R 1 (b) T 7 42 42 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0";
+        let (state, parent, started) = (b'T', 7, 99);
+        assert_eq!(
+            parse(line),
+            Some(Stat {
+                state,
+                parent,
+                started
+            })
+        );
+        assert_eq!(parse(b"42 (a"), None);
+        assert_eq!(parse(b""), None);
+    }
+}

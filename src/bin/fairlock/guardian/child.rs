@@ -1,0 +1,120 @@
+//! The command as its guardian knows it: started with the files of `fairlock run`, waited for, signalled.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Error, ErrorKind, IoSliceMut, Result};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
+
+use crate::wire::{Deadline, Order, Report};
+
+/// Standard input and output of the command.
+pub(super) struct Files {
+    input: OwnedFd,
+    output: OwnedFd,
+}
+
+/// Takes the line to `fairlock run` from standard input, and the first message from it: the command's files, and the
+/// first deadline.
+pub(super) fn take_over() -> Result<(UnixStream, Files, Deadline)> {
+    let control = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    let (files, order) = first_message(&control)?;
+    let Order::Until(deadline) = order else {
+        return Err(Error::other("no deadline"));
+    };
+    control.set_nonblocking(true)?;
+    Ok((control, files, deadline))
+}
+
+fn first_message(control: &UnixStream) -> Result<(Files, Order)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut sent = RecvAncillaryBuffer::new(&mut space);
+    let mut text = [0; 256];
+    let parts = &mut [IoSliceMut::new(&mut text)];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let count = recvmsg(control, parts, &mut sent, flags)?.bytes;
+    let mut files = sent.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => files.collect(),
+        _ => Vec::new(),
+    });
+    let (Some(input), Some(output)) = (files.next(), files.next()) else {
+        return Err(Error::other("no files for the command"));
+    };
+    let line = String::from_utf8_lossy(&text[..count]);
+    let order = line.trim_end().parse();
+    let order = order.map_err(|_| Error::new(ErrorKind::InvalidData, "no order"))?;
+    Ok((Files { input, output }, order))
+}
+
+/// What became of the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    Stopped,
+    Ended,
+}
+
+/// The command.
+pub(super) struct Child {
+    pid: Pid,
+    pub(super) end: Option<Report>,
+}
+
+impl Child {
+    /// Starts it in a process group that is there already. Its standard error is the guardian's.
+    pub(super) fn start(command: &[OsString], group: i32, files: Files) -> Result<Child> {
+        let Some((program, arguments)) = command.split_first() else {
+            return Err(ErrorKind::NotFound.into());
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).process_group(group);
+        command.stdin(files.input).stdout(files.output);
+        let pid = command.spawn()?.id();
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        Ok(Child {
+            pid: pid.ok_or(ErrorKind::NotFound)?,
+            end: None,
+        })
+    }
+
+    pub(super) fn pid(&self) -> i32 {
+        self.pid.as_raw_pid()
+    }
+
+    /// Its number is its own until it is reaped, which only this process does.
+    pub(super) fn signal(&self, signal: Signal) {
+        if self.end.is_none() {
+            // It is dead, or has become another user.
+            let _ = kill_process(self.pid, signal);
+        }
+    }
+
+    /// Takes in what has happened to it, and to those whose parents have left them to the guardian. Ends because each
+    /// change is told once.
+    pub(super) fn reap(&mut self) -> Option<News> {
+        let mut news = None;
+        loop {
+            match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+                Ok(Some((pid, status))) if pid == self.pid => news = self.take_in(status).or(news),
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) | Err(_) => return news,
+            }
+        }
+    }
+
+    fn take_in(&mut self, status: WaitStatus) -> Option<News> {
+        if status.stopped() {
+            return Some(News::Stopped);
+        }
+        let exited = status.exit_status().map(Report::Exited);
+        self.end = exited.or(status.terminating_signal().map(Report::Killed));
+        self.end.map(|_| News::Ended)
+    }
+}

@@ -1,0 +1,63 @@
+//! `fairlock`: a fair lock for any program.
+//!
+//! Arguments, signals, exit codes and pictures. There is no lock logic here: what this program knows of locks is the
+//! library's public API.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "the command `fairlock` needs Linux, where it can find every process that a command has started"
+);
+
+mod args;
+mod contest;
+mod demo;
+mod failure;
+mod family;
+mod guardian;
+mod local;
+mod ls;
+mod output;
+mod place;
+mod remedy;
+mod run;
+mod show;
+mod signals;
+mod table;
+mod text;
+mod wire;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return args::refuse(&error),
+    };
+    let ended = match args.command {
+        Command::Run(options) => run::run(options),
+        Command::Table { what } => on_runtime(table::table(what)),
+        Command::Show(options) => on_runtime(show::show(options)),
+        Command::Ls(options) => on_runtime(ls::ls(options)),
+        Command::Demo(options) => demo::demo(&options),
+        Command::DemoWorker(options) => on_runtime(demo::work(options)),
+        Command::Guardian(options) => guardian::guard(&options),
+    };
+    ended.unwrap_or_else(|failure| failure.tell())
+}
+
+/// Runs to the end on this thread alone.
+fn on_runtime(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
+    runtime()?.block_on(work)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.map_err(|error| Failure::internal(format!("cannot start: {error}")))
+}

@@ -1,0 +1,363 @@
+//! What `show` and `ls` say, for people and for programs.
+
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write};
+use std::ops::ControlFlow;
+use std::time::{Duration, SystemTime};
+
+use clap::builder::styling::{AnsiColor, Style};
+use fairlock::{LockState, Participant};
+use serde::Serialize;
+
+use crate::failure::{Failure, IO};
+use crate::text::shown;
+
+/// A lock as programs are told of it, by the schema in `docs/operations.md`.
+#[derive(Serialize)]
+struct Lock<'a> {
+    lock: &'a str,
+    holder: Option<Person<'a>>,
+    held_since: Option<String>,
+    line: Vec<Person<'a>>,
+    waiting: u64,
+    newest_ticket: Option<u64>,
+}
+
+/// Somebody who has a lock or waits for it.
+#[derive(Serialize)]
+struct Person<'a> {
+    ticket: u64,
+    owner: &'a str,
+    stage: String,
+    since: Option<String>,
+    lease_ms: u64,
+    lease_left_ms: Option<u64>,
+}
+
+impl<'a> From<&'a LockState> for Lock<'a> {
+    fn from(state: &'a LockState) -> Self {
+        Lock {
+            lock: &state.lock,
+            holder: state.holder.as_ref().map(Person::from),
+            held_since: state.held_since.and_then(to_the_millisecond),
+            line: state.line.iter().map(Person::from).collect(),
+            waiting: state.waiting,
+            newest_ticket: state.newest_ticket.map(|ticket| ticket.get()),
+        }
+    }
+}
+
+impl<'a> From<&'a Participant> for Person<'a> {
+    fn from(who: &'a Participant) -> Self {
+        Person {
+            ticket: who.ticket.get(),
+            owner: &who.owner,
+            stage: who.stage.to_string(),
+            since: who.since.and_then(to_the_millisecond),
+            lease_ms: milliseconds(who.lease),
+            lease_left_ms: who.lease_left.map(milliseconds),
+        }
+    }
+}
+
+/// A lock as one line of JSON.
+pub(crate) fn json(state: &LockState) -> Result<String, Failure> {
+    let line = serde_json::to_string(&Lock::from(state));
+    let mut line = line.map_err(|error| Failure::internal(format!("no JSON: {error}")))?;
+    line.push('\n');
+    Ok(without_controls(&line))
+}
+
+/// JSON permits the control characters beyond ASCII, which some terminals obey; they stand in strings only.
+fn without_controls(json: &str) -> String {
+    let mut clean = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' => clean.push_str(&format!("\\u{:04x}", u32::from(c))),
+            _ => clean.push(c),
+        }
+    }
+    clean
+}
+
+/// Prints, with colours where they are seen. Whoever reads may have read enough: then it breaks.
+pub(crate) fn print(text: &str) -> Result<ControlFlow<()>, Failure> {
+    let mut stdout = anstream::stdout();
+    let printed = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    match printed {
+        Ok(()) => Ok(ControlFlow::Continue(())),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        Err(error) => Err(Failure::new(
+            IO,
+            format!("cannot write the output: {error}"),
+        )),
+    }
+}
+
+const PLAIN: Style = Style::new();
+const BOLD: Style = Style::new().bold();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+
+/// What stands in one place of a table.
+struct Cell {
+    text: String,
+    style: Style,
+}
+
+impl Cell {
+    fn plain(text: impl Into<String>) -> Self {
+        Cell {
+            text: text.into(),
+            style: PLAIN,
+        }
+    }
+
+    fn none() -> Self {
+        Cell::plain("-")
+    }
+
+    fn lease_left(who: &Participant) -> Self {
+        let style = match who.lease_left {
+            Some(Duration::ZERO) => BAD,
+            _ => PLAIN,
+        };
+        Cell {
+            text: left(who),
+            style,
+        }
+    }
+
+    fn width(&self) -> usize {
+        self.text.chars().count()
+    }
+}
+
+/// One lock and its line, at `now`.
+pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
+    let name = shown(&state.lock);
+    let mut text = match &state.holder {
+        Some(holder) => held(&name, holder, state.held_since, now),
+        None => format!("{BOLD}{name}{BOLD:#}: {GOOD}free{GOOD:#}\n"),
+    };
+    if !state.line.is_empty() {
+        let head = ["PLACE", "TICKET", "OWNER", "STAGE", "SINCE", "LEASE LEFT"];
+        let rows = (1..)
+            .zip(&state.line)
+            .map(|(place, who)| stand(place, who, now));
+        text.push('\n');
+        text.push_str(&table(head, rows.collect()));
+    }
+    text
+}
+
+fn held(name: &str, holder: &Participant, since: Option<SystemTime>, now: SystemTime) -> String {
+    let left = match holder.lease_left {
+        None => "what is left of it is unknown".into(),
+        Some(Duration::ZERO) => "over: it looks dead, and is passed once that is sure".into(),
+        Some(left) => format!("{} left", rounded(left)),
+    };
+    format!(
+        "{BOLD}{name}{BOLD:#}: held by {BOLD}{}{BOLD:#} with ticket {}\n  since {}\n  lease {}, {left}\n",
+        shown(&holder.owner),
+        holder.ticket,
+        when(since, now),
+        humantime::format_duration(holder.lease),
+    )
+}
+
+fn stand(place: usize, who: &Participant, now: SystemTime) -> [Cell; 6] {
+    [
+        Cell::plain(ordinal(place)),
+        Cell::plain(who.ticket.to_string()),
+        Cell::plain(shown(&who.owner)),
+        Cell::plain(who.stage.to_string()),
+        Cell::plain(when(who.since, now)),
+        Cell::lease_left(who),
+    ]
+}
+
+/// The locks in order of their names, at `now`.
+pub(crate) fn locks(mut states: Vec<LockState>, now: SystemTime) -> String {
+    states.sort_by(|a, b| a.lock.cmp(&b.lock));
+    let head = [
+        "LOCK",
+        "HOLDER",
+        "TICKET",
+        "HELD SINCE",
+        "LEASE LEFT",
+        "WAITING",
+    ];
+    let rows = states.iter().map(|state| listed(state, now));
+    table(head, rows.collect())
+}
+
+fn listed(state: &LockState, now: SystemTime) -> [Cell; 6] {
+    let name = Cell::plain(shown(&state.lock));
+    let waiting = Cell::plain(state.waiting.to_string());
+    let Some(holder) = &state.holder else {
+        let free = Cell {
+            text: "free".into(),
+            style: GOOD,
+        };
+        return [
+            name,
+            free,
+            Cell::none(),
+            Cell::none(),
+            Cell::none(),
+            waiting,
+        ];
+    };
+    [
+        name,
+        Cell::plain(shown(&holder.owner)),
+        Cell::plain(holder.ticket.to_string()),
+        Cell::plain(when(state.held_since, now)),
+        Cell::lease_left(holder),
+        waiting,
+    ]
+}
+
+fn table<const N: usize>(head: [&str; N], rows: Vec<[Cell; N]>) -> String {
+    let head = head.map(|text| Cell {
+        text: text.into(),
+        style: BOLD,
+    });
+    let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].width()).max();
+    let widths: Vec<_> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
+    rows.iter().map(|row| line(row, &widths)).collect()
+}
+
+/// The last column is not filled up.
+fn line(row: &[Cell], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
+        let Cell { text, style } = cell;
+        let gap = match row.len() - at {
+            1 => 0,
+            _ => width - cell.width() + 2,
+        };
+        line.push_str(&format!("{style}{text}{style:#}{}", " ".repeat(gap)));
+    }
+    line.push('\n');
+    line
+}
+
+/// Behind by DynamoDB's clock, and so only about right where this machine's is another.
+fn when(at: Option<SystemTime>, now: SystemTime) -> String {
+    let Some((at, text)) = at.and_then(|at| Some((at, to_the_second(at)?))) else {
+        return "unknown".into();
+    };
+    let ago = now.duration_since(at).unwrap_or_default();
+    format!("{text} ({} ago)", rounded(ago))
+}
+
+fn left(who: &Participant) -> String {
+    match who.lease_left {
+        None => "unknown".into(),
+        Some(Duration::ZERO) => "over".into(),
+        Some(left) => rounded(left),
+    }
+}
+
+/// To the second, and in two units at the most.
+fn rounded(span: Duration) -> String {
+    let text = humantime::format_duration(Duration::from_secs(span.as_secs())).to_string();
+    text.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
+fn to_the_second(at: SystemTime) -> Option<String> {
+    let text = written(humantime::format_rfc3339_seconds(at))?;
+    Some(text.replace('T', " ").replace('Z', " UTC"))
+}
+
+fn to_the_millisecond(at: SystemTime) -> Option<String> {
+    written(humantime::format_rfc3339_millis(at))
+}
+
+/// None for times that RFC 3339 cannot write, after the year 9999, which a damaged item may hold.
+fn written(at: impl std::fmt::Display) -> Option<String> {
+    let mut text = String::new();
+    write!(text, "{at}").is_ok().then_some(text)
+}
+
+fn milliseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn ordinal(place: usize) -> String {
+    let ending = match (place % 10, place % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{place}{ending}")
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "for people only: nothing is decided by it"
+)]
+pub(crate) fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn places_are_counted_as_people_count() {
+        let told = [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(ordinal);
+        let said = "1st 2nd 3rd 4th 11th 12th 13th 21st 102nd 111th";
+        assert_eq!(told.join(" "), said);
+    }
+
+    #[test]
+    fn times_are_told_absolutely_and_from_now_and_those_that_cannot_be_are_unknown() {
+        let at = SystemTime::UNIX_EPOCH + 1_700_000_000 * SECOND;
+        let told = when(Some(at), at + 12 * SECOND + SECOND / 2);
+        assert_eq!(told, "2023-11-14 22:13:20 UTC (12s ago)");
+        assert!(when(Some(at), at - SECOND).ends_with("(0s ago)"));
+        let beyond = SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_800);
+        assert_eq!(when(Some(beyond), at), "unknown");
+        assert_eq!(to_the_millisecond(beyond), None);
+        assert_eq!(when(None, at), "unknown");
+    }
+
+    #[test]
+    fn spans_have_two_units_at_the_most() {
+        assert_eq!(rounded(SECOND / 2), "0s");
+        assert_eq!(rounded(3_725 * SECOND), "1h 2m");
+    }
+
+    #[test]
+    fn columns_stand_under_each_other() {
+        let rows = vec![["a", "free"], ["longer", "b"]].into_iter();
+        let told = table(
+            ["LOCK", "HOLDER"],
+            rows.map(|row| row.map(Cell::plain)).collect(),
+        );
+        let plain = anstream::adapter::strip_str(&told).to_string();
+        assert_eq!(plain, "LOCK    HOLDER\na       free\nlonger  b\n");
+    }
+
+    #[test]
+    fn json_has_no_control_characters_of_any_kind() {
+        let json = serde_json::to_string("\u{1b}\u{7f}\u{9b}é").unwrap();
+        let clean = without_controls(&json);
+        assert_eq!(clean, r#""\u001b\u007f\u009bé""#);
+        assert_eq!(
+            serde_json::from_str::<String>(&clean).unwrap(),
+            "\u{1b}\u{7f}\u{9b}é"
+        );
+    }
+}

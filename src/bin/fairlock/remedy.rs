@@ -1,0 +1,109 @@
+//! What to do on this command line about what was found in a table.
+
+use fairlock::Finding;
+
+use crate::place::{Place, quoted};
+
+/// A finding as the library tells it, but for what to do about it.
+pub(crate) fn told(finding: &Finding, place: &Place) -> String {
+    let text = finding.to_string();
+    let what = text.strip_suffix(&finding.remedy()).unwrap_or(&text);
+    format!("{what}{}", remedy(finding, place))
+}
+
+/// A finding without its weight: why something cannot be done.
+pub(crate) fn reason(finding: &Finding, place: &Place) -> String {
+    let told = told(finding, place);
+    let weight = format!("{}: ", finding.severity());
+    told.strip_prefix(&weight).unwrap_or(&told).to_owned()
+}
+
+fn remedy(finding: &Finding, place: &Place) -> String {
+    let create = || place.command("table create");
+    match finding {
+        Finding::NoTable => format!("create it with `{}`", create()),
+        Finding::WrongKeys { .. } => {
+            "name another table with `--table`, or this table's keys with `--partition-key` \
+                                      and `--sort-key`"
+                .into()
+        }
+        Finding::NoTtl => format!("switch it on with `{}`", create()),
+        Finding::OtherTtl { found, .. } => {
+            format!(
+                "name that attribute with `--ttl-attribute {}`",
+                quoted(found)
+            )
+        }
+        Finding::Denied { operation, .. } if *operation == "Scan" => {
+            format!("{}, or listed with `fairlock ls`", finding.remedy())
+        }
+        _ => finding.remedy(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Args, Command, Table};
+
+    fn place(flags: &[&str]) -> Place {
+        let line = ["fairlock", "table", "check"].iter().chain(flags);
+        match Args::try_parse_from(line).unwrap().command {
+            Command::Table {
+                what: Table::Check { place },
+            } => place,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn findings() -> [Finding; 9] {
+        let text = || "x".to_owned();
+        [
+            Finding::NoTable,
+            Finding::WrongKeys {
+                found: text(),
+                needed: text(),
+            },
+            Finding::NotActive { status: text() },
+            Finding::Denied {
+                operation: "Scan",
+                answer: text(),
+            },
+            Finding::Refused {
+                operation: "Scan",
+                answer: text(),
+            },
+            Finding::NoTtl,
+            Finding::OtherTtl {
+                found: "ttl of old".into(),
+                needed: text(),
+            },
+            Finding::EventualReplicas {
+                regions: vec![text()],
+            },
+            Finding::NoDate,
+        ]
+    }
+
+    #[test]
+    fn every_finding_says_what_to_do_on_this_command_line_and_names_no_function() {
+        let place = place(&["--table", "locks"]);
+        let findings = findings();
+        for finding in &findings {
+            let told = told(finding, &place);
+            let weight = format!("{}: ", finding.severity());
+            assert!(told.starts_with(&weight), "{told}");
+            for word in ["create_table", "key_names", "sweeper", "\n"] {
+                assert!(!told.contains(word), "{told}");
+            }
+        }
+        let told = |finding| told(finding, &place);
+        assert_eq!(
+            told(&findings[0]),
+            "fatal: there is no such table: create it with `fairlock table create --table locks`"
+        );
+        assert!(told(&findings[6]).ends_with("`--ttl-attribute 'ttl of old'`"));
+    }
+}

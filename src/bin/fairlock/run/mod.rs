@@ -1,0 +1,330 @@
+//! `fairlock run`: takes a turn and runs a command in it.
+
+mod waiting;
+mod warden;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use fairlock::{Error, HeldLocks, LockClient, LockGuard, Loss};
+use rustix::process::{Signal, getpid, kill_process};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Interval, interval, sleep};
+
+use crate::args::Run;
+use crate::failure::{Failure, INTERNAL, LOST, NOT_GRANTED, say};
+use crate::family;
+use crate::place::Missing;
+use crate::signals::{self, Caught};
+use crate::wire::{Deadline, Order, Report, now};
+
+use waiting::Picture;
+use warden::Warden;
+
+/// A shorter lease leaves no time to end a command in.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
+/// How long leaving the line and giving back may take in the end.
+const PARTING: Duration = Duration::from_secs(3);
+/// From SIGTERM to SIGKILL when the lock is lost already, and each moment may be another holder's.
+const AT_ONCE: Duration = Duration::from_millis(250);
+/// A command that is stopped together with this process goes on together with it: what is told of it is old then.
+const STOP_SETTLES: Duration = Duration::from_millis(100);
+
+pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
+    let grace = check(&options)?;
+    // Before any other thread runs, so that none of them gets the signals.
+    let signals = signals::catch()?;
+    crate::on_runtime(turn(options, grace, signals))
+}
+
+/// The time between SIGTERM and SIGKILL.
+fn check(options: &Run) -> Result<Duration, Failure> {
+    let lease = options.lease;
+    let grace = options.grace.unwrap_or(lease / 6);
+    if lease < SHORTEST_LEASE {
+        return Err(Failure::misuse(format!(
+            "--lease {lease:?} is too short to end a command in: at least {SHORTEST_LEASE:?}"
+        )));
+    }
+    if grace > lease / 3 {
+        return Err(Failure::misuse(format!(
+            "--grace {grace:?} must be at most a third of --lease {lease:?}: renewals have the rest"
+        )));
+    }
+    Ok(grace)
+}
+
+async fn turn(
+    options: Run,
+    grace: Duration,
+    mut signals: UnboundedReceiver<Caught>,
+) -> Result<ExitCode, Failure> {
+    let locks = options
+        .place
+        .client(Missing::Refuse, |builder| {
+            let builder = builder.lease(options.lease);
+            match &options.owner {
+                Some(owner) => builder.owner(owner),
+                None => builder,
+            }
+        })
+        .await?;
+    let guard = match wait(&options, &locks, &mut signals).await {
+        Ok(guard) => guard,
+        Err(failure) => {
+            locks.shutdown(HeldLocks::Release, PARTING).await;
+            return Err(failure);
+        }
+    };
+    let turn = Turn::start(&options, guard, grace, signals);
+    let ended = match turn {
+        Ok(turn) => turn.run().await,
+        Err(failure) => Err(failure),
+    };
+    locks.shutdown(HeldLocks::Release, PARTING).await;
+    ended
+}
+
+/// Waits in line until the turn comes, the wait is over, or somebody has had enough.
+async fn wait(
+    options: &Run,
+    locks: &LockClient,
+    signals: &mut UnboundedReceiver<Caught>,
+) -> Result<LockGuard, Failure> {
+    let refused = |error: Error| match Failure::of(&error, &options.place) {
+        failure if failure.code == NOT_GRANTED => failure.with_code(options.conflict_exit_code),
+        failure => failure,
+    };
+    let lock = locks.fair_lock(&options.lock).map_err(refused)?;
+    let (picture, lock) = Picture::of(lock);
+    let mut tick = interval(waiting::TICK);
+    let acquired = lock.acquire(options.wait);
+    tokio::pin!(acquired);
+    loop {
+        tokio::select! {
+            biased;
+            granted = &mut acquired => return granted.map_err(refused),
+            Some(caught) = signals.recv() => stop_waiting(caught)?,
+            _ = tick.tick() => picture.tick(),
+        }
+    }
+}
+
+/// What ends a program that does nothing about it ends the wait.
+fn stop_waiting(caught: Caught) -> Result<(), Failure> {
+    let ends = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+    if !ends.contains(&caught.number) {
+        return Ok(());
+    }
+    Err(Failure::silent(killed_by(caught.number)))
+}
+
+fn killed_by(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
+
+/// A command that runs while the lock is held.
+struct Turn {
+    guard: LockGuard,
+    lock: String,
+    program: String,
+    warden: Warden,
+    signals: UnboundedReceiver<Caught>,
+    tick: Interval,
+    lease: Duration,
+    grace: Duration,
+    /// The command, once it runs.
+    pid: i32,
+    /// When the last deadline that the guardian was told of kills.
+    told: Duration,
+    loss: Option<Loss>,
+    /// The command was told to end, because the lease was ending.
+    is_ended: bool,
+    interrupted: bool,
+}
+
+/// How a command came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Exited(i32),
+    Killed(i32),
+    /// Could not be run.
+    Failed(i32),
+    /// The guardian is gone: it was killed.
+    Unguarded,
+}
+
+impl Turn {
+    fn start(
+        options: &Run,
+        guard: LockGuard,
+        grace: Duration,
+        signals: UnboundedReceiver<Caught>,
+    ) -> Result<Turn, Failure> {
+        let deadline = deadline(&guard, options.lease, grace);
+        let mut command = warden::guardian(&options.command);
+        command.env("FAIRLOCK_LOCK", guard.name());
+        command.env("FAIRLOCK_TICKET", guard.ticket().to_string());
+        let beat = (options.lease / 40).min(Duration::from_millis(250));
+        Ok(Turn {
+            lock: guard.name().to_owned(),
+            program: program(options),
+            warden: Warden::start(&mut command, deadline)?,
+            told: deadline.kill,
+            tick: interval(beat),
+            lease: options.lease,
+            grace,
+            guard,
+            signals,
+            pid: 0,
+            loss: None,
+            is_ended: false,
+            interrupted: false,
+        })
+    }
+
+    async fn run(mut self) -> Result<ExitCode, Failure> {
+        let end = self.watch().await;
+        if end == End::Unguarded {
+            self.end_unguarded().await;
+        }
+        self.conclude(end).await
+    }
+
+    /// Ends with the command, or with the guardian.
+    async fn watch(&mut self) -> End {
+        let lost = self.guard.lost();
+        tokio::pin!(lost);
+        loop {
+            tokio::select! {
+                biased;
+                loss = &mut lost, if self.loss.is_none() => self.lose(loss),
+                report = self.warden.reports.recv() => match report {
+                    None => return End::Unguarded,
+                    Some(Report::Exited(code)) => return End::Exited(code),
+                    Some(Report::Killed(signal)) => return End::Killed(signal),
+                    Some(Report::Failed(reason)) => return End::Failed(reason),
+                    Some(Report::Started(pid)) => self.pid = pid,
+                    Some(Report::Ending) => self.is_ended = true,
+                    Some(Report::Stopped) => self.stop_too().await,
+                },
+                Some(caught) = self.signals.recv() => self.pass_on(caught),
+                _ = self.tick.tick() => self.tell_the_deadline(),
+            }
+        }
+    }
+
+    fn lose(&mut self, loss: Loss) {
+        self.loss = Some(loss);
+        self.warden.tell(Order::End(AT_ONCE.min(self.grace)));
+    }
+
+    /// A renewal has moved it, or this process would not be the one to say so.
+    fn tell_the_deadline(&mut self) {
+        let deadline = deadline(&self.guard, self.lease, self.grace);
+        if self.loss.is_none() && deadline.kill > self.told + self.lease / 100 {
+            self.told = deadline.kill;
+            self.is_ended = false;
+            self.warden.tell(Order::Until(deadline));
+        }
+    }
+
+    /// What the terminal sends it sends to the whole group, the command included.
+    fn pass_on(&mut self, caught: Caught) {
+        self.interrupted |= caught.by_terminal && caught.number == SIGINT;
+        if !caught.by_terminal {
+            self.warden.tell(Order::Signal(caught.number));
+        }
+    }
+
+    /// A shell waits for this process to see that its job was stopped. The leases goes on to end meanwhile.
+    async fn stop_too(&mut self) {
+        sleep(STOP_SETTLES).await;
+        if family::is_stopped(self.pid) {
+            let _ = kill_process(getpid(), Signal::STOP);
+            self.warden.tell(Order::Signal(SIGCONT));
+        }
+    }
+
+    /// The guardian was killed: its command is this process's own child now.
+    async fn end_unguarded(&mut self) {
+        family::signal(Signal::TERM);
+        family::signal(Signal::CONT);
+        let deadline = deadline(&self.guard, self.lease, self.grace);
+        let kill = deadline.kill.min(now() + self.grace);
+        while !family::members().is_empty() && now() < kill {
+            sleep(Duration::from_millis(10)).await;
+        }
+        while family::kill() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn conclude(self, end: End) -> Result<ExitCode, Failure> {
+        let (lock, ticket, loss) = (self.lock, self.guard.ticket(), self.loss);
+        self.warden.dismiss();
+        let released = match (&loss, self.is_ended) {
+            (Some(loss), _) => Err(format!("{loss}")),
+            (None, true) => Err("its lease was ending, and could not be renewed".into()),
+            (None, false) => match self.guard.release().await {
+                Err(Error::Lost { reason, .. }) => Err(reason.to_string()),
+                Err(error) => {
+                    say(&format!(
+                        "lock `{lock}`: {error}: the next waits for the lease to end"
+                    ));
+                    Ok(())
+                }
+                Ok(()) => Ok(()),
+            },
+        };
+        if let Err(reason) = released {
+            let text =
+                format!("lock `{lock}` was lost while ticket {ticket} ran its command: {reason}");
+            return Err(Failure::new(LOST, text));
+        }
+        match end {
+            End::Exited(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))),
+            End::Killed(signal) => Ok(die_of(signal, self.interrupted)),
+            End::Failed(reason) => Err(cannot_run(&self.program, reason)),
+            End::Unguarded => Err(Failure::new(
+                INTERNAL,
+                format!("the guardian of `{lock}` was killed, so its command was ended"),
+            )),
+        }
+    }
+}
+
+/// A shell that runs a loop goes on with it unless who was interrupted dies of it.
+fn die_of(signal: i32, interrupted: bool) -> ExitCode {
+    if interrupted && signal == SIGINT {
+        let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
+    }
+    ExitCode::from(killed_by(signal))
+}
+
+fn program(options: &Run) -> String {
+    let program = options.command.first();
+    program.map_or(String::new(), |program| {
+        program.to_string_lossy().into_owned()
+    })
+}
+
+/// As shells do.
+fn cannot_run(program: &str, reason: i32) -> Failure {
+    let error = std::io::Error::from_raw_os_error(reason);
+    let code = match error.kind() {
+        std::io::ErrorKind::NotFound => 127,
+        _ => 126,
+    };
+    Failure::new(code, format!("cannot run `{program}`: {error}"))
+}
+
+/// The kill comes so early that all is over when the lease is, and the request to end so much earlier as there is grace.
+fn deadline(guard: &LockGuard, lease: Duration, grace: Duration) -> Deadline {
+    let kill = (now() + guard.remaining()).saturating_sub(lease / 20);
+    Deadline {
+        term: kill.saturating_sub(grace),
+        kill,
+    }
+}

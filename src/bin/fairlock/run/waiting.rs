@@ -1,0 +1,71 @@
+//! What is shown at a terminal while `fairlock run` waits: the place in line, for how long, and for whom.
+
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fairlock::{FairLock, Waiting};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::text::shown;
+
+/// How often the picture changes.
+pub(super) const TICK: Duration = Duration::from_millis(200);
+
+/// A line that is drawn over and over, and gone in the end; nothing where nobody would see it.
+pub(super) struct Picture {
+    bar: ProgressBar,
+    said: Arc<Mutex<Option<String>>>,
+}
+
+impl Picture {
+    /// The same lock, which tells the picture how far the wait has come.
+    pub(super) fn of(lock: FairLock) -> (Picture, FairLock) {
+        let bar = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new_spinner().with_style(style()),
+            false => ProgressBar::hidden(),
+        };
+        let said = Arc::new(Mutex::new(None));
+        let (say, name) = (Arc::clone(&said), shown(lock.name()));
+        let lock = lock.observed(move |waiting| {
+            *say.lock().unwrap_or_else(PoisonError::into_inner) = Some(words(&name, waiting));
+        });
+        (Picture { bar, said }, lock)
+    }
+
+    /// Draws it, unless others have the terminal: it would be drawn over what they show.
+    pub(super) fn tick(&self) {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(said) = said.as_ref().filter(|_| is_in_foreground()) {
+            self.bar.set_message(said.clone());
+            self.bar.tick();
+        }
+    }
+}
+
+impl Drop for Picture {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style() -> ProgressStyle {
+    let template = ProgressStyle::with_template("{spinner} {msg}, waited {elapsed}");
+    template.unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
+fn is_in_foreground() -> bool {
+    rustix::termios::tcgetpgrp(std::io::stderr())
+        .is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+fn words(lock: &str, waiting: &Waiting) -> String {
+    let place = match waiting.place {
+        0 | 1 => "next".to_owned(),
+        place => format!("{} before us", place),
+    };
+    match &waiting.holder {
+        Some(holder) => format!("{lock}: {place}, {} has it", shown(&holder.owner)),
+        None => format!("{lock}: {place}"),
+    }
+}

@@ -1,0 +1,76 @@
+//! Signals that this process gets: which of them it had been told to ignore, and who sent them.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{
+    SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU, SIGUSR1, SIGUSR2, SIGWINCH,
+};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
+use tokio::sync::mpsc;
+
+use crate::failure::Failure;
+
+/// A signal that was sent to `fairlock run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caught {
+    pub(crate) number: i32,
+    /// By the kernel, which sends to the whole process group: the terminal's keys, and its hang-up.
+    pub(crate) by_terminal: bool,
+}
+
+/// Those that are passed on to the command.
+const PASSED: [i32; 8] = [
+    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH,
+];
+
+/// Those that would end or stop a guardian, which only its one task may do.
+const SHRUGGED_OFF: [i32; 8] = [
+    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTOU,
+];
+
+/// Catches what is to be passed on. What this process was started to ignore stays ignored, for the command too.
+pub(crate) fn catch() -> Result<mpsc::UnboundedReceiver<Caught>, Failure> {
+    let failed = |error| Failure::internal(format!("cannot catch signals: {error}"));
+    let mut signals = SignalsInfo::<WithOrigin>::new(unignored(&PASSED)).map_err(failed)?;
+    let (tell, told) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for origin in signals.forever() {
+            let caught = Caught {
+                number: origin.signal,
+                by_terminal: origin.cause == Cause::Kernel,
+            };
+            if tell.send(caught).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(told)
+}
+
+/// Lets signals pass without effect. Caught, and not ignored: a command that is started later ignores nothing by that.
+pub(crate) fn shrug_off() -> Result<(), Failure> {
+    for number in unignored(&SHRUGGED_OFF) {
+        let unread = Arc::new(AtomicBool::new(false));
+        let caught = signal_hook::flag::register(number, unread);
+        caught.map_err(|error| Failure::internal(format!("cannot catch signals: {error}")))?;
+    }
+    Ok(())
+}
+
+fn unignored(signals: &[i32]) -> Vec<i32> {
+    let ignored = ignored();
+    let is_caught = |number: &i32| ignored >> (number - 1) & 1 == 0;
+    signals.iter().copied().filter(is_caught).collect()
+}
+
+/// A bit for each signal that this process ignores.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}

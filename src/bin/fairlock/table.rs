@@ -1,0 +1,56 @@
+//! `fairlock table`: creates the table of the locks, and checks it.
+
+use std::process::ExitCode;
+
+use fairlock::{TableOptions, TableReport};
+
+use crate::args::{Create, Table};
+use crate::failure::{Failure, UNFIT};
+use crate::output;
+use crate::place::{Missing, Place};
+use crate::remedy;
+use crate::text::shown;
+
+pub(crate) async fn table(what: Table) -> Result<ExitCode, Failure> {
+    match what {
+        Table::Create(options) => create(options).await,
+        Table::Check { place } => check(place).await,
+    }
+}
+
+async fn create(options: Create) -> Result<ExitCode, Failure> {
+    let place = &options.place;
+    let client = place.client(Missing::Create, |builder| builder).await?;
+    let created = client.create_table(&billing(&options)).await;
+    created.map_err(|error| Failure::of(&error, place))?;
+    let _ = output::print(&format!("{} is ready\n", place.name()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn billing(options: &Create) -> TableOptions {
+    match (options.read_capacity, options.write_capacity) {
+        (Some(read), Some(write)) => TableOptions::provisioned(read, write),
+        _ => TableOptions::default(),
+    }
+}
+
+async fn check(place: Place) -> Result<ExitCode, Failure> {
+    let report = place.locks().await?.check_table().await;
+    let report = report.map_err(|error| Failure::of(&error, &place))?;
+    let _ = output::print(&told(&report, &place))?;
+    Ok(match report.is_fit() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(UNFIT),
+    })
+}
+
+/// One line a finding.
+fn told(report: &TableReport, place: &Place) -> String {
+    if report.findings.is_empty() {
+        return format!("{}: all is well\n", place.name());
+    }
+    let findings = report.findings.iter();
+    findings
+        .map(|finding| shown(&remedy::told(finding, place)) + "\n")
+        .collect()
+}

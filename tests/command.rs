@@ -1,0 +1,305 @@
+//! The command line explains itself, refuses what makes no sense, and has colours only where they are seen.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+#[path = "common/command.rs"]
+mod command;
+
+use std::process::Stdio;
+
+use command::{Said, fairlock, said};
+use tempfile::TempDir;
+
+const MISUSE: i32 = 64;
+
+/// Runs in an empty directory with some more environment.
+fn run_with(environment: &[(&str, &str)], line: &[&str]) -> Said {
+    let home = TempDir::new().unwrap();
+    let ended = said(fairlock(home.path(), line).envs(environment.iter().copied()));
+    let left = std::fs::read_dir(home.path()).unwrap().count();
+    assert_eq!(left, 0, "{line:?} left something behind");
+    ended
+}
+
+fn run(line: &[&str]) -> Said {
+    run_with(&[], line)
+}
+
+/// Each command with what else it must be given, where the flags of a place go before the latter.
+const COMMANDS: [(&[&str], &[&str]); 5] = [
+    (&["run"], &["a", "--", "true"]),
+    (&["table", "create"], &[]),
+    (&["table", "check"], &[]),
+    (&["show"], &["a"]),
+    (&["ls"], &[]),
+];
+
+#[test]
+fn every_command_helps_with_examples_that_fit_a_terminal() {
+    let all: [&[&str]; 8] = [
+        &[],
+        &["run"],
+        &["table"],
+        &["table", "create"],
+        &["table", "check"],
+        &["show"],
+        &["ls"],
+        &["demo"],
+    ];
+    for command in all {
+        let ended = run(&[command, &["--help"]].concat());
+        let help = ended.assert_done();
+        assert!(help.contains("Usage: fairlock"), "{help}");
+        let (_, examples) = help.split_once("\nExamples:\n").unwrap();
+        let invocation = ["fairlock", &command.join(" ")].join(" ");
+        assert!(examples.contains(invocation.trim()), "{help}");
+        assert!(examples.lines().all(|line| line.len() <= 80), "{help}");
+        let short = run(&[command, &["-h"]].concat());
+        assert!(short.assert_done().len() <= help.len());
+    }
+}
+
+#[test]
+fn help_puts_the_arguments_apart_from_the_flags_of_the_place() {
+    for command in ["run", "show"] {
+        let help = run(&[command, "--help"]).out;
+        let at = |heading| help.find(heading).unwrap();
+        let order = [at("Arguments:"), at("The lock's name"), at("Options:")];
+        assert!(order.is_sorted(), "{help}");
+        assert!(at("Options:") < at("Where the locks are:"), "{help}");
+    }
+}
+
+#[test]
+fn what_is_for_the_command_itself_is_not_in_the_help() {
+    let help = run(&["--help"]).out;
+    assert!(
+        !help.contains("guardian") && !help.contains("worker"),
+        "{help}"
+    );
+    assert!(!run(&["demo", "--help"]).out.contains("plant"));
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let version = concat!("fairlock ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(run(&["--version"]).assert_done(), version);
+    assert_eq!(run(&["-V"]).assert_done(), version);
+}
+
+/// Refused by the command line, which says what is wrong with which flag, and where to read on.
+#[track_caller]
+fn assert_misuse(ended: &Said, words: &[&str]) {
+    assert_eq!(ended.code, Some(MISUSE), "{ended:?}");
+    assert_eq!(ended.out, "", "{ended:?}");
+    for word in words {
+        assert!(ended.err.contains(word), "no {word}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_line_that_is_none_is_refused() {
+    let wrong: [(&[&str], &str); 13] = [
+        (&[], "Usage"),
+        (&["lock"], "'lock'"),
+        (&["--colour"], "--colour"),
+        (&["table"], "Usage"),
+        (&["table", "drop"], "'drop'"),
+        (&["table", "create", "locks"], "'locks'"),
+        (&["table", "check", "locks"], "'locks'"),
+        (&["show"], "<LOCK>"),
+        (&["show", "a", "b"], "'b'"),
+        (&["ls", "a"], "'a'"),
+        (&["run"], "<LOCK>"),
+        (&["run", "a"], "<COMMAND>"),
+        (&["run", "a", "true"], "'true'"),
+    ];
+    for (line, word) in wrong {
+        assert_misuse(&run(line), &[word]);
+    }
+}
+
+/// Commands with a flag whose value, or use, makes no sense.
+const SENSELESS: [(&[&str], &[&str]); 32] = [
+    (&["run"], &["--wait", "soon"]),
+    (&["run"], &["--wait", "0s"]),
+    (&["run"], &["--wait=-1s"]),
+    (&["run"], &["--wait", "60"]),
+    (&["run"], &["--wait", ""]),
+    (&["run"], &["--wait"]),
+    (&["run"], &["--lease", "0s"]),
+    (&["run"], &["--lease", "forever"]),
+    (&["run"], &["--lease", "30"]),
+    (&["run"], &["--grace", "0s"]),
+    (&["run"], &["--grace", "x"]),
+    (&["run"], &["--conflict-exit-code", "256"]),
+    (&["run"], &["--conflict-exit-code=-1"]),
+    (&["run"], &["--conflict-exit-code", "none"]),
+    (&["run"], &["--lease", "1s", "--lease", "2s"]),
+    (&["table", "create"], &["--read-capacity", "0"]),
+    (&["table", "create"], &["--read-capacity", "many"]),
+    (&["table", "create"], &["--write-capacity", "0"]),
+    (&["table", "create"], &["--write-capacity=-1"]),
+    (&["show"], &["--json=yes"]),
+    (&["ls"], &["--json=yes"]),
+    (&["demo"], &["--workers", "0"]),
+    (&["demo"], &["--workers", "101"]),
+    (&["demo"], &["--workers", "x"]),
+    (&["demo"], &["--turns", "0"]),
+    (&["demo"], &["--turns", "10001"]),
+    (&["demo"], &["--turns", "1.5"]),
+    (&["demo"], &["--hold", "50"]),
+    (&["demo"], &["--hold=-1s"]),
+    (&["demo"], &["--hold", "x"]),
+    (&["demo"], &["--local", "a.db"]),
+    (&["demo"], &["--table", "a"]),
+];
+
+#[test]
+fn values_that_make_no_sense_are_refused_by_the_name_of_their_flag() {
+    for (command, flags) in SENSELESS {
+        let rest = COMMANDS.iter().find(|(known, _)| known == &command);
+        let rest = rest.map_or(&[][..], |(_, rest)| rest);
+        let flag = flags[0].split('=').next().unwrap();
+        let ended = run(&[command, flags, rest].concat());
+        assert_misuse(&ended, &[flag]);
+    }
+}
+
+#[test]
+fn a_wait_that_makes_no_sense_is_told_what_would() {
+    let wait = |value| run(&["run", "--wait", value, "a", "--", "true"]).err;
+    assert!(wait("0s").contains("called none"));
+    for value in ["soon", "60"] {
+        let told = wait(value);
+        assert!(
+            told.contains("none nor infinite") && told.contains("90s"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn flags_of_a_place_are_checked_by_every_command_that_takes_them() {
+    let wrong: [&[&str]; 9] = [
+        &["--endpoint-url", "localhost:8000"],
+        &["--endpoint-url", "ftp://a"],
+        &["--endpoint-url", "http://"],
+        &["--endpoint-url", ""],
+        &["--endpoint-url", "http://a", "--local", "b.db"],
+        &["--local", ""],
+        &["--local"],
+        &["--table", "abc", "--table", "def"],
+        &["--namespace"],
+    ];
+    for (command, rest) in COMMANDS {
+        for flags in wrong {
+            // The last of them would take the next word for its value.
+            let rest = if flags.len() == 1 { &[] } else { rest };
+            assert_misuse(&run(&[command, flags, rest].concat()), &[flags[0]]);
+        }
+    }
+}
+
+#[test]
+fn flags_that_need_each_other_are_not_taken_alone() {
+    for (one, other) in [
+        ("--read-capacity", "--write-capacity"),
+        ("--write-capacity", "--read-capacity"),
+    ] {
+        assert_misuse(&run(&["table", "create", one, "5"]), &[other]);
+    }
+}
+
+/// What only the library judges: the commands that look are told it as any other misuse, before anything is sent.
+#[test]
+fn names_that_cannot_be_are_refused_before_anything_is_sent() {
+    let long = "x".repeat(1025);
+    let wrong: [(&[&str], &str); 13] = [
+        (&["--table", ""], "table"),
+        (&["--table", "ab"], "table"),
+        (&["--table", "a b c"], "table"),
+        (&["--table", &long], "table"),
+        (&["--namespace", ""], "namespace"),
+        (&["--namespace", "a/b"], "namespace"),
+        (&["--namespace", &long], "namespace"),
+        (&["--partition-key", ""], "partition key"),
+        (&["--partition-key", "holder"], "partition key"),
+        (&["--sort-key", ""], "sort key"),
+        (&["--sort-key", "pk"], "sort key"),
+        (&["--ttl-attribute", &long], "TTL attribute"),
+        (&["--ttl-attribute", "sk"], "too"),
+    ];
+    let cloud = [
+        ("AWS_REGION", "eu-west-1"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+    ];
+    let nowhere = ["--endpoint-url", "http://127.0.0.1:1"];
+    for (flags, word) in wrong {
+        for (command, rest) in &COMMANDS {
+            let line = [*command, &nowhere, flags, rest].concat();
+            run_with(&cloud, &line).assert_refused(MISUSE, &[word]);
+        }
+    }
+    for lock in ["", &"x".repeat(2049)] {
+        let line = [&["show"], &nowhere[..], &[lock]].concat();
+        run_with(&cloud, &line).assert_refused(MISUSE, &["a lock's name"]);
+    }
+}
+
+#[test]
+fn the_environment_stands_in_for_flags_and_is_checked_as_they_are() {
+    let told = run_with(
+        &[("FAIRLOCK_TABLE", "other")],
+        &["show", "a", "--local", "b.db"],
+    );
+    told.assert_refused(69, &["--table other"]);
+    let told = run_with(
+        &[("FAIRLOCK_NAMESPACE", "x")],
+        &["show", "a", "--local", "b.db"],
+    );
+    told.assert_refused(69, &["--namespace x"]);
+    let both = ["show", "a", "--local", "b.db", "--table", "flag"];
+    let told = run_with(&[("FAIRLOCK_TABLE", "other")], &both);
+    told.assert_refused(69, &["--table flag"]);
+}
+
+fn has_colours(text: &str) -> bool {
+    text.contains('\u{1b}')
+}
+
+#[test]
+fn colours_are_for_terminals_and_for_who_forces_them_and_never_where_they_are_unwanted() {
+    let forced = ("CLICOLOR_FORCE", "1");
+    let unwanted = ("NO_COLOR", "1");
+    let helped = |environment: &[_]| run_with(environment, &["--help"]).out;
+    let refused = |environment: &[_]| run_with(environment, &["show"]).err;
+    for told in [&helped as &dyn Fn(&[_]) -> String, &refused] {
+        assert!(!has_colours(&told(&[])), "in a pipe");
+        assert!(has_colours(&told(&[forced])));
+        assert!(!has_colours(&told(&[forced, unwanted])));
+        assert!(!has_colours(&told(&[unwanted])));
+    }
+}
+
+#[test]
+fn nobody_need_be_left_to_read_the_help_or_the_error() {
+    for (line, code) in [
+        (&["--help"][..], 0),
+        (&["show"], MISUSE),
+        (&["show", "a"], 69),
+    ] {
+        let home = TempDir::new().unwrap();
+        let mut command = fairlock(home.path(), line);
+        let closed = || {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            Stdio::from(writer)
+        };
+        let status = command.stdout(closed()).stderr(closed()).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{line:?}");
+    }
+}
