@@ -40,6 +40,11 @@ pub(crate) fn said(command: &mut Command) -> Said {
     }
 }
 
+// Every suite is offered both, and need not use both.
+const _: () = {
+    let _ = (Said::assert_refused, Said::assert_done);
+};
+
 impl Said {
     /// It did not work, said why in one line, and nothing else.
     #[track_caller]

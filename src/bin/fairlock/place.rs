@@ -29,7 +29,7 @@ pub(crate) struct Place {
     pub(crate) endpoint_url: Option<String>,
 
     /// No DynamoDB: a file that all processes of this machine share
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "FAIRLOCK_LOCAL")]
     pub(crate) local: Option<PathBuf>,
 
     /// Locks of one name in different namespaces are different locks
