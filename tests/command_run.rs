@@ -564,3 +564,15 @@ fn signals_to_the_guardian_change_nothing() {
     let (code, _, err) = running.end();
     assert_eq!((code, err.as_str()), (4, ""));
 }
+
+#[test]
+fn a_stopped_guardian_does_not_keep_a_command_alive_beyond_its_lease() {
+    let home = home();
+    let running = Running::start(home.path(), &["--lease", "3s"], FAMILY);
+    let family = family(&running);
+    kill_process(guardian_of(family[0]), Signal::STOP).unwrap();
+    delete_lock(home.path());
+    let (code, _, err) = running.end();
+    assert_eq!(code, 76, "{err}");
+    assert!(!family.iter().any(|pid| is_alive(*pid)), "{err}");
+}

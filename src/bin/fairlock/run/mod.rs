@@ -35,7 +35,29 @@ pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
     let grace = check(&options)?;
     // Before any other thread runs, so that none of them gets the signals.
     let signals = signals::catch()?;
-    crate::on_runtime(turn(options, grace, signals))
+    let ended = crate::runtime()?.block_on(turn(options, grace, signals))?;
+    Ok(ended.exit())
+}
+
+/// How `fairlock run` ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Exited(u8),
+    /// The terminal's SIGINT ended the command. A shell that runs a loop goes on with it unless who was interrupted dies
+    /// of it.
+    Interrupted,
+}
+
+impl Ended {
+    fn exit(self) -> ExitCode {
+        match self {
+            Ended::Exited(code) => ExitCode::from(code),
+            Ended::Interrupted => {
+                let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
+                ExitCode::from(killed_by(SIGINT))
+            }
+        }
+    }
 }
 
 /// The time between SIGTERM and SIGKILL.
@@ -59,7 +81,7 @@ async fn turn(
     options: Run,
     grace: Duration,
     mut signals: UnboundedReceiver<Caught>,
-) -> Result<ExitCode, Failure> {
+) -> Result<Ended, Failure> {
     let locks = options
         .place
         .client(Missing::Refuse, |builder| {
@@ -184,7 +206,7 @@ impl Turn {
         })
     }
 
-    async fn run(mut self) -> Result<ExitCode, Failure> {
+    async fn run(mut self) -> Result<Ended, Failure> {
         let end = self.watch().await;
         if end == End::Unguarded {
             self.end_unguarded().await;
@@ -210,14 +232,19 @@ impl Turn {
                     Some(Report::Stopped) => self.stop_too().await,
                 },
                 Some(caught) = self.signals.recv() => self.pass_on(caught),
-                _ = self.tick.tick() => self.tell_the_deadline(),
+                _ = self.tick.tick() => {
+                    self.tell_the_deadline();
+                    self.see_to_it();
+                }
             }
         }
     }
 
     fn lose(&mut self, loss: Loss) {
         self.loss = Some(loss);
-        self.warden.tell(Order::End(AT_ONCE.min(self.grace)));
+        let grace = AT_ONCE.min(self.grace);
+        self.told = now() + grace;
+        self.warden.tell(Order::End(grace));
     }
 
     /// A renewal has moved it, or this process would not be the one to say so.
@@ -230,6 +257,13 @@ impl Turn {
         }
     }
 
+    /// A guardian that does not kill in time is stopped, or worse. It goes with the others.
+    fn see_to_it(&self) {
+        if now() > self.told + self.lease / 50 {
+            family::kill();
+        }
+    }
+
     /// What the terminal sends it sends to the whole group, the command included.
     fn pass_on(&mut self, caught: Caught) {
         self.interrupted |= caught.by_terminal && caught.number == SIGINT;
@@ -238,7 +272,7 @@ impl Turn {
         }
     }
 
-    /// A shell waits for this process to see that its job was stopped. The leases goes on to end meanwhile.
+    /// A shell waits for this process to see that its job was stopped. The lease goes on to end meanwhile.
     async fn stop_too(&mut self) {
         sleep(STOP_SETTLES).await;
         if family::is_stopped(self.pid) {
@@ -261,7 +295,7 @@ impl Turn {
         }
     }
 
-    async fn conclude(self, end: End) -> Result<ExitCode, Failure> {
+    async fn conclude(self, end: End) -> Result<Ended, Failure> {
         let (lock, ticket, loss) = (self.lock, self.guard.ticket(), self.loss);
         self.warden.dismiss();
         let released = match (&loss, self.is_ended) {
@@ -284,8 +318,9 @@ impl Turn {
             return Err(Failure::new(LOST, text));
         }
         match end {
-            End::Exited(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))),
-            End::Killed(signal) => Ok(die_of(signal, self.interrupted)),
+            End::Exited(code) => Ok(Ended::Exited(u8::try_from(code).unwrap_or(u8::MAX))),
+            End::Killed(SIGINT) if self.interrupted => Ok(Ended::Interrupted),
+            End::Killed(signal) => Ok(Ended::Exited(killed_by(signal))),
             End::Failed(reason) => Err(cannot_run(&self.program, reason)),
             End::Unguarded => Err(Failure::new(
                 INTERNAL,
@@ -293,14 +328,6 @@ impl Turn {
             )),
         }
     }
-}
-
-/// A shell that runs a loop goes on with it unless who was interrupted dies of it.
-fn die_of(signal: i32, interrupted: bool) -> ExitCode {
-    if interrupted && signal == SIGINT {
-        let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
-    }
-    ExitCode::from(killed_by(signal))
 }
 
 fn program(options: &Run) -> String {
