@@ -1,6 +1,7 @@
 //! One acquisition, from the doorway to the grant: whatever it puts into the table it also settles.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -12,6 +13,7 @@ use crate::hold::Hold;
 use crate::item::{LockItem, Spot};
 use crate::lease::{self, Beats};
 use crate::lock::Seen;
+use crate::look::Look;
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::passing::{self, Way};
@@ -23,7 +25,10 @@ use crate::ticket::Ticket;
 /// Attempts at a request while nothing of ours is in the table yet: a wrong endpoint must show itself quickly.
 const ATTEMPTS_AT_THE_DOOR: usize = 4;
 /// Tries to enter or to sit before a ticket is drawn: each failed because others came first.
-const TRIES_AT_THE_DOOR: u32 = 4;
+const TRIES_AT_THE_DOOR: u32 = 6;
+/// The first pause for one who is on the way to a free lock, doubled twice. All of them are enough for its draw, its row
+/// and its seat over any network that is fit for locks, and no wait to speak of if it died on the way.
+const ON_ITS_WAY: Duration = Duration::from_millis(20);
 /// A client that is told "too slow" again and again doubles its time-out up to this factor.
 const MOST_TIME: u32 = 8;
 
@@ -59,6 +64,12 @@ pub(crate) struct Acquisition {
     /// Cancelled when the caller stops waiting: no new step is made then but those that clean up.
     pub(crate) stop: CancellationToken,
     pub(crate) seen: Arc<Seen>,
+}
+
+/// What came of a free lock with open tickets.
+enum OnItsWay {
+    Granted(Attempt, Box<Taken>),
+    Look(Option<LockItem>),
 }
 
 /// What the doorway gave.
@@ -110,7 +121,12 @@ impl Acquisition {
             self.check()?;
             let asked = match &seen {
                 Some(item) if item.is_being_taken() => {
-                    seen = self.once_taken(tried).await?;
+                    match self.on_its_way(item.clone(), tried).await? {
+                        OnItsWay::Granted(attempt, taken) => {
+                            return Ok(Door::Granted(attempt, taken));
+                        }
+                        OnItsWay::Look(item) => seen = item,
+                    }
                     continue;
                 }
                 Some(item) if item.has_open_seat(self.store().config().seats) => {
@@ -124,20 +140,30 @@ impl Acquisition {
                 (_, Asked::Busy(item)) => seen = item,
             }
         }
+        self.check()?;
         self.draw(time).await
     }
 
-    /// Looks again when whoever is on the way to the free lock may have it: to sit down behind it is one write, and to
-    /// stand in line five.
-    async fn once_taken(&self, tried: u32) -> Result<Option<LockItem>, Refused> {
-        self.pause(self.store().config().shortest_look * 2_u32.pow(tried))
-            .await;
-        let (patience, read) = (self.patience_at_the_door(), || {
-            self.store().read_lock(&self.name)
-        });
-        let item = self.store().persist(&patience, read).await?.value;
-        item.iter().for_each(|item| self.saw(item, None));
-        Ok(item)
+    /// The lock is free and tickets are open: nobody is left who holds one, or somebody is on the way to it. To look again
+    /// when that one has it, and sit down behind it, is one write, and to stand in line five.
+    async fn on_its_way(&self, item: LockItem, tried: u32) -> Result<OnItsWay, Refused> {
+        let patience = self.patience_at_the_door();
+        match passing::clear(self.store(), &self.name, &patience, item).await? {
+            Way::Free => Ok(OnItsWay::Look(None)),
+            Way::Settled(look) => match self.take_over(look).await? {
+                Ok((attempt, taken)) => Ok(OnItsWay::Granted(attempt, Box::new(taken))),
+                Err(item) => Ok(OnItsWay::Look(item)),
+            },
+            Way::Taken(item) if item.is_being_taken() => {
+                self.pause(ON_ITS_WAY * 2_u32.pow(tried.min(2))).await;
+                self.check()?;
+                let read = || self.store().read_lock(&self.name);
+                let item = self.store().persist(&patience, read).await?.value;
+                item.iter().for_each(|item| self.saw(item, None));
+                Ok(OnItsWay::Look(item))
+            }
+            Way::Taken(item) => Ok(OnItsWay::Look(Some(item))),
+        }
     }
 
     async fn enter(&self) -> Result<(Attempt, Asked), Refused> {
@@ -254,6 +280,10 @@ impl Acquisition {
             Ok(None) => {
                 tracing::info!(lock = %self.name, %ticket, "was passed in line: draws again");
                 self.core.forget(&self.name, &attempt);
+                if ticket <= seen.seated {
+                    // A join that came late may have put it there after others deleted it.
+                    self.core.clean(&self.name, vec![ticket]);
+                }
                 Ok(None)
             }
             // It is to write nothing more, not even that it leaves: its place lapses with its lease.
@@ -299,7 +329,7 @@ impl Acquisition {
         }
     }
 
-    async fn pause(&self, span: std::time::Duration) {
+    async fn pause(&self, span: Duration) {
         tokio::select! {
             biased;
             () = self.stop.cancelled() => {}
@@ -310,6 +340,7 @@ impl Acquisition {
     /// One request when somebody has the lock; a few more to get past those whose time is over.
     async fn at_once(&self) -> Result<LockGuard, Refused> {
         for _ in 0..TRIES_AT_THE_DOOR {
+            self.check()?;
             let item = match self.enter().await? {
                 (attempt, Asked::Taken(taken)) => {
                     return self
@@ -338,19 +369,28 @@ impl Acquisition {
         Err(Refused::GaveUp)
     }
 
-    async fn enter_over(&self, look: crate::look::Look) -> Result<Option<LockGuard>, Refused> {
+    async fn enter_over(&self, look: Look) -> Result<Option<LockGuard>, Refused> {
+        match self.take_over(look).await? {
+            Ok((attempt, taken)) => self.grant_taken(attempt, taken).await,
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Enters over tickets that are settled, and has their rows deleted. Else what stood in the way.
+    async fn take_over(
+        &self,
+        look: Look,
+    ) -> Result<Result<(Attempt, Taken), Option<LockItem>>, Refused> {
         let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
         let asked = self.seats(&patience).enter_over(&attempt, &look.item).await;
-        match self.asked(attempt, asked)? {
+        Ok(match self.asked(attempt, asked)? {
             (attempt, Asked::Taken(taken)) => {
-                self.core.clean(
-                    &self.name,
-                    look.litter(taken.ticket).map(|row| row.ticket).collect(),
-                );
-                self.grant_taken(attempt, taken).await
+                let litter = look.litter(taken.ticket).map(|row| row.ticket);
+                self.core.clean(&self.name, litter.collect());
+                Ok((attempt, taken))
             }
-            (_, Asked::Busy(_)) => Ok(None),
-        }
+            (_, Asked::Busy(item)) => Err(item),
+        })
     }
 
     async fn grant_taken(

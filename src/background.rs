@@ -110,9 +110,14 @@ impl Background {
         jobs.failed.push_front(job);
     }
 
-    /// What could not be done since this was last asked.
-    pub(crate) fn take_failed(&self) -> Vec<Job> {
-        std::mem::take(&mut self.jobs().failed).into()
+    /// Forgets what could not be done so far.
+    pub(crate) fn forget_failures(&self) {
+        self.jobs().failed.clear();
+    }
+
+    /// What could not be done since then.
+    pub(crate) fn failures(&self) -> Vec<Job> {
+        self.jobs().failed.iter().cloned().collect()
     }
 
     /// What runs and should have ended.

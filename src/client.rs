@@ -108,7 +108,7 @@ impl LockClient {
         let core = &self.core;
         // What failed before was for the log; from here on it is for the report.
         if !core.closed.is_cancelled() {
-            core.background.take_failed();
+            core.background.forget_failures();
         }
         core.closed.cancel();
         if held == HeldLocks::Release {
@@ -123,7 +123,7 @@ impl LockClient {
         }
         ShutdownReport {
             unfinished: {
-                let failed = core.background.take_failed().into_iter();
+                let failed = core.background.failures().into_iter();
                 let open = core.background.unfinished().into_iter();
                 open.chain(failed).map(Unfinished).collect()
             },

@@ -121,6 +121,10 @@ impl Listing {
         }
         let state = self.found.pop_front()?;
         let told = self.core.told(async { state }).await;
+        if !matches!(told, Ok(_) | Err(Error::Unreadable { .. })) {
+            self.is_over = true;
+            self.found.clear();
+        }
         Some((told, self))
     }
 

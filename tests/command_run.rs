@@ -10,6 +10,7 @@ mod command;
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -191,6 +192,16 @@ fn exit_codes_are_those_of_the_command_as_a_shell_has_them() {
         ended.assert_refused(code, &["cannot run", command]);
     }
     assert!(is_free(home.path()));
+}
+
+#[test]
+fn a_script_that_does_not_say_what_runs_it_is_the_shells() {
+    let home = home();
+    let script = home.path().join("script");
+    fs::write(&script, "echo $0 $1; exit 6\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let ended = run(home.path(), &[], &["./script", "a"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(6), "./script a\n"));
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod lab;
 #[path = "common/verbs.rs"]
 mod verbs;
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -25,6 +26,7 @@ use tokio::time::Instant;
 use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
 
 fn acquires(host: &Host, wait: RecordWait) -> JoinHandle<Result<LockGuard, Error>> {
     let lock = host.locks.fair_lock("a").unwrap();
@@ -172,4 +174,164 @@ fn a_silent_table_ends_the_call_within_five_request_timeouts() {
             drop(guard);
         });
     }
+}
+
+#[test]
+fn a_call_ends_within_five_request_timeouts_however_much_is_in_the_way() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        acquire(&host).await.release().await.unwrap();
+        draw_and_die(&lab, 1000).await;
+        lab.wait(100 * SECOND).await;
+        let late = Fault::Delay(When::After, 1500 * MS);
+        let _ = host.network.clone().script(move |_| Some(late.clone()));
+        let started = Instant::now();
+        assert!(try_acquire(&host).await.is_none());
+        assert!(started.elapsed() <= 10 * SECOND, "{:?}", started.elapsed());
+    });
+}
+
+#[test]
+fn a_call_that_is_dropped_sends_nothing_more_but_what_cleans_up() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        acquire(&host).await.release().await.unwrap();
+        draw_and_die(&lab, 1000).await;
+        lab.wait(100 * SECOND).await;
+        let late = Fault::Delay(When::After, SECOND / 2);
+        let _ = host.network.clone().script(move |_| Some(late.clone()));
+        let call = acquires(&host, RecordWait::NoWait);
+        lab.wait(3 * SECOND).await;
+        call.abort();
+        lab.wait(2 * SECOND).await;
+        let sent = host.network.counts().requests();
+        lab.wait(20 * SECOND).await;
+        assert_eq!(host.network.counts().requests(), sent);
+    });
+}
+
+#[test]
+fn cleaning_that_is_refused_keeps_nobody_out() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        acquire(&host).await.release().await.unwrap();
+        draw_and_die(&lab, 300).await;
+        lab.wait(100 * SECOND).await;
+        let refused = Fault::Refuse("AccessDeniedException");
+        meets(&host.network, "clean", usize::MAX, refused);
+        let calls = calls_until_granted(&lab, &host).await;
+        assert!(calls <= 3, "{calls}");
+    });
+}
+
+#[test]
+fn a_refusal_whose_answer_is_cut_short_is_asked_for_again() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, c) = (lab.host(), lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        for verb in ["enter", "sit"] {
+            meets(&b.network, verb, 1, Fault::CutShort);
+            assert!(try_acquire(&b).await.is_none());
+        }
+        for verb in ["enter", "sit", "read lock"] {
+            meets(&c.network, verb, 1, Fault::CutShort);
+            let waiting = acquires(&c, RecordWait::Timeout(5 * SECOND));
+            let refused = waiting.await.unwrap().unwrap_err();
+            assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
+        }
+        guard.release().await.unwrap();
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// At the door of a lock that is free, with open tickets, for those who wait
+
+/// Free, with two tickets open whose waiters have left: nobody is on the way to it.
+async fn left_behind(lab: &Lab) {
+    let hosts: Vec<_> = (0..3)
+        .map(|_| lab.host_with(|builder| builder.seats(1)))
+        .collect();
+    let guard = acquire(&hosts[0]).await;
+    let heir = acquires(&hosts[1], RecordWait::Infinite);
+    lab.wait(SECOND).await;
+    let behind = acquires(&hosts[2], RecordWait::Infinite);
+    lab.wait(SECOND).await;
+    behind.abort();
+    lab.wait(SECOND).await;
+    heir.abort();
+    lab.wait(SECOND).await;
+    guard.release().await.unwrap();
+    lab.wait(SECOND).await;
+}
+
+#[test]
+fn a_free_lock_whose_line_has_left_is_entered_at_once_whatever_the_bounds_of_looks() {
+    for shortest in [20 * MS, 5 * SECOND] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            left_behind(&lab).await;
+            let host = lab.host_with(|builder| builder.seats(1).look_bounds(shortest, 10 * SECOND));
+            let started = Instant::now();
+            let guard = acquire(&host).await;
+            assert!(started.elapsed() < SECOND / 10, "{:?}", started.elapsed());
+            guard.release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn one_who_died_on_the_way_to_a_free_lock_costs_the_grace() {
+    for shortest in [20 * MS, 5 * SECOND] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            acquire(&lab.host()).await.release().await.unwrap();
+            draw_and_die(&lab, 1).await;
+            let host = lab.host_with(|builder| builder.look_bounds(shortest, 10 * SECOND));
+            let started = Instant::now();
+            let guard = acquire(&host).await;
+            // The grace, or the look after it.
+            assert!(started.elapsed() < 16 * SECOND, "{:?}", started.elapsed());
+            guard.release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_caller_that_gives_up_at_the_door_draws_no_ticket() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        acquire(&lab.host()).await.release().await.unwrap();
+        draw_and_die(&lab, 1).await;
+        let host = lab.host();
+        let drawn = meets(&host.network, "draw", usize::MAX, Fault::Lose(When::Before));
+        for patience in [10, 30, 50, 100, 130] {
+            let wait = RecordWait::Timeout(patience * MS);
+            assert!(acquires(&host, wait).await.unwrap().is_err());
+            lab.wait(SECOND).await;
+        }
+        assert_eq!(drawn.load(Ordering::SeqCst), 0);
+    });
+}
+
+#[test]
+fn a_table_that_falls_silent_at_the_door_is_told_also_when_only_reads_are_lost() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        acquire(&lab.host()).await.release().await.unwrap();
+        draw_and_die(&lab, 1).await;
+        let host = lab.host();
+        let _ = host.network.clone().script(|request| {
+            let is_read = ["GetItem", "Query"].contains(&request.operation());
+            is_read.then_some(Fault::Hang(When::Before))
+        });
+        let refused = acquires(&host, RecordWait::Infinite).await.unwrap();
+        assert!(
+            matches!(refused, Err(Error::Unavailable { .. })),
+            "{refused:?}"
+        );
+    });
 }

@@ -254,3 +254,25 @@ fn a_hold_that_a_first_request_entered_says_since_when_with_its_first_renewal() 
         guard.release().await.unwrap();
     });
 }
+
+#[test]
+fn a_listing_that_a_shutdown_comes_into_ends_with_one_error() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, onlooker) = (lab.host(), lab.host());
+        for name in ["a", "b", "c", "d"] {
+            let lock = host.locks.fair_lock(name).unwrap();
+            lock.acquire(RecordWait::NoWait)
+                .await
+                .unwrap()
+                .release()
+                .await
+                .unwrap();
+        }
+        let mut states = std::pin::pin!(onlooker.locks.locks());
+        assert!(matches!(states.next().await, Some(Ok(_))));
+        onlooker.locks.shutdown(HeldLocks::Keep, SECOND).await;
+        let rest: Vec<_> = states.collect().await;
+        assert!(matches!(rest[..], [Err(Error::ShutDown)]), "{rest:?}");
+    });
+}

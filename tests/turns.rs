@@ -109,12 +109,18 @@ fn no_wait_on_a_held_lock_is_one_request_and_leaves_nothing() {
 
 /// With turns of 50 ms over a network that takes no time.
 async fn writes_a_turn(lab: Lab, workers: usize) -> f64 {
-    writes_with(lab, workers, 50 * MS, Latency::default()).await
+    writes_with(lab, workers, 10, 50 * MS, Latency::default()).await
 }
 
-/// Workers take ten turns each; nobody overlaps, tickets are granted in order, and one item is left. The writes sent a
+/// Workers take their turns; nobody overlaps, tickets are granted in order, and one item is left. The writes sent a
 /// turn, refused ones, deletions and heartbeats included.
-async fn writes_with(lab: Lab, workers: usize, hold: Duration, round_trip: Latency) -> f64 {
+async fn writes_with(
+    lab: Lab,
+    workers: usize,
+    turns: usize,
+    hold: Duration,
+    round_trip: Latency,
+) -> f64 {
     let (lab, inside) = (Arc::new(lab), Arc::new(AtomicUsize::new(0)));
     let granted = Arc::new(Mutex::new(Vec::new()));
     let hosts: Vec<_> = (0..workers).map(|_| lab.host()).collect();
@@ -128,7 +134,7 @@ async fn writes_with(lab: Lab, workers: usize, hold: Duration, round_trip: Laten
         let (lab, inside, granted) = (lab.clone(), inside.clone(), granted.clone());
         let lock = host.locks.fair_lock("a").unwrap();
         async move {
-            for _ in 0..10 {
+            for _ in 0..turns {
                 let guard = lock.acquire(RecordWait::default()).await.unwrap();
                 assert_eq!(
                     inside.fetch_add(1, Ordering::SeqCst),
@@ -144,7 +150,7 @@ async fn writes_with(lab: Lab, workers: usize, hold: Duration, round_trip: Laten
     });
     join_all(work).await;
     let granted = granted.lock().unwrap().clone();
-    assert_eq!(granted.len(), 10 * workers);
+    assert_eq!(granted.len(), turns * workers);
     assert!(granted.is_sorted_by(|a, b| a < b), "{granted:?}");
     lab.settle().await;
     assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
@@ -180,7 +186,7 @@ fn two_workers_need_three_writes_a_turn_at_most_however_short_the_hold_and_long_
             virtual_time(async {
                 let (median, p99) = (way * MS, way * 2 * MS);
                 let round_trip = Latency::HeavyTailed { median, p99 };
-                let writes = writes_with(Lab::new().await, 2, hold, round_trip).await;
+                let writes = writes_with(Lab::new().await, 2, 50, hold, round_trip).await;
                 assert!(writes <= 3.0, "{hold:?}, {way} ms: {writes} writes a turn");
             });
         }

@@ -47,7 +47,7 @@ pub enum Fault {
     Lose(When),
     /// The server answers 500, with the request applied or not.
     ServerError(When),
-    /// Applied, and the answer says 200 and breaks off in the middle.
+    /// Whatever the answer says, it breaks off in the middle.
     CutShort,
     /// No answer ever comes, with the request applied or not.
     Hang(When),

@@ -25,6 +25,9 @@ pub(crate) struct Failure {
 pub(crate) enum Kind {
     /// Not applied, and may be if sent again: DynamoDB was too busy, or met a conflict.
     Busy(Source),
+    /// Not applied, and may be if sent again, but not for want of time: a read without an answer, or credentials that
+    /// are over.
+    Unserved(Source),
     /// No answer: it may have been applied, or may be yet.
     Ambiguous(Source),
     /// Not applied, and never will be.
@@ -34,7 +37,7 @@ pub(crate) enum Kind {
 }
 
 /// Codes of DynamoDB and its front end for "not now"; the SDK's own retries are off, and it would miss some.
-const BUSY: [&str; 12] = [
+const BUSY: [&str; 10] = [
     "ProvisionedThroughputExceededException",
     "ProvisionedThroughputExceeded",
     "ThrottlingException",
@@ -45,14 +48,18 @@ const BUSY: [&str; 12] = [
     "TooManyRequestsException",
     "TransactionConflictException",
     "ReplicatedWriteConflictException",
-    "ExpiredTokenException",
-    "RequestExpired",
 ];
+
+/// Credentials that are over; the SDK may have others the next time.
+const OVER: [&str; 2] = ["ExpiredTokenException", "RequestExpired"];
 
 impl Failure {
     /// Whether the same request may succeed later.
     pub(crate) fn is_transient(&self) -> bool {
-        matches!(self.kind, Kind::Busy(_) | Kind::Ambiguous(_))
+        matches!(
+            self.kind,
+            Kind::Busy(_) | Kind::Unserved(_) | Kind::Ambiguous(_)
+        )
     }
 
     /// Whether DynamoDB said no, for as long as nobody mends what it names.
@@ -71,6 +78,11 @@ impl Failure {
         )
     }
 
+    /// Whether DynamoDB answered that it was too busy, or met a conflict.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.kind, Kind::Busy(_))
+    }
+
     /// Whether the request may have been applied, or may be yet.
     pub(crate) fn is_ambiguous(&self) -> bool {
         matches!(self.kind, Kind::Ambiguous(_))
@@ -79,7 +91,7 @@ impl Failure {
     /// A read changes nothing, so nothing of it can have been applied.
     pub(crate) fn of_a_read(self) -> Self {
         let kind = match self.kind {
-            Kind::Ambiguous(source) => Kind::Busy(source),
+            Kind::Ambiguous(source) => Kind::Unserved(source),
             kind => kind,
         };
         Failure { kind, ..self }
@@ -89,12 +101,14 @@ impl Failure {
     pub(crate) fn into_error(self, table: &str, waited: Duration) -> Error {
         let (table, verb) = (table.to_owned(), self.verb);
         match self.kind {
-            Kind::Busy(source) | Kind::Ambiguous(source) => Error::Unavailable {
-                table,
-                verb,
-                waited,
-                source,
-            },
+            Kind::Busy(source) | Kind::Unserved(source) | Kind::Ambiguous(source) => {
+                Error::Unavailable {
+                    table,
+                    verb,
+                    waited,
+                    source,
+                }
+            }
             Kind::Refused(source) => Error::Refused {
                 table,
                 verb,
@@ -119,7 +133,9 @@ impl fmt::Display for Failure {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Busy(source) => write!(f, "came to nothing: {}", Chain(source.as_ref())),
+            Kind::Busy(source) | Kind::Unserved(source) => {
+                write!(f, "came to nothing: {}", Chain(source.as_ref()))
+            }
             Kind::Ambiguous(source) => {
                 write!(f, "may have been applied: {}", Chain(source.as_ref()))
             }
@@ -231,10 +247,11 @@ where
 fn sort_answer(code: Option<&str>, status: u16) -> fn(Source) -> Kind {
     match (code, status) {
         (Some(code), _) if BUSY.contains(&code) => Kind::Busy,
+        (Some(code), _) if OVER.contains(&code) => Kind::Unserved,
         (_, 429) => Kind::Busy,
         (_, 500..) => Kind::Ambiguous,
         // An answer that was cut short, or is not DynamoDB's: the request may have come through to it all the same.
-        (None, ..400 | 408) => Kind::Ambiguous,
+        (None, ..=400 | 408) => Kind::Ambiguous,
         _ => Kind::Refused,
     }
 }
@@ -287,7 +304,7 @@ mod tests {
 
     #[test]
     fn an_answer_without_a_code_that_is_no_refusal_may_have_been_applied() {
-        for status in [200, 204, 302, 408] {
+        for status in [200, 204, 302, 400, 408] {
             assert!(matches!(kind(None, status), Kind::Ambiguous(_)), "{status}");
         }
         assert!(matches!(kind(None, 404), Kind::Refused(_)));

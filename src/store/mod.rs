@@ -112,7 +112,7 @@ impl Attempt {
 pub(crate) enum Limit {
     None,
     Attempts(usize),
-    /// So many that bring no answer; being too busy is one, and shows that the table is there.
+    /// So many that the table does not answer for us; that it is too busy is an answer, and shows that it is there.
     Unanswered(usize),
 }
 
@@ -140,7 +140,7 @@ impl Limit {
         match self {
             Limit::None => false,
             Limit::Attempts(_) => true,
-            Limit::Unanswered(_) => failure.is_ambiguous(),
+            Limit::Unanswered(_) => !failure.is_busy(),
         }
     }
 
@@ -217,7 +217,11 @@ impl Store {
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, Failure>>,
     {
-        let (clock, stop) = (self.config.clock.clone(), patience.stop.clone());
+        let (clock, stop, until) = (
+            self.config.clock.clone(),
+            patience.stop.clone(),
+            patience.until,
+        );
         let pauses = ExponentialBuilder::new()
             .with_min_delay(FIRST_PAUSE.min(self.config.request_timeout))
             .with_max_delay(LONGEST_PAUSE.min(self.config.heartbeat / 2))
@@ -226,6 +230,7 @@ impl Store {
             .with_jitter_seed(self.config.chance.seed());
         let pause = move |span: Duration| {
             let (clock, stop) = (clock.clone(), stop.clone());
+            let span = until.map_or(span, |until| span.min(until.since(clock.now())));
             async move {
                 tokio::select! { biased; () = stop.cancelled() => {}, () = clock.sleep(span) => {} }
             }
@@ -250,7 +255,7 @@ impl Store {
         }
     }
 
-    fn has_patience(&self, patience: &Patience) -> bool {
+    pub(crate) fn has_patience(&self, patience: &Patience) -> bool {
         !patience.stop.is_cancelled() && patience.until.is_none_or(|until| self.now() < until)
     }
 

@@ -34,11 +34,6 @@ impl Failure {
         }
     }
 
-    /// Nothing is left to be said.
-    pub(crate) fn silent(code: u8) -> Self {
-        Failure::new(code, "")
-    }
-
     pub(crate) fn with_code(self, code: u8) -> Self {
         Failure { code, ..self }
     }
@@ -70,9 +65,7 @@ impl Failure {
 
     /// Says it, and gives the exit code.
     pub(crate) fn tell(&self) -> ExitCode {
-        if !self.text.is_empty() {
-            say(&self.text);
-        }
+        say(&self.text);
         ExitCode::from(self.code)
     }
 }

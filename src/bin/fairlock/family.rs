@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, wait,
+};
 
 /// A process, told from a later one of the same number by when it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub(crate) struct Member {
 struct Stat {
     state: u8,
     parent: i32,
+    group: i32,
+    session: i32,
     started: u64,
 }
 
@@ -41,6 +46,12 @@ pub(crate) fn members() -> Vec<Member> {
         }
     }
     members
+}
+
+/// Whether a process is one of the descendants.
+pub(crate) fn is_member(pid: i32) -> bool {
+    let members = members();
+    members.iter().any(|member| member.pid.as_raw_pid() == pid)
 }
 
 /// Signals everybody. Whether there was anybody.
@@ -70,6 +81,32 @@ pub(crate) fn kill() -> bool {
         .iter()
         .for_each(|member| member.signal(Signal::KILL));
     !stopped.is_empty()
+}
+
+/// Whether there is any descendant at all, which a look into `/proc` may miss while one takes the place of another: the
+/// children of those that end become children of this process at once. Takes in what has become of those that ended.
+pub(crate) fn has_children() -> bool {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Whether a shell looks after this process's group: somebody in it has a parent in another group of the same session.
+/// The kernel calls a group orphaned that has none, and lets no terminal stop it.
+pub(crate) fn has_job_control() -> bool {
+    let all = processes();
+    let Some(own) = all.get(&getpid().as_raw_pid()) else {
+        return false;
+    };
+    let mut group = all.values().filter(|stat| stat.group == own.group);
+    group.any(|stat| {
+        let parent = all.get(&stat.parent);
+        parent.is_some_and(|parent| parent.session == own.session && parent.group != own.group)
+    })
 }
 
 /// Whether a process is stopped, as by SIGSTOP.
@@ -114,6 +151,8 @@ fn parse(text: &[u8]) -> Option<Stat> {
     Some(Stat {
         state: *fields.first()?.as_bytes().first()?,
         parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
     })
 }
@@ -124,13 +163,15 @@ mod tests {
 
     #[test]
     fn a_name_with_parentheses_and_spaces_hides_nothing() {
-        let line = b"42 (a) R 1 (b) T 7 42 42 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0";
-        let (state, parent, started) = (b'T', 7, 99);
+        let line = b"42 (a) R 1 (b) T 7 42 41 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0";
+        let (state, parent, group, session, started) = (b'T', 7, 42, 41, 99);
         assert_eq!(
             parse(line),
             Some(Stat {
                 state,
                 parent,
+                group,
+                session,
                 started
             })
         );

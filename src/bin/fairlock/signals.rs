@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{
-    SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU, SIGUSR1, SIGUSR2, SIGWINCH,
+    SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2,
+    SIGWINCH,
 };
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
@@ -18,18 +19,26 @@ use crate::failure::Failure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caught {
     pub(crate) number: i32,
-    /// By the kernel, which sends to the whole process group: the terminal's keys, and its hang-up.
-    pub(crate) by_terminal: bool,
+    /// A process, or none: the kernel, which sends to the whole process group the terminal's keys, and its hang-up.
+    pub(crate) sender: Option<i32>,
 }
 
-/// Those that are passed on to the command.
-const PASSED: [i32; 8] = [
-    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH,
+impl Caught {
+    /// Whether the terminal sent it, for a key.
+    pub(crate) fn is_key(self, number: i32) -> bool {
+        self.number == number && self.sender.is_none()
+    }
+}
+
+/// Those that are passed on to the command. SIGTSTP among them: this process stops when the command does, which may
+/// think otherwise about it.
+const PASSED: [i32; 9] = [
+    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH, SIGTSTP,
 ];
 
 /// Those that would end or stop a guardian, which only its one task may do.
-const SHRUGGED_OFF: [i32; 8] = [
-    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTOU,
+const SHRUGGED_OFF: [i32; 9] = [
+    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU,
 ];
 
 /// Catches what is to be passed on. What this process was started to ignore stays ignored, for the command too.
@@ -41,7 +50,11 @@ pub(crate) fn catch() -> Result<mpsc::UnboundedReceiver<Caught>, Failure> {
         for origin in signals.forever() {
             let caught = Caught {
                 number: origin.signal,
-                by_terminal: origin.cause == Cause::Kernel,
+                sender: match origin.cause {
+                    Cause::Kernel => None,
+                    // One that says nothing of itself is nobody's descendant.
+                    _ => Some(origin.process.map_or(0, |process| process.pid)),
+                },
             };
             if tell.send(caught).is_err() {
                 return;

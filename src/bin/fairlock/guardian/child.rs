@@ -6,12 +6,11 @@ use std::io::{Error, ErrorKind, IoSliceMut, Result};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, setpgid, setsid, wait};
 
 use crate::wire::{Deadline, Order, Report};
 
@@ -54,10 +53,16 @@ fn first_message(control: &UnixStream) -> Result<(Files, Order)> {
     Ok((Files { input, output }, order))
 }
 
+fn spawn(command: &mut Command, files: &Files) -> Result<std::process::Child> {
+    let (input, output) = (files.input.try_clone()?, files.output.try_clone()?);
+    command.stdin(input).stdout(output).spawn()
+}
+
 /// What became of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Stopped,
+    Continued,
     Ended,
 }
 
@@ -65,22 +70,39 @@ pub(super) enum News {
 pub(super) struct Child {
     pid: Pid,
     pub(super) end: Option<Report>,
+    /// Neither it nor anything that it started is left.
+    pub(super) is_childless: bool,
 }
 
 impl Child {
     /// Starts it in a process group that is there already. Its standard error is the guardian's.
+    ///
+    /// The guardian goes there, starts it, and leaves to a session of its own. Had it stayed in this one, the kernel
+    /// would take it for a shell that continues what the terminal stops, and stop what nobody continues.
     pub(super) fn start(command: &[OsString], group: i32, files: Files) -> Result<Child> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(ErrorKind::NotFound.into());
         };
-        let mut command = Command::new(program);
-        command.args(arguments).process_group(group);
-        command.stdin(files.input).stdout(files.output);
-        let pid = command.spawn()?.id();
+        setpgid(None, Pid::from_raw(group))?;
+        let child = spawn(Command::new(program).args(arguments), &files);
+        // A script that does not say what runs it is the shell's, as shells have it.
+        let child = child.or_else(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NOEXEC) => {
+                spawn(Command::new("/bin/sh").arg(program).args(arguments), &files)
+            }
+            _ => Err(error),
+        });
+        drop(files);
+        if setsid().is_err() {
+            // At least where the terminal's signals do not come.
+            let _ = setpgid(None, None);
+        }
+        let pid = child?.id();
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         Ok(Child {
             pid: pid.ok_or(ErrorKind::NotFound)?,
             end: None,
+            is_childless: false,
         })
     }
 
@@ -100,11 +122,16 @@ impl Child {
     /// change is told once.
     pub(super) fn reap(&mut self) -> Option<News> {
         let mut news = None;
+        let changes = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
         loop {
-            match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            match wait(changes) {
                 Ok(Some((pid, status))) if pid == self.pid => news = self.take_in(status).or(news),
                 Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) | Err(_) => return news,
+                Ok(None) => return news,
+                Err(_) => {
+                    self.is_childless = true;
+                    return news;
+                }
             }
         }
     }
@@ -112,6 +139,9 @@ impl Child {
     fn take_in(&mut self, status: WaitStatus) -> Option<News> {
         if status.stopped() {
             return Some(News::Stopped);
+        }
+        if status.continued() {
+            return Some(News::Continued);
         }
         let exited = status.exit_status().map(Report::Exited);
         self.end = exited.or(status.terminating_signal().map(Report::Killed));

@@ -2,7 +2,7 @@
 //! former.
 //!
 //! It starts the command, in the process group that the command would have without it, and is the ancestor of all that
-//! the command starts. Itself it is in a group of its own, where the terminal's signals do not come. It knows nothing of
+//! the command starts. Itself it is in a session of its own, where the terminal's signals do not come. It knows nothing of
 //! locks: it is told deadlines, and the end of the line means that nobody is left to tell it any.
 
 mod child;
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Signal, getpid, set_child_subreaper};
+use rustix::process::{Pid, Signal, getpid, getppid, kill_process, set_child_subreaper};
 use signal_hook::consts::SIGCHLD;
 
 use crate::args::Guardian;
@@ -34,12 +34,14 @@ pub(crate) fn guard(options: &Guardian) -> Result<ExitCode, Failure> {
     let run = |error| Failure::internal(format!("the guardian cannot run: {error}"));
     signals::shrug_off()?;
     set_child_subreaper(Some(getpid())).map_err(|error| run(error.into()))?;
+    let parent = getppid();
     let (wakes, woken) = UnixStream::pair().map_err(run)?;
     signal_hook::low_level::pipe::register(SIGCHLD, wakes).map_err(run)?;
     woken.set_nonblocking(true).map_err(run)?;
     let (control, files, deadline) = child::take_over().map_err(run)?;
     let mut watch = Watch {
         control,
+        parent,
         is_alone: false,
         woken,
         timer: Timer::new().map_err(run)?,
@@ -48,6 +50,11 @@ pub(crate) fn guard(options: &Guardian) -> Result<ExitCode, Failure> {
         child: None,
         phase: Phase::Guarding,
     };
+    if now() >= deadline.term {
+        // Somebody kept this process from running: the command would run in another's turn.
+        watch.tell(Report::Ending);
+        return Ok(ExitCode::SUCCESS);
+    }
     match Child::start(&options.command, options.group, files) {
         Ok(child) => {
             watch.tell(Report::Started(child.pid()));
@@ -73,6 +80,8 @@ enum Phase {
 /// A command that is watched.
 struct Watch {
     control: UnixStream,
+    /// `fairlock run`
+    parent: Option<Pid>,
     /// Nobody is at the other end any more.
     is_alone: bool,
     /// Readable when a child has changed.
@@ -181,8 +190,16 @@ impl Watch {
 
     /// SIGTERM to everybody, and SIGCONT, or those that are stopped would not hear it.
     fn end(&mut self, kill: Duration) -> std::io::Result<()> {
-        if self.phase == Phase::Killing {
-            return Ok(());
+        match self.phase {
+            Phase::Guarding => {}
+            // It was told already, and has no more time than it was told.
+            Phase::Ending { kill: before } => {
+                self.phase = Phase::Ending {
+                    kill: kill.min(before),
+                };
+                return self.set_timer();
+            }
+            Phase::Killing => return Ok(()),
         }
         self.tell(Report::Ending);
         family::signal(Signal::TERM);
@@ -222,15 +239,29 @@ impl Watch {
         let Some(child) = &mut self.child else {
             return;
         };
-        if child.reap() == Some(News::Stopped) {
-            self.tell(Report::Stopped);
+        match child.reap() {
+            Some(News::Stopped) => self.tell(Report::Stopped),
+            Some(News::Continued) if self.phase == Phase::Guarding => self.wake(),
+            Some(News::Continued | News::Ended) | None => {}
+        }
+    }
+
+    /// Who continues the command alone knows nothing of the one that stopped together with it, and renews its lease.
+    fn wake(&self) {
+        // A parent that ended is another's process now.
+        if let Some(parent) = getppid().filter(|parent| Some(*parent) == self.parent)
+            && family::is_stopped(parent.as_raw_pid())
+        {
+            let _ = kill_process(parent, Signal::CONT);
         }
     }
 
     /// A command that ended by itself may leave others behind, as it may without a lock. One that was ended may not.
     fn is_over(&self) -> bool {
-        let has_ended = self.child.as_ref().is_none_or(|child| child.end.is_some());
-        has_ended && (self.phase == Phase::Guarding || family::members().is_empty())
+        let is_over = |child: &Child| {
+            child.end.is_some() && (self.phase == Phase::Guarding || child.is_childless)
+        };
+        self.child.as_ref().is_none_or(is_over)
     }
 
     fn tell_the_end(&mut self) {

@@ -3,12 +3,15 @@
 mod waiting;
 mod warden;
 
+use std::fs::File;
+use std::iter;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use fairlock::{Error, HeldLocks, LockClient, LockGuard, Loss};
-use rustix::process::{Signal, getpid, kill_process};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use rustix::process::{Pid, Signal, getpgid, getpgrp, getpid, kill_process};
+use rustix::termios::{tcgetpgrp, tcsetpgrp};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Interval, interval, sleep};
 
@@ -28,8 +31,8 @@ const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 const PARTING: Duration = Duration::from_secs(3);
 /// From SIGTERM to SIGKILL when the lock is lost already, and each moment may be another holder's.
 const AT_ONCE: Duration = Duration::from_millis(250);
-/// A command that is stopped together with this process goes on together with it: what is told of it is old then.
-const STOP_SETTLES: Duration = Duration::from_millis(100);
+/// What the kernel sends to a whole group arrives within this, one after the other.
+const STOP_SETTLES: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
     let grace = check(&options)?;
@@ -43,8 +46,7 @@ pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     Exited(u8),
-    /// The terminal's SIGINT ended the command. A shell that runs a loop goes on with it unless who was interrupted dies
-    /// of it.
+    /// By the terminal's SIGINT. A shell that runs a loop, and was interrupted too, goes on with the loop unless this process dies of it.
     Interrupted,
 }
 
@@ -94,9 +96,13 @@ async fn turn(
         .await?;
     let guard = match wait(&options, &locks, &mut signals).await {
         Ok(guard) => guard,
-        Err(failure) => {
+        Err(over) => {
             locks.shutdown(HeldLocks::Release, PARTING).await;
-            return Err(failure);
+            return match over {
+                Over::Refused(failure) => Err(failure),
+                Over::Signalled(caught) if caught.is_key(SIGINT) => Ok(Ended::Interrupted),
+                Over::Signalled(caught) => Ok(Ended::Exited(killed_by(caught.number))),
+            };
         }
     };
     let turn = Turn::start(&options, guard, grace, signals);
@@ -108,15 +114,23 @@ async fn turn(
     ended
 }
 
+/// Why a wait ended without a turn.
+enum Over {
+    Refused(Failure),
+    Signalled(Caught),
+}
+
 /// Waits in line until the turn comes, the wait is over, or somebody has had enough.
 async fn wait(
     options: &Run,
     locks: &LockClient,
     signals: &mut UnboundedReceiver<Caught>,
-) -> Result<LockGuard, Failure> {
+) -> Result<LockGuard, Over> {
     let refused = |error: Error| match Failure::of(&error, &options.place) {
-        failure if failure.code == NOT_GRANTED => failure.with_code(options.conflict_exit_code),
-        failure => failure,
+        failure if failure.code == NOT_GRANTED => {
+            Over::Refused(failure.with_code(options.conflict_exit_code))
+        }
+        failure => Over::Refused(failure),
     };
     let lock = locks.fair_lock(&options.lock).map_err(refused)?;
     let (picture, lock) = Picture::of(lock);
@@ -134,12 +148,22 @@ async fn wait(
 }
 
 /// What ends a program that does nothing about it ends the wait.
-fn stop_waiting(caught: Caught) -> Result<(), Failure> {
-    let ends = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
-    if !ends.contains(&caught.number) {
-        return Ok(());
+fn stop_waiting(caught: Caught) -> Result<(), Over> {
+    match caught.number {
+        SIGHUP | SIGINT | SIGQUIT | SIGTERM | SIGUSR1 | SIGUSR2 => Err(Over::Signalled(caught)),
+        SIGTSTP => {
+            stop();
+            Ok(())
+        }
+        _ => Ok(()),
     }
-    Err(Failure::silent(killed_by(caught.number)))
+}
+
+/// Until somebody continues this process. Where no shell could do that, the kernel does not stop a group either.
+fn stop() {
+    if family::has_job_control() {
+        let _ = kill_process(getpid(), Signal::STOP);
+    }
 }
 
 fn killed_by(signal: i32) -> u8 {
@@ -163,7 +187,8 @@ struct Turn {
     loss: Option<Loss>,
     /// The command was told to end, because the lease was ending.
     is_ended: bool,
-    interrupted: bool,
+    /// The terminal's key came.
+    is_interrupted: bool,
 }
 
 /// How a command came to its end.
@@ -173,7 +198,7 @@ enum End {
     Killed(i32),
     /// Could not be run.
     Failed(i32),
-    /// The guardian is gone: it was killed.
+    /// The guardian is gone, or does not do its work.
     Unguarded,
 }
 
@@ -202,14 +227,16 @@ impl Turn {
             pid: 0,
             loss: None,
             is_ended: false,
-            interrupted: false,
+            is_interrupted: false,
         })
     }
 
     async fn run(mut self) -> Result<Ended, Failure> {
         let end = self.watch().await;
-        if end == End::Unguarded {
-            self.end_unguarded().await;
+        match end {
+            End::Unguarded => self.end_unguarded().await,
+            End::Killed(SIGINT) => self.is_interrupted = self.was_interrupted().await,
+            _ => {}
         }
         self.conclude(end).await
     }
@@ -229,12 +256,15 @@ impl Turn {
                     Some(Report::Failed(reason)) => return End::Failed(reason),
                     Some(Report::Started(pid)) => self.pid = pid,
                     Some(Report::Ending) => self.is_ended = true,
-                    Some(Report::Stopped) => self.stop_too().await,
+                    Some(Report::Stopped) => self.stop_too(),
                 },
-                Some(caught) = self.signals.recv() => self.pass_on(caught),
+                Some(caught) = self.signals.recv() => self.hear(caught).await,
                 _ = self.tick.tick() => {
                     self.tell_the_deadline();
-                    self.see_to_it();
+                    if self.is_overdue() {
+                        self.is_ended = true;
+                        return End::Unguarded;
+                    }
                 }
             }
         }
@@ -243,8 +273,13 @@ impl Turn {
     fn lose(&mut self, loss: Loss) {
         self.loss = Some(loss);
         let grace = AT_ONCE.min(self.grace);
-        self.told = now() + grace;
+        self.told = self.told.min(now() + grace);
         self.warden.tell(Order::End(grace));
+    }
+
+    /// The guardian should have killed everybody by now, and has not, as when it is stopped itself.
+    fn is_overdue(&self) -> bool {
+        now() > self.told + self.lease / 40
     }
 
     /// A renewal has moved it, or this process would not be the one to say so.
@@ -257,31 +292,68 @@ impl Turn {
         }
     }
 
-    /// A guardian that does not kill in time is stopped, or worse. It goes with the others.
-    fn see_to_it(&self) {
-        if now() > self.told + self.lease / 50 {
-            family::kill();
+    async fn hear(&mut self, caught: Caught) {
+        match caught.number {
+            SIGCONT => self.go_on().await,
+            _ => self.pass_on(caught),
         }
+    }
+
+    /// A shell that continues its job continues the whole group: the command needs it again only if it has left the
+    /// group. One that is stopped because the terminal has just stopped the job once more does not.
+    async fn go_on(&mut self) {
+        sleep(STOP_SETTLES).await;
+        let since: Vec<_> = iter::from_fn(|| self.signals.try_recv().ok()).collect();
+        let is_stopped_again = since.iter().any(|caught| caught.is_key(SIGTSTP));
+        if !is_stopped_again && family::is_stopped(self.pid) {
+            self.lend_the_terminal();
+            self.warden.tell(Order::Signal(SIGCONT));
+        }
+        since.into_iter().for_each(|caught| self.pass_on(caught));
     }
 
     /// What the terminal sends it sends to the whole group, the command included.
     fn pass_on(&mut self, caught: Caught) {
-        self.interrupted |= caught.by_terminal && caught.number == SIGINT;
-        if !caught.by_terminal {
+        self.is_interrupted |= caught.is_key(SIGINT);
+        // A descendant knows the group, and not this process, and has signalled itself too.
+        let is_for_us = caught
+            .sender
+            .is_some_and(|sender| !family::is_member(sender));
+        if is_for_us {
             self.warden.tell(Order::Signal(caught.number));
         }
     }
 
-    /// A shell waits for this process to see that its job was stopped. The lease goes on to end meanwhile.
-    async fn stop_too(&mut self) {
+    /// Whether the terminal interrupted the job. This process may hear of the command's end before it hears of that.
+    async fn was_interrupted(&mut self) -> bool {
         sleep(STOP_SETTLES).await;
-        if family::is_stopped(self.pid) {
-            let _ = kill_process(getpid(), Signal::STOP);
-            self.warden.tell(Order::Signal(SIGCONT));
+        let since = iter::from_fn(|| self.signals.try_recv().ok());
+        self.is_interrupted || since.into_iter().any(|caught| caught.is_key(SIGINT))
+    }
+
+    /// A command that is a shell itself has made a group of its own, of which the shell knows nothing that gave the
+    /// terminal to the group of this process.
+    fn lend_the_terminal(&self) {
+        let Ok(terminal) = File::open("/dev/tty") else {
+            return;
+        };
+        let has_it = tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp());
+        let group = Pid::from_raw(self.pid).and_then(|command| getpgid(Some(command)).ok());
+        if let Some(group) = group.filter(|_| has_it) {
+            // The command may have been killed since, and then needs none.
+            let _ = tcsetpgrp(&terminal, group);
         }
     }
 
-    /// The guardian was killed: its command is this process's own child now.
+    /// A shell waits for this process to see that its job was stopped. The lease goes on to end meanwhile. The guardian
+    /// continues this process if somebody continues the command alone.
+    fn stop_too(&mut self) {
+        if family::is_stopped(self.pid) {
+            stop();
+        }
+    }
+
+    /// The guardian was killed, and its command is this process's own child now; or it is stopped, and dies too.
     async fn end_unguarded(&mut self) {
         family::signal(Signal::TERM);
         family::signal(Signal::CONT);
@@ -290,8 +362,10 @@ impl Turn {
         while !family::members().is_empty() && now() < kill {
             sleep(Duration::from_millis(10)).await;
         }
-        while family::kill() {
+        family::kill();
+        while family::has_children() {
             sleep(Duration::from_millis(10)).await;
+            family::kill();
         }
     }
 
@@ -319,7 +393,7 @@ impl Turn {
         }
         match end {
             End::Exited(code) => Ok(Ended::Exited(u8::try_from(code).unwrap_or(u8::MAX))),
-            End::Killed(SIGINT) if self.interrupted => Ok(Ended::Interrupted),
+            End::Killed(SIGINT) if self.is_interrupted => Ok(Ended::Interrupted),
             End::Killed(signal) => Ok(Ended::Exited(killed_by(signal))),
             End::Failed(reason) => Err(cannot_run(&self.program, reason)),
             End::Unguarded => Err(Failure::new(
