@@ -210,7 +210,7 @@ fn larger_sizes_hold_too() {
     proves(&setup(TWO, 2, 1, Faults::any(2)), 24_497_231);
     proves(&setup(THREE, 1, 1, UNHEARD), 36_346_479);
     let with_a_caller = &[Waiter, Waiter, Caller];
-    proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 25_465_205);
+    proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 27_071_215);
     proves(&setup(FOUR, 1, 3, Faults::NONE), 13_495_308);
 }
 
