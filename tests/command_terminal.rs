@@ -537,7 +537,14 @@ fn nothing_outlives_its_turn(take_away: impl Fn(&Home)) -> Option<i32> {
     let mut next = home.start(NEXT);
     until("the next waits", || home.named("fairlock run").len() == 2);
     take_away(&home);
-    assert_eq!(code(next.wait().unwrap()), Some(0));
+    let mut ended = code(next.wait().unwrap());
+    // It came to a table that was away before it had a place, and gave up.
+    for _ in 0..20 {
+        if ended == Some(69) {
+            ended = code(home.start(NEXT).wait().unwrap());
+        }
+    }
+    assert_eq!(ended, Some(0));
     let ledger = home.lines("ledger");
     let first = ledger.iter().position(|line| line == "b").unwrap();
     let counts = counted(&ledger[first..]);
@@ -720,7 +727,8 @@ fn the_wait_is_not_shown_to_those_who_do_not_look() {
 fn a_signal_to_the_job_comes_to_the_command() {
     // From a shell it may come twice: who sends to the group and who sends to `fairlock run` alone look the same.
     let code = alike(|terminal, lock| {
-        let wait = "trap \"exit 3\" TERM; echo ready; while :; do sleep 0.02; done";
+        let wait =
+            "trap \"code=3\" TERM; echo ready; until [ $code ]; do sleep 0.02; done; exit $code";
         terminal.type_in(&format!("{lock}sh -c '{wait}' &"));
         terminal.expect("ready");
         terminal.run("kill %1; wait %1").1
