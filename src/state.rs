@@ -166,8 +166,11 @@ impl LockState {
 
 impl Participant {
     fn of(entry: &Entry, stage: Stage, now: Option<ServerTime>) -> Self {
-        let left =
-            |renewed: ServerTime, now: ServerTime| (renewed.0 + entry.lease).saturating_sub(now.0);
+        let left = |renewed: ServerTime, now: ServerTime| {
+            // The judge's time is behind by a second or two, the grain of dates.
+            let left = (renewed.0 + entry.lease).saturating_sub(now.0);
+            left.min(entry.lease)
+        };
         Participant {
             ticket: entry.ticket,
             owner: entry.owner.clone(),

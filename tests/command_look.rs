@@ -608,10 +608,21 @@ fn what_is_no_file_of_locks_is_left_as_it_is_and_named() {
         .execute_batch("CREATE TABLE notes (body TEXT)")
         .unwrap();
     drop(foreign);
+    // Another program is at it, and its table is in the log beside the file only.
+    let open = rusqlite::Connection::open(home.file("open.db")).unwrap();
+    open.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE notes (body TEXT)")
+        .unwrap();
+    let small = rusqlite::Connection::open(home.file("small.db")).unwrap();
+    small
+        .execute_batch("PRAGMA page_size = 1024; CREATE TABLE notes (body TEXT)")
+        .unwrap();
+    drop(small);
     let as_it_was = std::fs::read(home.file("foreign.db")).unwrap();
     for (file, word) in [
         ("text", "it is no database"),
         ("foreign.db", "database of another program"),
+        ("open.db", "database of another program"),
+        ("small.db", "database of another program"),
         ("folder", "it is a directory"),
         ("/dev/null", "it is no file"),
         ("text/a.db", "Not a directory"),

@@ -25,7 +25,15 @@ struct Stat {
     parent: i32,
     group: i32,
     session: i32,
+    threads: u64,
     started: u64,
+}
+
+impl Stat {
+    /// A process whose first thread has ended looks dead, and is not while others of its threads run.
+    fn is_dead(&self) -> bool {
+        self.state == b'Z' && self.threads <= 1
+    }
 }
 
 /// All descendants of this process that are not dead.
@@ -40,7 +48,7 @@ pub(crate) fn members() -> Vec<Member> {
         let children = all.iter().filter(|(_, stat)| stat.parent == parent);
         for (pid, stat) in children {
             found.push(*pid);
-            if stat.state != b'Z' {
+            if !stat.is_dead() {
                 members.extend(member(*pid, stat));
             }
         }
@@ -153,6 +161,7 @@ fn parse(text: &[u8]) -> Option<Stat> {
         parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
         session: fields.get(3)?.parse().ok()?,
+        threads: fields.get(17)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
     })
 }
@@ -164,7 +173,7 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_and_spaces_hides_nothing() {
         let line = b"42 (a) R 1 (b) T 7 42 41 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0";
-        let (state, parent, group, session, started) = (b'T', 7, 42, 41, 99);
+        let (state, parent, group, session, threads, started) = (b'T', 7, 42, 41, 1, 99);
         assert_eq!(
             parse(line),
             Some(Stat {
@@ -172,6 +181,7 @@ mod tests {
                 parent,
                 group,
                 session,
+                threads,
                 started
             })
         );

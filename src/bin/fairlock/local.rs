@@ -15,8 +15,9 @@ use crate::place::Missing;
 const SQLITE: &[u8] = b"SQLite format 3\0";
 /// What stands in every one of the engine's.
 const OURS: &[u8] = b"CREATE TABLE _config";
-/// A database that has been begun, and has no tables yet.
+/// A database that has been begun, by the engine or another, is no longer than this and has no tables yet.
 const BEGUN: u64 = 4096;
+const TABLE: &[u8] = b"CREATE ";
 
 /// Opens a file that is there and one of the engine's, or is to be made; `create` is the command that does so.
 pub(crate) fn open(file: &Path, missing: Missing, create: &str) -> Result<Client, Failure> {
@@ -74,24 +75,30 @@ enum Kind {
 fn judge(file: &Path) -> Done<Kind> {
     let mut start = Vec::new();
     let opened = File::open(file)?;
-    let is_begun = opened.metadata()?.len() <= BEGUN;
+    let is_small = opened.metadata()?.len() <= BEGUN;
     opened.take(SQLITE.len() as u64).read_to_end(&mut start)?;
     Ok(match start == SQLITE {
         false => Kind::NoDatabase,
-        true if is_begun || contains(file, OURS)? || has_log(file) => Kind::Ours,
+        true if contains(file, OURS)? || contains(&log_of(file), OURS)? => Kind::Ours,
+        true if is_small && !contains(file, TABLE)? && !contains(&log_of(file), TABLE)? => {
+            Kind::Ours
+        }
         true => Kind::Foreign,
     })
 }
 
-fn has_log(file: &Path) -> bool {
+fn log_of(file: &Path) -> PathBuf {
     let mut log = file.as_os_str().to_owned();
     log.push("-wal");
-    std::fs::metadata(PathBuf::from(log)).is_ok_and(|log| log.len() > 0)
+    log.into()
 }
 
-/// Ends at the end of the file.
+/// A file that is not there contains nothing. Ends at the end of the file.
 fn contains(file: &Path, words: &[u8]) -> Done<bool> {
-    let mut reader = BufReader::new(File::open(file)?);
+    let mut reader = match File::open(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        opened => BufReader::new(opened?),
+    };
     let mut seen = Vec::new();
     loop {
         let chunk = reader.fill_buf()?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{
-    SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2,
-    SIGWINCH,
+    SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU,
+    SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
@@ -28,13 +28,22 @@ impl Caught {
     pub(crate) fn is_key(self, number: i32) -> bool {
         self.number == number && self.sender.is_none()
     }
+
+    /// Whether the command, in the same group, has it too.
+    pub(crate) fn is_everybodys(self) -> bool {
+        self.sender.is_none() && TO_GROUPS.contains(&self.number)
+    }
 }
 
 /// Those that are passed on to the command. SIGTSTP among them: this process stops when the command does, which may
 /// think otherwise about it.
-const PASSED: [i32; 9] = [
-    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH, SIGTSTP,
+const PASSED: [i32; 15] = [
+    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH, SIGTSTP, SIGALRM,
+    SIGVTALRM, SIGPROF, SIGIO, SIGXCPU, SIGXFSZ,
 ];
+
+/// Those of them that the kernel sends to a whole group. Any other it sends to one process, which is this one here.
+const TO_GROUPS: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGCONT, SIGWINCH, SIGTSTP];
 
 /// Those that would end or stop a guardian, which only its one task may do.
 const SHRUGGED_OFF: [i32; 9] = [

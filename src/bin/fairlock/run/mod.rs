@@ -11,7 +11,7 @@ use std::time::Duration;
 use fairlock::{Error, HeldLocks, LockClient, LockGuard, Loss};
 use rustix::process::{Pid, Signal, getpgid, getpgrp, getpid, kill_process};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP, SIGWINCH};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Interval, interval, sleep};
 
@@ -150,12 +150,12 @@ async fn wait(
 /// What ends a program that does nothing about it ends the wait.
 fn stop_waiting(caught: Caught) -> Result<(), Over> {
     match caught.number {
-        SIGHUP | SIGINT | SIGQUIT | SIGTERM | SIGUSR1 | SIGUSR2 => Err(Over::Signalled(caught)),
+        SIGCONT | SIGWINCH => Ok(()),
         SIGTSTP => {
             stop();
             Ok(())
         }
-        _ => Ok(()),
+        _ => Err(Over::Signalled(caught)),
     }
 }
 
@@ -261,6 +261,7 @@ impl Turn {
                 Some(caught) = self.signals.recv() => self.hear(caught).await,
                 _ = self.tick.tick() => {
                     self.tell_the_deadline();
+                    self.warden.wake();
                     if self.is_overdue() {
                         self.is_ended = true;
                         return End::Unguarded;
@@ -316,9 +317,8 @@ impl Turn {
     fn pass_on(&mut self, caught: Caught) {
         self.is_interrupted |= caught.is_key(SIGINT);
         // A descendant knows the group, and not this process, and has signalled itself too.
-        let is_for_us = caught
-            .sender
-            .is_some_and(|sender| !family::is_member(sender));
+        let is_ours = |sender| family::is_member(sender);
+        let is_for_us = !caught.is_everybodys() && !caught.sender.is_some_and(is_ours);
         if is_for_us {
             self.warden.tell(Order::Signal(caught.number));
         }

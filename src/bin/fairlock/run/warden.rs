@@ -9,10 +9,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, send, sendmsg};
-use rustix::process::{getpgrp, getpid, set_child_subreaper};
+use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process, set_child_subreaper};
 use tokio::sync::mpsc;
 
 use crate::failure::Failure;
+use crate::family;
 use crate::wire::{Deadline, Order, Report};
 
 /// The guardian of one command.
@@ -52,6 +53,14 @@ impl Warden {
         // Without waiting: one that is stopped reads nothing, and this process has leases to renew.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = send(&self.control, format!("{order}\n").as_bytes(), flags);
+    }
+
+    /// A guardian that somebody stopped would not do its part.
+    pub(super) fn wake(&self) {
+        let guardian = Pid::from_child(&self.process);
+        if family::is_stopped(guardian.as_raw_pid()) {
+            let _ = kill_process(guardian, Signal::CONT);
+        }
     }
 
     /// Ends the guardian, whose command is gone or was never there.
