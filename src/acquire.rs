@@ -401,6 +401,7 @@ impl Acquisition {
             self.name.clone(),
             attempt,
             entry,
+            lease,
             self.store().config().clock.clone(),
             beats,
         );
