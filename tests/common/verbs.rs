@@ -25,6 +25,11 @@ const MARKS: [(&str, &str); 16] = [
     ("give up", "REMOVE #heirs["),
 ];
 
+// Every suite is offered both, and need not use both.
+const _: () = {
+    let _ = meets;
+};
+
 pub(crate) fn verb(request: &Request) -> &'static str {
     let body = request.body().to_string();
     let marked = MARKS
