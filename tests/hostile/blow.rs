@@ -161,8 +161,8 @@ impl Blow {
         }
     }
 
-    /// Strikes. What DynamoDB itself refuses changes nothing.
-    pub(crate) async fn strike(&self, client: &Client) {
+    /// Strikes. Whether it met something: what DynamoDB itself refuses changes nothing.
+    pub(crate) async fn strike(&self, client: &Client) -> bool {
         match self {
             Blow::Set(target, path, value) => set(client, *target, path, value.clone()).await,
             Blow::Remove(target, path) => remove(client, *target, path).await,
@@ -172,10 +172,7 @@ impl Blow {
             Blow::Row(offset, body) => put_row(client, *offset, *body).await,
             Blow::Delete(target) => delete(client, *target).await,
             Blow::Shift(both, by) => shift(client, *both, *by).await,
-            Blow::Fill(target) => {
-                let filling = AttributeValue::B(Blob::new(vec![7; 409_000]));
-                set(client, *target, "filling", filling).await;
-            }
+            Blow::Fill(target) => fill(client, *target).await,
         }
     }
 }
@@ -216,42 +213,55 @@ fn expressed(path: &str) -> (String, HashMap<String, String>) {
     (path.join("."), names.collect())
 }
 
-async fn set(client: &Client, target: Target, path: &str, value: AttributeValue) {
+/// As full as DynamoDB takes it.
+async fn fill(client: &Client, target: Target) -> bool {
+    for size in (408_000..=409_500).rev().step_by(20) {
+        let filling = AttributeValue::B(Blob::new(vec![7; size]));
+        if set(client, target, "filling", filling).await {
+            return true;
+        }
+    }
+    false
+}
+
+async fn set(client: &Client, target: Target, path: &str, value: AttributeValue) -> bool {
     let (path, names) = expressed(path);
     let Some(key) = key(client, target).await else {
-        return;
+        return false;
     };
     let update = client.update_item().table_name("locks");
     let update = update.key("pk", text("a")).key("sk", key);
     let update = update.update_expression(format!("SET {path} = :value"));
     let update = update.condition_expression("attribute_exists(pk)");
     let update = update.set_expression_attribute_names(Some(names));
-    let _ = update
+    let update = update
         .expression_attribute_values(":value", value)
         .send()
         .await;
+    update.is_ok()
 }
 
-async fn remove(client: &Client, target: Target, path: &str) {
+async fn remove(client: &Client, target: Target, path: &str) -> bool {
     let (path, names) = expressed(path);
     let Some(key) = key(client, target).await else {
-        return;
+        return false;
     };
     let update = client.update_item().table_name("locks");
     let update = update.key("pk", text("a")).key("sk", key);
     let update = update.update_expression(format!("REMOVE {path}"));
     let update = update.condition_expression("attribute_exists(pk)");
-    let _ = update
+    let update = update
         .set_expression_attribute_names(Some(names))
         .send()
         .await;
+    update.is_ok()
 }
 
-async fn put(client: &Client, sort_key: &str, mut item: Item) {
+async fn put(client: &Client, sort_key: &str, mut item: Item) -> bool {
     item.insert("pk".into(), text("a"));
     item.insert("sk".into(), text(sort_key));
     let put = client.put_item().table_name("locks").set_item(Some(item));
-    let _ = put.send().await;
+    put.send().await.is_ok()
 }
 
 pub(crate) async fn delete_key(client: &Client, key: AttributeValue) {
@@ -264,10 +274,12 @@ pub(crate) async fn delete_key(client: &Client, key: AttributeValue) {
         .unwrap();
 }
 
-async fn delete(client: &Client, target: Target) {
-    if let Some(key) = key(client, target).await {
-        delete_key(client, key).await;
-    }
+async fn delete(client: &Client, target: Target) -> bool {
+    let Some(key) = key(client, target).await else {
+        return false;
+    };
+    delete_key(client, key).await;
+    true
 }
 
 async fn last(client: &Client) -> Option<u64> {
@@ -278,12 +290,12 @@ async fn last(client: &Client) -> Option<u64> {
     lock.get("last")?.as_n().ok()?.parse().ok()
 }
 
-async fn put_row(client: &Client, offset: i64, body: RowBody) {
+async fn put_row(client: &Client, offset: i64, body: RowBody) -> bool {
     let Some(ticket) = last(client)
         .await
         .and_then(|last| last.checked_add_signed(offset))
     else {
-        return;
+        return false;
     };
     let stranger = || {
         Item::from([
@@ -303,18 +315,16 @@ async fn put_row(client: &Client, offset: i64, body: RowBody) {
         ]),
         RowBody::Nonsense => Item::from([("state".into(), number(7))]),
     };
-    put(client, &format!("fairlock/{ticket:038}"), item).await;
+    put(client, &format!("fairlock/{ticket:038}"), item).await
 }
 
-async fn shift(client: &Client, both: bool, by: i64) {
+async fn shift(client: &Client, both: bool, by: i64) -> bool {
     let Some(to) = last(client)
         .await
         .and_then(|last| last.checked_add_signed(by))
     else {
-        return;
+        return false;
     };
-    set(client, Target::LockItem, "last", number(to)).await;
-    if both {
-        set(client, Target::LockItem, "seated", number(to)).await;
-    }
+    set(client, Target::LockItem, "last", number(to)).await
+        && (!both || set(client, Target::LockItem, "seated", number(to)).await)
 }

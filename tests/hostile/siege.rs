@@ -1,4 +1,4 @@
-//! Three callers, a sweeper and an observer at one lock while somebody writes into its table; and the way out.
+//! Four callers, a sweeper and an observer at one lock while somebody writes into its table; and the way out.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -57,21 +57,28 @@ struct Seen {
 
 type Shared = Arc<Mutex<Seen>>;
 
+/// Whether a blow may come when there is nothing for it to meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Misses {
+    AreFaults,
+    AreFine,
+}
+
 /// Plays it all, and says what was wrong.
-pub(crate) async fn play(blows: Vec<(Duration, Blow)>) -> Result<(), String> {
+pub(crate) async fn play(blows: Vec<(Duration, Blow)>, misses: Misses) -> Result<(), String> {
     let lab = Lab::new().await;
-    let hosts: Vec<_> = (0..4)
+    let hosts: Vec<_> = (0..5)
         .map(|_| lab.host_with(|builder| builder.seats(1).lease(LEASE)))
         .collect();
     hosts.iter().for_each(bounded);
     let (seen, ends) = (Shared::default(), Instant::now() + SIEGE);
-    let mut tasks: Vec<_> = hosts[..3]
+    let mut tasks: Vec<_> = hosts[..4]
         .iter()
         .enumerate()
         .map(|(number, host)| tokio::spawn(calls(host.locks.clone(), number, ends, seen.clone())))
         .collect();
     tasks.push(tokio::spawn(looks(
-        hosts[3].locks.clone(),
+        hosts[4].locks.clone(),
         ends,
         seen.clone(),
     )));
@@ -79,7 +86,10 @@ pub(crate) async fn play(blows: Vec<(Duration, Blow)>) -> Result<(), String> {
     for (at, blow) in &blows {
         let started = ends - SIEGE;
         tokio::time::sleep_until(started + *at).await;
-        blow.strike(&lab.engine.client()).await;
+        let struck = blow.strike(&lab.engine.client()).await;
+        if !struck && misses == Misses::AreFaults {
+            return Err("met nothing".into());
+        }
     }
     for task in tasks {
         let ended = tokio::time::timeout(SIEGE + 2 * (PATIENCE + AND_SOME), task).await;
@@ -110,7 +120,7 @@ fn bounded(host: &Host) {
 /// Takes turns: some wait, one does not.
 async fn calls(locks: LockClient, number: usize, ends: Instant, seen: Shared) {
     let lock = locks.fair_lock("a").unwrap();
-    let wait = if number == 2 {
+    let wait = if number == 3 {
         RecordWait::NoWait
     } else {
         RecordWait::Timeout(PATIENCE)
