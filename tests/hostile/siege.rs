@@ -68,7 +68,14 @@ pub(crate) enum Misses {
 pub(crate) async fn play(blows: Vec<(Duration, Blow)>, misses: Misses) -> Result<(), String> {
     let lab = Lab::new().await;
     let hosts: Vec<_> = (0..5)
-        .map(|_| lab.host_with(|builder| builder.seats(1).lease(LEASE)))
+        .map(|_| {
+            lab.host_with(|builder| {
+                builder
+                    .seats(1)
+                    .lease(LEASE)
+                    .look_bounds(SECOND / 10, SECOND)
+            })
+        })
         .collect();
     hosts.iter().for_each(bounded);
     let (seen, ends) = (Shared::default(), Instant::now() + SIEGE);
