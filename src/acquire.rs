@@ -441,6 +441,7 @@ impl Acquisition {
             self.name.clone(),
             attempt,
             entry,
+            lease,
             self.store().config().clock.clone(),
             beats,
         );

@@ -55,11 +55,13 @@ const DATE_SOON: Duration = Duration::from_secs(1);
 static HELD: Mutex<BTreeMap<Nonce, usize>> = Mutex::new(BTreeMap::new());
 
 impl Hold {
-    /// The hold that `entry`, one's own as holder, shows.
+    /// The hold that `entry`, one's own as holder, shows. It lasts no longer than one's own lease either, whatever
+    /// stands in the entry: the next renewal writes that one, and others judge by it from then on.
     pub(crate) fn new(
         name: LockName,
         attempt: Attempt,
         entry: &Entry,
+        own: Duration,
         clock: Clock,
         beats: Beats,
     ) -> Self {
@@ -75,7 +77,7 @@ impl Hold {
             attempt,
             ticket: entry.ticket,
             clock,
-            lease: entry.lease,
+            lease: entry.lease.min(own),
             tenure: Mutex::new(tenure),
             standing: watch::Sender::new(Standing::Held),
         }

@@ -59,6 +59,13 @@ pub(crate) fn lock_item(item: &Item, ttl: &str) -> Result<LockItem, Problem> {
             known: FORMAT,
         });
     }
+    // None of our writes would ever apply to it, and who waits would try for ever.
+    if format < FORMAT {
+        return Err(Problem::WrongType {
+            attribute: "format",
+            expected: "a format, which begin with 1",
+        });
+    }
     let entered = Ticket::new(integer(item, "entered")?);
     let heirs = list(item, "heirs")?
         .iter()

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fairlock::embedded::{Fault, Network, Request};
 
 /// What a verb's request has in it that no other verb's has; those of its operation alone come last.
-const MARKS: [(&str, &str); 13] = [
+const MARKS: [(&str, &str); 16] = [
     ("enter", "if_not_exists(#last, :start)"),
+    ("enter over", "#entered = :ticket"),
     ("sit", "#last = :before"),
     ("draw", "#last = #last + :one"),
+    ("settle", "#seated = :upto, #expires_at"),
     ("seat", "#seated = :upto"),
     ("renew hold", "#holder.#beat = #holder.#beat + :one"),
     ("renew seat", "].#beat + :one"),
@@ -18,9 +20,15 @@ const MARKS: [(&str, &str); 13] = [
     ("void dead", "#entry.#beat = :beat"),
     ("void own", "attribute_not_exists(#pk) OR"),
     ("evict", "#holder.#beat = :beat"),
-    ("release", "REMOVE #heirs[0]"),
-    ("unseat", "REMOVE #heirs["),
+    ("release", "#holder = if_not_exists(#heirs[0]"),
+    ("unseat", "].#beat = :beat"),
+    ("give up", "REMOVE #heirs["),
 ];
+
+// Every suite is offered both, and need not use both.
+const _: () = {
+    let _ = meets;
+};
 
 pub(crate) fn verb(request: &Request) -> &'static str {
     let body = request.body().to_string();
@@ -34,6 +42,7 @@ pub(crate) fn verb(request: &Request) -> &'static str {
         "GetItem" => "read lock",
         "Query" => "read line",
         "BatchWriteItem" => "clean",
+        "DeleteItem" => "remove row",
         _ => "other",
     })
 }

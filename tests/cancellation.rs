@@ -1,0 +1,109 @@
+//! A caller goes away at any request whatever becomes of that: whoever comes next waits for no lease where the client
+//! lives, and for one at the most where it died, and nothing is left behind.
+#![cfg(feature = "embedded")]
+
+mod common;
+#[path = "cancellation/fate.rs"]
+mod fate;
+#[path = "common/lab.rs"]
+mod lab;
+#[path = "cancellation/scene.rs"]
+mod scene;
+#[path = "cancellation/stage.rs"]
+mod stage;
+#[path = "common/verbs.rs"]
+mod verbs;
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use common::virtual_time;
+use fairlock::RecordWait;
+use fate::{CLIENTS, Client, Fate};
+use scene::{
+    AT_ONCE, AT_ONCE_NEVER, CLEANING_UP, HOLDING, LONG, Scene, VERBS, WAITING, WAITING_NEVER,
+};
+use stage::{Cell, play};
+
+/// Every fate of every scene, for one kind of client. Names the cells that failed, says how many there were, and the
+/// longest wait in them.
+fn play_all(scenes: &[Scene], wait: RecordWait, client: Client) {
+    let cells = scenes.iter().flat_map(|scene| {
+        Fate::all().map(|fate| Cell {
+            scene: *scene,
+            wait,
+            fate,
+            client,
+        })
+    });
+    let (mut played, mut longest, mut failed) = (0, Duration::ZERO, Vec::new());
+    for cell in cells {
+        played += 1;
+        match catch_unwind(AssertUnwindSafe(|| virtual_time(play(cell)))) {
+            Ok(took) => longest = longest.max(took),
+            Err(_) => failed.push(cell.to_string()),
+        }
+    }
+    println!("{played} cells, {wait:?}, {client:?}: the next waited {longest:?} at the most");
+    let list = failed.join("\n");
+    assert!(failed.is_empty(), "{} cells failed:\n{list}", failed.len());
+}
+
+#[test]
+fn an_acquisition_without_end_dropped_anywhere_by_a_client_that_lives_holds_nobody_up() {
+    play_all(WAITING, RecordWait::Infinite, Client::Lives);
+}
+
+#[test]
+fn an_acquisition_without_end_whose_request_comes_after_the_clean_up_costs_one_lease_at_most() {
+    play_all(WAITING, RecordWait::Infinite, Client::IsOvertaken);
+}
+
+#[test]
+fn an_acquisition_without_end_of_a_client_that_dies_anywhere_costs_one_lease_at_most() {
+    play_all(WAITING, RecordWait::Infinite, Client::Dies);
+}
+
+#[test]
+fn an_acquisition_with_a_time_out_dropped_anywhere_is_as_one_without() {
+    for client in CLIENTS {
+        play_all(WAITING, LONG, client);
+    }
+}
+
+#[test]
+fn an_acquisition_that_does_not_wait_dropped_anywhere_holds_nobody_up_or_costs_one_lease_at_most() {
+    for client in CLIENTS {
+        play_all(AT_ONCE, RecordWait::NoWait, client);
+    }
+}
+
+#[test]
+fn a_clean_up_that_meets_faults_is_done_all_the_same_or_costs_one_lease_at_most() {
+    for client in CLIENTS {
+        play_all(CLEANING_UP, RecordWait::Infinite, client);
+    }
+}
+
+#[test]
+fn a_guard_or_a_release_dropped_anywhere_holds_nobody_up_or_costs_one_lease_at_most() {
+    for client in CLIENTS {
+        play_all(HOLDING, RecordWait::Infinite, client);
+    }
+}
+
+#[test]
+fn every_request_has_a_scene_or_a_reason_why_there_is_none() {
+    for (scenes, never) in [(WAITING, WAITING_NEVER), (AT_ONCE, AT_ONCE_NEVER)] {
+        let others = ["renew hold", "release"];
+        let played: BTreeSet<_> = scenes.iter().map(|scene| scene.verb).collect();
+        let listed: BTreeSet<_> = never.iter().map(|(verb, _)| *verb).collect();
+        assert!(played.is_disjoint(&listed));
+        for verb in VERBS {
+            assert!(played.contains(verb) || listed.contains(verb), "{verb}");
+        }
+        let known = |verb: &&str| VERBS.contains(verb) || others.contains(verb);
+        assert!(played.iter().all(known));
+    }
+}

@@ -1,0 +1,239 @@
+//! Every request of an acquisition, a hold and a release, and how a client is brought to send it.
+
+use std::time::Duration;
+
+use fairlock::RecordWait;
+
+/// How a client comes to send one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scene {
+    pub(crate) what: &'static str,
+    /// The request whose first sending meets the gate.
+    pub(crate) verb: &'static str,
+    /// Who came before, in this order.
+    pub(crate) line: &'static [Who],
+    pub(crate) act: Act,
+    /// When the client comes, in seconds.
+    pub(crate) comes: u32,
+    /// What happens besides, and after how many milliseconds.
+    pub(crate) events: &'static [(u64, Event)],
+    /// What another request of the client's meets.
+    pub(crate) besides: Besides,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Holds, or waits, and renews.
+    Live,
+    /// The same until it dies.
+    Mortal,
+    /// Drew a ticket and never came.
+    Gap,
+    /// Many that left the line, whose rows nobody has deleted.
+    Litter,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// Whoever is first in line and lives has the lock, and releases it.
+    Release,
+    /// Those who are mortal die.
+    Die,
+    /// Others make the client's row void.
+    Void,
+    /// A seat is given to the row of the client, decided on before that was void.
+    Seat,
+}
+
+/// What the client does, and where it is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Its acquisition is dropped at the gate.
+    Acquire,
+    /// Its acquisition is dropped at that second, and what cleans up comes to the gate.
+    Leave(u32),
+    /// Holds the lock; the guard is dropped at the gate.
+    Hold,
+    /// The future of its release is dropped at the gate.
+    Release,
+    /// Its guard was dropped, and the release behind it comes to the gate.
+    DropGuard,
+}
+
+/// What befalls all requests of one verb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Besides {
+    Nothing,
+    /// Throttled for twenty seconds.
+    Throttled(&'static str),
+    /// Almost too late.
+    Late(&'static str),
+    /// Applied, and never answered.
+    Unanswered(&'static str),
+}
+
+pub(crate) const LONG: RecordWait = RecordWait::Timeout(Duration::from_secs(900));
+
+const fn scene(what: &'static str, verb: &'static str, line: &'static [Who]) -> Scene {
+    Scene {
+        what,
+        verb,
+        line,
+        act: Act::Acquire,
+        comes: 0,
+        events: &[],
+        besides: Besides::Nothing,
+    }
+}
+
+impl Scene {
+    const fn after(self, events: &'static [(u64, Event)]) -> Scene {
+        Scene { events, ..self }
+    }
+
+    const fn comes(self, comes: u32) -> Scene {
+        Scene { comes, ..self }
+    }
+
+    const fn besides(self, besides: Besides) -> Scene {
+        Scene { besides, ..self }
+    }
+
+    const fn act(self, act: Act) -> Scene {
+        Scene { act, ..self }
+    }
+}
+
+use Event::{Die, Release, Seat, Void};
+use Who::{Gap, Litter, Live, Mortal};
+
+/// Of callers that wait, with a time-out or without.
+pub(crate) const WAITING: &[Scene] = &[
+    scene("a lock that nobody has", "enter", &[]),
+    scene("a lock that somebody has", "enter", &[Live]),
+    scene("looking at a lock that is being taken", "read lock", &[Gap]),
+    scene("the seat", "sit", &[Live]),
+    scene("looking from the seat", "read lock", &[Live]),
+    scene("renewing the seat", "renew seat", &[Live]),
+    scene("a ticket", "draw", &[Live, Live]),
+    scene("a row", "join", &[Live, Live]),
+    scene("reading the line", "read line", &[Live, Live]),
+    scene("renewing the row", "renew row", &[Live, Live]),
+    scene("giving oneself a seat", "seat", &[Live, Live]).after(&[(3_000, Release)]),
+    scene("giving oneself a free lock", "seat", &[Live, Live])
+        .after(&[(3_000, Release), (3_000, Release)]),
+    scene("cleaning behind a seat given", "clean", &[Live, Live]).after(&[(3_000, Release)]),
+    scene("a dead holder", "evict", &[Mortal]).after(&[(2_000, Die)]),
+    scene("a dead heir", "unseat", &[Live, Mortal]).after(&[(2_000, Die)]),
+    scene("a gap", "void gap", &[Live, Live, Gap]).after(&[(3_000, Release)]),
+    scene("a dead row", "void dead", &[Live, Live, Mortal])
+        .after(&[(2_000, Die), (34_000, Release)]),
+    scene("settling a row found void", "void own", &[Live, Live]).after(&[(2_000, Void)]),
+    scene("leaving a row found void", "leave", &[Live, Live]).after(&[(2_000, Void)]),
+    scene("removing the row of a seat", "remove row", &[Live, Live])
+        .besides(Besides::Late("leave"))
+        .after(&[(2_000, Void), (11_000, Seat)]),
+    scene("renewing on promotion", "renew hold", &[Live])
+        .besides(Besides::Throttled("renew seat"))
+        .after(&[(19_000, Release)]),
+];
+
+/// Of callers that do not wait.
+pub(crate) const AT_ONCE: &[Scene] = &[
+    scene("a lock that nobody has", "enter", &[]),
+    scene("a lock that somebody has", "enter", &[Live]),
+    scene("a dead holder", "evict", &[Mortal])
+        .after(&[(2_000, Die)])
+        .comes(60),
+    scene("reading the line", "read line", &[Gap]).comes(60),
+    scene("a gap", "void gap", &[Gap]).comes(60),
+    scene("a dead row", "void dead", &[Live, Live, Mortal])
+        .after(&[(2_000, Die), (3_000, Release), (4_000, Release)])
+        .comes(60),
+    scene("over the settled", "enter over", &[Gap]).comes(60),
+    scene("passing the settled", "settle", &[Litter]).comes(60),
+    scene("cleaning the settled", "clean", &[Litter]).comes(60),
+];
+
+/// Of clients whose callers have gone: what cleans up meets faults itself.
+pub(crate) const CLEANING_UP: &[Scene] = &[
+    scene("a seat", "give up", &[Live]).act(Act::Leave(2)),
+    scene("a row", "void own", &[Live, Live]).act(Act::Leave(2)),
+    scene("a place in the queue", "leave", &[Live, Live]).act(Act::Leave(2)),
+    scene("an enter in doubt", "read lock", &[])
+        .act(Act::Leave(0))
+        .besides(Besides::Unanswered("enter")),
+    scene("a lock taken in doubt", "release", &[])
+        .act(Act::Leave(0))
+        .besides(Besides::Unanswered("enter")),
+    scene("a seat taken in doubt", "give up", &[Live])
+        .act(Act::Leave(0))
+        .besides(Besides::Unanswered("sit")),
+];
+
+/// Of those who have the lock.
+pub(crate) const HOLDING: &[Scene] = &[
+    scene("renewing", "renew hold", &[]).act(Act::Hold),
+    scene("releasing", "release", &[]).act(Act::Release),
+    scene("releasing behind a dropped guard", "release", &[]).act(Act::DropGuard),
+];
+
+/// Every request that a client sends for a lock.
+pub(crate) const VERBS: [&str; 20] = [
+    "enter",
+    "enter over",
+    "sit",
+    "draw",
+    "join",
+    "read lock",
+    "read line",
+    "seat",
+    "settle",
+    "evict",
+    "unseat",
+    "void gap",
+    "void dead",
+    "void own",
+    "leave",
+    "remove row",
+    "give up",
+    "renew seat",
+    "renew row",
+    "clean",
+];
+
+/// Requests of which there is no scene, and why.
+pub(crate) const WAITING_NEVER: &[(&str, &str)] = &[
+    (
+        "enter over",
+        "who waits draws a ticket and is seated, also over settled tickets",
+    ),
+    (
+        "settle",
+        "who waits raises `seated` by the seat that it gives",
+    ),
+    (
+        "give up",
+        "only when its caller has gone: among those that clean up",
+    ),
+];
+pub(crate) const AT_ONCE_NEVER: &[(&str, &str)] = &[
+    ("sit", "who does not wait takes no place in line"),
+    ("draw", "who does not wait takes no place in line"),
+    ("join", "who does not wait takes no place in line"),
+    ("seat", "who does not wait takes no place in line"),
+    ("renew seat", "who does not wait takes no place in line"),
+    ("renew row", "who does not wait takes no place in line"),
+    ("void own", "who does not wait takes no place in line"),
+    ("leave", "who does not wait takes no place in line"),
+    ("remove row", "who does not wait takes no place in line"),
+    ("give up", "who does not wait takes no place in line"),
+    (
+        "read lock",
+        "the answer to its enter shows the lock; in doubt it is read by those that clean up",
+    ),
+    (
+        "unseat",
+        "a dead heir is promoted by the eviction of its holder, and evicted as a holder",
+    ),
+];

@@ -1,0 +1,172 @@
+//! Processes at one lock, and what befalls them: killed, or stopped for longer than their lease, at random moments.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; processes live in real time"
+)]
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::ledger::Ledger;
+use crate::worker::LEASE;
+
+/// However busy the machine is, the next is granted by then. A bound of liveness: on an idle one it takes a lease.
+const PROGRESS: Duration = Duration::from_secs(60);
+/// In milliseconds, between two of what befalls them.
+const MOMENTS: std::ops::Range<u64> = 20..900;
+
+/// What befalls them, in percent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Odds {
+    /// Killed rather than stopped.
+    pub(crate) killed: u8,
+    /// The holder rather than anybody.
+    pub(crate) holder: u8,
+}
+
+pub(crate) struct Crew<'a> {
+    ledger: &'a Ledger,
+    start: &'a dyn Fn() -> Command,
+    rng: fastrand::Rng,
+    odds: Odds,
+    members: Vec<Member>,
+    pub(crate) longest: Duration,
+    pub(crate) kills: usize,
+    pub(crate) stops: usize,
+}
+
+/// One process, killed when dropped.
+struct Member {
+    process: Child,
+    goes_on: Option<Instant>,
+}
+
+impl<'a> Crew<'a> {
+    pub(crate) fn start(
+        size: usize,
+        seed: u64,
+        odds: Odds,
+        ledger: &'a Ledger,
+        start: &'a dyn Fn() -> Command,
+    ) -> Crew<'a> {
+        Crew {
+            ledger,
+            start,
+            rng: fastrand::Rng::with_seed(seed),
+            odds,
+            members: (0..size).map(|_| Member::start(start())).collect(),
+            longest: Duration::ZERO,
+            kills: 0,
+            stops: 0,
+        }
+    }
+
+    /// Until so many were killed; after each kill somebody is granted the lock.
+    pub(crate) fn suffer(&mut self, kills: usize) {
+        self.see_progress(0);
+        while self.kills < kills {
+            let moment = Duration::from_millis(self.rng.u64(MOMENTS));
+            self.live(moment);
+            let victim = self.victim();
+            let newest = self.ledger.book().newest();
+            if self.rng.u8(0..100) < self.odds.killed {
+                self.kill(victim);
+                self.see_progress(newest);
+            } else {
+                self.stop(victim);
+            }
+        }
+        self.live(3 * LEASE);
+        self.members.clear();
+    }
+
+    /// The holder, or anybody.
+    fn victim(&mut self) -> usize {
+        let holder = self.ledger.book().holder();
+        let pids = self.members.iter().map(|member| Some(member.process.id()));
+        let found = pids
+            .into_iter()
+            .position(|pid| pid == holder && pid.is_some());
+        let any = self.rng.usize(0..self.members.len());
+        match found {
+            Some(index) if self.rng.u8(0..100) < self.odds.holder => index,
+            _ => any,
+        }
+    }
+
+    fn kill(&mut self, victim: usize) {
+        self.members[victim] = Member::start((self.start)());
+        self.kills += 1;
+    }
+
+    fn stop(&mut self, victim: usize) {
+        let member = &mut self.members[victim];
+        let span = LEASE.mul_f64(1.1 + self.rng.f64());
+        if member.goes_on.is_none() {
+            member.signal(Signal::STOP);
+            member.goes_on = Some(Instant::now() + span);
+            self.stops += 1;
+        }
+    }
+
+    /// Somebody has a newer ticket than this within the bound.
+    fn see_progress(&mut self, newest: u64) {
+        let started = Instant::now();
+        while self.ledger.book().newest() <= newest {
+            let waited = started.elapsed();
+            assert!(
+                waited < PROGRESS,
+                "nobody was granted the lock within {waited:?}"
+            );
+            self.live(Duration::from_millis(5));
+        }
+        self.longest = self.longest.max(started.elapsed());
+    }
+
+    /// Lets time pass, those go on whose time it is, and others take the places of those that have ended.
+    fn live(&mut self, span: Duration) {
+        let until = Instant::now() + span;
+        while Instant::now() < until {
+            for member in &mut self.members {
+                if member.goes_on.is_some_and(|at| at <= Instant::now()) {
+                    member.signal(Signal::CONT);
+                    member.goes_on = None;
+                }
+                if member.process.try_wait().unwrap().is_some() {
+                    *member = Member::start((self.start)());
+                }
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Member {
+    fn start(mut command: Command) -> Member {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Member {
+            process: command.process_group(0).spawn().unwrap(),
+            goes_on: None,
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        // One that has ended meanwhile is not reaped yet, so the number is still its own.
+        let _ = kill_process(Pid::from_child(&self.process), signal);
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // Itself alone: what a `fairlock run` started is for its guardian to end.
+        self.signal(Signal::KILL);
+        let _ = self.process.wait();
+    }
+}

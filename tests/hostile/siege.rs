@@ -1,0 +1,271 @@
+//! Four callers, a sweeper and an observer at one lock while somebody writes into its table; and the way out.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; callers' tasks"
+)]
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
+
+use fairlock::{Error, HeldLocks, LockClient, LockGuard, RecordWait};
+use futures::StreamExt;
+use tokio::time::{Instant, sleep};
+
+use crate::blow::{Blow, delete_key, items};
+use crate::lab::{Host, Lab};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// How long they are at it.
+const SIEGE: Duration = Duration::from_secs(12);
+const PATIENCE: Duration = Duration::from_secs(5);
+/// So short that a hold is renewed.
+const LEASE: Duration = Duration::from_secs(6);
+/// No call takes longer than its patience and this.
+const AND_SOME: Duration = Duration::from_secs(12);
+/// Requests of one client in a second, in the mean: who is next in line looks up to fifty times, and gaps are closed
+/// one by one.
+const BUSY: u64 = 1_000;
+
+thread_local! {
+    static PANICS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts the panics of a thread, those of background tasks too: these run on the thread of their test.
+pub(crate) fn count_panics() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.with(|panics| panics.set(panics.get() + 1));
+            before(panic);
+        }));
+    });
+    PANICS.with(|panics| panics.set(0));
+}
+
+#[derive(Default)]
+struct Seen {
+    guards: Vec<Arc<LockGuard>>,
+    tickets: Vec<u64>,
+    /// Moments at which more than one believed.
+    overlaps: usize,
+    faults: Vec<String>,
+}
+
+type Shared = Arc<Mutex<Seen>>;
+
+/// Whether a blow may come when there is nothing for it to meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Misses {
+    AreFaults,
+    AreFine,
+}
+
+/// Plays it all, and says what was wrong.
+pub(crate) async fn play(blows: Vec<(Duration, Blow)>, misses: Misses) -> Result<(), String> {
+    let lab = Lab::new().await;
+    let hosts: Vec<_> = (0..5)
+        .map(|_| {
+            lab.host_with(|builder| {
+                builder
+                    .seats(1)
+                    .lease(LEASE)
+                    .look_bounds(SECOND / 10, SECOND)
+            })
+        })
+        .collect();
+    hosts.iter().for_each(bounded);
+    let (seen, ends) = (Shared::default(), Instant::now() + SIEGE);
+    let mut tasks: Vec<_> = hosts[..4]
+        .iter()
+        .enumerate()
+        .map(|(number, host)| tokio::spawn(calls(host.locks.clone(), number, ends, seen.clone())))
+        .collect();
+    tasks.push(tokio::spawn(looks(
+        hosts[4].locks.clone(),
+        ends,
+        seen.clone(),
+    )));
+    tasks.push(tokio::spawn(watches(ends, seen.clone())));
+    for (at, blow) in &blows {
+        let started = ends - SIEGE;
+        tokio::time::sleep_until(started + *at).await;
+        let struck = blow.strike(&lab.engine.client()).await;
+        if !struck && misses == Misses::AreFaults {
+            return Err("met nothing".into());
+        }
+    }
+    for task in tasks {
+        let ended = tokio::time::timeout(SIEGE + 2 * (PATIENCE + AND_SOME), task).await;
+        ended
+            .map_err(|_| "a call never ended")?
+            .map_err(|error| error.to_string())?;
+    }
+    judge(&blows, &seen)?;
+    way_out(&lab, hosts, &blows, &seen).await?;
+    match PANICS.with(Cell::get) {
+        0 => Ok(()),
+        panics => Err(format!("{panics} panics")),
+    }
+}
+
+/// A client that sends without end, for which no time may pass either, panics. That counts, and ends it.
+#[expect(clippy::panic, reason = "nothing else ends it")]
+fn bounded(host: &Host) {
+    let (sent, most) = (AtomicU64::new(0), BUSY * (SIEGE + PATIENCE).as_secs());
+    let _ = host.network.clone().script(move |_| {
+        if sent.fetch_add(1, Ordering::Relaxed) > most {
+            panic!("more than {most} requests of one client");
+        }
+        None
+    });
+}
+
+/// Takes turns: some wait, one does not.
+async fn calls(locks: LockClient, number: usize, ends: Instant, seen: Shared) {
+    let lock = locks.fair_lock("a").unwrap();
+    let wait = if number == 3 {
+        RecordWait::NoWait
+    } else {
+        RecordWait::Timeout(PATIENCE)
+    };
+    while Instant::now() < ends {
+        let started = Instant::now();
+        let called = lock.acquire(wait).await;
+        if started.elapsed() > PATIENCE + AND_SOME {
+            note(&seen, format!("a call took {:?}", started.elapsed()));
+        }
+        match called {
+            Ok(guard) => hold(guard, &seen).await,
+            Err(error) => {
+                check(&seen, &error);
+                sleep(SECOND).await;
+            }
+        }
+    }
+}
+
+async fn hold(guard: LockGuard, seen: &Shared) {
+    let guard = Arc::new(guard);
+    {
+        let mut seen = seen.lock().unwrap();
+        seen.tickets.push(guard.ticket().get());
+        seen.guards.push(guard.clone());
+        seen.count();
+    }
+    tokio::select! {
+        biased;
+        _ = guard.lost() => {}
+        () = sleep(3 * SECOND) => {}
+    }
+    seen.lock()
+        .unwrap()
+        .guards
+        .retain(|other| !Arc::ptr_eq(other, &guard));
+    if let Err(error) = Arc::try_unwrap(guard).unwrap().release().await {
+        check(seen, &error);
+    }
+}
+
+impl Seen {
+    fn count(&mut self) {
+        let believe = self.guards.iter().filter(|guard| guard.is_held()).count();
+        self.overlaps += usize::from(believe > 1);
+    }
+}
+
+/// Watches who believes.
+async fn watches(ends: Instant, seen: Shared) {
+    while Instant::now() < ends {
+        seen.lock().unwrap().count();
+        sleep(SECOND / 10).await;
+    }
+}
+
+/// Looks and sweeps.
+async fn looks(locks: LockClient, ends: Instant, seen: Shared) {
+    let lock = locks.fair_lock("a").unwrap();
+    while Instant::now() < ends {
+        let errors = [lock.inspect().await.err(), lock.sweep().await.err()];
+        errors
+            .iter()
+            .flatten()
+            .for_each(|error| check(&seen, error));
+        let mut listing = Box::pin(locks.locks());
+        while let Some(state) = listing.next().await {
+            state.err().iter().for_each(|error| check(&seen, error));
+        }
+        sleep(3 * SECOND).await;
+    }
+}
+
+fn note(seen: &Shared, fault: String) {
+    seen.lock().unwrap().faults.push(fault);
+}
+
+/// An error says what to do: which item is damaged, who has the lock, or that it was lost.
+fn check(seen: &Shared, error: &Error) {
+    let names_it = match error {
+        Error::NotGranted { .. } | Error::Lost { .. } => true,
+        Error::Unreadable { item, .. } => item.starts_with("pk = a, sk = fairlock/"),
+        // DynamoDB's own refusal of a write to what was damaged.
+        Error::Refused { .. } => error.to_string().contains("table `locks` refuses `"),
+        _ => false,
+    };
+    if !names_it {
+        note(seen, format!("an error that helps nobody: {error}"));
+    }
+}
+
+fn judge(blows: &[(Duration, Blow)], seen: &Shared) -> Result<(), String> {
+    let seen = seen.lock().unwrap();
+    if let Some(fault) = seen.faults.first() {
+        return Err(fault.clone());
+    }
+    if seen.overlaps > 0 && !blows.iter().any(|(_, blow)| blow.takes_the_lock()) {
+        return Err(format!("{} moments with two who believe", seen.overlaps));
+    }
+    let keeps_order = !blows.iter().any(|(_, blow)| blow.moves_tickets());
+    match keeps_order && !seen.tickets.is_sorted_by(|a, b| a < b) {
+        true => Err(format!("tickets out of order: {:?}", seen.tickets)),
+        false => Ok(()),
+    }
+}
+
+/// As docs/operations.md has it: stop the callers, delete the items, start the callers.
+async fn way_out(
+    lab: &Lab,
+    hosts: Vec<Host>,
+    blows: &[(Duration, Blow)],
+    seen: &Shared,
+) -> Result<(), String> {
+    for host in &hosts {
+        host.locks.shutdown(HeldLocks::Release, 5 * SECOND).await;
+    }
+    drop(hosts);
+    sleep(2 * SECOND).await;
+    let client = lab.engine.client();
+    for item in items(&client).await {
+        delete_key(&client, item["sk"].clone()).await;
+    }
+    let fresh = lab.host();
+    let guard = fresh.locks.fair_lock("a").unwrap().try_acquire().await;
+    let guard = guard.map_err(|error| format!("no way out: {error}"))?;
+    let ticket = guard.ok_or("no way out: not granted")?.ticket().get();
+    let newest = seen
+        .lock()
+        .unwrap()
+        .tickets
+        .iter()
+        .copied()
+        .max()
+        .unwrap_or(0);
+    let moved = blows.iter().any(|(_, blow)| blow.moves_tickets());
+    match ticket > newest || moved {
+        true => Ok(()),
+        false => Err(format!("ticket {ticket} after {newest}")),
+    }
+}
