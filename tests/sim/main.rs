@@ -25,12 +25,12 @@ mod verbs;
 mod worker;
 mod world;
 
-use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::Mutex;
 
 use mutation::Mutation;
 use report::Report;
+use seeds::Trial;
 
 /// Seeds of the default run.
 const SEEDS: u64 = 1_000;
@@ -38,19 +38,23 @@ const SEEDS: u64 = 1_000;
 #[test]
 fn the_promises_hold_of_every_seed() {
     let (report, failed) = (Report::default(), Mutex::new(None));
-    seeds::each(seeds::seeds(SEEDS), None, |seed, run, violations| {
-        report.add(seed, &run);
-        let kinds = run.counts.faults.len();
-        let problem = if !violations.is_empty() {
-            format!("{violations:#?}")
-        } else if run.counts.requests < plan::REQUESTS || kinds < 3 {
-            format!("too tame: {:?}", run.counts)
-        } else {
-            return true;
-        };
-        *failed.lock().unwrap() = Some((seed, problem));
-        false
-    });
+    seeds::each(
+        seeds::seeds(SEEDS),
+        Trial::Plain,
+        |seed, run, violations| {
+            report.add(seed, &run);
+            let kinds = run.counts.faults.len();
+            let problem = if !violations.is_empty() {
+                format!("{violations:#?}")
+            } else if run.counts.requests < plan::REQUESTS || kinds < 3 {
+                format!("too tame: {:?}", run.counts)
+            } else {
+                return true;
+            };
+            *failed.lock().unwrap() = Some((seed, problem));
+            false
+        },
+    );
     println!("{report}");
     if let Some((seed, problem)) = failed.into_inner().unwrap() {
         panic!("{problem}\nreplay with\n{}", seeds::replay(seed));
@@ -66,7 +70,10 @@ const CHILD: &str = "FAIRLOCK_SIM_CHILD";
 fn the_same_seed_gives_the_same_history_in_two_processes() {
     if std::env::var_os(CHILD).is_some() {
         for seed in DIGESTS {
-            println!("digest {seed} {:016x}", seeds::one(seed, None).0.digest);
+            println!(
+                "digest {seed} {:016x}",
+                seeds::one(seed, Trial::Plain).0.digest
+            );
         }
         return;
     }
@@ -86,36 +93,59 @@ fn digests() -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// How many seeds it took until somebody noticed, and which oracles did.
-fn caught(mutation: Mutation, within: u64) -> Option<(u64, BTreeSet<&'static str>)> {
+/// The planted mistakes, the oracle that notices, and within how many seeds.
+const MUTATIONS: [(Mutation, &str, u64); 10] = [
+    (Mutation::EnterHeld, "exclusion", 10),
+    (Mutation::EnterPastTickets, "nobody timely passed", 30),
+    (Mutation::SeatWithoutSeated, "the line in order", 30),
+    (Mutation::SeatWithoutLeft, "who left is gone", 250),
+    (Mutation::ReleaseWithoutNonce, "nobody timely passed", 20),
+    (Mutation::EvictWithoutBeat, "exclusion", 150),
+    (Mutation::VoidWithoutBeat, "nobody timely passed", 500),
+    (Mutation::VoidWithoutNotExists, "nobody timely passed", 250),
+    (Mutation::JoinWithoutNotExists, "nobody timely passed", 250),
+    (Mutation::SlowClock, "exclusion", 20),
+];
+
+#[test]
+fn every_planted_mistake_is_noticed_by_its_oracle() {
+    for (mutation, oracle, within) in MUTATIONS {
+        let first = caught(mutation, oracle, within);
+        println!("{mutation:?}: {oracle}, seed {first:?} of {within}");
+        assert!(
+            first.is_some(),
+            "{mutation:?} went unnoticed in {within} seeds"
+        );
+    }
+}
+
+/// The seed in which this oracle noticed.
+fn caught(mutation: Mutation, oracle: &str, within: u64) -> Option<u64> {
     let first = Mutex::new(None);
-    seeds::each(0..within, Some(mutation), |seed, _, violations| {
-        let oracles: BTreeSet<_> = violations.iter().map(|broken| broken.oracle).collect();
-        if oracles.is_empty() {
-            return true;
-        }
-        println!("{mutation:?}: seed {seed}: {violations:#?}");
-        first.lock().unwrap().get_or_insert((seed + 1, oracles));
-        false
-    });
+    seeds::each(
+        0..within,
+        Trial::Mutated(mutation),
+        |seed, _, violations| {
+            let is_caught = violations.iter().any(|broken| broken.oracle == oracle);
+            if is_caught {
+                println!("{mutation:?} in seed {seed}: {violations:#?}");
+                first.lock().unwrap().get_or_insert(seed);
+            }
+            !is_caught
+        },
+    );
     first.into_inner().unwrap()
 }
 
 #[test]
-fn survey() {
-    use Mutation::*;
-    for m in [
-        EnterHeld,
-        EnterPastTickets,
-        SeatWithoutSeated,
-        SeatWithoutLeft,
-        ReleaseWithoutNonce,
-        EvictWithoutBeat,
-        VoidWithoutBeat,
-        VoidWithoutNotExists,
-        JoinWithoutNotExists,
-        SlowClock,
-    ] {
-        println!("RESULT {m:?} {:?}", caught(m, 60));
+fn the_plans_of_planted_mistakes_break_no_promise_without_them() {
+    for (mutation, ..) in MUTATIONS {
+        seeds::each(0..12, Trial::Bent(mutation), |seed, _, violations| {
+            assert!(
+                violations.is_empty(),
+                "{mutation:?} {seed}: {violations:#?}"
+            );
+            true
+        });
     }
 }

@@ -18,15 +18,17 @@ pub(crate) enum Kind {
     Crash,
     Sweep,
     Expire,
+    Tardy,
 }
 
-const ALL: [Kind; 6] = [
+const ALL: [Kind; 7] = [
     Kind::CutOff,
     Kind::Deny,
     Kind::Freeze,
     Kind::Crash,
     Kind::Sweep,
     Kind::Expire,
+    Kind::Tardy,
 ];
 
 impl Kind {
@@ -39,11 +41,11 @@ impl Kind {
 /// Never ends by itself.
 pub(crate) async fn make(world: Arc<World>, mut rng: Rng) {
     loop {
-        wait(Duration::from_millis(rng.u64(0..3_000))).await;
+        wait(Duration::from_millis(rng.u64(0..1_500))).await;
         let kind = world.plan.mischief[rng.usize(0..world.plan.mischief.len())];
         let hosts = world.hosts();
         let host = &hosts[rng.usize(0..hosts.len())];
-        let span = host.plan.lease.mul_f64(rng.f64() * 2.0);
+        let span = host.plan.lease.mul_f64(rng.f64() * 2.5);
         if host.link.mood() == Mood::Well {
             let what = format!("{kind:?} {} for {span:?}", host.id);
             world.history.note(Event::Mischief(what));
@@ -57,6 +59,7 @@ async fn happen(world: &Arc<World>, kind: Kind, host: &Host, span: Duration, rng
         Kind::CutOff => moody(host, Mood::CutOff, span).await,
         Kind::Deny => moody(host, Mood::Denied, span / 2).await,
         Kind::Freeze => moody(host, Mood::Frozen, span).await,
+        Kind::Tardy => moody(host, Mood::Tardy, 4 * span).await,
         Kind::Crash => {
             world.tally.fault("crash");
             world.crash(host.id);

@@ -1,7 +1,12 @@
 //! What would go wrong if one condition of one write were missing, or one clock ran slow: done to the wire and to the
 //! clock, never to the product.
 
+use std::time::Duration;
+
 use serde_json::Value;
+
+use crate::mischief::Kind;
+use crate::plan::{HostPlan, Plan};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutation {
@@ -32,6 +37,49 @@ impl Mutation {
         match self {
             Mutation::SlowClock => 0.25,
             _ => rate,
+        }
+    }
+
+    /// Makes the race likely that the clause closes: what may be in its way is late, as it is in some seeds by itself.
+    pub(crate) fn provoke(self, plan: &mut Plan) {
+        let slow: &[&str] = match self {
+            Mutation::EvictWithoutBeat => &["read lock", "read line"],
+            Mutation::VoidWithoutBeat => &["void dead"],
+            Mutation::VoidWithoutNotExists => &["join", "void gap"],
+            Mutation::JoinWithoutNotExists => &["join", "seat"],
+            Mutation::SeatWithoutLeft => &["seat"],
+            _ => return,
+        };
+        plan.weather.slow = slow.to_vec();
+        for host in &mut plan.hosts {
+            self.provoke_host(host);
+        }
+        if matches!(self, Mutation::EvictWithoutBeat | Mutation::VoidWithoutBeat) {
+            plan.mischief = vec![Kind::Tardy];
+            plan.long_turns = 2;
+            plan.locks.truncate(1);
+        }
+        if self == Mutation::VoidWithoutBeat {
+            plan.weather.slow_writes = 0.97;
+        }
+    }
+
+    fn provoke_host(self, host: &mut HostPlan) {
+        match self {
+            Mutation::EvictWithoutBeat => {
+                host.lease = Duration::from_secs(15);
+                host.timeout = host.lease.mul_f64(0.3);
+                host.workers = 1;
+            }
+            Mutation::VoidWithoutNotExists | Mutation::JoinWithoutNotExists => {
+                host.lease = Duration::from_secs(2);
+                host.timeout = host.lease / 6;
+                host.is_hasty = true;
+                host.seats = 2;
+            }
+            Mutation::VoidWithoutBeat => (host.seats, host.workers) = (1, 3),
+            Mutation::SeatWithoutLeft => host.seats = 2,
+            _ => {}
         }
     }
 

@@ -6,6 +6,7 @@ use fairlock::embedded::Latency;
 use fastrand::Rng;
 
 use crate::faults::Rates;
+use crate::link::Weather;
 use crate::mischief::Kind;
 
 const MS: Duration = Duration::from_millis(1);
@@ -23,7 +24,7 @@ pub(crate) struct Plan {
     pub(crate) locks: Vec<String>,
     pub(crate) hosts: Vec<HostPlan>,
     pub(crate) latency: Latency,
-    pub(crate) rates: Rates,
+    pub(crate) weather: Weather,
     pub(crate) mischief: Vec<Kind>,
     /// How often the whole is done, with days of silence in between.
     pub(crate) epochs: u64,
@@ -31,12 +32,17 @@ pub(crate) struct Plan {
     pub(crate) only_infinite: bool,
     /// Idle locks are removed by a sweep, else by DynamoDB's TTL.
     pub(crate) swept_when_idle: bool,
+    /// One turn in so many is long, up to one and a half leases.
+    pub(crate) long_turns: u8,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostPlan {
     pub(crate) lease: Duration,
+    pub(crate) timeout: Duration,
     pub(crate) seats: usize,
+    /// Closes gaps as soon as its settings allow, which is too soon for hosts whose time-outs are longer.
+    pub(crate) is_hasty: bool,
     pub(crate) workers: usize,
     pub(crate) ahead: Duration,
     pub(crate) rate: f64,
@@ -55,17 +61,27 @@ impl Plan {
                 median: rng.u32(2..15) * MS,
                 p99: rng.u32(40..250) * MS,
             },
-            rates: Rates::draw(&mut rng),
+            weather: Weather {
+                rates: Rates::draw(&mut rng),
+                slow: slow(&mut rng),
+                slow_writes: 0.8,
+            },
             mischief: Kind::some(&mut rng),
             epochs: if rng.u8(0..4) == 0 { 2 } else { 1 },
             only_infinite: rng.u8(0..3) == 0,
             swept_when_idle: rng.bool(),
+            long_turns: rng.u8(1..10),
         }
     }
 
     pub(crate) fn longest_lease(&self) -> Duration {
         let leases = self.hosts.iter().map(|host| host.lease);
         leases.max().unwrap_or_default()
+    }
+
+    pub(crate) fn longest_grace(&self) -> Duration {
+        let graces = self.hosts.iter().map(HostPlan::grace);
+        graces.max().unwrap_or_default()
     }
 
     pub(crate) fn workers(&self) -> u32 {
@@ -82,14 +98,46 @@ impl Plan {
     }
 }
 
+/// In every third seed two of the verbs that close a race are slow, or the looks before them.
+fn slow(rng: &mut Rng) -> Vec<&'static str> {
+    let verbs = [
+        "join",
+        "void gap",
+        "void dead",
+        "seat",
+        "evict",
+        "unseat",
+        "release",
+        "leave",
+        "read lock",
+        "read line",
+    ];
+    let count = if rng.u8(0..3) == 0 { 2 } else { 0 };
+    (0..count)
+        .map(|_| verbs[rng.usize(0..verbs.len())])
+        .collect()
+}
+
 impl HostPlan {
+    /// At least two time-outs, or the client would not be built.
+    pub(crate) fn grace(&self) -> Duration {
+        let shortest = 2 * self.timeout;
+        match self.is_hasty {
+            true => shortest,
+            false => shortest.max(5 * SECOND),
+        }
+    }
+
     /// Rates keep a tenth of a percent below the one that the margin allows for: timers have a grain.
     fn draw(rng: &mut Rng) -> HostPlan {
         let leases = [2, 3, 6, 9, 15];
         let seats = [1, 2, 4, 4, 8];
+        let lease = leases[rng.usize(0..leases.len())] * SECOND;
         HostPlan {
-            lease: leases[rng.usize(0..leases.len())] * SECOND,
+            lease,
+            timeout: lease.mul_f64(if rng.u8(0..4) == 0 { 0.3 } else { 1.0 / 6.0 }),
             seats: seats[rng.usize(0..seats.len())],
+            is_hasty: rng.bool(),
             workers: rng.usize(1..4),
             ahead: rng.u32(0..=6) * HOUR,
             rate: 0.991 + rng.f64() * 0.018,

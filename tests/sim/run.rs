@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use fairlock::{IdleLocks, RecordWait, SweepOptions};
 
-use crate::faults::{Counts, DUPLICATE_WITHIN, LATEST, Rates};
+use crate::faults::{Counts, DUPLICATE_WITHIN, LATEST};
 use crate::history::{Event, digest};
+use crate::link::Weather;
 use crate::mischief;
 use crate::mutation::Mutation;
 use crate::plan::{APART, Plan, REQUESTS};
@@ -30,14 +31,10 @@ pub(crate) async fn run(plan: Plan, mutation: Option<Mutation>) -> Run {
         trouble(&world, REQUESTS * epoch / world.plan.epochs + 20).await;
         world.heal();
         drain(&world).await;
-        if mutation.is_none() {
-            tidy(&world).await;
-        }
+        tidy(&world).await;
     }
     let counts = world.tally.counts();
-    if mutation.is_none() {
-        last_turns(&world).await;
-    }
+    last_turns(&world).await;
     let events = world.history.take();
     let digest = digest(&events);
     Run {
@@ -68,7 +65,7 @@ async fn trouble(world: &Arc<World>, requests: u64) {
 /// and those in line who died lapse, in the worst case one after the other where late requests bring more of them in;
 /// gaps are closed; and everybody alive has a turn, which ends at once.
 fn bound(plan: &Plan) -> Duration {
-    LATEST + 5 * plan.longest_lease() + 2 * (5 * SECOND) + plan.workers() * SECOND
+    LATEST + 5 * plan.longest_lease() + 2 * plan.longest_grace() + plan.workers() * SECOND
 }
 
 async fn drain(world: &World) {
@@ -92,7 +89,7 @@ async fn drain(world: &World) {
 /// there is none.
 async fn tidy(world: &Arc<World>) {
     wait(DUPLICATE_WITHIN + LATEST).await;
-    let host = world.host(usize::MAX, world.steady(), Rates::default());
+    let host = world.host(usize::MAX, world.steady(), Weather::default());
     sweep(world, &host).await;
     expect_items(world, "after a sweep", 1).await;
     wait(RETENTION + APART + 3600 * SECOND).await;
@@ -129,7 +126,7 @@ async fn expect_items(world: &World, when: &str, most: usize) {
 
 /// Every lock can be had at once, with a ticket above all before.
 async fn last_turns(world: &Arc<World>) {
-    let host = world.host(usize::MAX, world.steady(), Rates::default());
+    let host = world.host(usize::MAX, world.steady(), Weather::default());
     for lock in &world.plan.locks {
         let free = host.locks.fair_lock(lock).unwrap();
         match free.acquire(RecordWait::NoWait).await {

@@ -22,12 +22,34 @@ pub(crate) fn seeds(default: u64) -> std::ops::Range<u64> {
     }
 }
 
+/// What to make of seeds.
+#[derive(Clone, Copy)]
+pub(crate) enum Trial {
+    /// As they are.
+    Plain,
+    /// Bent towards the race that a mutation is about, without it.
+    Bent(Mutation),
+    /// The same with it.
+    Mutated(Mutation),
+}
+
 /// One seed from its plan to its verdict.
-pub(crate) fn one(seed: u64, mutation: Option<Mutation>) -> (Run, Vec<Violation>) {
+pub(crate) fn one(seed: u64, trial: Trial) -> (Run, Vec<Violation>) {
     let _watched = watchdog(seed);
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-    let plan = Plan::of(seed);
+    let mut plan = Plan::of(seed);
+    let mutation = match trial {
+        Trial::Plain => None,
+        Trial::Bent(mutation) => {
+            mutation.provoke(&mut plan);
+            None
+        }
+        Trial::Mutated(mutation) => {
+            mutation.provoke(&mut plan);
+            Some(mutation)
+        }
+    };
     let done = runtime.block_on(run(plan.clone(), mutation));
     let violations = judge(&plan, &done.events);
     (done, violations)
@@ -36,7 +58,7 @@ pub(crate) fn one(seed: u64, mutation: Option<Mutation>) -> (Run, Vec<Violation>
 /// Runs the seeds until `go_on` says no of one of them, which is asked by several threads.
 pub(crate) fn each(
     seeds: std::ops::Range<u64>,
-    mutation: Option<Mutation>,
+    trial: Trial,
     go_on: impl Fn(u64, Run, Vec<Violation>) -> bool + Sync,
 ) {
     let (next, over) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
@@ -47,7 +69,7 @@ pub(crate) fn each(
             if seed >= seeds.end {
                 break;
             }
-            let (done, violations) = one(seed, mutation);
+            let (done, violations) = one(seed, trial);
             if !go_on(seed, done, violations) {
                 over.store(true, Ordering::Relaxed);
             }

@@ -110,7 +110,7 @@ pub(crate) async fn turn(world: &World, host: &Host, guard: LockGuard, rng: &mut
     tokio::select! {
         biased;
         _ = lost => {}
-        () = pause(world, span_of_work(host, rng)) => {}
+        () = pause(world, span_of_work(world, host, rng)) => {}
     }
     host.link.awake().await;
     if guard.is_held() || rng.bool() {
@@ -126,8 +126,8 @@ pub(crate) async fn turn(world: &World, host: &Host, guard: LockGuard, rng: &mut
     }
 }
 
-fn span_of_work(host: &Host, rng: &mut Rng) -> Duration {
-    match rng.u8(0..8) {
+fn span_of_work(world: &World, host: &Host, rng: &mut Rng) -> Duration {
+    match rng.u8(0..world.plan.long_turns) {
         0 => host.plan.lease.mul_f64(rng.f64() * 1.5),
         1 => Duration::ZERO,
         _ => Duration::from_millis(rng.u64(0..150)),

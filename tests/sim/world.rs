@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::exchange::Exchange;
-use crate::faults::{Rates, Tally};
+use crate::faults::Tally;
 use crate::history::{Event, History};
-use crate::link::{Link, Mood};
+use crate::link::{Link, Mood, Weather};
 use crate::mutation::Mutation;
 use crate::plan::{APART, HostPlan, Plan};
 use crate::register::Registers;
@@ -67,7 +67,7 @@ impl World {
             clock,
             crew: Mutex::default(),
         });
-        let maker = world.host(usize::MAX, world.steady(), Rates::default());
+        let maker = world.host(usize::MAX, world.steady(), Weather::default());
         let options = TableOptions::default();
         maker.locks.create_table(&options).await.unwrap();
         world
@@ -77,7 +77,9 @@ impl World {
     pub(crate) fn steady(&self) -> HostPlan {
         HostPlan {
             lease: self.plan.longest_lease(),
+            timeout: self.plan.longest_lease() / 6,
             seats: 4,
+            is_hasty: false,
             workers: 0,
             ahead: APART / 3,
             rate: 1.0,
@@ -85,11 +87,18 @@ impl World {
     }
 
     /// A new client. No two of one run take their chances from the same seed.
-    pub(crate) fn host(self: &Arc<Self>, id: usize, plan: HostPlan, rates: Rates) -> Arc<Host> {
+    pub(crate) fn host(self: &Arc<Self>, id: usize, plan: HostPlan, weather: Weather) -> Arc<Host> {
         let made = self.made();
-        let link = Arc::new(Link::new(self.plan.rng(made), rates, self.tally.clone()));
+        let link = Arc::new(Link::new(
+            self.plan.rng(made),
+            weather,
+            plan.lease,
+            self.tally.clone(),
+        ));
         let network = self.network(id, &link, made);
         let builder = LockClient::builder(network.client())
+            .request_timeout(plan.timeout)
+            .gap_grace(plan.grace())
             .lease(plan.lease)
             .seats(plan.seats)
             .idle_retention(RETENTION)
@@ -149,7 +158,7 @@ impl World {
         if id == 0 {
             plan.rate = self.mutation.map_or(plan.rate, |it| it.rate(plan.rate));
         }
-        let host = self.host(id, plan, self.plan.rates);
+        let host = self.host(id, plan, self.plan.weather.clone());
         for number in 0..plan.workers {
             let rng = self.plan.rng(1000 * self.made() + number as u64);
             let work = spawn(worker::work(self.clone(), host.clone(), rng));
@@ -184,7 +193,7 @@ impl World {
     pub(crate) fn heal(&self) {
         self.stopping.send_replace(true);
         for host in self.hosts() {
-            host.link.set_rates(Rates::default());
+            host.link.clear_up();
             if host.link.mood() != Mood::Dead {
                 host.link.set(Mood::Well);
             }

@@ -97,7 +97,7 @@ impl<'a> Lines<'a> {
         if exchange.answer == Answer::Ok {
             match exchange.verb {
                 "join" | "sit" => self.begin(plan, exchange, at),
-                "renew row" | "renew seat" | "renew hold" => self.renew(exchange, at),
+                "renew row" | "renew seat" | "renew hold" => self.renew(plan, exchange, at),
                 _ => {}
             }
         }
@@ -119,19 +119,22 @@ impl<'a> Lines<'a> {
                 ticket,
                 lease: host.lease,
                 renewed: exchange.sent,
-                row: (exchange.verb == "join").then_some(at),
+                row: (exchange.verb != "sit").then_some(at),
                 in_line: false,
             };
             self.places.insert((&exchange.lock, nonce), place);
         }
     }
 
-    fn renew(&mut self, exchange: &'a Exchange, at: Duration) {
+    fn renew(&mut self, plan: &Plan, exchange: &'a Exchange, at: Duration) {
         let nonce = exchange.nonce.as_deref().unwrap_or_default();
         if let Some(place) = self.places.get_mut(&(&exchange.lock, nonce)) {
             place.in_line &= place.is_fresh(at);
             place.renewed = place.renewed.max(exchange.sent);
             place.row = (exchange.verb == "renew row").then_some(at);
+        } else if exchange.verb == "renew row" {
+            // Its join was not answered.
+            self.begin(plan, exchange, at);
         }
     }
 
