@@ -22,6 +22,11 @@ const MARKS: [(&str, &str); 13] = [
     ("unseat", "REMOVE #heirs["),
 ];
 
+// Every suite is offered both, and need not use both.
+const _: () = {
+    let _ = (verb, meets);
+};
+
 pub(crate) fn verb(request: &Request) -> &'static str {
     let body = request.body().to_string();
     let marked = MARKS

@@ -85,6 +85,18 @@ impl History {
     }
 }
 
+/// The turns, and what befell whole hosts, for people.
+pub(crate) fn story(events: &[(Duration, Event)]) -> String {
+    let lines = events.iter().filter_map(|(at, event)| match event {
+        Event::Granted {
+            host, lock, ticket, ..
+        } => Some(format!("{at:?}: host {host} has {lock} with {ticket}\n")),
+        Event::Mischief(what) => Some(format!("{at:?}: {what}\n")),
+        _ => None,
+    });
+    lines.collect()
+}
+
 /// One number for a whole history (FNV-1a), the same wherever it is computed.
 pub(crate) fn digest(events: &[(Duration, Event)]) -> u64 {
     let texts = events.iter().map(|event| format!("{event:?}\n"));

@@ -3,7 +3,6 @@
 //! `FAIRLOCK_SIM_SEEDS=N` runs more seeds, `FAIRLOCK_SIM_SEED=N` replays one.
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
@@ -45,7 +44,9 @@ fn the_promises_hold_of_every_seed() {
             report.add(seed, &run);
             let kinds = run.counts.faults.len();
             let problem = if !violations.is_empty() {
-                format!("{violations:#?}")
+                let story = history::story(&run.events);
+                let broken = violations.iter().map(|broken| format!("{broken}\n"));
+                format!("{story}{}", broken.collect::<String>())
             } else if run.counts.requests < plan::REQUESTS || kinds < 3 {
                 format!("too tame: {:?}", run.counts)
             } else {
@@ -128,7 +129,7 @@ fn caught(mutation: Mutation, oracle: &str, within: u64) -> Option<u64> {
         |seed, _, violations| {
             let is_caught = violations.iter().any(|broken| broken.oracle == oracle);
             if is_caught {
-                println!("{mutation:?} in seed {seed}: {violations:#?}");
+                violations.iter().for_each(|broken| println!("{broken}"));
                 first.lock().unwrap().get_or_insert(seed);
             }
             !is_caught

@@ -32,10 +32,10 @@ pub(crate) async fn work(world: Arc<World>, host: Arc<Host>, mut rng: Rng) {
 /// How a caller waits, and what makes it drop the future.
 struct Patience {
     wait: RecordWait,
-    drop: Drop,
+    drop: Drops,
 }
 
-enum Drop {
+enum Drops {
     Never,
     After(Duration),
     /// When its host has sent so many more requests: at every step of the way in turn.
@@ -52,10 +52,10 @@ impl Patience {
             _ => RecordWait::Infinite,
         };
         let drop = match rng.u8(0..16) {
-            0 => Drop::After(Duration::from_millis(rng.u64(0..3_000))),
-            1 | 2 => Drop::Requests(rng.u64(1..15)),
-            3 => Drop::Polls(rng.u32(1..4)),
-            _ => Drop::Never,
+            0 => Drops::After(Duration::from_millis(rng.u64(0..3_000))),
+            1 | 2 => Drops::Requests(rng.u64(1..15)),
+            3 => Drops::Polls(rng.u32(1..4)),
+            _ => Drops::Never,
         };
         Patience { wait, drop }
     }
@@ -76,17 +76,17 @@ impl Patience {
 
     async fn dropped(&self, host: &Host) {
         match self.drop {
-            Drop::After(span) => wait(span).await,
-            Drop::Requests(more) => host.link.has_sent(more).await,
-            Drop::Never | Drop::Polls(_) => std::future::pending().await,
+            Drops::After(span) => wait(span).await,
+            Drops::Requests(more) => host.link.has_sent(more).await,
+            Drops::Never | Drops::Polls(_) => std::future::pending().await,
         }
     }
 }
 
 /// Polls a future as often as may be; none if it was not ready then.
-async fn polled<T>(future: impl Future<Output = T>, drop: &Drop) -> Option<T> {
+async fn polled<T>(future: impl Future<Output = T>, drop: &Drops) -> Option<T> {
     let mut left = match drop {
-        Drop::Polls(left) => *left,
+        Drops::Polls(left) => *left,
         _ => u32::MAX,
     };
     let mut future = pin!(future);

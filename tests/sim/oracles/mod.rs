@@ -7,6 +7,7 @@ mod line;
 mod order;
 pub(crate) mod passed;
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::history::Event;
@@ -32,15 +33,24 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         ("who left is gone", left::check(events)),
         (
             "progress",
-            said(events, |event| matches!(event, Event::Stuck(_))),
+            said(events, |event| match event {
+                Event::Stuck(what) => Some(what),
+                _ => None,
+            }),
         ),
         (
             "nothing left",
-            said(events, |event| matches!(event, Event::Left(_))),
+            said(events, |event| match event {
+                Event::Left(what) => Some(what),
+                _ => None,
+            }),
         ),
         (
             "no surprise",
-            said(events, |event| matches!(event, Event::Surprise(_))),
+            said(events, |event| match event {
+                Event::Surprise(what) => Some(what),
+                _ => None,
+            }),
         ),
     ];
     let broken = told.into_iter().filter_map(|(oracle, what)| {
@@ -51,9 +61,14 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
 }
 
 /// What the run itself found.
-fn said(events: &Events, is_wrong: fn(&Event) -> bool) -> Result<(), String> {
-    match events.iter().find(|(_, event)| is_wrong(event)) {
-        Some((at, event)) => Err(format!("{at:?}: {event:?}")),
-        None => Ok(()),
+fn said(events: &Events, wrong: fn(&Event) -> Option<&String>) -> Result<(), String> {
+    let wrong =
+        |(at, event): &(Duration, Event)| wrong(event).map(|what| format!("{at:?}: {what}"));
+    events.iter().find_map(wrong).map_or(Ok(()), Err)
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.oracle, self.what)
     }
 }
