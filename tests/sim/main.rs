@@ -98,7 +98,7 @@ fn digests() -> Vec<String> {
 const MUTATIONS: [(Mutation, &str, u64); 10] = [
     (Mutation::EnterHeld, "exclusion", 10),
     (Mutation::EnterPastTickets, "nobody timely passed", 30),
-    (Mutation::SeatWithoutSeated, "the line in order", 30),
+    (Mutation::SeatWithoutSeated, "the line in order", 60),
     (Mutation::SeatWithoutLeft, "who left is gone", 250),
     (Mutation::ReleaseWithoutNonce, "nobody timely passed", 20),
     (Mutation::EvictWithoutBeat, "exclusion", 150),
