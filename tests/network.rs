@@ -559,3 +559,24 @@ fn the_same_faults_and_counts_work_around_any_other_transport() {
         assert_eq!((outer.counts().writes(), inner.counts().writes()), (2, 3));
     });
 }
+
+#[test]
+fn a_rewritten_request_is_what_the_script_and_the_engine_see() {
+    virtual_time(async {
+        let engine = engine().await;
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let noted = seen.clone();
+        let network = Network::to(&engine)
+            .rewrite(|body| {
+                body["UpdateExpression"] = "ADD n :one, m :one".into();
+            })
+            .script(move |request| {
+                let update = request.body()["UpdateExpression"].clone();
+                noted.lock().unwrap().push(update);
+                None
+            });
+        add_one(&once(&network)).await.unwrap();
+        assert_eq!(*seen.lock().unwrap(), ["ADD n :one, m :one"]);
+        assert_eq!(counted(&engine).await, 1);
+    });
+}

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region, SharedHttpClient};
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use serde_json::Value;
 
 use super::connector::{Far, Line};
 use super::counts::Counts;
@@ -50,12 +51,14 @@ struct State {
     chance: fastrand::Rng,
     faults: Faults,
     script: Option<Script>,
+    rewrite: Option<Rewrite>,
     observer: Option<Observer>,
     sent: u64,
     counts: Counts,
 }
 
 type Script = Arc<dyn Fn(&Request) -> Option<Fault> + Send + Sync>;
+type Rewrite = Arc<dyn Fn(&mut Value) + Send + Sync>;
 type Observer = Arc<dyn Fn(&Exchange<'_>) + Send + Sync>;
 
 impl Network {
@@ -168,6 +171,30 @@ impl Network {
         self
     }
 
+    /// Lets `rewrite` change the body of each request as it goes out, before a script, an observer or the server sees it: how
+    /// a test makes every client wrong in the same way, to see that it would notice.
+    ///
+    /// A body that is not JSON stays as it is. Requests are signed before that, so a server that checks signatures, as
+    /// AWS does and local ones do not, refuses what was changed.
+    ///
+    /// # Examples
+    ///
+    /// Writes without their conditions:
+    ///
+    /// ```
+    /// use fairlock::embedded::{Engine, Network};
+    ///
+    /// let careless = Network::to(&Engine::memory()?).rewrite(|body| {
+    ///     body.as_object_mut().map(|fields| fields.remove("ConditionExpression"));
+    /// });
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    #[must_use = "the returned network is the one to make clients of"]
+    pub fn rewrite(self, rewrite: impl Fn(&mut Value) + Send + Sync + 'static) -> Network {
+        self.state().rewrite = Some(Arc::new(rewrite));
+        self
+    }
+
     /// Tells `observer` of each request once: when its answer or failure reaches the client, or when the client gives up
     /// waiting for it.
     ///
@@ -248,10 +275,12 @@ impl Network {
 
     /// Numbers and counts a request.
     pub(super) fn enter(&self, http: HttpRequest) -> Request {
-        let mut state = self.state();
-        state.sent += 1;
-        let request = Request::read(state.sent, http);
-        state.counts.add(&request);
+        let (number, rewrite) = self.state().next();
+        let request = match rewrite {
+            Some(rewrite) => Request::rewritten(number, http, |body| rewrite(body)),
+            None => Request::read(number, http),
+        };
+        self.state().counts.add(&request);
         request
     }
 
@@ -285,10 +314,16 @@ impl State {
             chance: fastrand::Rng::with_seed(0),
             faults: Faults::default(),
             script: None,
+            rewrite: None,
             observer: None,
             sent: 0,
             counts: Counts::default(),
         }
+    }
+
+    fn next(&mut self) -> (u64, Option<Rewrite>) {
+        self.sent += 1;
+        (self.sent, self.rewrite.clone())
     }
 
     fn draw(&mut self) -> (fastrand::Rng, Faults, Option<Script>) {

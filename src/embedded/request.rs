@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
 use serde_json::Value;
 
 /// One request as it goes out: what a script decides on, and an observer writes down.
@@ -46,6 +47,23 @@ impl Request {
             body: OnceLock::new(),
             http,
         }
+    }
+
+    /// The request with its body changed, if that is JSON.
+    pub(super) fn rewritten(
+        number: u64,
+        mut http: HttpRequest,
+        rewrite: impl FnOnce(&mut Value),
+    ) -> Request {
+        let bytes = http.body().bytes().unwrap_or_default();
+        if let Ok(mut body) = serde_json::from_slice(bytes) {
+            rewrite(&mut body);
+            let bytes = body.to_string();
+            http.headers_mut()
+                .insert("content-length", bytes.len().to_string());
+            *http.body_mut() = SdkBody::from(bytes);
+        }
+        Request::read(number, http)
     }
 
     /// Its place among all requests of its network, counted from 1.

@@ -27,7 +27,7 @@ const MARKS: [(&str, &str); 16] = [
 
 // Every suite is offered both, and need not use both.
 const _: () = {
-    let _ = meets;
+    let _ = (verb, meets);
 };
 
 pub(crate) fn verb(request: &Request) -> &'static str {

@@ -1,0 +1,108 @@
+//! What happened in one run, in the order in which it happened.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::exchange::Exchange;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// A caller was given a guard, and believes.
+    Granted {
+        hold: usize,
+        host: usize,
+        lock: String,
+        ticket: u64,
+    },
+    /// It believes no more.
+    Ended {
+        hold: usize,
+        how: End,
+    },
+    /// It wrote to what the lock protects, with its ticket as token.
+    Wrote {
+        hold: usize,
+        lock: String,
+        token: u64,
+        accepted: bool,
+    },
+    Exchanged(Exchange),
+    Mischief(String),
+    /// A caller was told what it never should be, or a task panicked.
+    Surprise(String),
+    /// Somebody still waited when the bound was over.
+    Stuck(String),
+    /// What the table had when it should have had less.
+    Left(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    GivenBack,
+    Lost,
+    Crashed,
+}
+
+#[derive(Debug)]
+pub(crate) struct History {
+    started: Instant,
+    log: Mutex<Log>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    events: Vec<(Duration, Event)>,
+    holds: usize,
+}
+
+impl History {
+    pub(crate) fn new() -> History {
+        History {
+            started: Instant::now(),
+            log: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(crate) fn note(&self, event: Event) {
+        let now = self.now();
+        self.log.lock().unwrap().events.push((now, event));
+    }
+
+    pub(crate) fn next_hold(&self) -> usize {
+        let mut log = self.log.lock().unwrap();
+        log.holds += 1;
+        log.holds
+    }
+
+    pub(crate) fn take(&self) -> Vec<(Duration, Event)> {
+        std::mem::take(&mut self.log.lock().unwrap().events)
+    }
+}
+
+/// The turns, and what befell whole hosts, for people.
+pub(crate) fn story(events: &[(Duration, Event)]) -> String {
+    let lines = events.iter().filter_map(|(at, event)| match event {
+        Event::Granted {
+            host, lock, ticket, ..
+        } => Some(format!("{at:?}: host {host} has {lock} with {ticket}\n")),
+        Event::Mischief(what) => Some(format!("{at:?}: {what}\n")),
+        _ => None,
+    });
+    lines.collect()
+}
+
+/// One number for a whole history (FNV-1a), the same wherever it is computed.
+pub(crate) fn digest(events: &[(Duration, Event)]) -> u64 {
+    let texts = events.iter().map(|event| format!("{event:?}\n"));
+    texts.fold(0xcbf2_9ce4_8422_2325, |hash, text| {
+        text.bytes().fold(hash, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    })
+}

@@ -1,0 +1,176 @@
+//! One host's link to the table, on which a seed's faults happen to it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fairlock::embedded::{Fault, Gate, Request, When};
+use fastrand::Rng;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::faults::{LATEST, Rates, Tally};
+use crate::verbs::verb;
+
+/// How a host fares as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Well,
+    /// Nothing that it sends arrives.
+    CutOff,
+    /// Its credentials are refused.
+    Denied,
+    /// It renews whatever it has at the last moment, or a moment too late.
+    Tardy,
+    /// It stands still: what it sends waits until it goes on, and so do the answers to what it sent before.
+    Frozen,
+    /// It never sends anything again, and hears of nothing.
+    Dead,
+}
+
+pub(crate) struct Link {
+    gate: Gate,
+    mood: watch::Sender<Mood>,
+    sent: watch::Sender<u64>,
+    chance: Mutex<(Rng, Weather)>,
+    tardy: Mutex<Tardy>,
+    tally: Arc<Tally>,
+}
+
+/// What may befall single requests.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Weather {
+    pub(crate) rates: Rates,
+    /// These verbs are slow, mostly for longer than a time-out.
+    pub(crate) slow: Vec<&'static str>,
+    /// This share of their writes.
+    pub(crate) slow_writes: f64,
+}
+
+/// Since when a nonce has been trying to renew.
+#[derive(Default)]
+struct Tardy {
+    lease: Duration,
+    since: BTreeMap<String, Instant>,
+}
+
+impl Link {
+    pub(crate) fn new(rng: Rng, weather: Weather, lease: Duration, tally: Arc<Tally>) -> Link {
+        let gate = Gate::closed();
+        gate.open();
+        Link {
+            gate,
+            mood: watch::Sender::new(Mood::Well),
+            sent: watch::Sender::new(0),
+            chance: Mutex::new((rng, weather)),
+            tardy: Mutex::new(Tardy {
+                lease,
+                ..Tardy::default()
+            }),
+            tally,
+        }
+    }
+
+    pub(crate) fn mood(&self) -> Mood {
+        *self.mood.borrow()
+    }
+
+    pub(crate) fn set(&self, mood: Mood) {
+        self.mood.send_replace(mood);
+        match mood {
+            Mood::Frozen | Mood::Dead => self.gate.close(),
+            Mood::Well | Mood::CutOff | Mood::Denied | Mood::Tardy => self.gate.open(),
+        }
+    }
+
+    /// Nothing befalls single requests any more.
+    pub(crate) fn clear_up(&self) {
+        self.chance.lock().unwrap().1 = Weather::default();
+    }
+
+    /// Returns at once unless the host stands still.
+    pub(crate) async fn awake(&self) {
+        let mut mood = self.mood.subscribe();
+        let _ = mood.wait_for(|mood| *mood != Mood::Frozen).await;
+    }
+
+    /// Returns when the host has sent so many more requests.
+    pub(crate) async fn has_sent(&self, more: u64) {
+        let mut sent = self.sent.subscribe();
+        let until = *sent.borrow() + more;
+        let _ = sent.wait_for(|sent| *sent >= until).await;
+    }
+
+    /// What becomes of a request. Its answer passes the gate, so that one who freezes or dies hears of nothing.
+    pub(crate) fn decide(&self, request: &Request) -> Option<Fault> {
+        let mood = self.mood();
+        if mood == Mood::Dead {
+            return Some(Fault::Lose(When::Before));
+        }
+        self.tally.request();
+        self.sent.send_modify(|sent| *sent += 1);
+        let heard = Fault::Hold(When::After, self.gate.clone());
+        Some(match self.suffer(mood, request) {
+            Some((kind, fault)) => {
+                self.tally.fault(kind);
+                heard.and(fault)
+            }
+            None => heard,
+        })
+    }
+
+    fn suffer(&self, mood: Mood, request: &Request) -> Option<(&'static str, Fault)> {
+        let mut chance = self.chance.lock().unwrap();
+        let (rng, weather) = &mut *chance;
+        let befalls = weather.befall(request, rng);
+        match mood {
+            Mood::CutOff => Some(("cut off", Fault::Lose(When::Before))),
+            Mood::Denied => Some(("refused", Fault::Refuse("AccessDeniedException"))),
+            Mood::Frozen => Some(("frozen", Fault::Hold(When::Before, self.gate.clone()))),
+            Mood::Tardy => self.tardy.lock().unwrap().befall(request, rng).or(befalls),
+            Mood::Well | Mood::Dead => befalls,
+        }
+    }
+}
+
+impl Weather {
+    fn befall(&self, request: &Request, rng: &mut Rng) -> Option<(&'static str, Fault)> {
+        let befalls = self.rates.befall(request, rng);
+        let late = LATEST.mul_f64(rng.f64());
+        let (verb, is_late) = (verb(request), rng.f64());
+        if !self.slow.contains(&verb) {
+            return befalls;
+        }
+        // A look that comes back late shows what was; a write that arrives late does what was to be done then.
+        match verb.starts_with("read") {
+            true if is_late < 0.3 => Some(("slow look", Fault::Delay(When::After, late / 2))),
+            false if is_late < self.slow_writes => {
+                Some(("slow write", Fault::Delay(When::Before, late)))
+            }
+            _ => befalls,
+        }
+    }
+}
+
+impl Tardy {
+    /// A renewal is due when a third of the lease is over; it gets through when five sixths are, or later.
+    fn befall(&mut self, request: &Request, rng: &mut Rng) -> Option<(&'static str, Fault)> {
+        let nonce = request.body()["ExpressionAttributeValues"][":nonce"]["S"].as_str()?;
+        if !verb(request).starts_with("renew") {
+            return None;
+        }
+        let since = self.since.entry(nonce.to_owned());
+        let tried = since.or_insert_with(Instant::now).elapsed();
+        // A hold is believed in for 98 %; a row or a seat lives until somebody has timed it.
+        let spread = if verb(request) == "renew hold" {
+            0.1
+        } else {
+            0.35
+        };
+        if tried < self.lease.mul_f64(0.5 + rng.f64() * spread) {
+            return Some(("renewal lost", Fault::Lose(When::Before)));
+        }
+        self.since.remove(nonce);
+        None
+    }
+}

@@ -1,0 +1,98 @@
+//! What happens to whole hosts and to the table, one thing after the other until the faults stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairlock::{IdleLocks, SweepOptions};
+use fastrand::Rng;
+
+use crate::history::Event;
+use crate::link::Mood;
+use crate::world::{Host, World, spawn, wait};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    CutOff,
+    Deny,
+    Freeze,
+    Crash,
+    Sweep,
+    Expire,
+    Tardy,
+}
+
+const ALL: [Kind; 7] = [
+    Kind::CutOff,
+    Kind::Deny,
+    Kind::Freeze,
+    Kind::Crash,
+    Kind::Sweep,
+    Kind::Expire,
+    Kind::Tardy,
+];
+
+impl Kind {
+    /// Those that happen in one seed: three of all, drawn with repetition, so that some seeds are about one thing.
+    pub(crate) fn some(rng: &mut Rng) -> Vec<Kind> {
+        (0..3).map(|_| ALL[rng.usize(0..ALL.len())]).collect()
+    }
+}
+
+/// Never ends by itself.
+pub(crate) async fn make(world: Arc<World>, mut rng: Rng) {
+    loop {
+        wait(Duration::from_millis(rng.u64(0..1_500))).await;
+        let kind = world.plan.mischief[rng.usize(0..world.plan.mischief.len())];
+        let hosts = world.hosts();
+        let host = &hosts[rng.usize(0..hosts.len())];
+        let span = host.plan.lease.mul_f64(rng.f64() * 2.5);
+        if host.link.mood() == Mood::Well {
+            let what = format!("{kind:?} {} for {span:?}", host.id);
+            world.history.note(Event::Mischief(what));
+            happen(&world, kind, host, span, &mut rng).await;
+        }
+    }
+}
+
+async fn happen(world: &Arc<World>, kind: Kind, host: &Host, span: Duration, rng: &mut Rng) {
+    match kind {
+        Kind::CutOff => moody(host, Mood::CutOff, span).await,
+        Kind::Deny => moody(host, Mood::Denied, span / 2).await,
+        Kind::Freeze => moody(host, Mood::Frozen, span).await,
+        Kind::Tardy => moody(host, Mood::Tardy, 4 * span).await,
+        Kind::Crash => {
+            world.tally.fault("crash");
+            world.crash(host.id);
+            wait(span / 4).await;
+            world.restart(host.id);
+        }
+        Kind::Sweep => run_wild(world, host, span, rng).await,
+        Kind::Expire => {
+            world.tally.fault("TTL");
+            let deleted = world.engine.expire().await.unwrap();
+            world
+                .history
+                .note(Event::Mischief(format!("TTL {deleted}")));
+        }
+    }
+}
+
+async fn moody(host: &Host, mood: Mood, span: Duration) {
+    host.link.set(mood);
+    wait(span).await;
+    host.link.set(Mood::Well);
+}
+
+/// Sweeps all the time, by every way there is, over the same bad link.
+async fn run_wild(world: &Arc<World>, host: &Host, span: Duration, rng: &mut Rng) {
+    world.tally.fault("sweeper");
+    let every = SweepOptions::every(Duration::from_secs(1)).idle_locks(IdleLocks::Remove);
+    let _sweeping = host.locks.start_sweeper(every).unwrap();
+    for _ in 0..3 {
+        let lock = rng.choice(&world.plan.locks).unwrap();
+        let lock = host.locks.fair_lock(lock).unwrap();
+        let once = spawn(async move { lock.sweep().await.is_ok() });
+        wait(span / 3).await;
+        drop(once);
+    }
+}

@@ -1,0 +1,41 @@
+//! The register accepts no token after a newer one, no token of two holds, and whatever a believing holder writes.
+//!
+//! Needs no assumption on clocks, but for the last part.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Events;
+use crate::history::Event;
+
+pub(super) fn check(events: &Events) -> Result<(), String> {
+    let mut newest: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
+    let mut believing = BTreeSet::new();
+    for (at, event) in events {
+        match event {
+            Event::Granted { hold, .. } => _ = believing.insert(*hold),
+            Event::Ended { hold, .. } => _ = believing.remove(hold),
+            Event::Wrote {
+                hold,
+                lock,
+                token,
+                accepted,
+            } => {
+                let before = newest.get(lock.as_str()).copied().unwrap_or_default();
+                let wrong = match accepted {
+                    true => *token < before.0 || (*token == before.0 && *hold != before.1),
+                    false => believing.contains(hold),
+                };
+                if wrong {
+                    return Err(format!(
+                        "{at:?}: {token} to {lock} after {before:?}: {accepted}"
+                    ));
+                }
+                if *accepted {
+                    newest.insert(lock, (*token, *hold));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! Once its leaving was answered as applied, no look sent afterwards shows a ticket on the lock item.
+
+use std::collections::BTreeMap;
+
+use super::Events;
+use crate::exchange::Answer;
+use crate::history::Event;
+
+pub(super) fn check(events: &Events) -> Result<(), String> {
+    let mut left = BTreeMap::new();
+    for (at, event) in events {
+        let Event::Exchanged(exchange) = event else {
+            continue;
+        };
+        let lock = exchange.lock.as_str();
+        if let (Some(ticket), "leave", Answer::Ok) =
+            (exchange.ticket, exchange.verb, exchange.answer)
+        {
+            left.entry((lock, ticket)).or_insert(*at);
+        }
+        let mut places = exchange.shown.iter().flat_map(|shown| shown.places());
+        let is_back = |ticket| {
+            left.get(&(lock, ticket))
+                .is_some_and(|gone| *gone <= exchange.sent)
+        };
+        if let Some(back) = places.find(|place| is_back(place.ticket)) {
+            return Err(format!("{at:?}: {} has a place on {lock}", back.ticket));
+        }
+    }
+    Ok(())
+}

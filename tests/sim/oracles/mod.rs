@@ -1,0 +1,74 @@
+//! What must hold of every history, each promise by itself.
+
+mod exclusion;
+mod fencing;
+mod left;
+mod line;
+mod order;
+pub(crate) mod passed;
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::history::Event;
+use crate::plan::Plan;
+
+pub(crate) type Events = [(Duration, Event)];
+
+/// A promise that a history breaks.
+#[derive(Clone, Debug)]
+pub(crate) struct Violation {
+    pub(crate) oracle: &'static str,
+    pub(crate) what: String,
+}
+
+/// The first violation of each promise.
+pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
+    let told = [
+        ("exclusion", exclusion::check(events)),
+        ("fencing", fencing::check(events)),
+        ("ticket order", order::check(events)),
+        ("nobody timely passed", passed::check(plan, events)),
+        ("the line in order", line::check(events)),
+        ("who left is gone", left::check(events)),
+        (
+            "progress",
+            said(events, |event| match event {
+                Event::Stuck(what) => Some(what),
+                _ => None,
+            }),
+        ),
+        (
+            "nothing left",
+            said(events, |event| match event {
+                Event::Left(what) => Some(what),
+                _ => None,
+            }),
+        ),
+        (
+            "no surprise",
+            said(events, |event| match event {
+                Event::Surprise(what) => Some(what),
+                _ => None,
+            }),
+        ),
+    ];
+    let broken = told.into_iter().filter_map(|(oracle, what)| {
+        let what = what.err()?;
+        Some(Violation { oracle, what })
+    });
+    broken.collect()
+}
+
+/// What the run itself found.
+fn said(events: &Events, wrong: fn(&Event) -> Option<&String>) -> Result<(), String> {
+    let wrong =
+        |(at, event): &(Duration, Event)| wrong(event).map(|what| format!("{at:?}: {what}"));
+    events.iter().find_map(wrong).map_or(Ok(()), Err)
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.oracle, self.what)
+    }
+}

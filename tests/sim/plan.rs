@@ -1,0 +1,146 @@
+//! What a seed decides before anything runs: the locks, the hosts and their clocks, and what will go wrong.
+
+use std::time::Duration;
+
+use fairlock::embedded::Latency;
+use fastrand::Rng;
+
+use crate::faults::Rates;
+use crate::link::Weather;
+use crate::mischief::Kind;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Requests that a seed sends before its faults stop.
+pub(crate) const REQUESTS: u64 = 500;
+/// No host's clock is further ahead of another's.
+pub(crate) const APART: Duration = Duration::from_secs(6 * 3600);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) locks: Vec<String>,
+    pub(crate) hosts: Vec<HostPlan>,
+    pub(crate) latency: Latency,
+    pub(crate) weather: Weather,
+    pub(crate) mischief: Vec<Kind>,
+    /// How often the whole is done, with days of silence in between.
+    pub(crate) epochs: u64,
+    /// The hardest calls wait for ever, the others for a time or not at all.
+    pub(crate) only_infinite: bool,
+    /// Idle locks are removed by a sweep, else by DynamoDB's TTL.
+    pub(crate) swept_when_idle: bool,
+    /// One turn in so many is long, up to one and a half leases.
+    pub(crate) long_turns: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostPlan {
+    pub(crate) lease: Duration,
+    pub(crate) timeout: Duration,
+    pub(crate) seats: usize,
+    /// Closes gaps as soon as its settings allow, which is too soon for hosts whose time-outs are longer.
+    pub(crate) is_hasty: bool,
+    pub(crate) workers: usize,
+    pub(crate) ahead: Duration,
+    pub(crate) rate: f64,
+}
+
+impl Plan {
+    pub(crate) fn of(seed: u64) -> Plan {
+        let mut rng = Rng::with_seed(seed);
+        let locks = if rng.bool() { 1 } else { rng.usize(2..5) };
+        let hosts = rng.usize(3..6);
+        Plan {
+            seed,
+            locks: (0..locks).map(|lock| format!("lock-{lock}")).collect(),
+            hosts: (0..hosts).map(|_| HostPlan::draw(&mut rng)).collect(),
+            latency: Latency::HeavyTailed {
+                median: rng.u32(2..15) * MS,
+                p99: rng.u32(40..250) * MS,
+            },
+            weather: Weather {
+                rates: Rates::draw(&mut rng),
+                slow: slow(&mut rng),
+                slow_writes: 0.8,
+            },
+            mischief: Kind::some(&mut rng),
+            epochs: if rng.u8(0..4) == 0 { 2 } else { 1 },
+            only_infinite: rng.u8(0..3) == 0,
+            swept_when_idle: rng.bool(),
+            long_turns: rng.u8(1..10),
+        }
+    }
+
+    pub(crate) fn longest_lease(&self) -> Duration {
+        let leases = self.hosts.iter().map(|host| host.lease);
+        leases.max().unwrap_or_default()
+    }
+
+    pub(crate) fn longest_grace(&self) -> Duration {
+        let graces = self.hosts.iter().map(HostPlan::grace);
+        graces.max().unwrap_or_default()
+    }
+
+    pub(crate) fn workers(&self) -> u32 {
+        let workers = self.hosts.iter().map(|host| host.workers as u32);
+        workers.sum()
+    }
+
+    pub(crate) fn rng(&self, salt: u64) -> Rng {
+        Rng::with_seed(
+            self.seed
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .wrapping_add(salt),
+        )
+    }
+}
+
+/// In every third seed two of the verbs that close a race are slow, or the looks before them.
+fn slow(rng: &mut Rng) -> Vec<&'static str> {
+    let verbs = [
+        "join",
+        "void gap",
+        "void dead",
+        "seat",
+        "evict",
+        "unseat",
+        "release",
+        "leave",
+        "read lock",
+        "read line",
+    ];
+    let count = if rng.u8(0..3) == 0 { 2 } else { 0 };
+    (0..count)
+        .map(|_| verbs[rng.usize(0..verbs.len())])
+        .collect()
+}
+
+impl HostPlan {
+    /// At least two time-outs, or the client would not be built.
+    pub(crate) fn grace(&self) -> Duration {
+        let shortest = 2 * self.timeout;
+        match self.is_hasty {
+            true => shortest,
+            false => shortest.max(5 * SECOND),
+        }
+    }
+
+    /// Rates keep a tenth of a percent below the one that the margin allows for: timers have a grain.
+    fn draw(rng: &mut Rng) -> HostPlan {
+        let leases = [2, 3, 6, 9, 15];
+        let seats = [1, 2, 4, 4, 8];
+        let lease = leases[rng.usize(0..leases.len())] * SECOND;
+        HostPlan {
+            lease,
+            timeout: lease.mul_f64(if rng.u8(0..4) == 0 { 0.3 } else { 1.0 / 6.0 }),
+            seats: seats[rng.usize(0..seats.len())],
+            is_hasty: rng.bool(),
+            workers: rng.usize(1..4),
+            ahead: rng.u32(0..=6) * HOUR,
+            rate: 0.991 + rng.f64() * 0.018,
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What the locks protect: one cell each that remembers the newest token and refuses older ones.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+#[derive(Debug, Default)]
+pub(crate) struct Registers(Mutex<BTreeMap<String, u64>>);
+
+impl Registers {
+    /// Whether the write was accepted.
+    pub(crate) fn write(&self, lock: &str, token: u64) -> bool {
+        let mut newest = self.0.lock().unwrap();
+        let newest = newest.entry(lock.to_owned()).or_default();
+        let accepted = token >= *newest;
+        *newest = token.max(*newest);
+        accepted
+    }
+}

@@ -1,0 +1,75 @@
+//! The figures of many seeds together.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::history::{End, Event};
+use crate::oracles::passed::compared;
+use crate::plan::Plan;
+use crate::run::Run;
+
+#[derive(Debug, Default)]
+pub(crate) struct Report(Mutex<Figures>);
+
+#[derive(Clone, Debug, Default)]
+struct Figures {
+    seeds: u64,
+    requests: u64,
+    turns: u64,
+    lost: u64,
+    refused_writes: u64,
+    compared: u64,
+    virtual_time: Duration,
+    faults: BTreeMap<&'static str, u64>,
+}
+
+impl Report {
+    pub(crate) fn add(&self, seed: u64, run: &Run) {
+        let plan = Plan::of(seed);
+        let mut figures = self.0.lock().unwrap();
+        figures.seeds += 1;
+        figures.requests += run.counts.requests;
+        figures.compared += compared(&plan, &run.events);
+        figures.virtual_time += run.events.last().map_or(Duration::ZERO, |(at, _)| *at);
+        for (_, event) in &run.events {
+            match event {
+                Event::Granted { .. } => figures.turns += 1,
+                Event::Ended { how: End::Lost, .. } => figures.lost += 1,
+                Event::Wrote {
+                    accepted: false, ..
+                } => figures.refused_writes += 1,
+                _ => {}
+            }
+        }
+        for (kind, times) in &run.counts.faults {
+            *figures.faults.entry(kind).or_default() += times;
+        }
+    }
+
+    /// How often a timely waiter and a grant were compared.
+    pub(crate) fn compared(&self) -> u64 {
+        self.0.lock().unwrap().compared
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let figures = self.0.lock().unwrap();
+        writeln!(
+            f,
+            "{} seeds, {} requests, {} turns ({} lost), {} stale writes refused, {} waiters compared, {} days",
+            figures.seeds,
+            figures.requests,
+            figures.turns,
+            figures.lost,
+            figures.refused_writes,
+            figures.compared,
+            figures.virtual_time.as_secs() / 86_400,
+        )?;
+        let faults = figures.faults.iter();
+        let faults: Vec<_> = faults.map(|(kind, n)| format!("{n} {kind}")).collect();
+        write!(f, "{}", faults.join(" · "))
+    }
+}

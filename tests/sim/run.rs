@@ -1,0 +1,137 @@
+//! One run of one plan: faults until enough was sent, then peace, and what must hold by then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairlock::{IdleLocks, RecordWait, SweepOptions};
+
+use crate::faults::{Counts, DUPLICATE_WITHIN, LATEST};
+use crate::history::{Event, digest};
+use crate::link::Weather;
+use crate::mischief;
+use crate::mutation::Mutation;
+use crate::plan::{APART, Plan, REQUESTS};
+use crate::worker::turn;
+use crate::world::{Host, RETENTION, World, wait};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// However slowly requests come, the faults end.
+const LONGEST: Duration = Duration::from_secs(4 * 3600);
+
+pub(crate) struct Run {
+    pub(crate) events: Vec<(Duration, Event)>,
+    pub(crate) counts: Counts,
+    pub(crate) digest: u64,
+}
+
+pub(crate) async fn run(plan: Plan, mutation: Option<Mutation>) -> Run {
+    let world = World::new(plan, mutation).await;
+    for epoch in 1..=world.plan.epochs {
+        world.start();
+        trouble(&world, REQUESTS * epoch / world.plan.epochs + 20).await;
+        world.heal();
+        drain(&world).await;
+        tidy(&world).await;
+    }
+    let counts = world.tally.counts();
+    last_turns(&world).await;
+    let events = world.history.take();
+    let digest = digest(&events);
+    Run {
+        events,
+        counts,
+        digest,
+    }
+}
+
+/// Faults and work, until so many requests were sent in all.
+async fn trouble(world: &Arc<World>, requests: u64) {
+    let enough = async {
+        while world.tally.counts().requests < requests {
+            wait(SECOND / 10).await;
+        }
+    };
+    let salt = requests << 32;
+    tokio::select! {
+        biased;
+        () = enough => {}
+        () = wait(LONGEST) => {}
+        () = mischief::make(world.clone(), world.plan.rng(salt)) => {}
+        () = mischief::make(world.clone(), world.plan.rng(salt + 1)) => {}
+    }
+}
+
+/// Within this from the end of all faults, whoever waits is granted: what is on its way arrives; the holder, the heirs
+/// and those in line who died lapse, in the worst case one after the other where late requests bring more of them in;
+/// gaps are closed; and everybody alive has a turn, which ends at once.
+fn bound(plan: &Plan) -> Duration {
+    LATEST + 5 * plan.longest_lease() + 2 * plan.longest_grace() + plan.workers() * SECOND
+}
+
+async fn drain(world: &World) {
+    let over = tokio::time::Instant::now() + bound(&world.plan);
+    for (host, mut work) in world.take_workers() {
+        let left = over.saturating_duration_since(tokio::time::Instant::now());
+        tokio::select! {
+            biased;
+            done = &mut work => if let Err(panic) = done {
+                world.history.note(Event::Surprise(panic.to_string()));
+            },
+            () = wait(left) => {
+                work.abort();
+                world.history.note(Event::Stuck(format!("a worker of host {host}")));
+            }
+        }
+    }
+}
+
+/// When the last duplicate has come, a sweeper leaves one item of each lock at the most; after the idle retention
+/// there is none.
+async fn tidy(world: &Arc<World>) {
+    wait(DUPLICATE_WITHIN + LATEST).await;
+    let host = world.host(usize::MAX, world.steady(), Weather::default());
+    sweep(world, &host).await;
+    expect_items(world, "after a sweep", 1).await;
+    wait(RETENTION + APART + 3600 * SECOND).await;
+    if world.plan.swept_when_idle {
+        let swept = host.locks.sweep_table(IdleLocks::Remove).await;
+        swept.unwrap();
+    } else {
+        world.engine.expire().await.unwrap();
+    }
+    expect_items(world, "after the idle retention", 0).await;
+}
+
+/// Long enough for a sweeper to have seen everybody stand still for a lease who does.
+async fn sweep(world: &World, host: &Host) {
+    let every = world.plan.longest_lease() + 2 * SECOND;
+    let _sweeper = host
+        .locks
+        .start_sweeper(SweepOptions::every(every))
+        .unwrap();
+    wait(6 * every).await;
+}
+
+async fn expect_items(world: &World, when: &str, most: usize) {
+    for lock in &world.plan.locks {
+        let items = world.items(lock).await;
+        let is_lock_item = |item: &String| item.ends_with("/#lock");
+        if items.len() > most || !items.iter().all(is_lock_item) {
+            world
+                .history
+                .note(Event::Left(format!("{when}: {items:?}")));
+        }
+    }
+}
+
+/// Every lock can be had at once, with a ticket above all before.
+async fn last_turns(world: &Arc<World>) {
+    let host = world.host(usize::MAX, world.steady(), Weather::default());
+    for lock in &world.plan.locks {
+        let free = host.locks.fair_lock(lock).unwrap();
+        match free.acquire(RecordWait::NoWait).await {
+            Ok(guard) => turn(world, &host, guard, &mut world.plan.rng(0)).await,
+            Err(error) => world.history.note(Event::Stuck(error.to_string())),
+        }
+    }
+}

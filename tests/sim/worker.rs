@@ -1,0 +1,145 @@
+//! A caller: takes its turns on the locks of its plan, gives up at any moment, and writes what the locks protect.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use fairlock::{Error, FairLock, LockGuard, RecordWait};
+use fastrand::Rng;
+
+use crate::history::Event;
+use crate::stay::Stay;
+use crate::world::{Host, World, wait};
+
+/// Takes turns until the world stops.
+pub(crate) async fn work(world: Arc<World>, host: Arc<Host>, mut rng: Rng) {
+    while !*world.stopping.borrow() {
+        let name = rng.choice(&world.plan.locks).unwrap();
+        let lock = host.locks.fair_lock(name).unwrap();
+        let how = Patience::draw(&mut rng, world.plan.only_infinite);
+        match how.acquire(&world, &host, &lock).await {
+            Some(Ok(guard)) => turn(&world, &host, guard, &mut rng).await,
+            Some(Err(
+                Error::NotGranted { .. } | Error::Unavailable { .. } | Error::Refused { .. },
+            )) => pause(&world, Duration::from_millis(rng.u64(20..800))).await,
+            Some(Err(error)) => world.history.note(Event::Surprise(error.to_string())),
+            None => world.tally.fault("wait dropped"),
+        }
+    }
+}
+
+/// How a caller waits, and what makes it drop the future.
+struct Patience {
+    wait: RecordWait,
+    drop: Drops,
+}
+
+enum Drops {
+    Never,
+    After(Duration),
+    /// When its host has sent so many more requests: at every step of the way in turn.
+    Requests(u64),
+    Polls(u32),
+}
+
+impl Patience {
+    fn draw(rng: &mut Rng, only_infinite: bool) -> Patience {
+        let wait = match rng.u8(0..6) {
+            _ if only_infinite => RecordWait::Infinite,
+            0 => RecordWait::NoWait,
+            1 => RecordWait::Timeout(Duration::from_millis(rng.u64(1..10_000))),
+            _ => RecordWait::Infinite,
+        };
+        let drop = match rng.u8(0..16) {
+            0 => Drops::After(Duration::from_millis(rng.u64(0..3_000))),
+            1 | 2 => Drops::Requests(rng.u64(1..15)),
+            3 => Drops::Polls(rng.u32(1..4)),
+            _ => Drops::Never,
+        };
+        Patience { wait, drop }
+    }
+
+    async fn acquire(
+        &self,
+        world: &World,
+        host: &Host,
+        lock: &FairLock,
+    ) -> Option<Result<LockGuard, Error>> {
+        let granted = lock.acquire(self.wait);
+        tokio::select! {
+            biased;
+            granted = polled(granted, &self.drop) => granted,
+            () = self.dropped(host), if !*world.stopping.borrow() => None,
+        }
+    }
+
+    async fn dropped(&self, host: &Host) {
+        match self.drop {
+            Drops::After(span) => wait(span).await,
+            Drops::Requests(more) => host.link.has_sent(more).await,
+            Drops::Never | Drops::Polls(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// Polls a future as often as may be; none if it was not ready then.
+async fn polled<T>(future: impl Future<Output = T>, drop: &Drops) -> Option<T> {
+    let mut left = match drop {
+        Drops::Polls(left) => *left,
+        _ => u32::MAX,
+    };
+    let mut future = pin!(future);
+    std::future::poll_fn(move |context| {
+        left = left.saturating_sub(1);
+        match future.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// One turn with the lock. A host that stands still works on when it goes on, and may write before it looks.
+pub(crate) async fn turn(world: &World, host: &Host, guard: LockGuard, rng: &mut Rng) {
+    let mut stay = Stay::begin(world, host.id, &guard);
+    host.link.awake().await;
+    stay.write(world, &guard);
+    let lost = guard.lost();
+    tokio::select! {
+        biased;
+        _ = lost => {}
+        () = pause(world, span_of_work(world, host, rng)) => {}
+    }
+    host.link.awake().await;
+    if guard.is_held() || rng.bool() {
+        stay.write(world, &guard);
+    }
+    if rng.bool() {
+        stay.give_back();
+        // Lost, or not answered: the history shows whether that did any harm.
+        let _ = guard.release().await;
+    } else {
+        stay.give_back();
+        drop(guard);
+    }
+}
+
+fn span_of_work(world: &World, host: &Host, rng: &mut Rng) -> Duration {
+    match rng.u8(0..world.plan.long_turns) {
+        0 => host.plan.lease.mul_f64(rng.f64() * 1.5),
+        1 => Duration::ZERO,
+        _ => Duration::from_millis(rng.u64(0..150)),
+    }
+}
+
+/// Sleeps, but not beyond the world's stopping.
+async fn pause(world: &World, span: Duration) {
+    let mut stopping = world.stopping.subscribe();
+    tokio::select! {
+        biased;
+        _ = stopping.wait_for(|stopping| *stopping) => {}
+        () = wait(span) => {}
+    }
+}

@@ -1,0 +1,231 @@
+//! One table in memory, the hosts on it, and what is written down about them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::embedded::{Engine, Network};
+use fairlock::{Chance, Clock, LockClient, TableOptions};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::exchange::Exchange;
+use crate::faults::Tally;
+use crate::history::{Event, History};
+use crate::link::{Link, Mood, Weather};
+use crate::mutation::Mutation;
+use crate::plan::{APART, HostPlan, Plan};
+use crate::register::Registers;
+use crate::worker;
+
+const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 3600);
+
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) engine: Engine,
+    pub(crate) history: Arc<History>,
+    pub(crate) registers: Registers,
+    pub(crate) tally: Arc<Tally>,
+    /// No worker begins anything new.
+    pub(crate) stopping: watch::Sender<bool>,
+    mutation: Option<Mutation>,
+    clock: Clock,
+    crew: Mutex<Crew>,
+}
+
+/// Who lives now: one host for each of the plan's, with its workers.
+#[derive(Default)]
+struct Crew {
+    hosts: Vec<Arc<Host>>,
+    workers: Vec<(usize, JoinHandle<()>)>,
+    made: u64,
+}
+
+/// A client, and the link that its requests take.
+pub(crate) struct Host {
+    pub(crate) id: usize,
+    pub(crate) plan: HostPlan,
+    pub(crate) locks: LockClient,
+    pub(crate) link: Arc<Link>,
+}
+
+impl World {
+    pub(crate) async fn new(plan: Plan, mutation: Option<Mutation>) -> Arc<World> {
+        let clock = Clock::of_tokio(EPOCH);
+        let engine = Engine::memory().unwrap();
+        // DynamoDB's own clock stands in the middle of the hosts'.
+        let engine = engine.with_clock(clock.clone().ahead(APART / 2));
+        let world = Arc::new(World {
+            plan,
+            engine,
+            history: Arc::new(History::new()),
+            registers: Registers::default(),
+            tally: Arc::default(),
+            stopping: watch::Sender::new(false),
+            mutation,
+            clock,
+            crew: Mutex::default(),
+        });
+        let maker = world.host(usize::MAX, world.steady(), Weather::default());
+        let options = TableOptions::default();
+        maker.locks.create_table(&options).await.unwrap();
+        world
+    }
+
+    /// Settings of a host to which nothing happens, and which waits for the longest lease of all.
+    pub(crate) fn steady(&self) -> HostPlan {
+        HostPlan {
+            lease: self.plan.longest_lease(),
+            timeout: self.plan.longest_lease() / 6,
+            seats: 4,
+            is_hasty: false,
+            workers: 0,
+            ahead: APART / 3,
+            rate: 1.0,
+        }
+    }
+
+    /// A new client. No two of one run take their chances from the same seed.
+    pub(crate) fn host(self: &Arc<Self>, id: usize, plan: HostPlan, weather: Weather) -> Arc<Host> {
+        let made = self.made();
+        let link = Arc::new(Link::new(
+            self.plan.rng(made),
+            weather,
+            plan.lease,
+            self.tally.clone(),
+        ));
+        let network = self.network(id, &link, made);
+        let builder = LockClient::builder(network.client())
+            .request_timeout(plan.timeout)
+            .gap_grace(plan.grace())
+            .lease(plan.lease)
+            .seats(plan.seats)
+            .idle_retention(RETENTION)
+            .owner(format!("host-{id}-{made}"))
+            .clock(self.clock_of(plan))
+            .chance(Chance::seeded(self.plan.rng(!made).u64(..)));
+        Arc::new(Host {
+            id,
+            plan,
+            locks: builder.build().unwrap(),
+            link,
+        })
+    }
+
+    fn made(&self) -> u64 {
+        let mut crew = self.crew.lock().unwrap();
+        crew.made += 1;
+        crew.made
+    }
+
+    /// One client of a mutation is slow: the first.
+    fn clock_of(&self, plan: HostPlan) -> Clock {
+        self.clock.clone().ahead(plan.ahead).at_rate(plan.rate)
+    }
+
+    fn network(&self, id: usize, link: &Arc<Link>, salt: u64) -> Network {
+        let (history, decider) = (self.history.clone(), link.clone());
+        let network = Network::to(&self.engine)
+            .seeded(self.plan.rng(salt).u64(..))
+            .faults(fairlock::embedded::Faults {
+                round_trip: self.plan.latency,
+                ..Default::default()
+            })
+            .script(move |request| decider.decide(request))
+            .observe(move |seen| {
+                let exchange = Exchange::read(id, seen, history.now());
+                history.note(Event::Exchanged(exchange));
+            });
+        match self.mutation {
+            Some(mutation) => network.rewrite(move |body| mutation.rewrite(body)),
+            None => network,
+        }
+    }
+
+    /// Starts all hosts of the plan, and their workers.
+    pub(crate) fn start(self: &Arc<Self>) {
+        self.stopping.send_replace(false);
+        self.crew.lock().unwrap().hosts.clear();
+        for id in 0..self.plan.hosts.len() {
+            let host = self.started(id);
+            self.crew.lock().unwrap().hosts.push(host);
+        }
+    }
+
+    fn started(self: &Arc<Self>, id: usize) -> Arc<Host> {
+        let mut plan = self.plan.hosts[id];
+        if id == 0 {
+            plan.rate = self.mutation.map_or(plan.rate, |it| it.rate(plan.rate));
+        }
+        let host = self.host(id, plan, self.plan.weather.clone());
+        for number in 0..plan.workers {
+            let rng = self.plan.rng(1000 * self.made() + number as u64);
+            let work = spawn(worker::work(self.clone(), host.clone(), rng));
+            self.crew.lock().unwrap().workers.push((id, work));
+        }
+        host
+    }
+
+    pub(crate) fn hosts(&self) -> Vec<Arc<Host>> {
+        self.crew.lock().unwrap().hosts.clone()
+    }
+
+    /// Ends a host without a last word, and starts a new one in its place.
+    pub(crate) fn crash(self: &Arc<Self>, id: usize) {
+        let dead = self.crew.lock().unwrap().hosts[id].clone();
+        dead.link.set(Mood::Dead);
+        let crew = &mut *self.crew.lock().unwrap();
+        let (gone, left) = std::mem::take(&mut crew.workers)
+            .into_iter()
+            .partition(|(of, _)| *of == id);
+        crew.workers = left;
+        let gone: Vec<(usize, JoinHandle<()>)> = gone;
+        gone.iter().for_each(|(_, work)| work.abort());
+    }
+
+    pub(crate) fn restart(self: &Arc<Self>, id: usize) {
+        let host = self.started(id);
+        self.crew.lock().unwrap().hosts[id] = host;
+    }
+
+    /// The end of all faults.
+    pub(crate) fn heal(&self) {
+        self.stopping.send_replace(true);
+        for host in self.hosts() {
+            host.link.clear_up();
+            if host.link.mood() != Mood::Dead {
+                host.link.set(Mood::Well);
+            }
+        }
+    }
+
+    pub(crate) fn take_workers(&self) -> Vec<(usize, JoinHandle<()>)> {
+        std::mem::take(&mut self.crew.lock().unwrap().workers)
+    }
+
+    /// The sort keys of everything that the table has for a lock.
+    pub(crate) async fn items(&self, lock: &str) -> Vec<String> {
+        let query = self.engine.client().query().table_name("fairlock");
+        let query = query.key_condition_expression("pk = :pk");
+        let query = query.expression_attribute_values(":pk", AttributeValue::S(lock.into()));
+        let items = query.consistent_read(true).send().await.unwrap();
+        let items = items.items.unwrap_or_default();
+        let keys = items.iter().filter_map(|item| item["sk"].as_s().ok());
+        keys.cloned().collect()
+    }
+}
+
+pub(crate) async fn wait(span: Duration) {
+    tokio::time::sleep(span).await;
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a caller's tasks, not the client's"
+)]
+pub(crate) fn spawn<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    tokio::spawn(work)
+}
