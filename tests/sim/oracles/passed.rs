@@ -78,7 +78,7 @@ impl<'a> Lines<'a> {
             let Event::Exchanged(exchange) = event else {
                 continue;
             };
-            let gives_up = matches!(exchange.verb, "leave" | "void own" | "release" | "unseat");
+            let gives_up = matches!(exchange.verb, "leave" | "void own" | "release" | "give up");
             let lock = exchange.lock.as_str();
             let by_nonce = exchange.nonce.as_deref();
             let by_nonce = by_nonce.and_then(|nonce| tickets.get(&(lock, nonce)).copied());
