@@ -66,10 +66,10 @@ pub(crate) struct Acquisition {
     pub(crate) seen: Arc<Seen>,
 }
 
-/// What came of a free lock with open tickets.
-enum OnItsWay {
-    Granted(Attempt, Box<Taken>),
-    Look(Option<LockItem>),
+/// What came of asking for a place: it, for this attempt, or what stood in the way.
+enum Tried {
+    Taken(Attempt, Taken),
+    Busy(Option<LockItem>),
 }
 
 /// What the doorway gave.
@@ -119,25 +119,17 @@ impl Acquisition {
         let mut seen = self.core.hint(&self.name);
         for tried in 0..TRIES_AT_THE_DOOR {
             self.check()?;
-            let asked = match &seen {
-                Some(item) if item.is_being_taken() => {
-                    match self.on_its_way(item.clone(), tried).await? {
-                        OnItsWay::Granted(attempt, taken) => {
-                            return Ok(Door::Granted(attempt, taken));
-                        }
-                        OnItsWay::Look(item) => seen = item,
-                    }
-                    continue;
-                }
+            let asked = match seen {
+                Some(item) if item.is_being_taken() => self.on_its_way(item, tried).await?,
                 Some(item) if item.has_open_seat(self.store().config().seats) => {
-                    self.sit(item).await?
+                    self.sit(&item).await?
                 }
                 Some(item) if !item.is_idle() => break,
                 _ => self.enter().await?,
             };
             match asked {
-                (attempt, Asked::Taken(taken)) => return Ok(self.place(attempt, taken)),
-                (_, Asked::Busy(item)) => seen = item,
+                Tried::Taken(attempt, taken) => return Ok(self.place(attempt, taken)),
+                Tried::Busy(item) => seen = item,
             }
         }
         self.check()?;
@@ -146,53 +138,58 @@ impl Acquisition {
 
     /// The lock is free and tickets are open: nobody is left who holds one, or somebody is on the way to it. To look again
     /// when that one has it, and sit down behind it, is one write, and to stand in line five.
-    async fn on_its_way(&self, item: LockItem, tried: u32) -> Result<OnItsWay, Refused> {
+    async fn on_its_way(&self, item: LockItem, tried: u32) -> Result<Tried, Refused> {
         let patience = self.patience_at_the_door();
         match passing::clear(self.store(), &self.name, &patience, item).await? {
-            Way::Free => Ok(OnItsWay::Look(None)),
-            Way::Settled(look) => match self.take_over(look).await? {
-                Ok((attempt, taken)) => Ok(OnItsWay::Granted(attempt, Box::new(taken))),
-                Err(item) => Ok(OnItsWay::Look(item)),
-            },
+            Way::Free => Ok(Tried::Busy(None)),
+            Way::Settled(look) => self.enter_over(look).await,
             Way::Taken(item) if item.is_being_taken() => {
                 self.pause(ON_ITS_WAY * 2_u32.pow(tried.min(2))).await;
                 self.check()?;
                 let read = || self.store().read_lock(&self.name);
                 let item = self.store().persist(&patience, read).await?.value;
                 item.iter().for_each(|item| self.saw(item, None));
-                Ok(OnItsWay::Look(item))
+                Ok(Tried::Busy(item))
             }
-            Way::Taken(item) => Ok(OnItsWay::Look(Some(item))),
+            Way::Taken(item) => Ok(Tried::Busy(Some(item))),
         }
     }
 
-    async fn enter(&self) -> Result<(Attempt, Asked), Refused> {
+    async fn enter(&self) -> Result<Tried, Refused> {
         let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
         let asked = self.seats(&patience).enter(&attempt).await;
         self.asked(attempt, asked)
     }
 
-    async fn sit(&self, seen: &LockItem) -> Result<(Attempt, Asked), Refused> {
+    async fn sit(&self, seen: &LockItem) -> Result<Tried, Refused> {
         let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
         let asked = self.seats(&patience).sit(&attempt, seen).await;
         self.asked(attempt, asked)
     }
 
+    /// Enters over tickets that are settled, and has their rows deleted.
+    async fn enter_over(&self, look: Look) -> Result<Tried, Refused> {
+        let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
+        let asked = self.seats(&patience).enter_over(&attempt, &look.item).await;
+        let tried = self.asked(attempt, asked)?;
+        if let Tried::Taken(_, taken) = &tried {
+            let litter = look.litter(taken.ticket).map(|row| row.ticket);
+            self.core.clean(&self.name, litter.collect());
+        }
+        Ok(tried)
+    }
+
     /// An attempt that was not given its place may get it yet, by a request that is still under way.
-    fn asked(
-        &self,
-        attempt: Attempt,
-        asked: Result<Asked, Failure>,
-    ) -> Result<(Attempt, Asked), Refused> {
+    fn asked(&self, attempt: Attempt, asked: Result<Asked, Failure>) -> Result<Tried, Refused> {
         match asked {
             Ok(Asked::Taken(taken)) => {
                 self.saw(&taken.answer.value, None);
-                Ok((attempt, Asked::Taken(taken)))
+                Ok(Tried::Taken(attempt, taken))
             }
             Ok(Asked::Busy(item)) => {
                 item.iter().for_each(|item| self.saw(item, None));
                 self.core.forget(&self.name, &attempt);
-                Ok((attempt, Asked::Busy(item)))
+                Ok(Tried::Busy(item))
             }
             Err(failure) => {
                 if attempt.is_in_doubt() {
@@ -342,21 +339,23 @@ impl Acquisition {
         for _ in 0..TRIES_AT_THE_DOOR {
             self.check()?;
             let item = match self.enter().await? {
-                (attempt, Asked::Taken(taken)) => {
+                Tried::Taken(attempt, taken) => {
                     return self
                         .grant_taken(attempt, taken)
                         .await?
                         .ok_or(Refused::GaveUp);
                 }
-                (_, Asked::Busy(Some(item))) => item,
-                (_, Asked::Busy(None)) => continue,
+                Tried::Busy(Some(item)) => item,
+                Tried::Busy(None) => continue,
             };
             match passing::clear(self.store(), &self.name, &self.patience_at_the_door(), item)
                 .await?
             {
                 Way::Free => {}
                 Way::Settled(look) => {
-                    if let Some(guard) = self.enter_over(look).await? {
+                    if let Tried::Taken(attempt, taken) = self.enter_over(look).await?
+                        && let Some(guard) = self.grant_taken(attempt, taken).await?
+                    {
                         return Ok(guard);
                     }
                 }
@@ -367,30 +366,6 @@ impl Acquisition {
             }
         }
         Err(Refused::GaveUp)
-    }
-
-    async fn enter_over(&self, look: Look) -> Result<Option<LockGuard>, Refused> {
-        match self.take_over(look).await? {
-            Ok((attempt, taken)) => self.grant_taken(attempt, taken).await,
-            Err(_) => Ok(None),
-        }
-    }
-
-    /// Enters over tickets that are settled, and has their rows deleted. Else what stood in the way.
-    async fn take_over(
-        &self,
-        look: Look,
-    ) -> Result<Result<(Attempt, Taken), Option<LockItem>>, Refused> {
-        let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
-        let asked = self.seats(&patience).enter_over(&attempt, &look.item).await;
-        Ok(match self.asked(attempt, asked)? {
-            (attempt, Asked::Taken(taken)) => {
-                let litter = look.litter(taken.ticket).map(|row| row.ticket);
-                self.core.clean(&self.name, litter.collect());
-                Ok((attempt, taken))
-            }
-            (_, Asked::Busy(item)) => Err(item),
-        })
     }
 
     async fn grant_taken(

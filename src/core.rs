@@ -17,6 +17,7 @@ use crate::hold::Hold;
 use crate::item::LockItem;
 use crate::moment::Moment;
 use crate::name::LockName;
+use crate::passing;
 use crate::queue;
 use crate::seats::{Ended, Seats};
 use crate::store::{Attempt, Failure, Limit, Patience, Refusals, Store};
@@ -205,10 +206,7 @@ impl Core {
         let (core, name) = (Arc::clone(self), name.clone());
         self.spawn(&name.clone(), None, Task::Clean, async move {
             let patience = core.patience_of_few(CancellationToken::new());
-            let delete = || core.store.delete_rows(&name, &settled);
-            if let Err(failure) = core.store.persist(&patience, delete).await {
-                tracing::debug!(lock = %name, %failure, "left settled rows to the next who cleans");
-            }
+            passing::clean(&core.store, &name, &patience, &settled).await;
         });
     }
 

@@ -1,4 +1,4 @@
-//! A caller that does not wait: clears what is over out of its way, or is turned away.
+//! A caller at a lock that is not free to enter: clears what is over out of its way, or is turned away.
 
 use futures::future::join_all;
 
@@ -10,10 +10,10 @@ use crate::name::LockName;
 use crate::store::{Failure, Patience, Store, Timed, Write};
 use crate::ticket::Ticket;
 
-/// Steps that a caller takes that does not wait: all who can be dead on a lock item, and a few pages of those in line.
+/// Steps that a caller takes: all who can be dead on a lock item, and a few pages of those in line.
 const STEPS: usize = MOST_SEATS + 1 + 16;
 
-/// How the lock stands for a caller that found it not free.
+/// How the lock stands for a caller that could not enter it.
 #[derive(Debug)]
 pub(crate) enum Way {
     /// Nothing is in the way any more.
@@ -86,12 +86,17 @@ async fn pass(
     let settled = store.persist(patience, settle).await?.value;
     if settled.is_applied() {
         let litter: Vec<_> = look.litter(upto).map(|row| row.ticket).collect();
-        let delete = || store.delete_rows(name, &litter);
-        if let Err(failure) = store.persist(patience, delete).await {
-            tracing::debug!(lock = %name, %failure, "left settled rows to the next who cleans");
-        }
+        clean(store, name, patience, &litter).await;
     }
     Ok(())
+}
+
+/// Deletes rows that are settled. What fails is left to the next who cleans.
+pub(crate) async fn clean(store: &Store, name: &LockName, patience: &Patience, settled: &[Ticket]) {
+    let delete = || store.delete_rows(name, settled);
+    if let Err(failure) = store.persist(patience, delete).await {
+        tracing::debug!(lock = %name, %failure, "left settled rows to the next who cleans");
+    }
 }
 
 async fn evict(
