@@ -215,28 +215,24 @@ impl Acquisition {
             self.store().clone()
         };
         let drawn = counter::draw(&store, &self.name, &self.patience_at_the_door()).await?;
-        let Some(counter::Drawn { ticket, item }) = drawn else {
+        let Some(drawn) = drawn else {
             return Ok(Door::Again);
         };
-        self.saw(&item, None);
-        let (attempt, arrived) = (self.core.attempt(), self.store().now());
+        let ticket = drawn.value.last;
+        self.saw(&drawn.value, None);
+        let attempt = self.core.attempt();
         match queue::join(&store, &self.name, &self.patience(), &attempt, ticket).await {
             Ok(Joined::Waiting(beats)) => {
                 tracing::debug!(lock = %self.name, %ticket, "joined the line");
-                let answer = Timed {
-                    value: item,
-                    sent: arrived,
-                    arrived,
-                };
-                Ok(Door::Waiting(self.waiter(attempt, ticket, beats, answer)))
+                Ok(Door::Waiting(self.waiter(attempt, ticket, beats, drawn)))
             }
             Ok(Joined::TooSlow) => {
                 tracing::info!(lock = %self.name, %ticket, "too slow to join the line: draws again");
-                self.core.leave(&self.name, attempt, ticket, item);
+                self.core.leave(&self.name, attempt, ticket, drawn.value);
                 Ok(Door::TooSlow)
             }
             Err(failure) => {
-                self.core.leave(&self.name, attempt, ticket, item);
+                self.core.leave(&self.name, attempt, ticket, drawn.value);
                 Err(failure.into())
             }
         }
@@ -256,6 +252,7 @@ impl Acquisition {
             ticket,
             beats,
             answer,
+            self.core.pace(&self.name),
         ))
     }
 
@@ -263,6 +260,7 @@ impl Acquisition {
     async fn in_line(&self, mut waiter: Waiter) -> Result<Option<LockGuard>, Refused> {
         let turn = self.turn(&mut waiter).await;
         self.core.clean(&self.name, waiter.take_litter());
+        self.core.learnt(&self.name, waiter.pace.clone());
         let (
             seen,
             Waiter {
@@ -377,7 +375,8 @@ impl Acquisition {
             .await
     }
 
-    /// Turns a place as holder into a guard, with at least half a lease to start with: being promoted starts none.
+    /// Turns a place as holder into a guard, with at least half a lease to start with: being promoted starts none. Nor is
+    /// it held with the long lease of a place far back, which others would have to wait for.
     /// A hold whose lease is already over is given up, never returned.
     async fn grant(
         &self,
@@ -390,7 +389,8 @@ impl Acquisition {
         let Some(Spot::Holder(mut entry)) = item.place_of(attempt.nonce) else {
             return Ok(None);
         };
-        let until = beats.believed_until(entry.beat, lease).unwrap_or_default();
+        let until = beats.believed_until(entry.beat, entry.lease);
+        let until = until.unwrap_or_default();
         let left = until.since(self.store().now());
         if left.is_zero() {
             tracing::warn!(lock = %self.name, %ticket, "granted after its lease was over: gives the lock up");
@@ -399,7 +399,7 @@ impl Acquisition {
             return Ok(None);
         }
         let renewed;
-        if lease::is_short(lease, left) {
+        if lease::is_short(lease, left) || entry.lease > lease {
             let Some((item, sent)) = self.renew(&attempt, ticket, until).await? else {
                 return Ok(None);
             };
@@ -441,7 +441,7 @@ impl Acquisition {
         };
         let (store, lease) = (self.store(), self.store().config().lease);
         match store
-            .persist(&patience, || {
+            .insist(&patience, || {
                 store.renew_hold(&self.name, attempt.nonce, lease)
             })
             .await

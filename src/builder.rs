@@ -202,8 +202,9 @@ impl LockClientBuilder {
         self
     }
 
-    /// The shortest and the longest time between two looks of a waiter. Default: 20 ms, and 1 s or a heartbeat if
-    /// that is shorter.
+    /// The shortest and the longest time between two looks of the first heir. Default: 5 ms, and 1 s or a heartbeat if
+    /// that is shorter. Those behind look more rarely, by the turns before them, and at the rarest once in the longest time
+    /// for each of these.
     ///
     /// # Examples
     ///

@@ -64,10 +64,10 @@ impl Chance {
         }
     }
 
-    /// A factor between 0.75 and 1.25, so that clients do not march in step.
+    /// A factor between 0.8 and 1.2, so that clients do not march in step.
     pub(crate) fn jitter(&self) -> f64 {
         let unit = (self.seed() >> 11) as f64 / (1_u64 << 53) as f64;
-        0.75 + unit / 2.0
+        0.8 + unit * 0.4
     }
 }
 

@@ -94,10 +94,14 @@ const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 /// An answer's `Date` is fresh for five minutes, and every renewal writes one.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(240);
+/// A date is a whole second, and so is the moment at which it is judged.
+const DATE_GRAIN: Duration = Duration::from_secs(2);
+/// Over a heartbeat a date is carried on by a clock that may drift by this share: 2 %.
+const DRIFT_SHARE: u32 = 50;
 /// Longer idle retentions are beyond what numbers of seconds are read with anywhere.
 const LONGEST_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// How often the first heir looks by default, unless that is a whole heartbeat.
-const SHORTEST_LOOK: Duration = Duration::from_millis(20);
+const SHORTEST_LOOK: Duration = Duration::from_millis(5);
 /// Shorter leases cannot be kept over any network.
 const SHORTEST_LEASE: Duration = Duration::from_millis(50);
 /// More heirs than this make the lock item, which every write is charged for, larger than one KB.
@@ -156,6 +160,20 @@ impl TryFrom<Settings> for Config {
 }
 
 impl Config {
+    /// The longest lease of a place far back in the line: its heartbeats are no rarer than dates allow.
+    pub(crate) fn longest_lease(&self) -> Duration {
+        let drift = self.allowance.saturating_sub(DATE_GRAIN) * DRIFT_SHARE;
+        let most = LONGEST_HEARTBEAT
+            .min(drift)
+            .div_duration_f64(self.heartbeat);
+        self.lease.mul_f64(most.clamp(1.0, lease::MOST_STRETCH))
+    }
+
+    /// How often a lease is renewed, which may be a stretched one.
+    pub(crate) fn heartbeat_of(&self, lease: Duration) -> Duration {
+        self.heartbeat.mul_f64(lease.div_duration_f64(self.lease))
+    }
+
     fn check(&self) -> Result<(), Invalid> {
         self.check_texts()?;
         self.check_lease()?;
@@ -298,7 +316,7 @@ impl Config {
             "common-clock allowance",
             self.allowance,
             drift,
-            2 * SECOND + self.heartbeat / 50,
+            DATE_GRAIN + self.heartbeat / DRIFT_SHARE,
         )?;
         at_most("common-clock allowance", self.allowance, "one day", DAY)?;
         at_least(
@@ -460,7 +478,7 @@ mod tests {
         let text = problem(|said| said.longest_look = Some(11 * SECOND));
         assert!(text.contains("11s") && text.contains("10s"), "{text}");
         let text = problem(|said| said.longest_look = Some(MILLISECOND));
-        assert!(text.contains("1ms") && text.contains("20ms"), "{text}");
+        assert!(text.contains("1ms") && text.contains("5ms"), "{text}");
     }
 
     #[test]

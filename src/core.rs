@@ -22,6 +22,7 @@ use crate::queue;
 use crate::seats::{Ended, Seats};
 use crate::store::{Attempt, Failure, Limit, Patience, Refusals, Store};
 use crate::ticket::Ticket;
+use crate::wait::Pace;
 
 /// What this process saw of a line serves to skip an enter that must fail for as long as this.
 const HINT_LASTS: Duration = Duration::from_secs(1);
@@ -44,6 +45,8 @@ struct Memory {
     hints: HashMap<LockName, (LockItem, Moment)>,
     /// Those of this client that wait in line, to be woken when an answer shows that the lock came to them.
     waiting: HashMap<Nonce, Arc<Notify>>,
+    /// How fast the lines were that this client waited in.
+    paces: HashMap<LockName, Pace>,
     /// Nonces of ended attempts some request of which was never answered.
     doubtful: BTreeMap<Nonce, LockName>,
     holds: Vec<Weak<Hold>>,
@@ -264,6 +267,22 @@ impl Core {
         if memory.hints.len() < REMEMBERED {
             memory.hints.insert(name.clone(), (item, now));
         }
+    }
+
+    /// The pace of a lock's line, as far as this client knows it.
+    pub(crate) fn pace(&self, name: &LockName) -> Pace {
+        let config = self.store.config();
+        let known = self.memory().paces.get(name).cloned();
+        known.unwrap_or_else(|| Pace::new(config.shortest_look, config.longest_look))
+    }
+
+    /// Remembers the pace of a line that was waited in.
+    pub(crate) fn learnt(&self, name: &LockName, pace: Pace) {
+        let mut memory = self.memory();
+        if memory.paces.len() >= REMEMBERED && !memory.paces.contains_key(name) {
+            memory.paces.clear();
+        }
+        memory.paces.insert(name.clone(), pace);
     }
 
     /// Registers a hold and keeps it renewed.

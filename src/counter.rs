@@ -2,30 +2,21 @@
 
 use crate::item::LockItem;
 use crate::name::LockName;
-use crate::store::{Failure, Patience, Store, Write};
-use crate::ticket::Ticket;
+use crate::store::{Failure, Patience, Store, Timed, Write};
 
-/// A ticket, and the lock item as the draw left it.
-#[derive(Clone, Debug)]
-pub(crate) struct Drawn {
-    pub(crate) ticket: Ticket,
-    pub(crate) item: LockItem,
-}
-
-/// Draws the next ticket; none when there is no counter yet, which the first enter starts.
+/// Draws the next ticket, which is `last` of the lock item that is returned; none when there is no counter yet, which the
+/// first enter starts.
 ///
 /// A draw whose answer was lost is drawn again: its ticket stays a gap in the line, which closes after the grace.
 pub(crate) async fn draw(
     store: &Store,
     name: &LockName,
     patience: &Patience,
-) -> Result<Option<Drawn>, Failure> {
+) -> Result<Option<Timed<LockItem>>, Failure> {
     let answer = store.persist(patience, || store.draw(name)).await?;
-    Ok(match answer.value {
-        Write::Applied(item) => Some(Drawn {
-            ticket: item.last,
-            item,
-        }),
+    let applied = answer.map(|write| match write {
+        Write::Applied(item) => Some(item),
         Write::Refused(_) => None,
-    })
+    });
+    Ok(applied.transpose())
 }

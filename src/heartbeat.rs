@@ -64,7 +64,7 @@ async fn renew_when_due(
     let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
     let due = hold.renewal_due(heartbeat, store.knows_the_date());
     clock.sleep_until(due).await;
-    match store.persist(patience, || renew_once(store, hold)).await {
+    match store.insist(patience, || renew_once(store, hold)).await {
         Ok(answer) => Some(answer),
         Err(_) => {
             clock.sleep(heartbeat / 4).await;

@@ -25,6 +25,15 @@ pub(crate) fn is_short(lease: Duration, left: Duration) -> bool {
     left < lease / 2
 }
 
+/// The most by which the lease of a place far back in the line is stretched.
+pub(crate) const MOST_STRETCH: f64 = 8.0;
+
+/// The lease of a place in the line whose turn comes after `left` at the earliest: half of that, so that whoever dies there
+/// is dead to all before its turn comes, but not less than the lease of a hold, nor more than `most`.
+pub(crate) fn stretched(lease: Duration, most: Duration, left: Duration) -> Duration {
+    (left / 2).min(most).max(lease)
+}
+
 /// Which of its own writes established which beat, and when that write was *sent*.
 ///
 /// A seat is given with the beat of the row as the giver saw it, so the lease of a seat counts from that beat's
@@ -33,17 +42,26 @@ pub(crate) fn is_short(lease: Duration, left: Duration) -> bool {
 pub(crate) struct Beats {
     /// In order of beats, so in order of sending too.
     sent: Vec<(u64, Moment)>,
+    /// The lease that was asked for last.
+    asked: Duration,
 }
 
 /// Older writes are forgotten: whoever is shown a beat from before them has long lost its lease.
 const REMEMBERED: usize = 16;
 
 impl Beats {
-    /// The write that took the place, `beat` zero, first sent at `sent`.
-    pub(crate) fn taken(sent: Moment) -> Self {
+    /// The write that took the place for a lease, `beat` zero, first sent at `sent`.
+    pub(crate) fn taken(sent: Moment, lease: Duration) -> Self {
         Beats {
             sent: vec![(0, sent)],
+            asked: lease,
         }
+    }
+
+    /// A renewal is about to be sent that asks for this lease. If it is a shorter one, others may judge by it from the
+    /// moment at which it is applied, of which the owner may hear later or never.
+    pub(crate) fn asks_for(&mut self, lease: Duration) {
+        self.asked = lease;
     }
 
     /// A renewal sent at `sent` was answered with `beat`.
@@ -73,9 +91,10 @@ impl Beats {
             .map(|(_, sent)| *sent)
     }
 
-    /// Until when the owner may believe in a place that shows `beat`.
+    /// Until when the owner may believe in a place that shows `beat` and `lease`, which others judge it by.
     pub(crate) fn believed_until(&self, beat: u64, lease: Duration) -> Option<Moment> {
-        self.established(beat).map(|sent| sent + believed(lease))
+        let lease = believed(lease.min(self.asked));
+        self.established(beat).map(|sent| sent + lease)
     }
 }
 

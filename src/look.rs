@@ -4,7 +4,6 @@ use crate::entry::Entry;
 use crate::item::{LockItem, RowState, TicketRow};
 use crate::lease::{self, Place};
 use crate::line::{Known, Occupant, Row, View};
-use crate::moment::Moment;
 use crate::name::LockName;
 use crate::store::{Cursor, Failure, Page, Patience, Store, Timed};
 use crate::ticket::Ticket;
@@ -55,48 +54,29 @@ impl Look {
         let answer = store
             .persist(patience, || store.read_line(name, None, limit))
             .await?;
-        let Timed {
-            value: Page { lock, rows, next },
-            sent,
-            arrived,
-        } = answer;
-        Ok(lock.map(|item| {
-            let mut value = Look::of(item);
-            value.add(rows, next);
-            Timed {
-                value,
-                sent,
-                arrived,
-            }
-        }))
+        let look = answer
+            .map(|Page { lock, rows, next }| lock.map(|item| Look::of(item).with(rows, next)));
+        Ok(look.transpose())
     }
 
-    /// Reads the next rows: more, or for the first time. When they arrived; none if there is no lock item any more.
+    /// Reads the next rows: more, or for the first time. None: there is no lock item any more.
     pub(crate) async fn read_on(
-        &mut self,
+        mut self,
         store: &Store,
         name: &LockName,
         patience: &Patience,
-    ) -> Result<Option<Moment>, Failure> {
+    ) -> Result<Option<Timed<Look>>, Failure> {
         let Some(cursor) = self.next.take() else {
-            let answer = Look::read(store, name, 0, patience).await?;
-            return Ok(answer.map(|answer| {
-                *self = answer.value;
-                answer.arrived
-            }));
+            return Look::read(store, name, 0, patience).await;
         };
         let limit = store.config().seats + SPARE_ROWS;
         let read = || store.read_line(name, Some(cursor.clone()), limit);
-        let Timed {
-            value: Page { rows, next, .. },
-            arrived,
-            ..
-        } = store.persist(patience, read).await?;
-        self.add(rows, next);
-        Ok(Some(arrived))
+        let answer = store.persist(patience, read).await?;
+        Ok(Some(answer.map(|page| self.with(page.rows, page.next))))
     }
 
-    fn add(&mut self, rows: Vec<TicketRow>, next: Option<Cursor>) {
+    /// The look, and what was read further.
+    fn with(mut self, rows: Vec<TicketRow>, next: Option<Cursor>) -> Self {
         self.rows.extend(rows);
         let read_to = self.rows.last().map_or(Ticket::default(), |row| row.ticket);
         self.known = if next.is_none() {
@@ -105,6 +85,7 @@ impl Look {
             Known::UpTo(read_to)
         };
         self.next = next;
+        self
     }
 
     /// Whether the look has read what stands at a place.

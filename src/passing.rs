@@ -7,7 +7,7 @@ use crate::item::LockItem;
 use crate::line::{self, Known, Refusal, Unsettled};
 use crate::look::{self, Look, WATCHED};
 use crate::name::LockName;
-use crate::store::{Failure, Patience, Store, Timed, Write};
+use crate::store::{Failure, Patience, Store};
 use crate::ticket::Ticket;
 
 /// Steps that a caller takes: all who can be dead on a lock item, and a few pages of those in line.
@@ -54,7 +54,10 @@ pub(crate) async fn clear(
                 read(store, name, patience).await?
             }
             Refusal::ReadOn if look.known == Known::Nothing => read(store, name, patience).await?,
-            Refusal::ReadOn => look.read_on(store, name, patience).await?.map(|_| look),
+            Refusal::ReadOn => {
+                let further = look.read_on(store, name, patience).await?;
+                further.map(|answer| answer.value)
+            }
         };
         match next {
             Some(next) => look = next,
@@ -109,14 +112,8 @@ async fn evict(
         return Ok(None);
     };
     tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "evicts a dead holder");
-    let Timed {
-        value: Write::Applied(item) | Write::Refused(Some(item)),
-        ..
-    } = store.persist(patience, || store.evict(name, dead)).await?
-    else {
-        return Ok(None);
-    };
-    Ok(Some(Look::of(item)))
+    let answer = store.persist(patience, || store.evict(name, dead)).await?;
+    Ok(answer.value.shown().map(Look::of))
 }
 
 /// How many tickets were made void.

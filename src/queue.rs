@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::entry::Entry;
 use crate::item::{LockItem, RowState, Spot, TicketRow};
-use crate::lease::{Beats, Gaps, Place, Watches};
+use crate::lease::{self, Beats, Gaps, Place, Watches};
 use crate::line::{self, Known, Occupant, Seating, Standing, Step, Unsettled};
-use crate::look::{self, Look};
+use crate::look::{self, Look, WATCHED};
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::passing;
@@ -14,9 +14,10 @@ use crate::store::{Attempt, Failure, Patience, Store, Timed, Write};
 use crate::ticket::Ticket;
 use crate::wait::{Pace, Position};
 
-/// So near to its seat a waiter watches the rows before it with every look, for when they die; those further back do
-/// so once a heartbeat, and read only the lock item meanwhile.
+/// So near to its seat a waiter watches the rows before it with every look, for when they die.
 const NEAR: u64 = 32;
+/// Up to here it does so once a heartbeat. Those further back read only the lock item: one look reads no more rows.
+const FAR: u64 = WATCHED as u64;
 /// Gaps watched at a time, so that a damaged counter does not make a waiter remember millions.
 const GAPS_WATCHED: usize = 1000;
 
@@ -46,7 +47,7 @@ pub(crate) async fn join(
     };
     Ok(match row.state {
         RowState::Waiting(entry) if entry.nonce == attempt.nonce => {
-            Joined::Waiting(Beats::taken(first_sent))
+            Joined::Waiting(Beats::taken(first_sent, store.config().lease))
         }
         RowState::Waiting(_) | RowState::Void(_) => Joined::TooSlow,
     })
@@ -67,14 +68,9 @@ pub(crate) async fn leave(
     let answer = store
         .persist(patience, || store.leave(name, ticket))
         .await?;
-    let Timed {
-        value: Write::Refused(item),
-        sent,
-        arrived,
-    } = answer
-    else {
+    if answer.value.is_applied() {
         return Ok(None);
-    };
+    }
     // A seat was given before; whoever gave it cleaned the row, which is back now. If that fails it is litter.
     let own = TicketRow {
         ticket,
@@ -83,11 +79,7 @@ pub(crate) async fn leave(
     let _ = store
         .persist(patience, || store.remove_row(name, &own))
         .await;
-    Ok(item.map(|value| Timed {
-        value,
-        sent,
-        arrived,
-    }))
+    Ok(answer.map(Write::shown).transpose())
 }
 
 /// How a look or a step on it turned out for the waiter.
@@ -113,14 +105,18 @@ pub(crate) struct Waiter {
     pub(crate) beats: Beats,
     watches: Watches,
     gaps: Gaps,
-    pace: Pace,
+    pub(crate) pace: Pace,
     look: Look,
-    /// When the row, while it is in the queue, is to be renewed; a seat is renewed by what it shows.
+    /// When the row, while it is in the queue, was renewed last, and for which lease; a seat is renewed by what it
+    /// shows.
     row_renewed: Moment,
+    row_lease: Duration,
     /// When the rows were last read and watched.
     rows_read: Option<Moment>,
     /// The row was found void: the ticket will be granted only if it was seated before.
     is_void: bool,
+    /// The row was not there to be renewed: the line is to be read.
+    is_row_missing: bool,
     litter: Vec<Ticket>,
 }
 
@@ -133,9 +129,8 @@ impl Waiter {
         ticket: Ticket,
         beats: Beats,
         answer: Timed<LockItem>,
+        pace: Pace,
     ) -> Self {
-        let config = store.config();
-        let pace = Pace::new(config.shortest_look, config.longest_look);
         let mut waiter = Waiter {
             name,
             attempt,
@@ -146,12 +141,14 @@ impl Waiter {
             pace,
             look: Look::of(answer.value.clone()),
             row_renewed: answer.sent,
+            row_lease: store.config().lease,
             rows_read: None,
             is_void: false,
+            is_row_missing: false,
             litter: Vec::new(),
             store,
         };
-        waiter.take_in(answer);
+        waiter.saw(answer.map(Look::of));
         waiter
     }
 
@@ -188,24 +185,49 @@ impl Waiter {
     /// Looks again: by renewing a seat that is due, by reading the lock item, or by reading the line where the rows
     /// are due to be watched. None: there is no lock item any more.
     pub(crate) async fn look_again(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
-        let now = self.store.now();
-        if let Some(Spot::Heir(index, entry)) = self.look.item.place_of(self.attempt.nonce) {
-            let due = self.renewal_due(entry);
-            return if due <= now {
-                self.renew_seat(index, patience).await
-            } else {
-                self.read_lock(patience).await
-            };
+        let is_due = self.renewal_due() <= self.store.now();
+        match self.look.item.place_of(self.attempt.nonce) {
+            Some(Spot::Heir(index, _)) if is_due => return self.renew_seat(index, patience).await,
+            None if is_due => self.renew_row(patience).await?,
+            _ => {}
+        }
+        let brief = self.until_due(patience);
+        let looked = if self.wants_rows() {
+            self.read_line(&brief).await
+        } else {
+            self.read_lock(&brief).await
+        };
+        match looked {
+            Err(failure) if self.gives_way(&failure, patience) => Ok(Some(())),
+            looked => looked,
+        }
+    }
+
+    /// As much of the patience as there is before the next renewal, to which all else gives way.
+    fn until_due(&self, patience: &Patience) -> Patience {
+        let due = self.renewal_due();
+        Patience {
+            until: Some(patience.until.map_or(due, |until| until.min(due))),
+            ..patience.clone()
+        }
+    }
+
+    /// Whether a failure only says that there was no time for more attempts before a renewal.
+    fn gives_way(&self, failure: &Failure, patience: &Patience) -> bool {
+        failure.is_transient() && self.store.has_patience(patience)
+    }
+
+    /// Who has a seat needs no rows; who is far from it has those before it looked at now and then, and who is
+    /// farther, by others.
+    fn wants_rows(&self) -> bool {
+        if self.look.item.place_of(self.attempt.nonce).is_some() {
+            return false;
         }
         let heartbeat = self.store.config().heartbeat;
-        if now.since(self.row_renewed) >= heartbeat {
-            self.renew_row(patience).await?;
-        }
-        let is_near = self.behind_the_seats() <= NEAR;
-        match self.rows_read {
-            Some(read) if !is_near && now.since(read) < heartbeat => self.read_lock(patience).await,
-            _ => self.read_line(patience).await,
-        }
+        let is_recent = |read| self.store.now().since(read) < heartbeat;
+        let behind = self.behind_the_seats();
+        let is_stale = !self.rows_read.is_some_and(is_recent);
+        self.is_row_missing || behind <= NEAR || behind <= FAR && is_stale
     }
 
     /// Leaves the queue with a ticket that was passed. A seat that was given before keeps it in line: whether it did.
@@ -222,12 +244,19 @@ impl Waiter {
         )
         .await?;
         let Some(answer) = left else { return Ok(false) };
-        self.take_in(answer);
+        self.saw(answer.map(Look::of));
         Ok(self.look.item.place_of(self.attempt.nonce).is_some())
     }
 
-    /// What the last look asks for, done.
+    /// What the last look asks for, done, or given up for a renewal that is due.
     pub(crate) async fn step(&mut self, patience: &Patience) -> Result<Turn, Failure> {
+        match self.take_step(&self.until_due(patience)).await {
+            Err(failure) if self.gives_way(&failure, patience) => Ok(Turn::Wait(Duration::ZERO)),
+            turn => turn,
+        }
+    }
+
+    async fn take_step(&mut self, patience: &Patience) -> Result<Turn, Failure> {
         match self.decide() {
             Step::Enter => Ok(Turn::Mine(self.look.item.clone())),
             Step::Retire => Ok(Turn::Retire),
@@ -265,34 +294,46 @@ impl Waiter {
 
     fn until_next(&self, standing: Standing) -> Duration {
         let now = self.store.now();
-        let item = &self.look.item;
-        let (position, due) = match standing {
-            Standing::Heir(index) => {
-                let due = item.heirs.get(index).map_or(now, |me| self.renewal_due(me));
-                (Position::Heir(index), due)
-            }
-            Standing::Queue => {
-                let turns = self.behind_the_seats() + item.heirs.len() as u64 / 2;
-                (
-                    Position::Queue(turns),
-                    self.row_renewed + self.store.config().heartbeat,
-                )
-            }
+        let position = match standing {
+            Standing::Heir(index) => Position::Heir(index),
+            Standing::Queue => Position::Queue(self.turns_to_a_seat()),
         };
-        let config = self.store.config();
-        let span = self.pace.until_next(position, now);
-        let span = span.mul_f64(config.chance.jitter());
-        span.clamp(config.shortest_look, config.longest_look)
-            .min(due.since(now))
+        let jitter = self.store.config().chance.jitter();
+        let span = self.pace.until_next(position, jitter, now) * self.store.braked();
+        span.min(self.renewal_due().since(now))
     }
 
-    /// A seat shows the beat that it was given with; when that was long ago it is due at once.
-    fn renewal_due(&self, entry: &Entry) -> Moment {
-        self.beats
-            .established(entry.beat)
-            .map_or(Moment::default(), |sent| {
-                sent + self.store.config().heartbeat
-            })
+    /// Seats are given again when half of them are free.
+    fn turns_to_a_seat(&self) -> u64 {
+        self.behind_the_seats() + self.look.item.heirs.len() as u64 / 2
+    }
+
+    fn renewal_due(&self) -> Moment {
+        match self.look.item.place_of(self.attempt.nonce) {
+            Some(Spot::Holder(entry) | Spot::Heir(_, entry)) => self.seat_due(entry),
+            None => self.row_due(),
+        }
+    }
+
+    /// A seat shows the beat that it was given with; when that was long ago it is due at once. So is one with the long
+    /// lease of a place far back.
+    fn seat_due(&self, entry: &Entry) -> Moment {
+        let config = self.store.config();
+        match self.beats.established(entry.beat) {
+            Some(sent) if entry.lease <= config.lease => sent + config.heartbeat,
+            _ => Moment::default(),
+        }
+    }
+
+    /// At once if the line got so much faster that the turn would come before the lease of one who died is over.
+    fn row_due(&self) -> Moment {
+        let config = self.store.config();
+        let left = self.pace.time_of(self.turns_to_a_seat());
+        if self.row_lease > config.lease.max(left) {
+            Moment::default()
+        } else {
+            self.row_renewed + config.heartbeat_of(self.row_lease)
+        }
     }
 
     async fn read_lock(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
@@ -300,7 +341,7 @@ impl Waiter {
             .store
             .persist(patience, || self.store.read_lock(&self.name))
             .await?;
-        Ok(self.take_in_item(answer))
+        Ok(self.take_in(answer))
     }
 
     /// A renewal shows holder and neighbours, so it is a look; refused, it shows where the seat has shifted to.
@@ -310,35 +351,26 @@ impl Waiter {
         patience: &Patience,
     ) -> Result<Option<()>, Failure> {
         let (lease, nonce) = (self.store.config().lease, self.attempt.nonce);
+        self.beats.asks_for(lease);
         let renew = || self.store.renew_seat(&self.name, index, nonce, lease);
-        let answer = self.store.persist(patience, renew).await?;
-        let Timed {
-            value,
-            sent,
-            arrived,
-        } = answer;
-        let item = match value {
-            Write::Applied(item) => {
-                if let Some(Spot::Heir(_, entry)) = item.place_of(nonce) {
-                    self.beats.renewed(entry.beat, sent);
-                }
-                Some(item)
-            }
-            Write::Refused(item) => item,
-        };
-        Ok(self.take_in_item(Timed {
-            value: item,
-            sent,
-            arrived,
-        }))
+        let answer = self.store.insist(patience, renew).await?;
+        if let Write::Applied(item) = &answer.value
+            && let Some(Spot::Heir(_, entry)) = item.place_of(nonce)
+        {
+            self.beats.renewed(entry.beat, answer.sent);
+        }
+        Ok(self.take_in(answer.map(Write::shown)))
     }
 
     /// Renews the row while it waits; one that is no longer there to be renewed is found out about by reading the line.
     async fn renew_row(&mut self, patience: &Patience) -> Result<(), Failure> {
-        let (lease, nonce) = (self.store.config().lease, self.attempt.nonce);
+        let (config, nonce) = (self.store.config(), self.attempt.nonce);
+        let left = self.pace.time_of(self.turns_to_a_seat());
+        let lease = lease::stretched(config.lease, config.longest_lease(), left);
+        self.beats.asks_for(lease);
         let renew = || self.store.renew_row(&self.name, self.ticket, nonce, lease);
-        let answer = self.store.persist(patience, renew).await?;
-        self.row_renewed = answer.sent;
+        let answer = self.store.insist(patience, renew).await?;
+        (self.row_renewed, self.row_lease) = (answer.sent, lease);
         match answer.value {
             Write::Applied(TicketRow {
                 state: RowState::Waiting(entry),
@@ -348,7 +380,7 @@ impl Waiter {
                 state: RowState::Void(_),
                 ..
             })) => self.is_void = true,
-            Write::Applied(_) | Write::Refused(_) => self.rows_read = None,
+            Write::Applied(_) | Write::Refused(_) => self.is_row_missing = true,
         }
         Ok(())
     }
@@ -357,44 +389,31 @@ impl Waiter {
         // All who are before it: those who died together are then timed together.
         let before = self.behind_the_seats() as usize;
         let answer = Look::read(&self.store, &self.name, before, patience).await?;
-        Ok(answer.map(|answer| {
-            self.look = answer.value;
-            self.watch(answer.arrived);
-        }))
+        Ok(answer.map(|answer| self.saw(answer)))
     }
 
     /// Reads the rows that a decision needs. Ends because every page brings the walk further, and the line has an end.
     async fn read_on(&mut self, patience: &Patience) -> Result<Turn, Failure> {
-        let arrived = self.look.read_on(&self.store, &self.name, patience).await?;
-        Ok(arrived.map_or(Turn::Retire, |arrived| {
-            self.watch(arrived);
-            Turn::Again
-        }))
+        let look = self.look.clone();
+        let further = look.read_on(&self.store, &self.name, patience).await?;
+        Ok(self.again(further))
     }
 
-    fn take_in_item(&mut self, answer: Timed<Option<LockItem>>) -> Option<()> {
+    /// Takes in a look at the lock item alone. None: there is none.
+    fn take_in(&mut self, answer: Timed<Option<LockItem>>) -> Option<()> {
+        let answer = answer.transpose()?;
+        self.saw(answer.map(Look::of));
+        Some(())
+    }
+
+    /// Watches everyone whom the look shows from its arrival on, and the gaps that it shows.
+    fn saw(&mut self, look: Timed<Look>) {
         let Timed {
             value,
             sent,
             arrived,
-        } = answer;
-        value.map(|item| {
-            self.take_in(Timed {
-                value: item,
-                sent,
-                arrived,
-            })
-        })
-    }
-
-    /// Takes in a look at the lock item alone.
-    fn take_in(&mut self, answer: Timed<LockItem>) {
-        self.look = Look::of(answer.value);
-        self.watch(answer.arrived);
-    }
-
-    /// Watches everyone whom the look shows from its arrival on, and the gaps that it shows.
-    fn watch(&mut self, arrived: Moment) {
+        } = look;
+        self.look = value;
         let Waiter {
             look,
             watches,
@@ -402,14 +421,13 @@ impl Waiter {
             ..
         } = self;
         watches.look(arrived, |place| look.covers(place), look.entries());
-        self.pace.saw(
-            look.item.holder.as_ref().map(|holder| holder.ticket),
-            arrived,
-        );
+        let holder = look.item.holder.as_ref().map(|holder| holder.ticket);
+        self.pace.saw(sent, arrived, holder);
         if look.known != Known::Nothing {
             let shown = look.gaps(self.ticket).take(GAPS_WATCHED);
             gaps.look(arrived, |gap| look.known.covers(gap), shown);
             self.rows_read = Some(arrived);
+            self.is_row_missing = false;
         }
     }
 
@@ -422,7 +440,7 @@ impl Waiter {
             .store
             .persist(patience, || self.store.evict(&self.name, &dead))
             .await?;
-        Ok(self.again(answer))
+        Ok(self.wrote(answer))
     }
 
     async fn unseat(&mut self, index: usize, patience: &Patience) -> Result<Turn, Failure> {
@@ -434,25 +452,20 @@ impl Waiter {
             .store
             .persist(patience, || self.store.unseat(&self.name, index, &dead))
             .await?;
-        Ok(self.again(answer))
+        Ok(self.wrote(answer))
     }
 
     /// The answer to a write on the lock item is a look at it, applied or not.
-    fn again(&mut self, answer: Timed<Write<LockItem>>) -> Turn {
-        let Timed {
-            value: Write::Applied(item) | Write::Refused(Some(item)),
-            sent,
-            arrived,
-        } = answer
-        else {
-            return Turn::Retire;
-        };
-        self.take_in(Timed {
-            value: item,
-            sent,
-            arrived,
-        });
-        Turn::Again
+    fn wrote(&mut self, answer: Timed<Write<LockItem>>) -> Turn {
+        let item = answer.map(Write::shown).transpose();
+        self.again(item.map(|item| item.map(Look::of)))
+    }
+
+    fn again(&mut self, look: Option<Timed<Look>>) -> Turn {
+        look.map_or(Turn::Retire, |look| {
+            self.saw(look);
+            Turn::Again
+        })
     }
 
     async fn settle(&mut self, over: Vec<Unsettled>, patience: &Patience) -> Result<Turn, Failure> {
@@ -483,7 +496,7 @@ impl Waiter {
         let answer = self.store.persist(patience, seat).await?;
         let is_ours = matches!(answer.value, Write::Applied(_)) || unanswered.is_in_doubt();
         let before = self.look.clone();
-        let turn = self.again(answer);
+        let turn = self.wrote(answer);
         if is_ours {
             self.litter
                 .extend(before.litter(self.look.item.seated).map(|row| row.ticket));

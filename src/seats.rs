@@ -53,7 +53,7 @@ impl Seats<'_> {
             .store
             .persist(self.patience, || self.store.enter(self.name, attempt))
             .await?;
-        Ok(recognise(answer, attempt, first_sent))
+        Ok(self.recognise(answer, attempt, first_sent))
     }
 
     /// Takes a free lock whose every ticket up to `seen.last` is settled.
@@ -68,7 +68,7 @@ impl Seats<'_> {
         let first_sent = self.store.now();
         let enter = || self.store.enter_over(self.name, attempt, seen, ticket);
         let answer = self.store.persist(self.patience, enter).await?;
-        Ok(recognise(answer, attempt, first_sent))
+        Ok(self.recognise(answer, attempt, first_sent))
     }
 
     /// Takes the next ticket and the seat behind the last heir.
@@ -79,7 +79,7 @@ impl Seats<'_> {
         let first_sent = self.store.now();
         let sit = || self.store.sit(self.name, attempt, seen.last, ticket);
         let answer = self.store.persist(self.patience, sit).await?;
-        Ok(recognise(answer, attempt, first_sent))
+        Ok(self.recognise(answer, attempt, first_sent))
     }
 
     /// Ends a hold. Refused means released when an earlier attempt had no answer, for the caller's lease, within
@@ -130,31 +130,36 @@ impl Seats<'_> {
         Ok(())
     }
 
+    /// A refusal that shows our nonce is a success whose answer was lost. The lease counts from before the first
+    /// sending, whichever attempt it was that applied.
+    fn recognise(
+        &self,
+        answer: Timed<Write<LockItem>>,
+        attempt: &Attempt,
+        first_sent: Moment,
+    ) -> Asked {
+        let (Write::Applied(item) | Write::Refused(Some(item))) = answer.value else {
+            return Asked::Busy(None);
+        };
+        let ticket = match item.place_of(attempt.nonce) {
+            Some(Spot::Holder(entry) | Spot::Heir(_, entry)) => entry.ticket,
+            None => return Asked::Busy(Some(item)),
+        };
+        let answer = Timed {
+            value: item,
+            sent: answer.sent,
+            arrived: answer.arrived,
+        };
+        Asked::Taken(Taken {
+            ticket,
+            beats: Beats::taken(first_sent, self.store.config().lease),
+            answer,
+        })
+    }
+
     fn within_patience(&self) -> bool {
         self.patience
             .until
             .is_none_or(|until| self.store.now() < until)
     }
-}
-
-/// A refusal that shows our nonce is a success whose answer was lost. The lease counts from before the first
-/// sending, whichever attempt it was that applied.
-fn recognise(answer: Timed<Write<LockItem>>, attempt: &Attempt, first_sent: Moment) -> Asked {
-    let (Write::Applied(item) | Write::Refused(Some(item))) = answer.value else {
-        return Asked::Busy(None);
-    };
-    let ticket = match item.place_of(attempt.nonce) {
-        Some(Spot::Holder(entry) | Spot::Heir(_, entry)) => entry.ticket,
-        None => return Asked::Busy(Some(item)),
-    };
-    let answer = Timed {
-        value: item,
-        sent: answer.sent,
-        arrived: answer.arrived,
-    };
-    Asked::Taken(Taken {
-        ticket,
-        beats: Beats::taken(first_sent),
-        answer,
-    })
 }

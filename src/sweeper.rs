@@ -145,9 +145,7 @@ impl Sweep<'_> {
 
     /// The answer to a write on the lock item is a look at it, applied or not.
     fn follow(&mut self, answer: Timed<Write<LockItem>>) -> Option<LockItem> {
-        let (Write::Applied(item) | Write::Refused(Some(item))) = answer.value else {
-            return None;
-        };
+        let item = answer.value.shown()?;
         self.observer.look(&Look::of(item.clone()), answer.arrived);
         Some(item)
     }
@@ -189,10 +187,11 @@ impl Sweep<'_> {
             if line.end != End::Unread {
                 return Ok(line);
             }
-            match look.read_on(self.store, self.name, self.patience).await? {
-                Some(arrived) => self.observer.look(look, arrived),
-                None => break,
-            }
+            let further = look.clone();
+            let further = further.read_on(self.store, self.name, self.patience);
+            let Some(answer) = further.await? else { break };
+            *look = answer.value;
+            self.observer.look(look, answer.arrived);
         }
         self.swept.is_unfinished = true;
         Ok(self.walk(look))

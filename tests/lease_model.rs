@@ -55,6 +55,7 @@ fn setup(first: Write, renewals: u8, copies: u8, rate: u8) -> Setup {
         looks: u8::from(first == Write::Join),
         copies,
         horizon: 5,
+        stretches: false,
         rules: Rules { mutant: None, rate },
     }
 }
@@ -96,10 +97,32 @@ fn an_evicted_holder_that_was_seated_and_retried_has_stopped_believing() {
     proves(&setup(Write::Join, 1, 0, FAST_OWNER), 576_633);
 }
 
+/// Leases of two ticks and of three: each beat's own counts.
+#[test]
+fn an_evicted_holder_whose_row_asked_for_a_longer_lease_has_stopped_believing() {
+    let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);
+    setup.stretches = true;
+    proves(&setup, 11_555_430);
+}
+
+#[test]
+fn a_lease_other_than_the_seat_shows_is_caught() {
+    let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);
+    setup.stretches = true;
+    catches(Mutant::LongestLease, setup);
+}
+
+#[test]
+fn a_lease_that_is_believed_in_while_a_shorter_one_is_asked_for_is_caught() {
+    let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);
+    setup.stretches = true;
+    catches(Mutant::LeaseAsShown, setup);
+}
+
 #[test]
 fn a_late_answer_to_an_earlier_renewal_takes_nothing_away() {
     let at = |seconds| moment::Moment(Duration::from_secs(seconds));
-    let mut beats = lease::Beats::taken(at(0));
+    let mut beats = lease::Beats::taken(at(0), rules::LEASE);
     beats.renewed(1, at(10));
     beats.renewed(1, at(5));
     assert_eq!(beats.established(1), Some(at(10)));

@@ -15,6 +15,7 @@ mod scan;
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -30,6 +31,7 @@ use crate::error::{Problem, Source};
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::ticket::Ticket;
+use crate::wait::Brake;
 
 use codec::{Item, number, text};
 use date::ServerClock;
@@ -48,6 +50,7 @@ pub(crate) struct Store {
     client: Client,
     config: Config,
     server: ServerClock,
+    brake: Arc<Mutex<Brake>>,
 }
 
 /// An answer, with when its request was sent and when it arrived.
@@ -56,6 +59,31 @@ pub(crate) struct Timed<T> {
     pub(crate) value: T,
     pub(crate) sent: Moment,
     pub(crate) arrived: Moment,
+}
+
+impl<T> Timed<T> {
+    pub(crate) fn map<U>(self, read: impl FnOnce(T) -> U) -> Timed<U> {
+        Timed {
+            value: read(self.value),
+            sent: self.sent,
+            arrived: self.arrived,
+        }
+    }
+}
+
+impl<T> Timed<Option<T>> {
+    pub(crate) fn transpose(self) -> Option<Timed<T>> {
+        let Timed {
+            value,
+            sent,
+            arrived,
+        } = self;
+        value.map(|value| Timed {
+            value,
+            sent,
+            arrived,
+        })
+    }
 }
 
 /// What became of a conditional write: the item after it, or the item that stood in its way.
@@ -67,6 +95,14 @@ pub(crate) enum Write<T> {
 }
 
 impl<T> Write<T> {
+    /// The item that the answer shows, whether or not the write applied.
+    pub(crate) fn shown(self) -> Option<T> {
+        match self {
+            Write::Applied(item) => Some(item),
+            Write::Refused(item) => item,
+        }
+    }
+
     pub(crate) fn is_applied(&self) -> bool {
         matches!(self, Write::Applied(_))
     }
@@ -167,6 +203,7 @@ impl Store {
             client: Client::from_conf(conf.build()),
             config,
             server,
+            brake: Arc::default(),
         }
     }
 
@@ -217,14 +254,42 @@ impl Store {
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, Failure>>,
     {
+        let longest = LONGEST_PAUSE.min(self.config.heartbeat / 2);
+        self.repeat(longest, patience, attempt).await
+    }
+
+    /// The same for renewals. They are few, and a lease depends on each: however busy DynamoDB is, their pauses stay short.
+    pub(crate) async fn insist<T, F, Fut>(
+        &self,
+        patience: &Patience,
+        renewal: F,
+    ) -> Result<T, Failure>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, Failure>>,
+    {
+        let longest = LONGEST_PAUSE.min(self.config.heartbeat / 20);
+        self.repeat(longest, patience, renewal).await
+    }
+
+    async fn repeat<T, F, Fut>(
+        &self,
+        longest: Duration,
+        patience: &Patience,
+        attempt: F,
+    ) -> Result<T, Failure>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, Failure>>,
+    {
         let (clock, stop, until) = (
             self.config.clock.clone(),
             patience.stop.clone(),
             patience.until,
         );
         let pauses = ExponentialBuilder::new()
-            .with_min_delay(FIRST_PAUSE.min(self.config.request_timeout))
-            .with_max_delay(LONGEST_PAUSE.min(self.config.heartbeat / 2))
+            .with_min_delay(FIRST_PAUSE.min(longest).min(self.config.request_timeout))
+            .with_max_delay(longest)
             .without_max_times()
             .with_jitter()
             .with_jitter_seed(self.config.chance.seed());
@@ -246,6 +311,9 @@ impl Store {
     fn worth_another(&self, patience: &Patience) -> impl FnMut(&Failure) -> bool {
         let mut counted = 0;
         move |failure| {
+            if failure.is_busy() {
+                self.brake().press(self.now());
+            }
             counted += usize::from(patience.limit.counts(failure));
             let may_help = match patience.refusals {
                 Refusals::Passing if failure.is_refused() => true,
@@ -253,6 +321,15 @@ impl Store {
             };
             may_help && patience.limit.allows(counted) && self.has_patience(patience)
         }
+    }
+
+    /// By how much looks are slowed down, because DynamoDB is too busy for us.
+    pub(crate) fn braked(&self) -> u32 {
+        self.brake().factor(self.now())
+    }
+
+    fn brake(&self) -> MutexGuard<'_, Brake> {
+        self.brake.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn has_patience(&self, patience: &Patience) -> bool {

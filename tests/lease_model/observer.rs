@@ -3,7 +3,8 @@
 use crate::by_debug::ByDebug;
 use crate::entry::{Entry, Nonce};
 use crate::lease::{Place, Watches};
-use crate::rules::{LEASE, Mutant, Rules};
+use crate::owner::Mark;
+use crate::rules::{Mutant, Rules};
 use crate::ticket::Ticket;
 
 const TICKET: Ticket = Ticket::new(1);
@@ -13,7 +14,7 @@ pub(crate) struct Observer {
     pub(crate) watches: ByDebug<Watches>,
     pub(crate) look: Option<Look>,
     /// What its last look showed of the lock item.
-    pub(crate) seen: Option<u8>,
+    pub(crate) seen: Option<Mark>,
     /// On its way, conditional on this beat.
     pub(crate) eviction: Option<u8>,
 }
@@ -22,8 +23,8 @@ pub(crate) struct Observer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Look {
     pub(crate) sent: u8,
-    pub(crate) item: Option<Option<u8>>,
-    pub(crate) row: Option<Option<u8>>,
+    pub(crate) item: Option<Option<Mark>>,
+    pub(crate) row: Option<Option<Mark>>,
 }
 
 impl Look {
@@ -44,12 +45,12 @@ impl Observer {
         } else {
             now
         };
-        let item = look.item.flatten().map(|beat| (Place::LockItem, beat));
-        let row = look.row.flatten().map(|beat| (Place::Row(TICKET), beat));
+        let item = look.item.flatten().map(|mark| (Place::LockItem, mark));
+        let row = look.row.flatten().map(|mark| (Place::Row(TICKET), mark));
         let shown: Vec<_> = item
             .into_iter()
             .chain(row)
-            .map(|(place, beat)| watched(place, beat, rules))
+            .map(|(place, mark)| watched(place, mark, rules))
             .collect();
         let read = |place| place == Place::LockItem || look.row.is_some();
         let entries = shown.iter().map(|(place, entry)| (*place, entry));
@@ -60,16 +61,18 @@ impl Observer {
 
     /// Sends the eviction of what the last look showed, if that is dead by now.
     pub(crate) fn judge(&mut self, now: u8, rules: &Rules) {
-        self.eviction = self.seen.filter(|beat| {
-            let (place, entry) = watched(Place::LockItem, *beat, rules);
+        let dead = self.seen.filter(|mark| {
+            let (place, entry) = watched(Place::LockItem, *mark, rules);
             let now = rules.by_observer(now);
             self.watches.0.is_dead(place, &entry, now)
         });
+        self.eviction = dead.map(|mark| mark.beat);
     }
 }
 
 /// An entry as it is watched; the mutants hide from the watch what it goes by.
-fn watched(place: Place, beat: u8, rules: &Rules) -> (Place, Entry) {
+fn watched(place: Place, mark: Mark, rules: &Rules) -> (Place, Entry) {
+    let Mark { beat, lease } = mark;
     let (place, nonce, beat) = match rules.mutant {
         Some(Mutant::WatchWithoutPlace) => (Place::LockItem, u128::from(beat), beat),
         Some(Mutant::WatchIgnoresBeats) => (place, 0, 0),
@@ -80,7 +83,7 @@ fn watched(place: Place, beat: u8, rules: &Rules) -> (Place, Entry) {
         owner: String::new(),
         ticket: TICKET,
         beat: beat.into(),
-        lease: LEASE,
+        lease,
         renewed_at: None,
         since: None,
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::by_debug::ByDebug;
 use crate::lease::{Beats, believed};
 use crate::moment::Moment;
-use crate::rules::{LEASE, Mutant, Rules};
+use crate::rules::{LEASE, LONG_LEASE, Mutant, Rules};
 
 /// Where a write goes, and whether it takes the place or renews it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,7 +13,25 @@ pub(crate) enum Write {
     Enter,
     Join,
     RenewRow,
+    /// Renews the row for a longer lease.
+    StretchRow,
     RenewSeat,
+}
+
+impl Write {
+    pub(crate) fn lease(self) -> Duration {
+        match self {
+            Write::StretchRow => LONG_LEASE,
+            Write::Enter | Write::Join | Write::RenewRow | Write::RenewSeat => LEASE,
+        }
+    }
+}
+
+/// What a place in the table shows of the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Mark {
+    pub(crate) beat: u8,
+    pub(crate) lease: Duration,
 }
 
 /// A request under way.
@@ -28,8 +46,8 @@ pub(crate) struct Flight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Course {
     Sent,
-    /// Applied; the answer shows this beat.
-    Applied(u8),
+    /// Applied; the answer shows this.
+    Applied(Mark),
     /// Its condition failed.
     Failed,
 }
@@ -37,8 +55,8 @@ pub(crate) enum Course {
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Owner {
     pub(crate) beats: Option<ByDebug<Beats>>,
-    /// The beat that the lock item showed when last heard of, and when that was.
-    pub(crate) held: Option<(u8, u8)>,
+    /// What the lock item showed when last heard of, and when that was.
+    pub(crate) held: Option<(Mark, u8)>,
     /// Has stopped believing, for good.
     pub(crate) lost: bool,
     pub(crate) row: Option<Flight>,
@@ -53,12 +71,15 @@ pub(crate) struct Owner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Look {
     Sent,
-    /// What it showed: the beat of the owner's seat.
-    Read(Option<u8>),
+    /// What it showed of the owner's seat.
+    Read(Option<Mark>),
 }
 
 impl Owner {
     pub(crate) fn send(&mut self, write: Write, now: u8) {
+        if let Some(ByDebug(beats)) = &mut self.beats {
+            beats.asks_for(write.lease());
+        }
         let flight = Flight {
             write,
             sent: now,
@@ -69,7 +90,7 @@ impl Owner {
 
     pub(crate) fn flight(&mut self, write: Write) -> &mut Option<Flight> {
         match write {
-            Write::Join | Write::RenewRow => &mut self.row,
+            Write::Join | Write::RenewRow | Write::StretchRow => &mut self.row,
             Write::Enter | Write::RenewSeat => &mut self.seat,
         }
     }
@@ -77,7 +98,7 @@ impl Owner {
     /// The answer to a write arrives.
     pub(crate) fn answered(&mut self, flight: Flight, now: u8, rules: &Rules) {
         *self.flight(flight.write) = None;
-        let Course::Applied(beat) = flight.course else {
+        let Course::Applied(mark) = flight.course else {
             return;
         };
         let from = if rules.broken(Mutant::LeaseFromTheAnswer) {
@@ -85,25 +106,25 @@ impl Owner {
         } else {
             flight.sent
         };
-        self.note(flight.write, beat, rules.by_owner(from));
+        self.note(flight.write, mark.beat, rules.by_owner(from));
         if matches!(flight.write, Write::Enter | Write::RenewSeat) {
             self.renewed_seat |= flight.write == Write::RenewSeat;
-            self.shown(beat, now, rules);
+            self.shown(mark, now, rules);
         }
     }
 
     fn note(&mut self, write: Write, beat: u8, sent: Moment) {
         match (&mut self.beats, write) {
-            (Some(ByDebug(beats)), Write::RenewRow | Write::RenewSeat) => {
+            (Some(ByDebug(beats)), Write::RenewRow | Write::StretchRow | Write::RenewSeat) => {
                 beats.renewed(beat.into(), sent);
             }
-            (beats, _) => *beats = Some(ByDebug(Beats::taken(sent))),
+            (beats, _) => *beats = Some(ByDebug(Beats::taken(sent, write.lease()))),
         }
     }
 
-    /// The lock item shows it with this beat.
-    pub(crate) fn shown(&mut self, beat: u8, now: u8, rules: &Rules) {
-        self.held = Some((beat, now));
+    /// The lock item shows it like this.
+    pub(crate) fn shown(&mut self, mark: Mark, now: u8, rules: &Rules) {
+        self.held = Some((mark, now));
         self.watch_the_clock(now, rules);
     }
 
@@ -118,16 +139,17 @@ impl Owner {
     }
 
     fn until(&self, rules: &Rules) -> Option<Moment> {
-        let (beat, seen) = self.held?;
+        let (Mark { beat, lease }, seen) = self.held?;
         let ByDebug(beats) = self.beats.as_ref()?;
+        let for_all_of = |lease| Some(beats.established(beat.into())? + believed(lease));
         match rules.mutant {
-            Some(Mutant::LeaseFromTheLastLook) => Some(rules.by_owner(seen) + believed(LEASE)),
-            Some(Mutant::LeaseFromTheNewestRenewal) => beats.believed_until(u64::MAX, LEASE),
-            Some(Mutant::NoMargin) => beats.established(beat.into()).map(|sent| sent + LEASE),
-            Some(Mutant::LeaseLongerThanWritten) => {
-                beats.believed_until(beat.into(), LEASE + Duration::from_millis(100))
-            }
-            _ => beats.believed_until(beat.into(), LEASE),
+            Some(Mutant::LeaseFromTheLastLook) => Some(rules.by_owner(seen) + believed(lease)),
+            Some(Mutant::LeaseFromTheNewestRenewal) => beats.believed_until(u64::MAX, lease),
+            Some(Mutant::NoMargin) => beats.established(beat.into()).map(|sent| sent + lease),
+            Some(Mutant::LeaseLongerThanWritten) => for_all_of(lease + Duration::from_millis(100)),
+            Some(Mutant::LongestLease) => for_all_of(LONG_LEASE),
+            Some(Mutant::LeaseAsShown) => for_all_of(lease),
+            _ => beats.believed_until(beat.into(), lease),
         }
     }
 }

@@ -9,6 +9,8 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Two ticks.
 pub(crate) const LEASE: Duration = Duration::from_millis(200);
+/// That of a place far back: three.
+pub(crate) const LONG_LEASE: Duration = Duration::from_millis(300);
 
 /// The rules of leases with one of them changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,10 @@ pub(crate) enum Mutant {
     /// A retry starts the lease afresh, though its first copy may have been the one that applied.
     LeaseFromTheRetry,
     LeaseLongerThanWritten,
+    /// The longest counts, though the seat shows another.
+    LongestLease,
+    /// The lease shown counts even after a shorter one was asked for, of which no answer has come.
+    LeaseAsShown,
     NoMargin,
     /// The row is renewed on, beside the seat.
     RowRenewedBesideTheSeat,

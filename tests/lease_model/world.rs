@@ -3,7 +3,7 @@
 use stateright::{Model, Property};
 
 use crate::observer::{Look as Sight, Observer};
-use crate::owner::{Course, Flight, Look, Owner, Write};
+use crate::owner::{Course, Flight, Look, Mark, Owner, Write};
 use crate::rules::{Mutant, Rules};
 
 pub(crate) const STOPPED: &str = "who is evicted has stopped believing";
@@ -19,19 +19,21 @@ pub(crate) struct Setup {
     pub(crate) looks: u8,
     pub(crate) copies: u8,
     pub(crate) horizon: u8,
+    /// The row may be renewed for a longer lease too.
+    pub(crate) stretches: bool,
     pub(crate) rules: Rules,
 }
 
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct World {
     now: u8,
-    /// The beats in the table.
-    row: Option<u8>,
-    item: Option<u8>,
+    /// What the table shows of the owner.
+    row: Option<Mark>,
+    item: Option<Mark>,
     owner: Owner,
     observer: Observer,
-    /// The beat that a seat on its way copies.
-    seating: Option<u8>,
+    /// What a seat on its way copies.
+    seating: Option<Mark>,
     was_seated: bool,
     /// A copy of a request whose answer nobody hears.
     late: Option<Write>,
@@ -80,7 +82,7 @@ impl Model for Setup {
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         if world.now < self.horizon && !world.was_evicted {
             actions.push(Action::Tick);
-            world.of_the_owner(&self.rules, actions);
+            world.of_the_owner(self, actions);
             world.of_others(actions);
         }
     }
@@ -125,7 +127,8 @@ impl Model for Setup {
         ];
         if self.first == Write::Join {
             all.push(Property::<Self>::sometimes(SEATED_OLD, |_, world| {
-                world.item.is_some() && world.item < world.row
+                let beat = |mark: Option<Mark>| mark.map(|mark| mark.beat);
+                world.item.is_some() && beat(world.item) < beat(world.row)
             }));
         }
         all
@@ -133,8 +136,8 @@ impl Model for Setup {
 }
 
 impl World {
-    fn of_the_owner(&self, rules: &Rules, actions: &mut Vec<Action>) {
-        let owner = &self.owner;
+    fn of_the_owner(&self, setup: &Setup, actions: &mut Vec<Action>) {
+        let (owner, rules) = (&self.owner, &setup.rules);
         for flight in owner.row.iter().chain(&owner.seat) {
             actions.push(match flight.course {
                 Course::Sent => Action::Apply(flight.write),
@@ -150,6 +153,9 @@ impl World {
             let in_row = self.was_seated || self.row.is_some();
             if owner.row.is_none() && !knows_seat && in_row {
                 actions.push(Action::Renew(Write::RenewRow));
+                if setup.stretches {
+                    actions.push(Action::Renew(Write::StretchRow));
+                }
             }
             if owner.seat.is_none() && owner.held.is_some() {
                 actions.push(Action::Renew(Write::RenewSeat));
@@ -188,24 +194,28 @@ impl World {
         actions.extend(self.observer.eviction.map(|_| Action::Evict));
     }
 
-    /// What a write does to the table: the beat it shows then, if its condition held.
-    fn write(&mut self, write: Write) -> Option<u8> {
+    /// What a write does to the table: what it shows then, if its condition held.
+    fn write(&mut self, write: Write) -> Option<Mark> {
         let place = match write {
-            Write::Join | Write::RenewRow => &mut self.row,
+            Write::Join | Write::RenewRow | Write::StretchRow => &mut self.row,
             Write::Enter | Write::RenewSeat => &mut self.item,
         };
+        let lease = write.lease();
         *place = match (write, *place) {
             // A failed condition that shows our own nonce is a success.
-            (Write::Enter | Write::Join, at) => Some(at.unwrap_or(0)),
-            (_, at) => at.map(|beat| beat + 1),
+            (Write::Enter | Write::Join, at) => Some(at.unwrap_or(Mark { beat: 0, lease })),
+            (_, at) => at.map(|mark| Mark {
+                beat: mark.beat + 1,
+                lease,
+            }),
         };
         *place
     }
 
     fn apply(&mut self, write: Write) {
-        let beat = self.write(write);
+        let mark = self.write(write);
         if let Some(flight) = self.owner.flight(write) {
-            flight.course = beat.map_or(Course::Failed, Course::Applied);
+            flight.course = mark.map_or(Course::Failed, Course::Applied);
         }
     }
 
@@ -241,8 +251,8 @@ impl World {
             Some(Look::Sent) => self.owner.look = Some(Look::Read(self.item)),
             Some(Look::Read(shown)) => {
                 self.owner.look = None;
-                if let Some(beat) = shown {
-                    self.owner.shown(beat, self.now, rules);
+                if let Some(mark) = shown {
+                    self.owner.shown(mark, self.now, rules);
                 }
             }
         }
@@ -268,7 +278,7 @@ impl World {
     fn evict(&mut self, rules: &Rules) {
         let judged = self.observer.eviction.take();
         let any_beat = rules.broken(Mutant::EvictWithoutBeat) && self.item.is_some();
-        if judged == self.item || any_beat {
+        if judged == self.item.map(|mark| mark.beat) || any_beat {
             self.item = None;
             self.was_evicted = true;
             self.evicted_a_believer = self.owner.believes();

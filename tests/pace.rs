@@ -1,0 +1,203 @@
+//! How fast a lock is handed over and what that costs, in round trips and requests, on virtual time: exact, and the same
+//! on every machine.
+#![cfg(feature = "embedded")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod common;
+#[path = "pace/contest.rs"]
+mod contest;
+#[path = "common/lab.rs"]
+mod lab;
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use common::virtual_time;
+use contest::{Contest, Course, RTT, distant};
+use fairlock::embedded::{Faults, Latency};
+use lab::{Lab, acquire, cut_off, waits};
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn contest(workers: usize, turns: usize, holds: &'static [u64]) -> Course {
+    virtual_time(
+        Contest {
+            workers,
+            turns,
+            holds,
+        }
+        .run(),
+    )
+}
+
+/// `--nocapture` shows what was measured.
+fn at_most(what: &str, measured: f64, bound: f64) {
+    println!("{what}: {measured:.2} of {bound:.2}");
+    assert!(measured <= bound, "{what}: {measured:.2}, not {bound:.2}");
+}
+
+#[test]
+fn an_uncontended_acquire_takes_one_round_trip() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = distant(&lab);
+        let asked = Instant::now();
+        let guard = acquire(&host).await;
+        assert_eq!(asked.elapsed(), RTT);
+        guard.release().await.unwrap();
+        assert_eq!(asked.elapsed(), 2 * RTT);
+    });
+}
+
+#[test]
+fn eight_processes_hand_over_in_one_and_a_half_round_trips_for_sixteen_requests() {
+    let course = contest(8, 400, &[50]);
+    at_most("half of the hand-overs", course.hand_over(0.5), 1.6);
+    at_most(
+        "the slowest but one in a hundred",
+        course.hand_over(0.99),
+        3.0,
+    );
+    at_most("requests a turn", course.requests_a_turn(), 16.0);
+    at_most(
+        "the longest wait against the mean",
+        course.unevenness(),
+        1.5,
+    );
+}
+
+#[test]
+fn eight_processes_that_hold_for_no_time_take_more_than_a_turn_in_two_round_trips() {
+    let course = contest(8, 400, &[0]);
+    at_most(
+        "round trips a turn",
+        1.0 / course.turns_a_round_trip(),
+        1.0 / 0.55,
+    );
+}
+
+/// Half a round trip each for the release, the look that is on its way, and its answer, and a twentieth of the hold.
+#[test]
+fn a_hand_over_after_a_long_hold_waits_for_a_twentieth_of_it_at_the_most() {
+    for (holds, share) in [(&[1000], 5.0), (&[5000], 25.0)] {
+        let course = contest(4, 40, holds);
+        at_most(&format!("{holds:?} ms"), course.hand_over(1.0), 1.5 + share);
+    }
+}
+
+#[test]
+fn holds_of_all_lengths_are_handed_over_as_fast() {
+    let course = contest(8, 400, &[10, 90, 35, 0, 120]);
+    at_most("half of the hand-overs", course.hand_over(0.5), 1.6);
+    at_most(
+        "the slowest but one in a hundred",
+        course.hand_over(0.99),
+        3.0,
+    );
+}
+
+/// A waiter that takes a stall for a slow line sleeps for longer still, and the line stalls for that.
+#[test]
+fn no_line_stalls_however_long_it_is() {
+    let short = contest(8, 200, &[50]).requests_a_turn();
+    for workers in [32, 128] {
+        let course = contest(workers, workers * 5, &[50]);
+        at_most(
+            &format!("{workers}, hand-overs"),
+            course.hand_over(1.0),
+            3.0,
+        );
+        at_most(
+            &format!("{workers}, requests"),
+            course.requests_a_turn(),
+            2.0 * short,
+        );
+    }
+}
+
+#[test]
+fn a_table_that_is_too_busy_is_asked_less_and_no_heartbeat_is_missed() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (holder, heir) = (lab.host(), distant(&lab));
+        let guard = acquire(&holder).await;
+        let waiting = waits(&lab, &heir).await;
+        let calm = heir.network.counts().requests();
+        lab.wait(60 * SECOND).await;
+        let calm = heir.network.counts().requests() - calm;
+        heir.network.set_faults(Faults {
+            round_trip: Latency::Constant(RTT),
+            throttles: 0.8,
+            ..Faults::default()
+        });
+        let busy = heir.network.counts().requests();
+        lab.wait(300 * SECOND).await;
+        let busy = heir.network.counts().requests() - busy;
+        assert!(busy < calm * 5, "{busy} in five minutes, {calm} in one");
+        heir.network.set_faults(Faults::default());
+        let before = guard.ticket();
+        guard.release().await.unwrap();
+        // Its first ticket: it never lost its seat.
+        let next = waiting.await.unwrap();
+        assert_eq!(next.ticket().get(), before.get() + 1);
+    });
+}
+
+/// Every lease in the rows of the line, in seconds.
+async fn leases(lab: &Lab) -> Vec<u64> {
+    let scan = lab.engine.client().scan().table_name("locks");
+    let items = scan.send().await.unwrap().items.unwrap();
+    let entry = |item: &std::collections::HashMap<String, AttributeValue>| {
+        let lease = item.get("entry")?.as_m().ok()?["lease_ms"].as_n().ok()?;
+        Some(lease.parse::<u64>().unwrap() / 1000)
+    };
+    items.iter().filter_map(entry).collect()
+}
+
+/// With turns of ten seconds, a place from which thirty turns come first is renewed for half of their time.
+#[test]
+fn leases_far_back_are_stretched_and_those_near_a_seat_are_not() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let holder = distant(&lab);
+        let mut guard = acquire(&holder).await;
+        let hosts: Vec<_> = (0..45).map(|_| distant(&lab)).collect();
+        let mut line = std::collections::VecDeque::new();
+        for host in &hosts {
+            line.push_back(waits(&lab, host).await);
+        }
+        assert!(leases(&lab).await.iter().all(|lease| *lease == 30));
+        let mut slowest = Duration::ZERO;
+        let mut longest = 0;
+        for turn in 0..40 {
+            lab.wait(10 * SECOND).await;
+            if turn == 12 {
+                // Far back, with a long lease: over before its turn comes.
+                hosts[40].network.set_faults(cut_off());
+            }
+            let seen = leases(&lab).await;
+            longest = longest.max(seen.iter().copied().max().unwrap_or(0));
+            if let Some(first) = seen.first()
+                && turn < 30
+            {
+                assert_eq!(*first, 30, "the first in the queue, turn {turn}: {seen:?}");
+            }
+            let released = Instant::now();
+            guard.release().await.unwrap();
+            guard = line.pop_front().unwrap().await.unwrap();
+            slowest = slowest.max(released.elapsed());
+        }
+        assert!(longest > 100, "{longest} s");
+        assert!(slowest < SECOND, "{slowest:?}");
+        line.pop_front().unwrap().abort();
+        lab.wait(10 * SECOND).await;
+        guard.release().await.unwrap();
+        let released = Instant::now();
+        let _next = line.pop_front().unwrap().await.unwrap();
+        assert!(released.elapsed() < SECOND, "{:?}", released.elapsed());
+    });
+}
