@@ -223,9 +223,7 @@ fn a_hand_over_inside_a_process_wakes_the_next_at_once() {
 fn a_waiter_whose_beat_is_late_is_waited_for() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..4)
-            .map(|_| lab.host_with(|builder| builder.seats(1)))
-            .collect();
+        let hosts = lab.hosts_with_seats(4, 1);
         let guard = acquire(&hosts[0]).await;
         let heir = waits(&lab, &hosts[1]).await;
         let late = waits(&lab, &hosts[2]).await;
