@@ -80,8 +80,8 @@ impl LockClient {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if DynamoDB does not answer, [`Error::Refused`] if it does not know this caller's
-    /// credentials, or if what answers is not DynamoDB, [`Error::ShutDown`] if the client is shut down. Whatever is wrong with the table is no error but
-    /// a finding.
+    /// credentials, or if what answers is not DynamoDB, [`Error::ShutDown`] if the client is shut down. Whatever is
+    /// wrong with the table is no error but a finding.
     ///
     /// # Panics
     ///

@@ -170,9 +170,7 @@ fn a_caller_that_does_not_wait_goes_past_many_old_gaps_within_a_bound() {
 fn a_waiter_that_meets_a_newer_format_writes_nothing_more() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..3)
-            .map(|_| lab.host_with(|builder| builder.seats(1)))
-            .collect();
+        let hosts = lab.hosts_with_seats(3, 1);
         let guard = acquire(&hosts[0]).await;
         let heir = hosts[1].locks.fair_lock("a").unwrap();
         let heir = tokio::spawn(async move { heir.acquire(RecordWait::Infinite).await });

@@ -50,7 +50,7 @@ async fn died_together(seats: usize, phase: Duration, dated: bool) {
     let engine = Engine::memory().unwrap().with_clock(clock.clone());
     let lab = Lab::on(if dated { engine } else { engine.without_date() }, clock).await;
     let host = || lab.host_with(|builder| builder.seats(seats));
-    let hosts: Vec<_> = (0..8).map(|_| host()).collect();
+    let hosts = lab.hosts_with_seats(8, seats);
     let guard = acquire(&hosts[0]).await;
     let mut dead = Vec::new();
     for host in &hosts[1..] {
@@ -354,9 +354,7 @@ fn a_leave_that_is_refused_for_a_second_costs_no_lease() {
     for is_heir in [true, false] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let hosts: Vec<_> = (0..4)
-                .map(|_| lab.host_with(|builder| builder.seats(1)))
-                .collect();
+            let hosts = lab.hosts_with_seats(4, 1);
             let guard = acquire(&hosts[0]).await;
             let between = match is_heir {
                 true => None,

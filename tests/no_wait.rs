@@ -121,9 +121,7 @@ fn one_who_has_just_drawn_and_not_joined_yet_keeps_the_turn() {
     for sweeps in [false, true] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let hosts: Vec<_> = (0..3)
-                .map(|_| lab.host_with(|builder| builder.seats(1)))
-                .collect();
+            let hosts = lab.hosts_with_seats(3, 1);
             // Both have seen a `Date`.
             let _ = try_acquire(&hosts[2]).await;
             let guard = acquire(&hosts[0]).await;
@@ -252,9 +250,7 @@ fn a_refusal_whose_answer_is_cut_short_is_asked_for_again() {
 
 /// Free, with two tickets open whose waiters have left: nobody is on the way to it.
 async fn left_behind(lab: &Lab) {
-    let hosts: Vec<_> = (0..3)
-        .map(|_| lab.host_with(|builder| builder.seats(1)))
-        .collect();
+    let hosts = lab.hosts_with_seats(3, 1);
     let guard = acquire(&hosts[0]).await;
     let heir = acquires(&hosts[1], RecordWait::Infinite);
     lab.wait(SECOND).await;

@@ -143,9 +143,7 @@ fn a_waiter_is_told_of_the_shutdown_whatever_the_table_answers() {
     for seats in [1, 4] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let hosts: Vec<_> = (0..3)
-                .map(|_| lab.host_with(|builder| builder.seats(seats)))
-                .collect();
+            let hosts = lab.hosts_with_seats(3, seats);
             let _guard = acquire(&hosts[0]).await;
             let _heir = waits(&lab, &hosts[1]).await;
             let waiting = acquires(&hosts[2]);

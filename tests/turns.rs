@@ -31,13 +31,7 @@ fn an_uncontended_turn_is_two_requests_and_leaves_one_item() {
     virtual_time(async {
         let lab = Lab::new().await;
         let host = lab.host();
-        let guard = host
-            .locks
-            .fair_lock("a")
-            .unwrap()
-            .acquire(RecordWait::default())
-            .await
-            .unwrap();
+        let guard = acquire(&host).await;
         guard.release().await.unwrap();
         assert_eq!(
             host.network.counts().requests(),
@@ -223,9 +217,7 @@ fn a_hand_over_inside_a_process_wakes_the_next_at_once() {
 fn a_waiter_whose_beat_is_late_is_waited_for() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..4)
-            .map(|_| lab.host_with(|builder| builder.seats(1)))
-            .collect();
+        let hosts = lab.hosts_with_seats(4, 1);
         let guard = acquire(&hosts[0]).await;
         let heir = waits(&lab, &hosts[1]).await;
         let late = waits(&lab, &hosts[2]).await;
@@ -370,22 +362,10 @@ fn a_dead_holder_is_taken_over_after_one_lease_by_one_who_waits() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b) = (lab.host(), lab.host());
-        let guard = a
-            .locks
-            .fair_lock("a")
-            .unwrap()
-            .acquire(RecordWait::default())
-            .await
-            .unwrap();
+        let guard = acquire(&a).await;
         a.network.set_faults(cut_off());
         let started = tokio::time::Instant::now();
-        let next = b
-            .locks
-            .fair_lock("a")
-            .unwrap()
-            .acquire(RecordWait::Infinite)
-            .await
-            .unwrap();
+        let next = acquire(&b).await;
         assert!(started.elapsed() < 35 * SECOND, "{:?}", started.elapsed());
         assert!(next.ticket() > guard.ticket());
         assert!(!guard.is_held());
@@ -398,13 +378,7 @@ fn a_dead_holder_is_taken_over_by_one_who_does_not_wait() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b) = (lab.host(), lab.host());
-        let guard = a
-            .locks
-            .fair_lock("a")
-            .unwrap()
-            .acquire(RecordWait::default())
-            .await
-            .unwrap();
+        let guard = acquire(&a).await;
         // Long enough for the first renewal, which tells the time.
         lab.wait(2 * SECOND).await;
         a.network.set_faults(cut_off());
@@ -444,13 +418,7 @@ fn tickets_grow_from_turn_to_turn() {
         let host = lab.host();
         let mut before = Ticket::default();
         for _ in 0..5 {
-            let guard = host
-                .locks
-                .fair_lock("a")
-                .unwrap()
-                .acquire(RecordWait::default())
-                .await
-                .unwrap();
+            let guard = acquire(&host).await;
             assert!(guard.ticket() > before);
             before = guard.ticket();
             guard.release().await.unwrap();

@@ -12,6 +12,8 @@ mod child;
 #[path = "../../src/bin/fairlock/contest/mod.rs"]
 mod contest;
 mod failure;
+#[path = "../../src/bin/fairlock/flags.rs"]
+mod flags;
 mod harvest;
 mod log;
 mod options;

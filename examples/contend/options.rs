@@ -7,6 +7,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use fairlock::RecordWait;
 
+use crate::flags;
+
 /// What the SDK's own configuration would look for beside these, the driver does not.
 const ENVIRONMENT: &str = "\
 With --endpoint-url, credentials come from the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
@@ -18,7 +20,7 @@ Placeholders that a local engine takes stand in for what is not set.";
 #[command(name = "contend", after_help = ENVIRONMENT)]
 pub(crate) struct Options {
     /// DynamoDB, or something that speaks its language, over HTTP
-    #[arg(long, value_name = "URL", value_parser = endpoint, conflicts_with_all = ["local", "rtt_ms"])]
+    #[arg(long, value_name = "URL", value_parser = flags::url, conflicts_with_all = ["local", "rtt_ms"])]
     pub(crate) endpoint_url: Option<String>,
 
     /// Tables in this file, which is made if it is not there
@@ -46,7 +48,7 @@ pub(crate) struct Options {
     pub(crate) hold_ms: Duration,
 
     /// How long each turn waits for the lock: none, infinite, or a duration such as 60s
-    #[arg(long, default_value = "60s", value_parser = wait)]
+    #[arg(long, default_value = "60s", value_parser = flags::wait)]
     pub(crate) wait: RecordWait,
 
     /// The time that a request and its answer take together, half on the way there, half on the way back
@@ -96,36 +98,9 @@ impl Options {
     }
 }
 
-fn endpoint(text: &str) -> Result<String, &'static str> {
-    let schemes = ["http://", "https://"];
-    let rest = schemes.iter().find_map(|scheme| text.strip_prefix(scheme));
-    match rest {
-        Some(rest) if starts_with_host(rest) && !text.contains(char::is_whitespace) => {
-            Ok(text.to_owned())
-        }
-        _ => Err("not a URL such as http://localhost:8000"),
-    }
-}
-
-fn starts_with_host(rest: &str) -> bool {
-    rest.starts_with(|c: char| c == '[' || c.is_alphanumeric())
-}
-
 fn millis(text: &str) -> Result<Duration, String> {
     let count: u32 = text.parse().map_err(|_| "not a number of milliseconds")?;
     Ok(Duration::from_millis(count.into()))
-}
-
-fn wait(text: &str) -> Result<RecordWait, String> {
-    match text {
-        "none" => Ok(RecordWait::NoWait),
-        "infinite" => Ok(RecordWait::Infinite),
-        _ => match humantime::parse_duration(text) {
-            Ok(Duration::ZERO) => Err("not to wait at all is called none".into()),
-            Ok(span) => Ok(RecordWait::Timeout(span)),
-            Err(error) => Err(format!("neither none nor infinite nor a duration: {error}")),
-        },
-    }
 }
 
 #[cfg(test)]
@@ -142,36 +117,12 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_none_infinite_or_a_duration() {
-        let second = RecordWait::Timeout(Duration::from_secs(1));
-        assert_eq!(wait("none"), Ok(RecordWait::NoWait));
-        assert_eq!(wait("infinite"), Ok(RecordWait::Infinite));
-        assert_eq!(wait("1s"), Ok(second));
-        assert!(wait("0s").is_err() && wait("soon").is_err() && wait("-1s").is_err());
-    }
-
-    #[test]
     fn the_defaults_are_eight_workers_in_memory() {
         let options = options(&[]).unwrap();
         assert_eq!((options.workers, options.cycles), (8, 5));
         assert_eq!(options.wait, RecordWait::default());
         assert!(options.local.is_none() && options.endpoint_url.is_none() && !options.processes);
         assert_eq!(options.check(), Ok(()));
-    }
-
-    #[test]
-    fn an_endpoint_is_a_url_with_a_host() {
-        assert!(endpoint("http://localhost:8000").is_ok() && endpoint("https://[::1]:80/").is_ok());
-        for wrong in [
-            "",
-            "localhost:8000",
-            "http://",
-            "http:///x",
-            "http://a b",
-            "ftp://a",
-        ] {
-            assert!(endpoint(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Which locks there are in the table.
 
+use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
 use futures::FutureExt;
 
 use crate::item::LockItem;
@@ -31,25 +32,17 @@ impl Store {
         &self,
         from: Option<Place>,
     ) -> Result<Timed<(Vec<LockName>, Option<Place>)>, Failure> {
-        self.timed(self.send_scan(from)).await
-    }
-
-    async fn send_scan(
-        &self,
-        from: Option<Place>,
-    ) -> Result<(Vec<LockName>, Option<Place>), Failure> {
-        let prefix = format!("{}/", self.config.namespace);
-        let request = self.client.scan().table_name(&self.config.table);
-        let request = request
-            .filter_expression(OURS)
-            .projection_expression(NAME)
-            .set_expression_attribute_names(Some(self.names(&[OURS, NAME])))
-            .expression_attribute_values(":prefix", text(prefix))
-            .set_exclusive_start_key(from.map(|Place(key)| key));
-        let answer = request.send().boxed().await;
-        let answer = answer.map_err(|error| sort("scan for locks", error))?;
-        let names = self.lock_names(answer.items.unwrap_or_default());
-        Ok((names, answer.last_evaluated_key.map(Place)))
+        self.timed(async {
+            let prefix = text(format!("{}/", self.config.namespace));
+            let ours = self.client.scan().filter_expression(OURS);
+            let ours = ours
+                .projection_expression(NAME)
+                .set_expression_attribute_names(Some(self.names(&[OURS, NAME])))
+                .expression_attribute_values(":prefix", prefix);
+            let (items, next) = self.scan_page("scan for locks", ours, from).await?;
+            Ok((self.lock_names(items), next))
+        })
+        .await
     }
 
     /// The lock items on one page of the table, and where to go on; none at the table's end.
@@ -59,19 +52,31 @@ impl Store {
     ) -> Result<Timed<(Vec<Found>, Option<Place>)>, Failure> {
         self.timed(async {
             let lock = text(lock_key(&self.config.namespace));
-            let request = self.client.scan().table_name(&self.config.table);
-            let request = request
-                .filter_expression(LOCK_ITEMS)
+            let lock_items = self.client.scan().filter_expression(LOCK_ITEMS);
+            let lock_items = lock_items
                 .set_expression_attribute_names(Some(self.names(&[LOCK_ITEMS])))
-                .expression_attribute_values(":lock", lock)
-                .set_exclusive_start_key(from.map(|Place(key)| key));
-            let answer = request.send().boxed().await;
-            let answer = answer.map_err(|error| sort(LIST, error))?;
-            let items = answer.items.unwrap_or_default();
+                .expression_attribute_values(":lock", lock);
+            let (items, next) = self.scan_page(LIST, lock_items, from).await?;
             let found = items.iter().filter_map(|item| self.found(item));
-            Ok((found.collect(), answer.last_evaluated_key.map(Place)))
+            Ok((found.collect(), next))
         })
         .await
+    }
+
+    /// What a scan selects of one page of the table.
+    async fn scan_page(
+        &self,
+        verb: &'static str,
+        selected: ScanFluentBuilder,
+        from: Option<Place>,
+    ) -> Result<(Vec<Item>, Option<Place>), Failure> {
+        let request = selected
+            .table_name(&self.config.table)
+            .set_exclusive_start_key(from.map(|Place(key)| key));
+        let answer = request.send().boxed().await;
+        let answer = answer.map_err(|error| sort(verb, error))?;
+        let items = answer.items.unwrap_or_default();
+        Ok((items, answer.last_evaluated_key.map(Place)))
     }
 
     fn found(&self, item: &Item) -> Option<Found> {

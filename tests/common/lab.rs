@@ -32,7 +32,8 @@ pub(crate) struct Host {
 
 // Every suite is offered all of it, and need not use all.
 const _: () = {
-    let _ = (Lab::host, Lab::items, Lab::settle, acquire, waits, cut_off);
+    let _ = (Lab::host, Lab::hosts_with_seats, Lab::items, Lab::settle);
+    let _ = (acquire, waits, cut_off);
 };
 
 impl Lab {
@@ -74,6 +75,12 @@ impl Lab {
             locks: set(builder).build().expect("settings that go together"),
             network,
         }
+    }
+
+    /// So many clients that give so many seats.
+    pub(crate) fn hosts_with_seats(&self, count: usize, seats: usize) -> Vec<Host> {
+        let host = |_| self.host_with(|builder| builder.seats(seats));
+        (0..count).map(host).collect()
     }
 
     /// The sort keys of everything that the table has for a lock.

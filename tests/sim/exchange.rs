@@ -5,6 +5,7 @@ use std::time::Duration;
 use fairlock::embedded::{Exchange as Seen, Outcome, Request};
 use serde_json::Value;
 
+use crate::shown::{Row, Shown, number, ticket_of};
 use crate::verbs::verb;
 
 #[derive(Clone, Debug)]
@@ -20,6 +21,7 @@ pub(crate) struct Exchange {
     pub(crate) sent: Duration,
     pub(crate) answer: Answer,
     pub(crate) shown: Option<Shown>,
+    pub(crate) rows: Vec<Row>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,43 +34,33 @@ pub(crate) enum Answer {
     Failed,
 }
 
-/// A lock item that an answer showed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
-    pub(crate) last: u64,
-    pub(crate) seated: u64,
-    pub(crate) holder: Option<Place>,
-    pub(crate) heirs: Vec<Place>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) ticket: u64,
-    pub(crate) nonce: String,
-}
-
 impl Exchange {
     pub(crate) fn read(host: usize, seen: &Seen<'_>, now: Duration) -> Exchange {
         let request = seen.request();
         let values = &request.body()["ExpressionAttributeValues"];
-        let (answer, shown) = read_answer(seen.outcome());
+        let answer = read_answer(seen.outcome());
+        let shown = match seen.outcome() {
+            Outcome::Answered { body, .. } if answer != Answer::Failed => body,
+            _ => &Value::Null,
+        };
         Exchange {
             host,
             verb: verb(request),
             lock: lock(request),
             nonce: nonce(request),
-            ticket: number(&values[":ticket"]).or_else(|| row(request.key("sk")?)),
+            ticket: number(&values[":ticket"]).or_else(|| ticket_of(request.key("sk")?)),
             judges: !values[":beat"].is_null(),
             sent: now.saturating_sub(seen.took()),
             answer,
-            shown,
+            shown: Shown::of(shown),
+            rows: rows(request, answer, shown),
         }
     }
-}
 
-impl Shown {
-    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
-        self.holder.iter().chain(&self.heirs)
+    /// The rows of a look that shows the lock item too, up to whose `seated` a row is litter.
+    pub(crate) fn behind_the_seats(&self) -> impl Iterator<Item = &Row> {
+        let seated = self.shown.as_ref().map_or(u64::MAX, |shown| shown.seated);
+        self.rows.iter().filter(move |row| seated < row.ticket)
     }
 }
 
@@ -93,50 +85,22 @@ fn nonce(request: &Request) -> Option<String> {
     nonce.next().map(str::to_owned)
 }
 
-fn row(sort_key: &str) -> Option<u64> {
-    sort_key.rsplit('/').next()?.parse().ok()
-}
-
-fn read_answer(outcome: &Outcome) -> (Answer, Option<Shown>) {
+fn read_answer(outcome: &Outcome) -> Answer {
     let Outcome::Answered { status, body } = outcome else {
-        return (Answer::Failed, None);
+        return Answer::Failed;
     };
     let failed = || body["__type"].as_str().unwrap_or_default();
     match status {
-        200 if body.is_null() => (Answer::Failed, None),
-        200 => (Answer::Ok, shown(body)),
-        400 if failed().ends_with("ConditionalCheckFailedException") => {
-            (Answer::Refused, shown(body))
-        }
-        _ => (Answer::Failed, None),
+        200 if !body.is_null() => Answer::Ok,
+        400 if failed().ends_with("ConditionalCheckFailedException") => Answer::Refused,
+        _ => Answer::Failed,
     }
 }
 
-fn shown(body: &Value) -> Option<Shown> {
-    let items = [&body["Attributes"], &body["Item"], &body["Items"][0]];
-    let item = items.into_iter().find(|item| !item["seated"].is_null())?;
-    let entered = number(&item["entered"]);
-    Some(Shown {
-        last: number(&item["last"])?,
-        seated: number(&item["seated"])?,
-        holder: place(&item["holder"], entered),
-        heirs: list(&item["heirs"]["L"])
-            .filter_map(|heir| place(heir, None))
-            .collect(),
-    })
-}
-
-/// Who entered does not know its ticket when it writes its entry.
-fn place(entry: &Value, entered: Option<u64>) -> Option<Place> {
-    let nonce = entry["M"]["nonce"]["S"].as_str()?.to_owned();
-    let ticket = number(&entry["M"]["ticket"]).or(entered)?;
-    Some(Place { ticket, nonce })
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
-fn number(value: &Value) -> Option<u64> {
-    value["N"].as_str()?.parse().ok()
+/// The rows that the answer shows; it does not repeat one that was put.
+fn rows(request: &Request, answer: Answer, shown: &Value) -> Vec<Row> {
+    match (request.operation(), answer) {
+        ("PutItem", Answer::Ok) => Row::all(request.body()),
+        _ => Row::all(shown),
+    }
 }

@@ -51,8 +51,8 @@ impl Mutation {
             _ => return,
         };
         plan.weather.slow = slow.to_vec();
-        for host in &mut plan.hosts {
-            self.provoke_host(host);
+        for (id, host) in plan.hosts.iter_mut().enumerate() {
+            self.provoke_host(id, host);
         }
         if matches!(self, Mutation::EvictWithoutBeat | Mutation::VoidWithoutBeat) {
             plan.mischief = vec![Kind::Tardy];
@@ -64,14 +64,26 @@ impl Mutation {
         }
     }
 
-    fn provoke_host(self, host: &mut HostPlan) {
+    fn provoke_host(self, id: usize, host: &mut HostPlan) {
         match self {
             Mutation::EvictWithoutBeat => {
                 host.lease = Duration::from_secs(15);
                 host.timeout = host.lease.mul_f64(0.3);
                 host.workers = 1;
             }
-            Mutation::VoidWithoutNotExists | Mutation::JoinWithoutNotExists => {
+            // Some wait long for their joins, and others close gaps early.
+            Mutation::VoidWithoutNotExists => {
+                let (lease, share) = if id.is_multiple_of(2) {
+                    (2, 1.0 / 6.0)
+                } else {
+                    (15, 0.3)
+                };
+                host.lease = Duration::from_secs(lease);
+                host.timeout = host.lease.mul_f64(share);
+                host.is_hasty = true;
+                (host.seats, host.workers) = (1, 3);
+            }
+            Mutation::JoinWithoutNotExists => {
                 host.lease = Duration::from_secs(2);
                 host.timeout = host.lease / 6;
                 host.is_hasty = true;

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use fairlock::RecordWait;
 
 use crate::failure::{MISUSE, NOT_GRANTED};
+use crate::flags;
 use crate::place::Place;
 
 /// A fair lock for any program: first come, first served, over DynamoDB
@@ -113,7 +114,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
     /// How long to wait for the turn: none, infinite, or a duration such as 90s, 5m or 1h
-    #[arg(long, value_name = "WAIT", default_value = "60s", value_parser = wait)]
+    #[arg(long, value_name = "WAIT", default_value = "60s", value_parser = flags::wait)]
     pub(crate) wait: RecordWait,
 
     /// How long the others wait for a host that went away; the lock is kept for as long as the command runs
@@ -251,20 +252,6 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
         _ => ExitCode::from(MISUSE),
-    }
-}
-
-fn wait(text: &str) -> Result<RecordWait, String> {
-    match text {
-        "none" => Ok(RecordWait::NoWait),
-        "infinite" => Ok(RecordWait::Infinite),
-        _ => match humantime::parse_duration(text) {
-            Ok(Duration::ZERO) => Err("not to wait at all is called none".into()),
-            Ok(span) => Ok(RecordWait::Timeout(span)),
-            Err(error) => Err(format!(
-                "neither none nor infinite nor a duration such as 90s: {error}"
-            )),
-        },
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why the command did not do what it was asked for: an exit code, and one line that says what to do.
 
 use std::error::Error as StdError;
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use aws_smithy_types::error::ErrorMetadata;
@@ -48,6 +48,10 @@ impl Failure {
         Failure::new(UNAVAILABLE, text)
     }
 
+    pub(crate) fn unwritten(error: &io::Error) -> Self {
+        Failure::new(IO, format!("cannot write the output: {error}"))
+    }
+
     pub(crate) fn internal(text: impl Into<String>) -> Self {
         Failure::new(INTERNAL, text)
     }
@@ -68,6 +72,11 @@ impl Failure {
         say(&self.text);
         ExitCode::from(self.code)
     }
+}
+
+/// The exit code of what this signal ended, as a shell has it.
+pub(crate) fn killed_by(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
 /// One line on standard error. Nobody may be left to read it.

@@ -13,6 +13,7 @@ mod contest;
 mod demo;
 mod failure;
 mod family;
+mod flags;
 mod guardian;
 mod local;
 mod ls;

@@ -9,7 +9,7 @@ use clap::builder::styling::{AnsiColor, Style};
 use fairlock::{LockState, Participant};
 use serde::Serialize;
 
-use crate::failure::{Failure, IO};
+use crate::failure::Failure;
 use crate::text::shown;
 
 /// A lock as programs are told of it, by the schema in `docs/operations.md`.
@@ -89,10 +89,7 @@ pub(crate) fn print(text: &str) -> Result<ControlFlow<()>, Failure> {
     match printed {
         Ok(()) => Ok(ControlFlow::Continue(())),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
-        Err(error) => Err(Failure::new(
-            IO,
-            format!("cannot write the output: {error}"),
-        )),
+        Err(error) => Err(Failure::unwritten(&error)),
     }
 }
 

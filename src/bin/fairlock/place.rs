@@ -9,6 +9,7 @@ use clap::Args;
 use fairlock::{LockClient, LockClientBuilder};
 
 use crate::failure::Failure;
+use crate::flags;
 use crate::local;
 
 /// The flags that say where the locks are.
@@ -25,7 +26,7 @@ pub(crate) struct Place {
     pub(crate) table: String,
 
     /// Another DynamoDB than that of the AWS configuration, such as http://localhost:8000
-    #[arg(long, value_name = "URL", value_parser = url, conflicts_with = "local")]
+    #[arg(long, value_name = "URL", value_parser = flags::url, conflicts_with = "local")]
     pub(crate) endpoint_url: Option<String>,
 
     /// No DynamoDB: a file that all processes of this machine share
@@ -176,19 +177,6 @@ async fn check(config: &SdkConfig) -> Result<(), Failure> {
     }
 }
 
-fn url(text: &str) -> Result<String, &'static str> {
-    let rest = ["http://", "https://"]
-        .iter()
-        .find_map(|scheme| text.strip_prefix(scheme));
-    let starts_with_host = |rest: &str| rest.starts_with(|c: char| c == '[' || c.is_alphanumeric());
-    match rest {
-        Some(rest) if starts_with_host(rest) && !text.contains(char::is_whitespace) => {
-            Ok(text.to_owned())
-        }
-        _ => Err("not a URL such as http://localhost:8000"),
-    }
-}
-
 /// As a shell takes it.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
@@ -209,15 +197,5 @@ mod tests {
         assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted(""), "''");
-    }
-
-    #[test]
-    fn urls_have_a_scheme_and_a_host() {
-        for good in ["http://localhost:8000", "https://[::1]:1/x"] {
-            assert_eq!(url(good), Ok(good.to_owned()));
-        }
-        for bad in ["", "localhost:8000", "http://", "ftp://a", "http:// a"] {
-            assert!(url(bad).is_err(), "{bad}");
-        }
     }
 }

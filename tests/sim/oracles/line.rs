@@ -1,8 +1,8 @@
 //! Every lock item that anybody is shown has its places in ticket order, none above `seated`, and no heirs when free.
 
 use super::Events;
-use crate::exchange::Shown;
 use crate::history::Event;
+use crate::shown::Shown;
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
     for (at, event) in events {

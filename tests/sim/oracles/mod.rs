@@ -6,6 +6,9 @@ mod left;
 mod line;
 mod order;
 pub(crate) mod passed;
+mod rows;
+mod timely;
+mod voided;
 
 use std::fmt;
 use std::time::Duration;
@@ -29,6 +32,8 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         ("fencing", fencing::check(events)),
         ("ticket order", order::check(events)),
         ("nobody timely passed", passed::check(plan, events)),
+        ("nobody timely voided", voided::check(plan, events)),
+        ("rows go forward", rows::check(events)),
         ("the line in order", line::check(events)),
         ("who left is gone", left::check(events)),
         (

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use futures::future::try_join;
 
 use crate::args::Demo;
-use crate::failure::Failure;
+use crate::failure::{Failure, killed_by};
 use crew::Crew;
 use report::Report;
 use screen::Screen;
@@ -56,7 +56,7 @@ async fn play(options: &Demo, stage: &Stage, signal: Signal) -> Result<ExitCode,
     crew.dismiss().await;
     match ended {
         Ok(code) => Ok(code),
-        Err(Stop::Signal(number)) => Ok(signals::exit_code(number)),
+        Err(Stop::Signal(number)) => Ok(ExitCode::from(killed_by(number))),
         Err(Stop::Failed(failure)) => Err(failure),
     }
 }

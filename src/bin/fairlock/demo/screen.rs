@@ -7,7 +7,7 @@ use signal_hook::consts::SIGPIPE;
 use tokio::sync::oneshot;
 
 use super::Stop;
-use crate::failure::{Failure, IO};
+use crate::failure::Failure;
 
 pub(crate) struct Screen(Sender<String>);
 
@@ -46,9 +46,6 @@ fn write(lines: &Receiver<String>) -> io::Result<()> {
 fn unwritten(error: &io::Error) -> Stop {
     match error.kind() {
         ErrorKind::BrokenPipe => Stop::Signal(SIGPIPE),
-        _ => Stop::Failed(Failure::new(
-            IO,
-            format!("cannot write the output: {error}"),
-        )),
+        _ => Stop::Failed(Failure::unwritten(error)),
     }
 }

@@ -1,7 +1,5 @@
 //! The signals that end the demo.
 
-use std::process::ExitCode;
-
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::sync::oneshot;
@@ -20,9 +18,4 @@ pub(crate) fn first() -> Result<Signal, Failure> {
     // A thread, for waiting for a signal blocks; it ends with the first one, or with the process.
     std::thread::spawn(move || signals.forever().next().map(|number| tell.send(number)));
     Ok(told)
-}
-
-/// As a shell has it.
-pub(crate) fn exit_code(number: i32) -> ExitCode {
-    u8::try_from(128 + number).map_or(ExitCode::FAILURE, ExitCode::from)
 }

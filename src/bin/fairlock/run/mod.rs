@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Interval, interval, sleep};
 
 use crate::args::Run;
-use crate::failure::{Failure, INTERNAL, LOST, NOT_GRANTED, say};
+use crate::failure::{Failure, INTERNAL, LOST, NOT_GRANTED, killed_by, say};
 use crate::family;
 use crate::place::Missing;
 use crate::signals::{self, Caught};
@@ -164,10 +164,6 @@ fn stop() {
     if family::has_job_control() {
         let _ = kill_process(getpid(), Signal::STOP);
     }
-}
-
-fn killed_by(signal: i32) -> u8 {
-    u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
 /// A command that runs while the lock is held.

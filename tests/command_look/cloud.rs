@@ -1,0 +1,112 @@
+//! A DynamoDB that is not found, or that refuses.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use crate::command::{Said, fairlock, said};
+use crate::home::{ALL, Home, UNAVAILABLE};
+
+/// Runs everything in the cloud, with some environment, and nothing of it works.
+fn assert_all_refused(environment: &[(&str, &str)], flags: &[&str], words: &[&str]) {
+    let home = Home::new();
+    for line in ALL {
+        let line: Vec<_> = line.split(' ').chain(flags.iter().copied()).collect();
+        let mut command = fairlock(home.0.path(), &line);
+        let ended = said(command.envs(environment.iter().copied()));
+        ended.assert_refused(UNAVAILABLE, words);
+    }
+}
+
+const REGION: (&str, &str) = ("AWS_REGION", "eu-west-1");
+const KEY: (&str, &str) = ("AWS_ACCESS_KEY_ID", "test");
+const SECRET: (&str, &str) = ("AWS_SECRET_ACCESS_KEY", "test");
+
+#[test]
+fn a_missing_region_is_told_in_one_line() {
+    assert_all_refused(&[KEY, SECRET], &[], &["no AWS region", "set AWS_REGION"]);
+    let profile = ("AWS_PROFILE", "none");
+    assert_all_refused(&[profile], &[], &["no AWS region"]);
+}
+
+#[test]
+fn missing_credentials_are_told_in_one_line() {
+    let words = ["no AWS credentials", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"];
+    assert_all_refused(&[REGION], &[], &words);
+    assert_all_refused(&[REGION, KEY], &[], &words);
+}
+
+#[test]
+fn an_endpoint_that_does_not_answer_is_named() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    let words = ["Connection refused", &format!("whether {url} is right")];
+    assert_all_refused(&[REGION, KEY, SECRET], &["--endpoint-url", &url], &words);
+}
+
+/// An endpoint that refuses every request with one code, for as long as the test runs.
+fn refusing(code: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            // One read takes in the small requests of this command; each has a connection of its own.
+            let _ = connection.read(&mut [0; 65536]);
+            let body = format!(r#"{{"__type":"com.amazon#{code}","message":"because"}}"#);
+            let head = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/x-amz-json-1.0";
+            let _ = write!(
+                connection,
+                "{head}\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+        }
+    });
+    url
+}
+
+#[test]
+fn denied_access_is_named_with_where_to_read_what_is_missing() {
+    let url = refusing("AccessDeniedException");
+    let home = Home::new();
+    for line in ["table create", "show a", "ls", "ls --json"] {
+        let ended = in_the_cloud(&home, line, &url);
+        let check = format!("`fairlock table check --endpoint-url {url}`");
+        ended.assert_refused(UNAVAILABLE, &["AccessDeniedException: because", &check]);
+    }
+    let check = in_the_cloud(&home, "table check", &url);
+    assert_eq!(check.code, Some(1), "{check:?}");
+    let permit = "permit `dynamodb:Query` on the table";
+    assert!(check.out.contains(permit), "{check:?}");
+    assert!(check.out.contains("listed with `fairlock ls`"), "{check:?}");
+}
+
+fn in_the_cloud(home: &Home, line: &str, url: &str) -> Said {
+    let line = format!("{line} --endpoint-url {url}");
+    let mut command = fairlock(home.0.path(), &line.split(' ').collect::<Vec<_>>());
+    said(command.envs([REGION, KEY, SECRET]))
+}
+
+#[test]
+fn credentials_that_nobody_knows_are_told_apart_from_missing_permission() {
+    let url = refusing("UnrecognizedClientException");
+    let words = [
+        "UnrecognizedClientException: because",
+        "see whether the AWS credentials",
+    ];
+    assert_all_refused(&[REGION, KEY, SECRET], &["--endpoint-url", &url], &words);
+}
+
+#[test]
+fn a_table_that_is_too_busy_is_told_apart_from_one_that_is_not_there() {
+    for (code, word) in [
+        ("ThrottlingException", "try again later"),
+        ("ExpiredTokenException", "see whether the AWS credentials"),
+    ] {
+        let (url, said) = (refusing(code), format!("{code}: because"));
+        assert_all_refused(
+            &[REGION, KEY, SECRET],
+            &["--endpoint-url", &url],
+            &[&said, word],
+        );
+    }
+}

@@ -1,0 +1,195 @@
+//! Locks, for people.
+
+use std::time::Duration;
+
+use fairlock::embedded::Engine;
+use fairlock::embedded::Network;
+use fairlock::{Clock, LockClient};
+use serde_json::Value;
+
+use crate::command::{Said, fairlock, said};
+use crate::common::real_time;
+use crate::home::{Home, hold, run, with_a_line};
+use crate::schema::{assert_a_documented_lock, parsed};
+
+#[test]
+fn a_lock_that_nobody_has_is_free() {
+    let home = Home::with_table();
+    assert_eq!(
+        home.run("show a --local locks.db").assert_done(),
+        "a: free\n"
+    );
+    let none = "no locks in table fairlock in locks.db, namespace fairlock\n";
+    assert_eq!(home.run("ls --local locks.db").assert_done(), none);
+    assert_eq!(home.run("ls --json --local locks.db").assert_done(), "");
+}
+
+#[test]
+fn the_holder_and_the_line_behind_it_are_shown_in_order() {
+    let home = Home::with_table();
+    real_time(with_a_line(&home, async |state| {
+        let shown = run(&home, &["show", "deploy/prod", "--local", "locks.db"]).await;
+        let lines: Vec<_> = shown.assert_done().lines().collect();
+        let [name, since, lease, "", head, bob, carol] = lines[..] else {
+            panic!("{shown:?}")
+        };
+        let ticket = state.holder.unwrap().ticket;
+        let held = format!("deploy/prod: held by alice with ticket {ticket}");
+        assert_eq!(name, held);
+        assert!(
+            since.contains(" UTC (") && since.ends_with("s ago)"),
+            "{since}"
+        );
+        assert!(
+            lease.starts_with("  lease 30s, ") && lease.ends_with("s left"),
+            "{lease}"
+        );
+        assert!(head.starts_with("PLACE  TICKET"), "{head}");
+        let words = |line: &str| {
+            let words = line.split_whitespace().take(4).map(str::to_owned);
+            words.collect::<Vec<_>>()
+        };
+        let tickets: Vec<_> = state
+            .line
+            .iter()
+            .map(|who| who.ticket.to_string())
+            .collect();
+        assert_eq!(words(bob), ["1st", &tickets[0], "bob", "heir"]);
+        assert_eq!(words(carol), ["2nd", &tickets[1], "carol", "waiting"]);
+    }));
+}
+
+/// A holder whose first request took the lock has not heard DynamoDB's time before its first renewal.
+#[test]
+fn times_that_nobody_has_written_down_yet_are_unknown() {
+    let home = Home::with_table();
+    real_time(async {
+        let guard = hold(&home.host("alice"), "a").await;
+        let shown = run(&home, &["show", "a", "--local", "locks.db"]).await;
+        let ticket = guard.ticket();
+        let told = format!(
+            "a: held by alice with ticket {ticket}\n  since unknown\n  lease 30s, what is left of it is unknown\n"
+        );
+        assert_eq!(shown.assert_done(), told);
+        let line = ["show", "--json", "a", "--local", "locks.db"];
+        let lock = &parsed(&run(&home, &line).await)[0];
+        assert_a_documented_lock(lock);
+        for unknown in [&lock["held_since"], &lock["holder"]["lease_left_ms"]] {
+            assert_eq!(unknown, &Value::Null, "{lock}");
+        }
+    });
+}
+
+#[test]
+fn a_holder_whose_lease_is_over_looks_dead() {
+    let home = Home::with_table();
+    real_time(async {
+        let long_ago = Clock::of_tokio(Duration::from_secs(1_700_000_000));
+        let engine = Engine::file(home.file("locks.db")).unwrap();
+        let network = Network::to(&engine.with_clock(long_ago));
+        let host = LockClient::builder(network.client()).table("fairlock");
+        let host = host.owner("alice").build().unwrap();
+        host.fair_lock("a").unwrap().inspect().await.unwrap();
+        let _guard = hold(&host, "a").await;
+        let shown = run(&home, &["show", "a", "--local", "locks.db"]).await;
+        let told = shown.assert_done();
+        assert!(told.contains("\n  since 2023-11-14 22:13:"), "{told}");
+        let dead = "\n  lease 30s, over: it looks dead, and is passed once that is sure\n";
+        assert!(told.contains(dead), "{told}");
+        let listed = run(&home, &["ls", "--local", "locks.db"]).await;
+        assert!(listed.assert_done().contains(" over "), "{listed:?}");
+        let line = ["show", "--json", "a", "--local", "locks.db"];
+        let lock = &parsed(&run(&home, &line).await)[0];
+        assert_a_documented_lock(lock);
+        assert_eq!(lock["holder"]["lease_left_ms"], 0);
+    });
+}
+
+#[test]
+fn the_locks_are_listed_by_name_in_columns() {
+    let home = Home::with_table();
+    real_time(async {
+        let host = home.host("alice");
+        for idle in ["zebra", "bee"] {
+            hold(&host, idle).await.release().await.unwrap();
+        }
+        let _guard = hold(&host, "a much longer name").await;
+        let listed = run(&home, &["ls", "--local", "locks.db"]).await;
+        let lines: Vec<_> = listed.assert_done().lines().collect();
+        let column = lines[0].find("HOLDER").unwrap();
+        let holders: Vec<_> = lines.iter().map(|line| &line[..column + 6]).collect();
+        let expected = [
+            "LOCK                HOLDER",
+            "a much longer name  alice ",
+            "bee                 free  ",
+            "zebra               free  ",
+        ];
+        assert_eq!(holders, expected);
+        assert!(lines[0].ends_with("WAITING") && lines[2].ends_with("0"));
+    });
+}
+
+#[test]
+fn other_namespaces_are_not_listed() {
+    let home = Home::with_table();
+    real_time(async {
+        let host = home.builder().namespace("theirs").build().unwrap();
+        let _guard = hold(&host, "a").await;
+        let ours = run(&home, &["ls", "--local", "locks.db", "--json"]).await;
+        assert_eq!(ours.assert_done(), "");
+        let theirs = [
+            "ls",
+            "--local",
+            "locks.db",
+            "--json",
+            "--namespace",
+            "theirs",
+        ];
+        assert_eq!(run(&home, &theirs).await.assert_done().lines().count(), 1);
+    });
+}
+
+#[test]
+fn names_from_the_table_cannot_move_the_cursor() {
+    let home = Home::with_table();
+    real_time(async {
+        let hostile = "a\u{1b}[2J\nfree\u{9b}1m\u{202e}";
+        let host = home.host("eve\u{1b}]0;root\u{7}\nx");
+        let _guard = hold(&host, hostile).await;
+        home.damage("z\u{1b}c\nfairlock: all is well").await;
+        for line in [
+            &["ls", "--local", "locks.db"][..],
+            &["ls", "--json", "--local", "locks.db"],
+            &["show", "--local", "locks.db", hostile],
+            &["show", "--json", "--local", "locks.db", hostile],
+            &[
+                "show",
+                "--local",
+                "locks.db",
+                "z\u{1b}c\nfairlock: all is well",
+            ],
+        ] {
+            let Said { out, err, .. } = run(&home, line).await;
+            let said = format!("{out}{err}");
+            let controls = said.chars().filter(|c| c.is_control() && *c != '\n');
+            assert_eq!(controls.count(), 0, "{said:?}");
+            assert!(
+                !said.contains("\nfree") && !said.contains("\nfairlock: all"),
+                "{said:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn colours_are_not_in_what_a_pipe_gets_unless_they_are_forced() {
+    let home = Home::with_table();
+    let shown = |environment: &[(&str, &str)]| {
+        let mut command = fairlock(home.0.path(), &["show", "a", "--local", "locks.db"]);
+        said(command.envs(environment.iter().copied())).out
+    };
+    assert_eq!(shown(&[]), "a: free\n");
+    let forced = ("CLICOLOR_FORCE", "1");
+    assert!(shown(&[forced]).contains("\u{1b}[32mfree\u{1b}[0m"));
+    assert_eq!(shown(&[forced, ("NO_COLOR", "1")]), "a: free\n");
+}

@@ -1,0 +1,179 @@
+//! Whatever happens, a command is over before its lease is.
+
+use std::fs;
+use std::path::Path;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::embedded::Engine;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::running::{Running, home, is_alive, is_free, run, until};
+
+/// Starts what is hard to find and hard to end, each with its number in a file.
+const FAMILY: &str = "
+    echo $$ > command
+    sh -c 'trap \"\" TERM HUP; echo $$ > deaf; while :; do sleep 0.1; done' &
+    setsid sh -c 'echo $$ > session; exec sleep 600' &
+    (setsid sh -c 'echo $$ > daemon; exec sleep 600' &)
+    sh -c 'echo $$ > stopped; kill -STOP $$; sleep 600' &
+    python3 -c 'import ctypes, os, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+open(\"headless\", \"w\").write(str(os.getpid()))
+ctypes.CDLL(None).pthread_exit(None)' &
+    wait";
+/// The last of them looks dead to those who look at its first thread only.
+const MEMBERS: [&str; 6] = [
+    "command", "deaf", "session", "daemon", "stopped", "headless",
+];
+
+fn family(running: &Running) -> Vec<Pid> {
+    MEMBERS.iter().map(|file| running.pid_in(file)).collect()
+}
+
+/// The guardian between `fairlock run` and its command.
+fn guardian_of(command: Pid) -> Pid {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", command.as_raw_pid())).unwrap();
+    let parent = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .nth(1)
+        .unwrap();
+    Pid::from_raw(parent.parse().unwrap()).unwrap()
+}
+
+/// Waits for the lock, and then sees that nobody of the one before is left.
+fn assert_next_runs_alone(home: &Path, family: &[Pid]) {
+    let waiting = run(
+        home,
+        &["--wait", "40s"],
+        &["sh", "-c", &alive_words(family)],
+    );
+    assert_eq!(
+        waiting.assert_done(),
+        "",
+        "somebody of the one before was still alive"
+    );
+}
+
+/// A script that names those who live.
+fn alive_words(family: &[Pid]) -> String {
+    let check = |pid: &Pid| {
+        let pid = pid.as_raw_pid();
+        format!("grep -H -s -v -E '^State:.*[ZX]' /proc/{pid}/status | grep State:; ")
+    };
+    family.iter().map(check).collect::<String>() + "true"
+}
+
+#[test]
+fn a_killed_fairlock_takes_everything_its_command_started_with_it() {
+    let home = home();
+    let running = Running::start(home.path(), &["--lease", "3s"], FAMILY);
+    let family = family(&running);
+    running.signal(Signal::KILL);
+    assert_next_runs_alone(home.path(), &family);
+    until("all to be dead", || {
+        !family.iter().any(|pid| is_alive(*pid))
+    });
+}
+
+#[test]
+fn a_stopped_fairlock_keeps_its_promise_and_learns_that_it_lost() {
+    let home = home();
+    let running = Running::start(home.path(), &["--lease", "3s"], FAMILY);
+    let family = family(&running);
+    running.signal(Signal::STOP);
+    assert_next_runs_alone(home.path(), &family);
+    running.signal(Signal::CONT);
+    let (code, _, err) = running.end();
+    assert_eq!(code, 76, "{err}");
+    assert!(err.contains("lock `a` was lost"), "{err}");
+}
+
+#[test]
+fn a_lock_that_somebody_takes_away_ends_the_command() {
+    let home = home();
+    let running = Running::start(home.path(), &["--lease", "3s"], FAMILY);
+    let family = family(&running);
+    delete_lock(home.path());
+    let (code, _, err) = running.end();
+    assert_eq!(code, 76, "{err}");
+    assert!(!family.iter().any(|pid| is_alive(*pid)), "{err}");
+}
+
+/// Behind everybody's back.
+fn delete_lock(home: &Path) {
+    let engine = Engine::file(home.join("locks.db")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let text = |value: &str| AttributeValue::S(value.into());
+    runtime.block_on(async {
+        let delete = engine.client().delete_item().table_name("fairlock");
+        let delete = delete
+            .key("pk", text("a"))
+            .key("sk", text("fairlock/#lock"));
+        delete.send().await.unwrap();
+    });
+}
+
+#[test]
+fn a_command_that_heeds_the_warning_has_its_grace() {
+    let home = home();
+    let script = "trap 'echo saved; exit 0' TERM; echo $$ > command; while :; do sleep 0.05; done";
+    let running = Running::start(home.path(), &["--lease", "3s", "--grace", "1s"], script);
+    let command = running.pid_in("command");
+    running.signal(Signal::STOP);
+    until("the command to end", || !is_alive(command));
+    running.signal(Signal::CONT);
+    let (code, out, err) = running.end();
+    assert_eq!((code, out.as_str()), (76, "saved\n"), "{err}");
+}
+
+#[test]
+fn a_killed_guardian_ends_the_command_too_and_gives_the_lock_back() {
+    let home = home();
+    let running = Running::start(home.path(), &[], FAMILY);
+    let family = family(&running);
+    kill_process(guardian_of(family[0]), Signal::KILL).unwrap();
+    let (code, _, err) = running.end();
+    assert_eq!(code, 70, "{err}");
+    assert!(err.contains("guardian"), "{err}");
+    assert!(!family.iter().any(|pid| is_alive(*pid)), "{err}");
+    assert!(is_free(home.path()));
+}
+
+#[test]
+fn signals_to_the_guardian_change_nothing() {
+    let home = home();
+    let script = "echo $$ > command; until [ -e go ]; do sleep 0.05; done; exit 4";
+    let running = Running::start(home.path(), &[], script);
+    let guardian = guardian_of(running.pid_in("command"));
+    for signal in [
+        Signal::TERM,
+        Signal::INT,
+        Signal::HUP,
+        Signal::QUIT,
+        Signal::USR1,
+        Signal::TSTP,
+    ] {
+        kill_process(guardian, signal).unwrap();
+    }
+    fs::write(home.path().join("go"), "").unwrap();
+    let (code, _, err) = running.end();
+    assert_eq!((code, err.as_str()), (4, ""));
+}
+
+#[test]
+fn a_stopped_guardian_does_not_keep_a_command_alive_beyond_its_lease() {
+    let home = home();
+    let running = Running::start(home.path(), &["--lease", "3s"], FAMILY);
+    let family = family(&running);
+    kill_process(guardian_of(family[0]), Signal::STOP).unwrap();
+    delete_lock(home.path());
+    let (code, _, err) = running.end();
+    assert_eq!(code, 76, "{err}");
+    assert!(!family.iter().any(|pid| is_alive(*pid)), "{err}");
+}

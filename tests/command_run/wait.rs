@@ -1,0 +1,115 @@
+//! The wait for the turn, and what it is given.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use crate::command::{fairlock, said};
+use crate::running::{Running, home, run, until};
+
+#[test]
+fn a_held_lock_is_told_with_its_holder_and_what_to_do_and_the_code_is_the_callers() {
+    let home = home();
+    let running = Running::start(
+        home.path(),
+        &["--owner", "the nightly job"],
+        "echo $$ > pid; sleep 60",
+    );
+    running.pid_in("pid");
+    for (flags, code) in [
+        (&["--wait", "none"][..], 75),
+        (&["--wait", "200ms"], 75),
+        (&["--wait", "none", "--conflict-exit-code", "0"], 0),
+        (&["--wait", "none", "-E", "33"], 33),
+    ] {
+        let ended = run(home.path(), flags, &["touch", "ran"]);
+        ended.assert_refused(
+            code,
+            &["`a`", "the nightly job", "fairlock show a --local locks.db"],
+        );
+    }
+    assert!(!home.path().join("ran").exists());
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().0, 143);
+}
+
+#[test]
+fn who_waits_has_the_turn_when_the_one_before_is_done_in_the_order_of_coming() {
+    let home = home();
+    let first = Running::start(
+        home.path(),
+        &[],
+        "echo $$ > pid; until [ -e go ]; do sleep 0.05; done; echo 0 >> order",
+    );
+    first.pid_in("pid");
+    let waiting: Vec<_> = (1..=3)
+        .map(|number| {
+            let flags = ["--wait", "infinite", "--owner", &format!("w{number}")];
+            let running = Running::start(home.path(), &flags, &format!("echo {number} >> order"));
+            until("a place in line", || {
+                let shown = said(&mut fairlock(
+                    home.path(),
+                    &["show", "--local", "locks.db", "a"],
+                ));
+                shown.out.contains(&format!("w{number}"))
+            });
+            running
+        })
+        .collect();
+    fs::write(home.path().join("go"), "").unwrap();
+    assert_eq!(first.end().0, 0);
+    for running in waiting {
+        let (code, _, err) = running.end();
+        // Nothing is drawn where nobody would see it.
+        assert_eq!((code, err.as_str()), (0, ""));
+    }
+    let order = fs::read_to_string(home.path().join("order")).unwrap();
+    assert_eq!(order, "0\n1\n2\n3\n");
+}
+
+#[test]
+fn a_wait_that_is_interrupted_leaves_the_line_and_runs_nothing() {
+    let home = home();
+    let first = Running::start(home.path(), &[], "echo $$ > pid; sleep 60");
+    first.pid_in("pid");
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let waiting = Running::start(home.path(), &["--wait", "infinite"], "touch ran");
+        let line = || {
+            let show = ["show", "--json", "--local", "locks.db", "a"];
+            let shown = said(&mut fairlock(home.path(), &show));
+            let shown: serde_json::Value = serde_json::from_str(&shown.out).unwrap();
+            shown["waiting"].as_u64().unwrap()
+        };
+        until("a place in line", || line() == 1);
+        waiting.signal(signal);
+        assert_eq!(waiting.end().0, code);
+        assert_eq!(line(), 0);
+    }
+    assert!(!home.path().join("ran").exists());
+    first.signal(Signal::KILL);
+}
+
+#[test]
+fn a_lease_is_kept_for_as_long_as_the_command_runs() {
+    let home = home();
+    let ended = run(home.path(), &["--lease", "1s"], &["sleep", "3"]);
+    ended.assert_done();
+}
+
+#[test]
+fn a_setting_that_makes_no_sense_is_refused_and_nothing_runs() {
+    let home = home();
+    for (flags, words) in [
+        (&["--lease", "500ms"][..], ["--lease", "1s"]),
+        (
+            &["--lease", "30s", "--grace", "11s"],
+            ["--grace", "--lease"],
+        ),
+        (&["--lease", "25h"], ["lease", "one day"]),
+        (&["--owner", ""], ["owner", "512"]),
+        (&["--namespace", "a/b"], ["namespace", "/"]),
+    ] {
+        run(home.path(), flags, &["touch", "ran"]).assert_refused(64, &words);
+    }
+    assert!(!home.path().join("ran").exists());
+}

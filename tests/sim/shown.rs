@@ -1,0 +1,96 @@
+//! What an answer shows of the table: a lock item, and tickets' rows.
+
+use serde_json::Value;
+
+/// A lock item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) last: u64,
+    pub(crate) seated: u64,
+    pub(crate) holder: Option<Place>,
+    pub(crate) heirs: Vec<Place>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) ticket: u64,
+    pub(crate) nonce: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) ticket: u64,
+    pub(crate) state: State,
+}
+
+/// In the order in which a row goes through them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    Waiting { beat: u64 },
+    Void,
+}
+
+impl Shown {
+    /// The lock item in an answer, or the first of its items.
+    pub(crate) fn of(answer: &Value) -> Option<Shown> {
+        let item = items(answer).find(|item| !item["seated"].is_null())?;
+        let entered = number(&item["entered"]);
+        Some(Shown {
+            last: number(&item["last"])?,
+            seated: number(&item["seated"])?,
+            holder: Place::of(&item["holder"], entered),
+            heirs: list(&item["heirs"]["L"])
+                .filter_map(|heir| Place::of(heir, None))
+                .collect(),
+        })
+    }
+
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+        self.holder.iter().chain(&self.heirs)
+    }
+}
+
+impl Place {
+    /// Who entered does not know its ticket when it writes its entry.
+    fn of(entry: &Value, entered: Option<u64>) -> Option<Place> {
+        let nonce = entry["M"]["nonce"]["S"].as_str()?.to_owned();
+        let ticket = number(&entry["M"]["ticket"]).or(entered)?;
+        Some(Place { ticket, nonce })
+    }
+}
+
+impl Row {
+    /// The rows in an answer, or the one in a request that puts it.
+    pub(crate) fn all(body: &Value) -> Vec<Row> {
+        items(body).filter_map(Row::of).collect()
+    }
+
+    fn of(item: &Value) -> Option<Row> {
+        let state = match item["state"]["S"].as_str()? {
+            "void" => State::Void,
+            _ => State::Waiting {
+                beat: number(&item["entry"]["M"]["beat"])?,
+            },
+        };
+        let ticket = ticket_of(item["sk"]["S"].as_str()?)?;
+        Some(Row { ticket, state })
+    }
+}
+
+/// The ticket whose row has this sort key.
+pub(crate) fn ticket_of(sort_key: &str) -> Option<u64> {
+    sort_key.rsplit('/').next()?.parse().ok()
+}
+
+pub(crate) fn number(value: &Value) -> Option<u64> {
+    value["N"].as_str()?.parse().ok()
+}
+
+fn items(body: &Value) -> impl Iterator<Item = &Value> {
+    let one = [&body["Attributes"], &body["Item"]].into_iter();
+    one.chain(list(&body["Items"]))
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
