@@ -59,11 +59,14 @@ async fn are_passed(place: &Place, dead: usize) {
     guard.release().await.unwrap();
     let next = granted(next).await;
     assert!(next.ticket().get() > ticket + dead as u64);
-    next.release().await.unwrap();
     for dead in waiting {
         dead.abort();
-        assert!(!matches!(dead.await, Ok(Ok(_))), "the dead was granted");
+        // An answer that was on its way when its client died may have granted it the lock.
+        if let Ok(Ok(guard)) = dead.await {
+            assert!(!guard.is_held(), "two believe that they have the lock");
+        }
     }
+    next.release().await.unwrap();
     place.comes_to_rest().await;
 }
 
