@@ -7,6 +7,8 @@
 )]
 
 mod common;
+#[path = "common/http.rs"]
+mod http;
 #[path = "common/lab.rs"]
 mod lab;
 
@@ -16,16 +18,12 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType,
-};
+use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use aws_sdk_dynamodb::{Client, Config};
-use aws_smithy_http_client::Builder;
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use common::{real_time, virtual_time};
 use fairlock::embedded::{Engine, Fault, Network, When};
 use fairlock::{Error, Invalid, LockClient, LockClientBuilder, Problem, RecordWait, TableOptions};
+use lab::keys::create_table;
 use lab::{Host, Lab, acquire};
 use tokio::time::Instant;
 
@@ -222,17 +220,7 @@ fn a_table_of_another_schema_is_a_refusal_at_once_and_stays_empty() {
         ];
         for keys in schemas {
             let engine = Engine::memory().unwrap();
-            let table = engine.client().create_table().table_name("locks");
-            let table = table.billing_mode(BillingMode::PayPerRequest);
-            let kinds = [KeyType::Hash, KeyType::Range];
-            let table = keys.iter().zip(kinds).fold(table, |table, (key, kind)| {
-                let element = KeySchemaElement::builder().attribute_name(key.0);
-                let definition = AttributeDefinition::builder().attribute_name(key.0);
-                let definition = definition.attribute_type(key.1.clone());
-                let table = table.key_schema(element.key_type(kind).build().unwrap());
-                table.attribute_definitions(definition.build().unwrap())
-            });
-            table.send().await.unwrap();
+            create_table(&engine.client(), "locks", keys).await;
             assert_refused_at_once(&host_on(&engine), "ValidationException").await;
             let items = engine.client().scan().table_name("locks").send().await;
             assert_eq!(items.unwrap().count(), 0);
@@ -342,11 +330,9 @@ fn no_credentials_are_a_refusal_at_once_and_nothing_is_sent() {
 
 /// A client of what listens, or does not, at an address, and the network to it.
 fn over_http(listener: &TcpListener) -> Host {
-    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
-    let network = Network::over(https.build_https());
+    let network = http::network();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let config = network.client().config().to_builder().endpoint_url(url);
-    let locks = LockClient::builder(Client::from_conf(config.build()));
+    let locks = LockClient::builder(http::client(&network, &url));
     // Short, for these tests take real time.
     let locks = locks.request_timeout(200 * MS).build().unwrap();
     Host { locks, network }

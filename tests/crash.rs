@@ -10,6 +10,8 @@
 
 #[path = "crash/crew.rs"]
 mod crew;
+#[path = "common/http.rs"]
+mod http;
 #[path = "crash/ledger.rs"]
 mod ledger;
 #[path = "../src/bin/fairlock/contest/monotonic.rs"]
@@ -21,13 +23,13 @@ mod verdict;
 #[path = "crash/worker.rs"]
 mod worker;
 
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Once;
 use std::time::Duration;
 
 use crew::{Crew, Odds};
+use http::{over_http, say};
 use ledger::{Fence, Ledger, PROCESS};
 use place::Place;
 use tempfile::TempDir;
@@ -72,11 +74,6 @@ fn watch() {
     std::thread::sleep(bound);
     say(&format!("ran longer than {bound:?}: aborting"));
     std::process::abort();
-}
-
-/// Not `println!`, whose words the harness keeps to itself while tests pass.
-fn say(words: &str) {
-    let _ = std::io::stderr().write_all(format!("{words}\n").as_bytes());
 }
 
 /// This program, as one of its processes.
@@ -212,32 +209,22 @@ fn no_write_of_a_killed_or_stopped_fairlock_run_comes_after_the_next_holders_fir
     arenas("file, fairlock run", in_files(&home), Fence::Open, run);
 }
 
-fn skipped() -> bool {
-    let skipped = Place::endpoint("").is_none();
-    if skipped {
-        say("over HTTP: skipped, for FAIRLOCK_TEST_ENDPOINT is not set");
-    }
-    skipped
-}
-
 #[test]
 fn clients_killed_and_stopped_never_overlap_nor_write_late_over_http() {
-    if skipped() {
-        return;
-    }
-    let place = |number: usize| Place::endpoint(&format!("clients-{number}")).unwrap();
-    arenas("HTTP, clients", place, Fence::Closed, |place, ledger| {
-        process("takes_turns", place, ledger)
+    over_http(|url| {
+        let place = |number: usize| Place::endpoint(url, &format!("clients-{number}"));
+        arenas("HTTP, clients", place, Fence::Closed, |place, ledger| {
+            process("takes_turns", place, ledger)
+        });
     });
 }
 
 #[test]
 fn no_write_of_a_killed_or_stopped_fairlock_run_comes_too_late_over_http() {
-    if skipped() {
-        return;
-    }
-    let place = |number: usize| Place::endpoint(&format!("run-{number}")).unwrap();
-    arenas("HTTP, fairlock run", place, Fence::Open, run);
+    over_http(|url| {
+        let place = |number: usize| Place::endpoint(url, &format!("run-{number}"));
+        arenas("HTTP, fairlock run", place, Fence::Open, run);
+    });
 }
 
 /// Workers that go on believing and writing after they lost the lock.

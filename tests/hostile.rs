@@ -21,7 +21,7 @@ use lab::{Lab, acquire, cut_off, waits};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
-use siege::{Misses, count_panics, play};
+use siege::{Misses, count_panics, play, table};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// When a line of three is at rest.
@@ -158,7 +158,7 @@ fn a_lease_that_somebody_made_longer_is_believed_in_no_longer_than_ones_own() {
         let heir = waits(&lab, &b).await;
         let day = AttributeValue::N("86400000".into());
         let longer = Blow::Set(Target::LockItem, "heirs[0].lease_ms", day);
-        assert!(longer.strike(&lab.engine.client()).await);
+        assert!(longer.strike(&table(&lab)).await);
         guard.release().await.unwrap();
         let guard = heir.await.unwrap();
         // Its first renewal shows its own lease again, by which others judge it.

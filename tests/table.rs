@@ -7,19 +7,20 @@
 )]
 
 mod common;
+#[path = "common/keys.rs"]
+mod keys;
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-    TableDescription, TimeToLiveSpecification,
+    BillingMode, ScalarAttributeType, TableDescription, TimeToLiveSpecification,
 };
 use common::virtual_time;
 use fairlock::embedded::{Engine, Fault, Network, When};
 use fairlock::{
     Chance, Clock, Error, Finding, HeldLocks, LockClient, LockClientBuilder, Severity, TableOptions,
 };
+use keys::create_table;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -75,20 +76,6 @@ async fn set_ttl(engine: &Engine, attribute: &str, enabled: bool) {
     let ttl = TimeToLiveSpecification::builder().attribute_name(attribute);
     let request = engine.client().update_time_to_live().table_name("locks");
     let request = request.time_to_live_specification(ttl.enabled(enabled).build().unwrap());
-    request.send().await.unwrap();
-}
-
-/// A table with these keys, the first of them the partition key.
-async fn other_table(client: &Client, keys: &[(&str, ScalarAttributeType)]) {
-    let mut request = client.create_table().table_name("locks");
-    for ((name, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
-        let key = KeySchemaElement::builder().attribute_name(*name);
-        let attribute = AttributeDefinition::builder().attribute_name(*name);
-        request = request.key_schema(key.key_type(role).build().unwrap());
-        request =
-            request.attribute_definitions(attribute.attribute_type(kind.clone()).build().unwrap());
-    }
-    let request = request.billing_mode(BillingMode::PayPerRequest);
     request.send().await.unwrap();
 }
 
@@ -280,7 +267,7 @@ fn another_table_is_refused_with_what_it_is_and_what_it_must_be() {
         ];
         for keys in others {
             let engine = engine();
-            other_table(&engine.client(), keys).await;
+            create_table(&engine.client(), "locks", keys).await;
             let created = locks(&engine).create_table(&TableOptions::default()).await;
             let refused = created.unwrap_err();
             let Finding::WrongKeys { found, needed } = reason(&refused) else {

@@ -6,6 +6,9 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+#[path = "keys.rs"]
+mod keys;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -15,8 +18,7 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ReturnValuesOnConditionCheckFailure, ScalarAttributeType, TimeToLiveSpecification,
+    AttributeValue, ReturnValuesOnConditionCheckFailure, TimeToLiveSpecification,
 };
 use fairlock::embedded::{Engine, Fault, Network};
 
@@ -57,22 +59,7 @@ pub(crate) fn number(value: u64) -> AttributeValue {
 }
 
 pub(crate) async fn create_table(client: &Client) {
-    let key = |name: &str, kind| {
-        let element = KeySchemaElement::builder().attribute_name(name);
-        element.key_type(kind).build().unwrap()
-    };
-    let string = |name: &str| {
-        let definition = AttributeDefinition::builder().attribute_name(name);
-        let definition = definition.attribute_type(ScalarAttributeType::S);
-        definition.build().unwrap()
-    };
-    let request = client.create_table().table_name("things");
-    let request = request.billing_mode(BillingMode::PayPerRequest);
-    let request = request.key_schema(key("pk", KeyType::Hash));
-    let request = request.key_schema(key("sk", KeyType::Range));
-    let request = request.attribute_definitions(string("pk"));
-    let request = request.attribute_definitions(string("sk"));
-    request.send().await.unwrap();
+    keys::create_table(client, "things", &keys::OF_LOCKS).await;
 }
 
 pub(crate) async fn switch_on_ttl(client: &Client) {

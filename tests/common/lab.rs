@@ -4,15 +4,16 @@
     reason = "a test whose laboratory cannot be set up has failed"
 )]
 
+#[path = "keys.rs"]
+pub(crate) mod keys;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType,
-};
+use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Faults, Network};
 use fairlock::{Chance, Clock, LockClient, LockClientBuilder, LockGuard, RecordWait};
+use keys::{OF_LOCKS, create_table};
 use tokio::task::JoinHandle;
 
 /// The time at which every test starts, in seconds since 1970.
@@ -32,8 +33,8 @@ pub(crate) struct Host {
 
 // Every suite is offered all of it, and need not use all.
 const _: () = {
-    let _ = (Lab::host, Lab::hosts_with_seats, Lab::items, Lab::settle);
-    let _ = (acquire, waits, cut_off);
+    let _ = (Lab::new, Lab::host, Lab::hosts_with_seats, Lab::items);
+    let _ = (Lab::settle, acquire, waits, cut_off);
 };
 
 impl Lab {
@@ -46,7 +47,7 @@ impl Lab {
     }
 
     pub(crate) async fn on(engine: Engine, clock: Clock) -> Self {
-        create_table(&engine).await;
+        create_table(&engine.client(), "locks", &OF_LOCKS).await;
         Lab {
             clock,
             engine,
@@ -142,32 +143,4 @@ pub(crate) fn cut_off() -> Faults {
         lost_requests: 1.0,
         ..Faults::default()
     }
-}
-
-async fn create_table(engine: &Engine) {
-    let attribute = |name: &str| {
-        AttributeDefinition::builder()
-            .attribute_name(name)
-            .attribute_type(ScalarAttributeType::S)
-            .build()
-    };
-    let key = |name: &str, kind| {
-        KeySchemaElement::builder()
-            .attribute_name(name)
-            .key_type(kind)
-            .build()
-    };
-    let table = engine
-        .client()
-        .create_table()
-        .table_name("locks")
-        .billing_mode(BillingMode::PayPerRequest);
-    let table = ["pk", "sk"].into_iter().fold(table, |table, name| {
-        table.attribute_definitions(attribute(name).expect("a whole definition"))
-    });
-    let keys = [("pk", KeyType::Hash), ("sk", KeyType::Range)];
-    let table = keys.into_iter().fold(table, |table, (name, kind)| {
-        table.key_schema(key(name, kind).expect("a whole key"))
-    });
-    table.send().await.expect("a new table");
 }

@@ -7,10 +7,10 @@
 use std::path::{Path, PathBuf};
 
 use aws_sdk_dynamodb::Client;
-use aws_smithy_http_client::Builder;
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
-use fairlock::embedded::{Engine, Network};
+use fairlock::embedded::Engine;
 use fairlock::{LockClient, LockClientBuilder, TableOptions};
+
+use crate::http;
 
 /// As the environment of a process says it.
 const FILE: &str = "FAIRLOCK_CRASH_FILE";
@@ -33,16 +33,12 @@ impl Place {
         }
     }
 
-    /// None unless `FAIRLOCK_TEST_ENDPOINT` names an endpoint.
-    pub(crate) fn endpoint(name: &str) -> Option<Place> {
-        let url = std::env::var("FAIRLOCK_TEST_ENDPOINT").ok();
-        let url = url.filter(|url| !url.is_empty())?;
-        let table = format!("fairlock-crash-{}-{name}", std::process::id());
-        Some(Place {
+    pub(crate) fn endpoint(url: &str, name: &str) -> Place {
+        Place {
             file: None,
-            url,
-            table,
-        })
+            url: url.to_owned(),
+            table: format!("fairlock-crash-{}-{name}", std::process::id()),
+        }
     }
 
     pub(crate) fn of_environment() -> Place {
@@ -77,12 +73,7 @@ impl Place {
         if let Some(file) = &self.file {
             return Engine::file(file).unwrap().client();
         }
-        let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
-        let config = Network::over(https.build_https())
-            .client()
-            .config()
-            .to_builder();
-        Client::from_conf(config.endpoint_url(&self.url).build())
+        http::client(&http::network(), &self.url)
     }
 
     pub(crate) fn create_table(&self) {

@@ -9,8 +9,23 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::Error;
+
+// Every suite is offered all of it, and need not use all.
+const _: () = {
+    let _ = (values, names_the_item, delete_all, Blow::strike);
+    let _ = (Blow::takes_the_lock, Blow::moves_tickets);
+    let _ = (OF_LOCK_ITEM, OF_ROW, FOREIGN, Blow::Shift);
+    let _ = [RowBody::Empty, RowBody::Void, RowBody::Stranger];
+};
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
+
+/// Whose items they are.
+pub(crate) struct Table {
+    pub(crate) client: Client,
+    pub(crate) name: String,
+}
 
 /// Where a write goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,24 +177,24 @@ impl Blow {
     }
 
     /// Strikes. Whether it met something: what DynamoDB itself refuses changes nothing.
-    pub(crate) async fn strike(&self, client: &Client) -> bool {
+    pub(crate) async fn strike(&self, table: &Table) -> bool {
         match self {
-            Blow::Set(target, path, value) => set(client, *target, path, value.clone()).await,
-            Blow::Remove(target, path) => remove(client, *target, path).await,
+            Blow::Set(target, path, value) => set(table, *target, path, value.clone()).await,
+            Blow::Remove(target, path) => remove(table, *target, path).await,
             Blow::Foreign(sort_key, value) => {
-                put(client, sort_key, Item::from([("x".into(), value.clone())])).await
+                put(table, sort_key, Item::from([("x".into(), value.clone())])).await
             }
-            Blow::Row(offset, body) => put_row(client, *offset, *body).await,
-            Blow::Delete(target) => delete(client, *target).await,
-            Blow::Shift(both, by) => shift(client, *both, *by).await,
-            Blow::Fill(target) => fill(client, *target).await,
+            Blow::Row(offset, body) => put_row(table, *offset, *body).await,
+            Blow::Delete(target) => delete(table, *target).await,
+            Blow::Shift(both, by) => shift(table, *both, *by).await,
+            Blow::Fill(target) => fill(table, *target).await,
         }
     }
 }
 
 /// Everything that the table has of the lock and its namespace.
-pub(crate) async fn items(client: &Client) -> Vec<Item> {
-    let query = client.query().table_name("locks");
+async fn items(table: &Table) -> Vec<Item> {
+    let query = table.client.query().table_name(&table.name);
     let query = query.key_condition_expression("pk = :pk AND begins_with(sk, :ours)");
     let query = query.expression_attribute_values(":pk", text("a"));
     let query = query.expression_attribute_values(":ours", text("fairlock/"));
@@ -191,12 +206,12 @@ pub(crate) async fn items(client: &Client) -> Vec<Item> {
     items
 }
 
-async fn key(client: &Client, target: Target) -> Option<AttributeValue> {
+async fn key(table: &Table, target: Target) -> Option<AttributeValue> {
     let lock = text("fairlock/#lock");
     match target {
         Target::LockItem => Some(lock),
         Target::Row => {
-            let items = items(client).await;
+            let items = items(table).await;
             let keys = items.iter().map(|item| item["sk"].clone());
             keys.into_iter()
                 .find(|key| key.as_s().unwrap().len() == "fairlock/".len() + 38)
@@ -214,22 +229,22 @@ fn expressed(path: &str) -> (String, HashMap<String, String>) {
 }
 
 /// As full as DynamoDB takes it.
-async fn fill(client: &Client, target: Target) -> bool {
+async fn fill(table: &Table, target: Target) -> bool {
     for size in (408_000..=409_500).rev().step_by(20) {
         let filling = AttributeValue::B(Blob::new(vec![7; size]));
-        if set(client, target, "filling", filling).await {
+        if set(table, target, "filling", filling).await {
             return true;
         }
     }
     false
 }
 
-async fn set(client: &Client, target: Target, path: &str, value: AttributeValue) -> bool {
+async fn set(table: &Table, target: Target, path: &str, value: AttributeValue) -> bool {
     let (path, names) = expressed(path);
-    let Some(key) = key(client, target).await else {
+    let Some(key) = key(table, target).await else {
         return false;
     };
-    let update = client.update_item().table_name("locks");
+    let update = table.client.update_item().table_name(&table.name);
     let update = update.key("pk", text("a")).key("sk", key);
     let update = update.update_expression(format!("SET {path} = :value"));
     let update = update.condition_expression("attribute_exists(pk)");
@@ -241,12 +256,12 @@ async fn set(client: &Client, target: Target, path: &str, value: AttributeValue)
     update.is_ok()
 }
 
-async fn remove(client: &Client, target: Target, path: &str) -> bool {
+async fn remove(table: &Table, target: Target, path: &str) -> bool {
     let (path, names) = expressed(path);
-    let Some(key) = key(client, target).await else {
+    let Some(key) = key(table, target).await else {
         return false;
     };
-    let update = client.update_item().table_name("locks");
+    let update = table.client.update_item().table_name(&table.name);
     let update = update.key("pk", text("a")).key("sk", key);
     let update = update.update_expression(format!("REMOVE {path}"));
     let update = update.condition_expression("attribute_exists(pk)");
@@ -257,15 +272,19 @@ async fn remove(client: &Client, target: Target, path: &str) -> bool {
     update.is_ok()
 }
 
-async fn put(client: &Client, sort_key: &str, mut item: Item) -> bool {
+async fn put(table: &Table, sort_key: &str, mut item: Item) -> bool {
     item.insert("pk".into(), text("a"));
     item.insert("sk".into(), text(sort_key));
-    let put = client.put_item().table_name("locks").set_item(Some(item));
+    let put = table
+        .client
+        .put_item()
+        .table_name(&table.name)
+        .set_item(Some(item));
     put.send().await.is_ok()
 }
 
-pub(crate) async fn delete_key(client: &Client, key: AttributeValue) {
-    let delete = client.delete_item().table_name("locks");
+async fn delete_key(table: &Table, key: AttributeValue) {
+    let delete = table.client.delete_item().table_name(&table.name);
     delete
         .key("pk", text("a"))
         .key("sk", key)
@@ -274,24 +293,40 @@ pub(crate) async fn delete_key(client: &Client, key: AttributeValue) {
         .unwrap();
 }
 
-async fn delete(client: &Client, target: Target) -> bool {
-    let Some(key) = key(client, target).await else {
+/// The way out, as docs/operations.md has it, between stopping the callers and starting them.
+pub(crate) async fn delete_all(table: &Table) {
+    for item in items(table).await {
+        delete_key(table, item["sk"].clone()).await;
+    }
+}
+
+/// Or is DynamoDB's own refusal of a write to what was damaged.
+pub(crate) fn names_the_item(error: &Error) -> bool {
+    match error {
+        Error::Unreadable { item, .. } => item.starts_with("pk = a, sk = fairlock/"),
+        Error::Refused { .. } => error.to_string().contains(" refuses `"),
+        _ => false,
+    }
+}
+
+async fn delete(table: &Table, target: Target) -> bool {
+    let Some(key) = key(table, target).await else {
         return false;
     };
-    delete_key(client, key).await;
+    delete_key(table, key).await;
     true
 }
 
-async fn last(client: &Client) -> Option<u64> {
-    let items = items(client).await;
+async fn last(table: &Table) -> Option<u64> {
+    let items = items(table).await;
     let lock = items
         .iter()
         .find(|item| item["sk"] == text("fairlock/#lock"))?;
     lock.get("last")?.as_n().ok()?.parse().ok()
 }
 
-async fn put_row(client: &Client, offset: i64, body: RowBody) -> bool {
-    let Some(ticket) = last(client)
+async fn put_row(table: &Table, offset: i64, body: RowBody) -> bool {
+    let Some(ticket) = last(table)
         .await
         .and_then(|last| last.checked_add_signed(offset))
     else {
@@ -315,16 +350,16 @@ async fn put_row(client: &Client, offset: i64, body: RowBody) -> bool {
         ]),
         RowBody::Nonsense => Item::from([("state".into(), number(7))]),
     };
-    put(client, &format!("fairlock/{ticket:038}"), item).await
+    put(table, &format!("fairlock/{ticket:038}"), item).await
 }
 
-async fn shift(client: &Client, both: bool, by: i64) -> bool {
-    let Some(to) = last(client)
+async fn shift(table: &Table, both: bool, by: i64) -> bool {
+    let Some(to) = last(table)
         .await
         .and_then(|last| last.checked_add_signed(by))
     else {
         return false;
     };
-    set(client, Target::LockItem, "last", number(to)).await
-        && (!both || set(client, Target::LockItem, "seated", number(to)).await)
+    set(table, Target::LockItem, "last", number(to)).await
+        && (!both || set(table, Target::LockItem, "seated", number(to)).await)
 }

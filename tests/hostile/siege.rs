@@ -14,7 +14,7 @@ use fairlock::{Error, HeldLocks, LockClient, LockGuard, RecordWait};
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 
-use crate::blow::{Blow, delete_key, items};
+use crate::blow::{Blow, Table, delete_all, names_the_item};
 use crate::lab::{Host, Lab};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -93,7 +93,7 @@ pub(crate) async fn play(blows: Vec<(Duration, Blow)>, misses: Misses) -> Result
     for (at, blow) in &blows {
         let started = ends - SIEGE;
         tokio::time::sleep_until(started + *at).await;
-        let struck = blow.strike(&lab.engine.client()).await;
+        let struck = blow.strike(&table(&lab)).await;
         if !struck && misses == Misses::AreFaults {
             return Err("met nothing".into());
         }
@@ -109,6 +109,13 @@ pub(crate) async fn play(blows: Vec<(Duration, Blow)>, misses: Misses) -> Result
     match PANICS.with(Cell::get) {
         0 => Ok(()),
         panics => Err(format!("{panics} panics")),
+    }
+}
+
+pub(crate) fn table(lab: &Lab) -> Table {
+    Table {
+        client: lab.engine.client(),
+        name: "locks".into(),
     }
 }
 
@@ -210,10 +217,7 @@ fn note(seen: &Shared, fault: String) {
 fn check(seen: &Shared, error: &Error) {
     let names_it = match error {
         Error::NotGranted { .. } | Error::Lost { .. } => true,
-        Error::Unreadable { item, .. } => item.starts_with("pk = a, sk = fairlock/"),
-        // DynamoDB's own refusal of a write to what was damaged.
-        Error::Refused { .. } => error.to_string().contains("table `locks` refuses `"),
-        _ => false,
+        error => names_the_item(error),
     };
     if !names_it {
         note(seen, format!("an error that helps nobody: {error}"));
@@ -247,10 +251,7 @@ async fn way_out(
     }
     drop(hosts);
     sleep(2 * SECOND).await;
-    let client = lab.engine.client();
-    for item in items(&client).await {
-        delete_key(&client, item["sk"].clone()).await;
-    }
+    delete_all(&table(lab)).await;
     let fresh = lab.host();
     let guard = fresh.locks.fair_lock("a").unwrap().try_acquire().await;
     let guard = guard.map_err(|error| format!("no way out: {error}"))?;

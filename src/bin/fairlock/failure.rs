@@ -93,6 +93,8 @@ const UNKNOWN_CALLER: [&str; 5] = [
     "InvalidClientTokenId",
 ];
 
+const REPAIR: &str = "`Repairing a lock` in docs/operations.md says what to do";
+
 const CREDENTIALS: &str = "see whether the AWS credentials are the right ones, and still valid";
 
 fn explain(error: &Error, place: &Place) -> String {
@@ -122,7 +124,7 @@ fn explain(error: &Error, place: &Place) -> String {
             None => format!("{text}: {}", place.way_there()),
         },
         Error::Unreadable { problem, .. } if !matches!(problem, Problem::NewerFormat { .. }) => {
-            format!("{text}: `Repairing a lock` in docs/operations.md says what to do")
+            format!("{text}: {REPAIR}")
         }
         _ => text,
     }
@@ -167,6 +169,10 @@ fn refused(text: String, place: &Place) -> String {
         }
         _ if UNKNOWN_CALLER.iter().any(|code| text.contains(code)) => {
             format!("{text}: {CREDENTIALS}")
+        }
+        // DynamoDB does not say of which item. Every item of fairlock's own is far smaller.
+        _ if text.contains("Item size") => {
+            format!("{text}: an item of the lock was filled by somebody else: {REPAIR}")
         }
         _ => format!("{text}: `{}` says whether it is fit for locks", check()),
     }

@@ -1,0 +1,38 @@
+//! Tables of any keys, made without the library's own words.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose table cannot be made has failed"
+)]
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+
+// Every suite is offered both, and need not use both.
+const _: () = {
+    let _ = OF_LOCKS;
+};
+
+pub(crate) const OF_LOCKS: [(&str, ScalarAttributeType); 2] = [
+    ("pk", ScalarAttributeType::S),
+    ("sk", ScalarAttributeType::S),
+];
+
+/// A table with these keys, the first of them the partition key.
+pub(crate) async fn create_table(
+    client: &Client,
+    name: &str,
+    keys: &[(&str, ScalarAttributeType)],
+) {
+    let mut request = client.create_table().table_name(name);
+    for ((name, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
+        let key = KeySchemaElement::builder().attribute_name(*name);
+        let attribute = AttributeDefinition::builder().attribute_name(*name);
+        request = request.key_schema(key.key_type(role).build().unwrap());
+        request =
+            request.attribute_definitions(attribute.attribute_type(kind.clone()).build().unwrap());
+    }
+    let request = request.billing_mode(BillingMode::PayPerRequest);
+    request.send().await.unwrap();
+}

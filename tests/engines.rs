@@ -1,0 +1,93 @@
+//! One suite, every engine: each scenario is written once and played in memory, in a file, in a file that two engines
+//! share, on an engine that shows no items with its refusals, and on whatever answers at `FAIRLOCK_TEST_ENDPOINT`.
+//!
+//! Without that variable the tests of `dynamodb_local` say so and pass; `scripts/dynamodb-local` sets it. In memory time is
+//! virtual. Elsewhere it is real, and nothing is timed: the bound of a test only ends it when it hangs.
+
+#[path = "hostile/blow.rs"]
+mod blow;
+mod common;
+#[path = "engines/damage.rs"]
+mod damage;
+#[path = "engines/dead.rs"]
+mod dead;
+#[path = "engines/faults.rs"]
+mod faults;
+#[path = "common/http.rs"]
+mod http;
+#[path = "common/lab.rs"]
+mod lab;
+#[path = "engines/leaving.rs"]
+mod leaving;
+#[path = "engines/looks.rs"]
+mod looks;
+#[path = "engines/place.rs"]
+mod place;
+#[path = "engines/refusals.rs"]
+mod refusals;
+#[path = "engines/table.rs"]
+mod table;
+#[path = "engines/turns.rs"]
+mod turns;
+#[path = "engines/upkeep.rs"]
+mod upkeep;
+#[path = "common/verbs.rs"]
+mod verbs;
+
+/// Every scenario on one engine.
+macro_rules! suite {
+    ($engine:ident) => {
+        mod $engine {
+            tests! { $engine:
+                table::a_table_is_made_once_and_found_fit,
+                table::a_table_that_is_missing_or_of_other_keys_is_named,
+                table::a_table_without_ttl_is_warned_of_until_it_is_switched_on,
+                turns::an_uncontended_turn_is_two_requests_and_leaves_one_item,
+                turns::every_record_wait_is_granted_a_free_lock_and_a_time_out_of_zero_is_refused,
+                turns::eight_workers_take_ten_turns_each_in_the_order_of_their_tickets_and_never_two_at_once,
+                turns::those_who_wait_are_granted_in_the_order_in_which_they_came,
+                turns::a_wait_that_times_out_leaves_nothing,
+                turns::a_release_hands_the_lock_to_the_next_in_line,
+                turns::tickets_grow_over_a_lock_item_that_was_deleted,
+                leaving::a_guard_that_is_dropped_releases,
+                leaving::a_release_that_is_no_longer_waited_for_is_done_all_the_same,
+                leaving::those_who_stop_waiting_are_passed,
+                leaving::a_shutdown_that_keeps_tells_waiters_and_leaves_the_hold_to_its_guard,
+                leaving::a_shutdown_that_releases_tells_the_holder_and_hands_over,
+                dead::a_dead_holder_is_passed_after_its_lease_and_told,
+                dead::an_evicted_holder_learns_by_whom,
+                dead::a_dead_heir_is_passed,
+                dead::a_dead_heir_and_the_dead_behind_it_are_passed,
+                dead::a_holder_whose_lock_item_was_deleted_is_told_so,
+                faults::a_write_that_was_applied_unseen_is_recognised,
+                faults::a_write_that_was_not_applied_is_sent_again,
+                faults::four_workers_on_a_bad_network_are_never_two_at_once,
+                refusals::a_refusal_costs_a_consistent_read_where_it_shows_no_item_and_none_where_it_does,
+                refusals::no_wait_on_a_held_lock_names_the_holder_and_changes_nothing,
+                looks::who_only_looks_sees_the_holder_and_the_line_and_writes_nothing,
+                looks::a_listing_shows_every_lock,
+                looks::who_waits_is_told_its_place_whenever_it_changes,
+                upkeep::a_sweep_removes_a_holder_that_died_and_no_other,
+                upkeep::a_sweep_removes_the_dead_of_a_whole_line,
+                upkeep::an_idle_lock_is_removed_after_its_retention,
+                damage::an_item_of_a_newer_format_is_not_written_to,
+                damage::a_damaged_table_is_named_and_the_way_out_leads_out,
+            }
+        }
+    };
+}
+
+macro_rules! tests {
+    ($engine:ident: $($part:ident::$scenario:ident),+ $(,)?) => {
+        $(#[test]
+        fn $scenario() {
+            crate::place::$engine(crate::$part::$scenario);
+        })+
+    };
+}
+
+suite!(memory);
+suite!(file);
+suite!(shared_file);
+suite!(without_old_items);
+suite!(dynamodb_local);

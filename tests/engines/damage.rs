@@ -1,0 +1,84 @@
+//! Items that this version did not write: named, not written to where that would do harm, and repaired as documented.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::{Error, HeldLocks, Problem, RecordWait};
+
+use crate::blow::{Blow, RowBody, Target, delete_all, names_the_item};
+use crate::lab::acquire;
+use crate::place::{Place, SECOND};
+
+pub(crate) async fn an_item_of_a_newer_format_is_not_written_to(place: &Place) {
+    acquire(&place.host()).await.release().await.unwrap();
+    let mut item = place.items().await.remove(0);
+    item.insert("format".into(), AttributeValue::N("2".into()));
+    place.put(&item).await;
+    for wait in [
+        RecordWait::NoWait,
+        RecordWait::Timeout(SECOND),
+        RecordWait::Infinite,
+    ] {
+        let lock = place.host().locks.fair_lock("a").unwrap();
+        let refused = lock.acquire(wait).await.unwrap_err();
+        let Error::Unreadable { problem, .. } = &refused else {
+            panic!("{refused}")
+        };
+        assert_eq!(*problem, Problem::NewerFormat { found: 2, known: 1 });
+    }
+    assert_eq!(place.items().await, [item]);
+}
+
+fn blows() -> Vec<Blow> {
+    let text = AttributeValue::S("?".into());
+    let huge = AttributeValue::N("99999999999999999999999999999999999999".into());
+    vec![
+        Blow::Remove(Target::LockItem, "format"),
+        Blow::Set(Target::LockItem, "last", text.clone()),
+        Blow::Set(Target::LockItem, "seated", huge),
+        Blow::Set(Target::LockItem, "holder", text.clone()),
+        Blow::Remove(Target::LockItem, "holder.beat"),
+        Blow::Set(Target::LockItem, "heirs[0]", text.clone()),
+        Blow::Set(Target::Row, "state", text.clone()),
+        Blow::Remove(Target::Row, "entry.lease_ms"),
+        Blow::Foreign("fairlock/zzz", text),
+        Blow::Row(1, RowBody::Nonsense),
+        Blow::Delete(Target::LockItem),
+        Blow::Fill(Target::LockItem),
+    ]
+}
+
+pub(crate) async fn a_damaged_table_is_named_and_the_way_out_leads_out(place: &Place) {
+    for blow in blows() {
+        let hosts = [(); 3].map(|()| place.single());
+        let guard = acquire(&hosts[0]).await;
+        let newest = guard.ticket();
+        let heir = place.waits_behind(0, &hosts[1]).await;
+        let behind = place.waits_behind(1, &hosts[2]).await;
+        assert!(blow.strike(&place.table()).await, "{blow:?} met nothing");
+        let other = place.host().locks.fair_lock("a").unwrap();
+        let looks = [
+            other.try_acquire().await.err(),
+            other.inspect().await.err(),
+            other.sweep().await.err(),
+        ];
+        // The callers stop, the items go, and the callers start.
+        for host in hosts {
+            host.locks.shutdown(HeldLocks::Release, SECOND).await;
+        }
+        drop(guard);
+        let waited = [heir.await.unwrap().err(), behind.await.unwrap().err()];
+        for error in looks.iter().chain(&waited).flatten() {
+            let helps = matches!(error, Error::ShutDown) || names_the_item(error);
+            assert!(helps, "{blow:?}: {error}");
+        }
+        delete_all(&place.table()).await;
+        let guard = acquire(&place.host()).await;
+        assert!(guard.ticket() > newest, "{blow:?}");
+        guard.release().await.unwrap();
+        delete_all(&place.table()).await;
+    }
+}

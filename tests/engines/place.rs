@@ -1,0 +1,241 @@
+//! Where a scenario is played: an engine, a table on it, and clients, each behind a network of its own.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::embedded::{Engine, Network};
+use fairlock::{
+    Chance, Clock, Error, LockClient, LockClientBuilder, LockGuard, RecordWait, TableOptions,
+};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::blow::{Item, Table};
+use crate::common::{real_time, virtual_time};
+use crate::http;
+use crate::lab::{EPOCH, Host};
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const MS: Duration = Duration::from_millis(1);
+/// Of those who die: others live by the default.
+pub(crate) const SHORT: Duration = Duration::from_secs(3);
+
+pub(crate) struct Place {
+    server: Server,
+    table: String,
+    clock: Clock,
+    made: AtomicUsize,
+}
+
+/// A caller that waits in a task of its own.
+pub(crate) type Waiting = JoinHandle<Result<LockGuard, Error>>;
+
+enum Server {
+    /// All of them on one file, if there are several.
+    Engines(Vec<Engine>),
+    /// Nobody asks it for the item of a refusal.
+    Unasked(Engine),
+    Endpoint(String),
+}
+
+pub(crate) fn memory(scenario: impl AsyncFnOnce(&Place)) {
+    in_memory(|engine| Server::Engines(vec![engine]), scenario);
+}
+
+pub(crate) fn without_old_items(scenario: impl AsyncFnOnce(&Place)) {
+    in_memory(Server::Unasked, scenario);
+}
+
+fn in_memory(server: impl FnOnce(Engine) -> Server, scenario: impl AsyncFnOnce(&Place)) {
+    virtual_time(async {
+        let clock = Clock::of_tokio(EPOCH);
+        let engine = Engine::memory().unwrap().with_clock(clock.clone());
+        Place::new(server(engine), clock).play(scenario).await;
+    });
+}
+
+pub(crate) fn file(scenario: impl AsyncFnOnce(&Place)) {
+    in_a_file(1, scenario);
+}
+
+pub(crate) fn shared_file(scenario: impl AsyncFnOnce(&Place)) {
+    in_a_file(2, scenario);
+}
+
+fn in_a_file(engines: usize, scenario: impl AsyncFnOnce(&Place)) {
+    let home = TempDir::new().unwrap();
+    let open = |_| Engine::file(home.path().join("locks.db")).unwrap();
+    real_time(async {
+        let server = Server::Engines((0..engines).map(open).collect());
+        Place::new(server, Clock::system()).play(scenario).await;
+    });
+}
+
+pub(crate) fn dynamodb_local(scenario: impl AsyncFnOnce(&Place)) {
+    http::over_http(|url: &str| {
+        real_time(async {
+            let place = Place::new(Server::Endpoint(url.to_owned()), Clock::system());
+            place.play(scenario).await;
+            place.delete_table().await;
+        });
+    });
+}
+
+impl Place {
+    fn new(server: Server, clock: Clock) -> Place {
+        static PLACES: AtomicUsize = AtomicUsize::new(0);
+        let number = PLACES.fetch_add(1, Ordering::Relaxed);
+        Place {
+            server,
+            table: format!("fairlock-{}-{number}", std::process::id()),
+            clock,
+            made: AtomicUsize::new(0),
+        }
+    }
+
+    async fn play(&self, scenario: impl AsyncFnOnce(&Place)) {
+        let options = TableOptions::default();
+        self.host().locks.create_table(&options).await.unwrap();
+        scenario(self).await;
+    }
+
+    async fn delete_table(&self) {
+        let Table { client, name } = self.table();
+        client.delete_table().table_name(name).send().await.unwrap();
+    }
+
+    /// A client with the defaults.
+    pub(crate) fn host(&self) -> Host {
+        self.host_with(|builder| builder)
+    }
+
+    /// With one seat, so that the second who waits has none.
+    pub(crate) fn single(&self) -> Host {
+        self.host_with(|builder| builder.seats(1))
+    }
+
+    pub(crate) fn host_with(
+        &self,
+        set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
+    ) -> Host {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let network = self.network(number);
+        let builder = LockClient::builder(self.client_on(&network)).table(&self.table);
+        let builder = builder.owner(format!("host-{number}"));
+        let builder = builder.clock(self.clock.clone());
+        let builder = builder.chance(Chance::seeded(number as u64));
+        Host {
+            locks: set(builder).build().unwrap(),
+            network,
+        }
+    }
+
+    fn network(&self, number: usize) -> Network {
+        let network = match &self.server {
+            Server::Engines(engines) => Network::to(&engines[number % engines.len()]),
+            Server::Unasked(engine) => Network::to(engine).rewrite(|body| {
+                let fields = body.as_object_mut();
+                fields.map(|fields| fields.remove("ReturnValuesOnConditionCheckFailure"));
+            }),
+            Server::Endpoint(_) => http::network(),
+        };
+        network.seeded(number as u64)
+    }
+
+    fn client_on(&self, network: &Network) -> Client {
+        match &self.server {
+            Server::Endpoint(url) => http::client(network, url),
+            Server::Engines(_) | Server::Unasked(_) => network.client(),
+        }
+    }
+
+    /// Whether its refusals are to show what stands in the way. Of an endpoint that is not known beforehand.
+    pub(crate) fn shows_items(&self) -> Option<bool> {
+        match &self.server {
+            Server::Engines(_) => Some(true),
+            Server::Unasked(_) => Some(false),
+            Server::Endpoint(_) => None,
+        }
+    }
+
+    /// The table as whoever may write to it has it.
+    pub(crate) fn table(&self) -> Table {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        Table {
+            client: self.client_on(&self.network(number)),
+            name: self.table.clone(),
+        }
+    }
+
+    /// Everything that the table has.
+    pub(crate) async fn items(&self) -> Vec<Item> {
+        let Table { client, name } = self.table();
+        let request = client.scan().table_name(name).consistent_read(true);
+        request.send().await.unwrap().items.unwrap_or_default()
+    }
+
+    pub(crate) async fn put(&self, item: &Item) {
+        let Table { client, name } = self.table();
+        let put = client.put_item().table_name(name);
+        put.set_item(Some(item.clone())).send().await.unwrap();
+    }
+
+    pub(crate) async fn delete_lock_item(&self) {
+        let Table { client, name } = self.table();
+        let text = |text: &str| AttributeValue::S(text.into());
+        let delete = client.delete_item().table_name(name).key("pk", text("a"));
+        let delete = delete.key("sk", text("fairlock/#lock"));
+        delete.send().await.unwrap();
+    }
+
+    /// Until one item is left of all, and nobody has or awaits its lock.
+    pub(crate) async fn comes_to_rest(&self) {
+        until(async || match &self.items().await[..] {
+            [item] => !is_held(item) && heirs(item) == 0,
+            _ => false,
+        })
+        .await;
+    }
+
+    /// Waits for lock `a` in a task of its own. This returns when it is in line, behind so many others.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a caller's task, not the client's"
+    )]
+    pub(crate) async fn waits_behind(&self, before: usize, host: &Host) -> Waiting {
+        let lock = host.locks.fair_lock("a").unwrap();
+        let waiting = async move { lock.acquire(RecordWait::Infinite).await };
+        let waiting = tokio::spawn(waiting);
+        let onlooker = self.host().locks.fair_lock("a").unwrap();
+        until(async || onlooker.inspect().await.unwrap().line.len() > before).await;
+        waiting
+    }
+}
+
+/// Has its turn in the end.
+pub(crate) async fn granted(waiting: Waiting) -> LockGuard {
+    waiting.await.unwrap().unwrap()
+}
+
+/// Its bound is that of the test.
+pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
+    while !holds().await {
+        sleep(20 * MS).await;
+    }
+}
+
+pub(crate) fn is_held(item: &Item) -> bool {
+    let holder = item["holder"].as_m().unwrap();
+    holder.contains_key("nonce")
+}
+
+pub(crate) fn heirs(item: &Item) -> usize {
+    item["heirs"].as_l().unwrap().len()
+}
