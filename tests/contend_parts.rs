@@ -8,6 +8,8 @@
 
 #[path = "../src/bin/fairlock/contest/mod.rs"]
 mod contest;
+#[path = "../examples/contend/endpoint.rs"]
+mod endpoint;
 #[path = "../examples/contend/options.rs"]
 mod options;
 #[path = "../examples/contend/report.rs"]

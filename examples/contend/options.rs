@@ -7,18 +7,14 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use fairlock::RecordWait;
 
-/// What the SDK's own configuration would look for beside these, the driver does not.
-const ENVIRONMENT: &str = "\
-With --endpoint-url, credentials come from the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
-AWS_SESSION_TOKEN only, not from a profile or a role, and the region from AWS_REGION or AWS_DEFAULT_REGION.
-Placeholders that a local engine takes stand in for what is not set.";
+use crate::endpoint;
 
 /// Workers contending for one lock. Tables are in memory unless an endpoint or a file is given.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "contend", after_help = ENVIRONMENT)]
+#[command(name = "contend", after_help = endpoint::ENVIRONMENT)]
 pub(crate) struct Options {
     /// DynamoDB, or something that speaks its language, over HTTP
-    #[arg(long, value_name = "URL", value_parser = endpoint, conflicts_with_all = ["local", "rtt_ms"])]
+    #[arg(long, value_name = "URL", value_parser = endpoint::url, conflicts_with_all = ["local", "rtt_ms"])]
     pub(crate) endpoint_url: Option<String>,
 
     /// Tables in this file, which is made if it is not there
@@ -96,21 +92,6 @@ impl Options {
     }
 }
 
-fn endpoint(text: &str) -> Result<String, &'static str> {
-    let schemes = ["http://", "https://"];
-    let rest = schemes.iter().find_map(|scheme| text.strip_prefix(scheme));
-    match rest {
-        Some(rest) if starts_with_host(rest) && !text.contains(char::is_whitespace) => {
-            Ok(text.to_owned())
-        }
-        _ => Err("not a URL such as http://localhost:8000"),
-    }
-}
-
-fn starts_with_host(rest: &str) -> bool {
-    rest.starts_with(|c: char| c == '[' || c.is_alphanumeric())
-}
-
 fn millis(text: &str) -> Result<Duration, String> {
     let count: u32 = text.parse().map_err(|_| "not a number of milliseconds")?;
     Ok(Duration::from_millis(count.into()))
@@ -157,21 +138,6 @@ mod tests {
         assert_eq!(options.wait, RecordWait::default());
         assert!(options.local.is_none() && options.endpoint_url.is_none() && !options.processes);
         assert_eq!(options.check(), Ok(()));
-    }
-
-    #[test]
-    fn an_endpoint_is_a_url_with_a_host() {
-        assert!(endpoint("http://localhost:8000").is_ok() && endpoint("https://[::1]:80/").is_ok());
-        for wrong in [
-            "",
-            "localhost:8000",
-            "http://",
-            "http:///x",
-            "http://a b",
-            "ftp://a",
-        ] {
-            assert!(endpoint(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

@@ -1,0 +1,121 @@
+//! The end: everybody stops, all clients are shut down, and what is left is counted.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairlock::{HeldLocks, IdleLocks, LockClient};
+use futures::StreamExt;
+use tokio::task::JoinSet;
+
+use crate::contest::causes::told;
+use crate::course::vitals;
+use crate::expiry::Table;
+use crate::failure::Failure;
+use crate::findings::Findings;
+use crate::host::LEASES;
+use crate::soak::Soak;
+use crate::vitals::Vitals;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// For each step of the end. No lease is a quarter as long.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// What the table has when all is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) locks: usize,
+    pub(crate) items: usize,
+}
+
+/// Ends all faults and all work, shuts the clients down, and sweeps the table.
+pub(crate) async fn end(soak: &Soak, crew: JoinSet<()>) -> Result<Left, Failure> {
+    soak.climate.calm();
+    soak.stop.cancel();
+    let findings = &soak.findings;
+    // A panic was found by the hook.
+    if within(BOUND, crew.join_all()).await.is_none() {
+        findings.add(format!("stuck: somebody did not stop within {BOUND:?}"));
+    }
+    for place in 0..LEASES.len() {
+        let unfinished = soak.host(place).leave(HeldLocks::Release, BOUND).await;
+        for job in unfinished {
+            findings.add(format!("unfinished: {job}"));
+        }
+    }
+    Ok(settle(&soak.steady()?, &soak.table(), findings).await)
+}
+
+/// Sweeps until each lock has one item at the most, and nobody has any.
+async fn settle(locks: &LockClient, table: &Table, findings: &Findings) -> Left {
+    let mut last = Err("not looked at".into());
+    for _ in 0..BOUND.as_secs() {
+        last = swept(locks, table).await;
+        if let Ok((left, 0)) = last {
+            return left;
+        }
+        tokio::time::sleep(SECOND).await;
+    }
+    match last {
+        Ok((left, over)) => {
+            findings.add(format!(
+                "left: {over} locks are held or have more than one item"
+            ));
+            left
+        }
+        Err(trouble) => {
+            findings.add(format!("left: the table cannot be read: {trouble}"));
+            Left::default()
+        }
+    }
+}
+
+/// What is left after a sweep, and of how many locks there is more than there should be.
+async fn swept(locks: &LockClient, table: &Table) -> Result<(Left, usize), String> {
+    let swept = locks.sweep_table(IdleLocks::Keep).await;
+    swept.map_err(|error| told(&error))?;
+    let items = table.items().await?;
+    let states: Vec<_> = locks.locks().collect().await;
+    let states: Result<Vec<_>, _> = states.into_iter().collect();
+    let states = states.map_err(|error| told(&error))?;
+    let held = states.iter().filter(|state| state.holder.is_some());
+    let crowded = items.values().filter(|items| **items > 1);
+    let left = Left {
+        locks: items.len(),
+        items: items.values().sum(),
+    };
+    Ok((left, held.count() + crowded.count()))
+}
+
+/// Waits until the process has no more connections and tasks than before the soak.
+pub(crate) async fn baseline(before: Vitals, findings: &Arc<Findings>) -> Result<Vitals, Failure> {
+    let mut now = vitals()?;
+    for _ in 0..BOUND.as_secs() {
+        if now.connections <= before.connections && now.tasks <= before.tasks {
+            return Ok(now);
+        }
+        tokio::time::sleep(SECOND / 2).await;
+        now = vitals()?;
+    }
+    if now.connections > before.connections {
+        let (after, before) = (now.connections, before.connections);
+        findings.add(format!(
+            "leak: {after} connections after the end, {before} before"
+        ));
+    }
+    if now.tasks > before.tasks {
+        let (after, before) = (now.tasks, before.tasks);
+        findings.add(format!(
+            "leak: {after} tasks after the end, {before} before"
+        ));
+    }
+    Ok(now)
+}
+
+async fn within<T>(bound: Duration, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = tokio::time::sleep(bound) => None,
+    }
+}
