@@ -12,24 +12,27 @@ use crate::names::Heat;
 use crate::soak::Soak;
 use crate::{expiry, onlooker, plant};
 
-/// Callers at each client.
-const CALLERS: [(Heat, usize); 3] = [(Heat::Hot, 5), (Heat::Warm, 3), (Heat::Cold, 4)];
+/// In turn, what callers are after.
+const HEATS: [Heat; 12] = {
+    use Heat::{Cold, Hot, Warm};
+    [
+        Hot, Cold, Warm, Hot, Cold, Hot, Warm, Cold, Hot, Cold, Warm, Hot,
+    ]
+};
 
 pub(crate) fn start(soak: &Arc<Soak>) -> Result<JoinSet<()>, Failure> {
     let mut rng = Rng::with_seed(soak.options.seed);
     let mut crew = JoinSet::new();
+    for number in 0..soak.options.callers {
+        let caller = Caller {
+            soak: Arc::clone(soak),
+            heat: HEATS[number / LEASES.len() % HEATS.len()],
+            place: number % LEASES.len(),
+            rng: rng.fork(),
+        };
+        crew.spawn(caller.work());
+    }
     for place in 0..LEASES.len() {
-        for (heat, callers) in CALLERS {
-            for _ in 0..callers {
-                let caller = Caller {
-                    soak: Arc::clone(soak),
-                    heat,
-                    place,
-                    rng: rng.fork(),
-                };
-                crew.spawn(caller.work());
-            }
-        }
         let (soak, rng) = (Arc::clone(soak), rng.fork());
         crew.spawn(async move { host::come_and_go(&soak, place, rng).await });
     }

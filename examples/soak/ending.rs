@@ -1,7 +1,6 @@
 //! The end: everybody stops, all clients are shut down, and what is left is counted.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock::{HeldLocks, IdleLocks, LockClient};
@@ -20,6 +19,8 @@ use crate::vitals::Vitals;
 const SECOND: Duration = Duration::from_secs(1);
 /// For each step of the end. No lease is a quarter as long.
 const BOUND: Duration = Duration::from_secs(60);
+/// For connections to close, and tasks to end, that nobody uses any more.
+const TO_CLOSE: Duration = Duration::from_secs(10);
 
 /// What the table has when all is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,29 +88,32 @@ async fn swept(locks: &LockClient, table: &Table) -> Result<(Left, usize), Strin
     Ok((left, held.count() + crowded.count()))
 }
 
-/// Waits until the process has no more connections and tasks than before the soak.
-pub(crate) async fn baseline(before: Vitals, findings: &Arc<Findings>) -> Result<Vitals, Failure> {
-    let mut now = vitals()?;
-    for _ in 0..BOUND.as_secs() {
-        if now.connections <= before.connections && now.tasks <= before.tasks {
+/// Waits until the process has no more connections, descriptors and tasks than before the soak.
+pub(crate) async fn baseline(before: Vitals, findings: &Findings) -> Result<Vitals, Failure> {
+    for _ in 0..TO_CLOSE.as_secs() {
+        let now = vitals()?;
+        if more(before, now).next().is_none() {
             return Ok(now);
         }
-        tokio::time::sleep(SECOND / 2).await;
-        now = vitals()?;
+        tokio::time::sleep(SECOND).await;
     }
-    if now.connections > before.connections {
-        let (after, before) = (now.connections, before.connections);
+    let now = vitals()?;
+    for (what, before, after) in more(before, now) {
         findings.add(format!(
-            "leak: {after} connections after the end, {before} before"
-        ));
-    }
-    if now.tasks > before.tasks {
-        let (after, before) = (now.tasks, before.tasks);
-        findings.add(format!(
-            "leak: {after} tasks after the end, {before} before"
+            "leak: {after} {what} after the end, {before} before"
         ));
     }
     Ok(now)
+}
+
+/// Of what there is more now.
+fn more(before: Vitals, now: Vitals) -> impl Iterator<Item = (&'static str, usize, usize)> {
+    let all = [
+        ("connections", before.connections, now.connections),
+        ("descriptors", before.descriptors, now.descriptors),
+        ("tasks", before.tasks, now.tasks),
+    ];
+    all.into_iter().filter(|(_, before, now)| now > before)
 }
 
 async fn within<T>(bound: Duration, work: impl Future<Output = T>) -> Option<T> {

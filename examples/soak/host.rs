@@ -12,7 +12,7 @@ use crate::soak::Soak;
 use crate::weather::Weather;
 
 /// How many clients there are at a time, and their leases in seconds.
-pub(crate) const LEASES: [u64; 4] = [2, 3, 4, 6];
+pub(crate) const LEASES: [u64; 4] = [3, 4, 6, 8];
 /// What a client leaves to be done in the background may meet faults too.
 const TO_FINISH: Duration = Duration::from_secs(10);
 

@@ -36,6 +36,10 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
 
+    /// How many take turns at a time
+    #[arg(long, value_name = "N", default_value_t = 48, value_parser = callers)]
+    pub(crate) callers: usize,
+
     /// How many of a thousand requests meet a fault
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=500))]
     pub(crate) faults_per_mille: u32,
@@ -66,5 +70,12 @@ fn span(text: &str) -> Result<Duration, String> {
     match bounds.contains(&span) {
         true => Ok(span),
         false => Err("not between 1s and 30days".into()),
+    }
+}
+
+fn callers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(callers @ 4..=1000) => Ok(callers),
+        _ => Err("not a number from 4 to 1000".into()),
     }
 }

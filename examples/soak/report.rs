@@ -153,6 +153,8 @@ fn a_second(turns: u64, span: Duration) -> String {
 }
 
 fn listed(counts: &BTreeMap<&'static str, u64>) -> String {
-    let listed = counts.iter().map(|(what, count)| format!("{what}: {count}"));
+    let listed = counts
+        .iter()
+        .map(|(what, count)| format!("{what}: {count}"));
     listed.collect::<Vec<_>>().join("; ")
 }
