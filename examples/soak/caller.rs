@@ -111,6 +111,9 @@ impl Caller {
         let guard = Arc::new(guard);
         let soak = Arc::clone(&self.soak);
         soak.tally.turn(asked, soak.oracle.granted(&guard, asked));
+        if soak.options.plant == Some(Plant::Order) {
+            soak.oracle.granted(&guard, asked);
+        }
         self.writes(&guard);
         tokio::select! {
             biased;
@@ -133,7 +136,7 @@ impl Caller {
     fn writes(&self, guard: &LockGuard) {
         let ticket = guard.ticket().get();
         self.soak.oracle.writes(guard, ticket);
-        if self.soak.options.plant == Some(Plant::Stale) {
+        if let Some(Plant::Stale | Plant::Refuse) = self.soak.options.plant {
             self.soak.oracle.writes(guard, ticket - 1);
         }
     }

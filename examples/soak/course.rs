@@ -33,7 +33,7 @@ pub(crate) async fn run(soak: &Soak) -> Result<Course, Failure> {
     let started = now_ns();
     let since = || Duration::from_nanos(now_ns() - started);
     let mut course = Course::default();
-    let mut reported = Duration::ZERO;
+    let (mut reported, mut requests) = (Duration::ZERO, 0);
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Ends with the time.
@@ -43,16 +43,17 @@ pub(crate) async fn run(soak: &Soak) -> Result<Course, Failure> {
         let vitals = vitals()?;
         course.note(vitals);
         if since() >= reported + soak.options.every {
-            let counts = soak.tally.latest();
+            let sent = soak.turns.traffic().of_turns().requests;
             report::say(&Interval {
                 at: since(),
                 took: since() - reported,
-                counts,
-                faults: soak.climate.befallen().values().sum(),
+                counts: soak.tally.latest(),
+                requests: sent - requests,
+                faults: soak.climate.befallen(),
                 vitals,
                 findings: soak.findings.count(),
             });
-            reported = since();
+            (reported, requests) = (since(), sent);
         }
     }
     course.lasted = since();

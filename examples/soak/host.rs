@@ -67,10 +67,10 @@ pub(crate) fn built(soak: &Soak, builder: LockClientBuilder) -> Result<LockClien
 /// Now and then cuts a client off for up to two leases, or shuts it down and puts a new one in its place.
 pub(crate) async fn come_and_go(soak: &Soak, place: usize, mut rng: Rng) {
     while soak
-        .goes_on(Duration::from_millis(rng.u64(2_000..10_000)))
+        .goes_on(Duration::from_millis(rng.u64(4_000..16_000)))
         .await
     {
-        if rng.bool() {
+        if rng.u8(0..3) == 0 {
             let host = soak.host(place);
             host.weather.cut_off(true);
             soak.goes_on(host.lease.mul_f64(2.0 * rng.f64())).await;

@@ -12,7 +12,7 @@ use crate::register::{Fence, Register};
 
 /// What nobody has touched for so long is forgotten: longer than idle items stay in the table, so that tickets are seen
 /// to grow across their removal.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(300);
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(900);
 
 pub(crate) struct Oracle {
     locks: Mutex<HashMap<String, Case>>,

@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use fairlock::RecordWait;
+use fairlock::{HeldLocks, RecordWait};
 
 use crate::names::HOT;
 use crate::soak::{Soak, spawn};
@@ -13,15 +13,22 @@ use crate::soak::{Soak, spawn};
 pub(crate) enum Plant {
     /// Callers of the hot lock believe on for a while after they gave it back.
     Overlap,
+    /// Grants are noted twice, the second time with a ticket that is not larger.
+    Order,
     /// What the locks protect takes older tokens, and is told some.
     Stale,
+    /// Holders write with a token that is older than their own, which is refused.
+    Refuse,
     /// Memory, tasks and connections that nobody ends.
     Leak,
     /// Somebody has the hot lock and never gives it back.
     Stall,
+    /// A task of nobody's panics.
+    Panic,
 }
 
 const BETWEEN_LEAKS: Duration = Duration::from_millis(200);
+const TO_FINISH: Duration = Duration::from_secs(30);
 const LEAKED: usize = 1 << 18;
 
 /// Does harm until the soak ends, if that is what is planted.
@@ -29,8 +36,14 @@ pub(crate) async fn work(soak: &Soak) {
     match soak.options.plant {
         Some(Plant::Leak) => leak(soak).await,
         Some(Plant::Stall) => stall(soak).await,
-        Some(Plant::Overlap | Plant::Stale) | None => {}
+        Some(Plant::Panic) => spawn(panics()),
+        Some(Plant::Overlap | Plant::Order | Plant::Stale | Plant::Refuse) | None => {}
     }
+}
+
+#[expect(clippy::panic, reason = "planted")]
+async fn panics() {
+    panic!("planted");
 }
 
 async fn leak(soak: &Soak) {
@@ -50,8 +63,10 @@ async fn leak(soak: &Soak) {
 }
 
 async fn stall(soak: &Soak) {
-    let held = soak.host(0).locks.fair_lock(HOT);
-    let Ok(lock) = held else { return };
+    let Ok(locks) = soak.steady() else { return };
+    let Ok(lock) = locks.fair_lock(HOT) else {
+        return;
+    };
     tokio::select! {
         biased;
         () = soak.stop.cancelled() => {}
@@ -61,4 +76,5 @@ async fn stall(soak: &Soak) {
             guard
         } => {}
     }
+    locks.shutdown(HeldLocks::Release, TO_FINISH).await;
 }

@@ -25,8 +25,9 @@ pub(crate) struct Interval {
     pub(crate) at: Duration,
     pub(crate) took: Duration,
     pub(crate) counts: Counts,
+    pub(crate) requests: u64,
     /// Since the start.
-    pub(crate) faults: u64,
+    pub(crate) faults: BTreeMap<&'static str, u64>,
     pub(crate) vitals: Vitals,
     pub(crate) findings: u64,
 }
@@ -35,16 +36,21 @@ impl Display for Interval {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Counts {
             turns,
+            outcomes,
             waits,
             hand_overs,
-            ..
         } = &self.counts;
         let (at, rate) = (self.at.as_secs(), a_second(*turns, self.took));
-        write!(
+        let each = a_turn(self.requests, *turns);
+        writeln!(
             f,
-            "{at:>6} s  {turns} turns ({rate}/s); waits {waits}; hand-overs {hand_overs}; {} faults so far; {}; {} violations",
-            self.faults, self.vitals, self.findings
-        )
+            "{at:>6} s     {turns} turns ({rate}/s), {each} requests a turn; {} violations",
+            self.findings
+        )?;
+        writeln!(f, "  outcomes   {}", listed(outcomes))?;
+        writeln!(f, "  waits      {waits}; hand-overs {hand_overs}")?;
+        writeln!(f, "  faults     so far: {}", listed(&self.faults))?;
+        write!(f, "  process    {}", self.vitals)
     }
 }
 
@@ -95,10 +101,10 @@ impl Report {
         let faults: u64 = self.faults.values().sum();
         writeln!(f, "faults       {faults}: {}", listed(&self.faults))?;
         let (sent, beats) = (self.traffic.of_turns(), self.traffic.heartbeats());
-        let a_turn = sent.requests as f64 / (*turns).max(1) as f64;
+        let each = a_turn(sent.requests, *turns);
         writeln!(
             f,
-            "requests     {a_turn:.2} a turn, and {} heartbeats; {} refused, {} unanswered",
+            "requests     {each} a turn, and {} heartbeats; {} refused, {} unanswered",
             beats.requests,
             sent.refused + beats.refused,
             sent.unanswered + beats.unanswered
@@ -150,6 +156,10 @@ impl Display for Report {
 
 fn a_second(turns: u64, span: Duration) -> String {
     format!("{:.1}", turns as f64 / span.as_secs_f64().max(f64::EPSILON))
+}
+
+fn a_turn(requests: u64, turns: u64) -> String {
+    format!("{:.2}", requests as f64 / turns.max(1) as f64)
 }
 
 fn listed(counts: &BTreeMap<&'static str, u64>) -> String {
