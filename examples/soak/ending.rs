@@ -19,6 +19,8 @@ use crate::vitals::Vitals;
 const SECOND: Duration = Duration::from_secs(1);
 /// For each step of the end. No lease is a quarter as long.
 const BOUND: Duration = Duration::from_secs(60);
+/// A second apart; the longest lease and the allowance for clocks are over long before.
+const SWEEPS: usize = 30;
 /// For connections to close, and tasks to end, that nobody uses any more.
 const TO_CLOSE: Duration = Duration::from_secs(10);
 
@@ -49,30 +51,26 @@ pub(crate) async fn end(soak: &Soak, crew: JoinSet<()>) -> Result<Left, Failure>
 
 /// Sweeps until each lock has one item at the most, and nobody has any.
 async fn settle(locks: &LockClient, table: &Table, findings: &Findings) -> Left {
-    let mut last = Err("not looked at".into());
-    for _ in 0..BOUND.as_secs() {
-        last = swept(locks, table).await;
-        if let Ok((left, 0)) = last {
+    let mut left = Left::default();
+    let mut over = vec!["the table was not read".to_owned()];
+    for _ in 0..SWEEPS {
+        match swept(locks, table).await {
+            Ok(now) => (left, over) = now,
+            Err(trouble) => over = vec![trouble],
+        }
+        if over.is_empty() {
             return left;
         }
         tokio::time::sleep(SECOND).await;
     }
-    match last {
-        Ok((left, over)) => {
-            findings.add(format!(
-                "left: {over} locks are held or have more than one item"
-            ));
-            left
-        }
-        Err(trouble) => {
-            findings.add(format!("left: the table cannot be read: {trouble}"));
-            Left::default()
-        }
+    for what in over {
+        findings.add(format!("left: {what}"));
     }
+    left
 }
 
-/// What is left after a sweep, and of how many locks there is more than there should be.
-async fn swept(locks: &LockClient, table: &Table) -> Result<(Left, usize), String> {
+/// What is left after a sweep, and what of it should not be.
+async fn swept(locks: &LockClient, table: &Table) -> Result<(Left, Vec<String>), String> {
     let swept = locks.sweep_table(IdleLocks::Keep).await;
     swept.map_err(|error| told(&error))?;
     let items = table.items().await?;
@@ -80,12 +78,14 @@ async fn swept(locks: &LockClient, table: &Table) -> Result<(Left, usize), Strin
     let states: Result<Vec<_>, _> = states.into_iter().collect();
     let states = states.map_err(|error| told(&error))?;
     let held = states.iter().filter(|state| state.holder.is_some());
-    let crowded = items.values().filter(|items| **items > 1);
+    let held = held.map(|state| format!("`{}` is held", state.lock));
+    let crowded = items.iter().filter(|(_, items)| items.len() > 1);
+    let crowded = crowded.map(|(lock, items)| format!("`{lock}` has {}", items.join(", ")));
     let left = Left {
         locks: items.len(),
-        items: items.values().sum(),
+        items: items.values().map(Vec::len).sum(),
     };
-    Ok((left, held.count() + crowded.count()))
+    Ok((left, held.chain(crowded).collect()))
 }
 
 /// Waits until the process has no more connections, descriptors and tasks than before the soak.

@@ -52,12 +52,13 @@ impl Table {
         Ok(expired)
     }
 
-    /// How many items each lock has.
-    pub(crate) async fn items(&self) -> Result<BTreeMap<String, usize>, String> {
-        let mut items = BTreeMap::new();
+    /// The sort keys of each lock's items.
+    pub(crate) async fn items(&self) -> Result<BTreeMap<String, Vec<String>>, String> {
+        let mut items = BTreeMap::<_, Vec<_>>::new();
         for mut key in self.keys(None).await? {
-            if let Some(AttributeValue::S(lock)) = key.remove("pk") {
-                *items.entry(lock).or_default() += 1;
+            let parts = ["pk", "sk"].map(|part| key.remove(part));
+            if let [Some(AttributeValue::S(lock)), Some(AttributeValue::S(item))] = parts {
+                items.entry(lock).or_default().push(item);
             }
         }
         Ok(items)
