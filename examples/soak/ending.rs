@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use fairlock::{HeldLocks, IdleLocks, LockClient};
+use fairlock::{HeldLocks, LockClient, SweepOptions};
 use futures::StreamExt;
 use tokio::task::JoinSet;
 
@@ -20,7 +20,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// For each step of the end. No lease is a quarter as long.
 const BOUND: Duration = Duration::from_secs(60);
 /// A second apart; the longest lease and the allowance for clocks are over long before.
-const SWEEPS: usize = 30;
+const LOOKS: usize = 30;
 /// For connections to close, and tasks to end, that nobody uses any more.
 const TO_CLOSE: Duration = Duration::from_secs(10);
 
@@ -49,12 +49,23 @@ pub(crate) async fn end(soak: &Soak, crew: JoinSet<()>) -> Result<Left, Failure>
     Ok(settle(&soak.steady()?, &soak.table(), findings).await)
 }
 
-/// Sweeps until each lock has one item at the most, and nobody has any.
+/// Waits until each lock has one item at the most, and nobody has any. A sweeper, not single sweeps: what has no date is
+/// dead only to those who have watched it for a lease.
 async fn settle(locks: &LockClient, table: &Table, findings: &Findings) -> Left {
+    let sweeper = locks.start_sweeper(SweepOptions::every(SECOND));
+    let left = settled(locks, table, findings).await;
+    match sweeper {
+        Ok(sweeper) => sweeper.stop().await,
+        Err(error) => findings.add(format!("surprise: no sweeper: {error}")),
+    }
+    left
+}
+
+async fn settled(locks: &LockClient, table: &Table, findings: &Findings) -> Left {
     let mut left = Left::default();
     let mut over = vec!["the table was not read".to_owned()];
-    for _ in 0..SWEEPS {
-        match swept(locks, table).await {
+    for _ in 0..LOOKS {
+        match what_is_left(locks, table).await {
             Ok(now) => (left, over) = now,
             Err(trouble) => over = vec![trouble],
         }
@@ -69,10 +80,8 @@ async fn settle(locks: &LockClient, table: &Table, findings: &Findings) -> Left 
     left
 }
 
-/// What is left after a sweep, and what of it should not be.
-async fn swept(locks: &LockClient, table: &Table) -> Result<(Left, Vec<String>), String> {
-    let swept = locks.sweep_table(IdleLocks::Keep).await;
-    swept.map_err(|error| told(&error))?;
+/// What is left, and what of it should not be.
+async fn what_is_left(locks: &LockClient, table: &Table) -> Result<(Left, Vec<String>), String> {
     let items = table.items().await?;
     let states: Vec<_> = locks.locks().collect().await;
     let states: Result<Vec<_>, _> = states.into_iter().collect();
