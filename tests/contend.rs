@@ -4,6 +4,8 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+#[path = "program/example.rs"]
+mod example;
 mod program;
 
 use std::process::{Command, Stdio};
@@ -12,30 +14,19 @@ use std::sync::mpsc::RecvTimeoutError;
 
 use serde_json::Value;
 
+use example::example;
 #[cfg(target_os = "linux")]
 use program::BOUND;
 use program::{Ended, Run};
 
-/// The example, which `cargo test` builds, but `cargo test --test contend` does not.
-fn contend() -> Command {
-    let here = std::env::current_exe().unwrap();
-    let built = here.ancestors().nth(2).unwrap().join("examples/contend");
-    assert!(
-        built.is_file(),
-        "{} is missing: build it with `cargo build --features embedded --example contend`",
-        built.display()
-    );
-    Command::new(built)
-}
-
 fn start_into(flags: &[&str], stdout: Stdio, stderr: Stdio) -> Run {
-    let mut command = contend();
+    let mut command = example("contend");
     command.args(flags);
     Run::into(command, stdout, stderr)
 }
 
 fn start(flags: &[&str]) -> Run {
-    let mut command = contend();
+    let mut command = example("contend");
     command.args(flags);
     Run::start(command)
 }

@@ -8,6 +8,10 @@
 
 #[path = "../src/bin/fairlock/contest/mod.rs"]
 mod contest;
+#[path = "../examples/contend/endpoint.rs"]
+mod endpoint;
+#[path = "../src/bin/fairlock/flags.rs"]
+mod flags;
 #[path = "../examples/contend/options.rs"]
 mod options;
 #[path = "../examples/contend/report.rs"]

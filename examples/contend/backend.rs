@@ -1,12 +1,10 @@
 //! Where the tables are, and the ways to them.
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{Credentials, Region};
-use aws_smithy_http_client::Builder;
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use fairlock::embedded::{Engine, Faults, Latency, Network};
 use fairlock::{FairLock, LockClient, LockClientBuilder};
 
+use crate::endpoint;
 use crate::failure::Failure;
 use crate::options::Options;
 use crate::traffic::Counter;
@@ -46,39 +44,13 @@ fn embedded(options: &Options) -> Result<Backend, Failure> {
 }
 
 fn over_http(url: &str) -> Backend {
-    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
-    let https = https.build_https();
+    let https = endpoint::https();
     let counter = Counter::default();
     Backend {
-        plain: at(url, &Network::over(https.clone())),
-        counted: at(url, &counter.on(Network::over(https))),
+        plain: endpoint::client(url, &Network::over(https.clone())),
+        counted: endpoint::client(url, &counter.on(Network::over(https))),
         counter,
     }
-}
-
-fn at(url: &str, network: &Network) -> Client {
-    let config = network.client().config().to_builder();
-    let config = config.endpoint_url(url).region(region());
-    Client::from_conf(config.credentials_provider(credentials()).build())
-}
-
-/// A local DynamoDB takes any.
-fn region() -> Region {
-    let named = set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION"));
-    Region::new(named.unwrap_or_else(|| "us-east-1".into()))
-}
-
-/// A local DynamoDB takes any.
-fn credentials() -> Credentials {
-    let id = set("AWS_ACCESS_KEY_ID").unwrap_or_else(|| "nobody".into());
-    let secret = set("AWS_SECRET_ACCESS_KEY").unwrap_or_else(|| "nothing".into());
-    Credentials::new(id, secret, set("AWS_SESSION_TOKEN"), None, "contend")
-}
-
-fn set(variable: &str) -> Option<String> {
-    std::env::var(variable)
-        .ok()
-        .filter(|value| !value.is_empty())
 }
 
 impl Backend {

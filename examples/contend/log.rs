@@ -1,7 +1,5 @@
-//! What is said: a line for each turn on standard output, as it ends; everything else on standard error.
+//! The turns: a line for each on standard output, as it ends.
 
-use std::fmt::Display;
-use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::contest::say::say;
@@ -35,9 +33,4 @@ impl Log {
     fn said(&self) -> MutexGuard<'_, Said> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Not `eprintln!`, which panics where nobody can be told: how the run ends, its exit code says too.
-pub(crate) fn tell(what: impl Display) {
-    let _ = std::io::stderr().write_all(format!("{what}\n").as_bytes());
 }

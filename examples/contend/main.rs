@@ -11,6 +11,7 @@ mod backend;
 mod child;
 #[path = "../../src/bin/fairlock/contest/mod.rs"]
 mod contest;
+mod endpoint;
 mod failure;
 #[path = "../../src/bin/fairlock/flags.rs"]
 mod flags;
@@ -20,6 +21,7 @@ mod options;
 mod processes;
 mod report;
 mod tasks;
+mod tell;
 mod traffic;
 mod verb;
 mod worker;
@@ -33,9 +35,9 @@ use crate::contest::tally;
 use crate::contest::verdict::Verdict;
 use crate::failure::Failure;
 use crate::harvest::Harvest;
-use crate::log::tell;
 use crate::options::Options;
 use crate::report::Report;
+use crate::tell::tell;
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -7,17 +7,12 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use fairlock::RecordWait;
 
+use crate::endpoint;
 use crate::flags;
-
-/// What the SDK's own configuration would look for beside these, the driver does not.
-const ENVIRONMENT: &str = "\
-With --endpoint-url, credentials come from the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
-AWS_SESSION_TOKEN only, not from a profile or a role, and the region from AWS_REGION or AWS_DEFAULT_REGION.
-Placeholders that a local engine takes stand in for what is not set.";
 
 /// Workers contending for one lock. Tables are in memory unless an endpoint or a file is given.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "contend", after_help = ENVIRONMENT)]
+#[command(name = "contend", after_help = endpoint::ENVIRONMENT)]
 pub(crate) struct Options {
     /// DynamoDB, or something that speaks its language, over HTTP
     #[arg(long, value_name = "URL", value_parser = flags::url, conflicts_with_all = ["local", "rtt_ms"])]

@@ -10,8 +10,9 @@ use crate::child::{Line, Parting};
 use crate::contest::member::Member;
 use crate::failure::Failure;
 use crate::harvest::Harvest;
-use crate::log::{Log, tell};
+use crate::log::Log;
 use crate::options::Options;
+use crate::tell::tell;
 
 pub(crate) async fn run(options: &Options) -> Result<Harvest, Failure> {
     let members: Result<Vec<_>, _> = (1..=options.workers).map(start).collect();
