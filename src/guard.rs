@@ -141,14 +141,11 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
-        let mut standing = self.hold.standing();
+        let standing = Arc::clone(self.hold.standing());
         async move {
-            let lost = standing
-                .wait_for(|standing| matches!(standing, Standing::Lost(_)))
-                .await;
-            match lost.map(|standing| standing.clone()) {
-                Ok(Standing::Lost(loss)) => loss,
-                Ok(_) | Err(_) => std::future::pending().await,
+            match standing.is(|standing| *standing != Standing::Held).await {
+                Standing::Lost(loss) => loss,
+                Standing::Held | Standing::Released => std::future::pending().await,
             }
         }
     }
@@ -229,7 +226,7 @@ fn evicted(item: Option<LockItem>) -> Loss {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         // A hold that has been given back was released; one that was lost may still stand in the table.
-        if *self.hold.standing().borrow() != Standing::Released {
+        if self.hold.standing().get() != Standing::Released {
             Arc::clone(&self.core).release_behind(Arc::clone(&self.hold), None);
         }
     }

@@ -12,18 +12,12 @@ use crate::store::{Failure, Limit, Patience, Refusals, Store, Timed, Write};
 ///
 /// Ends with the hold: every turn of the loop renews it, or comes nearer to its deadline.
 pub(crate) async fn keep(store: &Store, hold: &Hold, saw: impl Fn(&LockItem)) {
-    let mut standing = hold.standing();
     let stop = CancellationToken::new();
     let _stop_pauses = stop.clone().drop_guard();
-    let ended = async {
-        // An error: the sender is gone, which is an end as well.
-        let _ = standing
-            .wait_for(|standing| *standing != Standing::Held)
-            .await;
-    };
+    let ended = hold.standing().is(|standing| *standing != Standing::Held);
     tokio::select! {
         biased;
-        () = ended => {}
+        _ended = ended => {}
         () = renew_in_time(store, hold, stop, saw) => {}
     }
 }

@@ -1,10 +1,8 @@
 //! A hold as its owner knows it: until when it may be believed in, whether it is in danger, and how it ended.
 
 use std::collections::{BTreeMap, btree_map};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::entry::{Entry, Nonce};
@@ -12,6 +10,7 @@ use crate::error::Loss;
 use crate::lease::{self, Beats};
 use crate::moment::Moment;
 use crate::name::LockName;
+use crate::signal::Signal;
 use crate::store::Attempt;
 use crate::ticket::Ticket;
 
@@ -33,7 +32,7 @@ pub(crate) struct Hold {
     clock: Clock,
     lease: Duration,
     tenure: Mutex<Tenure>,
-    standing: watch::Sender<Standing>,
+    standing: Arc<Signal<Standing>>,
 }
 
 #[derive(Debug)]
@@ -79,7 +78,7 @@ impl Hold {
             clock,
             lease: entry.lease.min(own),
             tenure: Mutex::new(tenure),
-            standing: watch::Sender::new(Standing::Held),
+            standing: Arc::new(Signal::new(Standing::Held)),
         }
     }
 
@@ -90,7 +89,7 @@ impl Hold {
 
     /// How much of the lease may still be believed in.
     pub(crate) fn remaining(&self) -> Duration {
-        match self.standing_now() {
+        match self.standing.get() {
             Standing::Held => self.believed_until().since(self.clock.now()),
             Standing::Lost(_) | Standing::Released => Duration::ZERO,
         }
@@ -151,7 +150,7 @@ impl Hold {
     }
 
     fn end(&self, how: Standing) -> bool {
-        let ended = self.standing.send_if_modified(|standing| {
+        let ended = self.standing.change(|standing| {
             let holds = *standing == Standing::Held;
             if holds {
                 *standing = how;
@@ -175,18 +174,13 @@ impl Hold {
         }
     }
 
-    /// A copy: the channel stays locked while its value is borrowed.
-    fn standing_now(&self) -> Standing {
-        self.standing.borrow().clone()
-    }
-
-    pub(crate) fn standing(&self) -> watch::Receiver<Standing> {
-        self.standing.subscribe()
+    pub(crate) fn standing(&self) -> &Arc<Signal<Standing>> {
+        &self.standing
     }
 
     /// Why the hold was lost, if it was: also when nobody has noticed yet that its lease ran out.
     pub(crate) fn loss(&self) -> Option<Loss> {
-        match self.standing_now() {
+        match self.standing.get() {
             Standing::Lost(loss) => Some(loss),
             Standing::Held if self.remaining().is_zero() => Some(self.lapse()),
             Standing::Held | Standing::Released => None,
@@ -205,7 +199,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if *self.standing.borrow() == Standing::Held {
+        if self.standing.get() == Standing::Held {
             self.forget();
         }
     }

@@ -83,6 +83,7 @@ mod passing;
 mod queue;
 mod reading;
 mod seats;
+mod signal;
 mod state;
 mod store;
 mod sweeper;

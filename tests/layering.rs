@@ -24,7 +24,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
     ),
     (
         "port",
-        &["background", "clock", "embedded", "look", "store"],
+        &["background", "clock", "embedded", "look", "signal", "store"],
     ),
     (
         "mechanisms",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use crate::signal::Signal;
 
 /// Holds requests up where a [`Fault::Hold`](super::Fault::Hold) puts it. Cheap to clone; the clones are one gate.
 ///
@@ -32,8 +32,8 @@ pub struct Gate(Arc<Posts>);
 
 #[derive(Debug)]
 struct Posts {
-    open: watch::Sender<bool>,
-    arrivals: watch::Sender<usize>,
+    open: Signal<bool>,
+    arrivals: Signal<usize>,
 }
 
 impl Gate {
@@ -46,8 +46,8 @@ impl Gate {
     /// ```
     pub fn closed() -> Gate {
         Gate(Arc::new(Posts {
-            open: watch::Sender::new(false),
-            arrivals: watch::Sender::new(0),
+            open: Signal::new(false),
+            arrivals: Signal::new(0),
         }))
     }
 
@@ -60,7 +60,7 @@ impl Gate {
     /// gate.open();
     /// ```
     pub fn open(&self) {
-        self.0.open.send_replace(true);
+        self.0.open.set(true);
     }
 
     /// Holds up who comes from now on.
@@ -73,7 +73,7 @@ impl Gate {
     /// gate.close();
     /// ```
     pub fn close(&self) {
-        self.0.open.send_replace(false);
+        self.0.open.set(false);
     }
 
     /// Waits until this many requests have come here in all, whether or not they have passed. Cancel safe.
@@ -87,15 +87,15 @@ impl Gate {
     /// # }
     /// ```
     pub async fn reached(&self, requests: usize) {
-        let mut arrivals = self.0.arrivals.subscribe();
-        // No error: the sender is ours.
-        let _ = arrivals.wait_for(|arrived| *arrived >= requests).await;
+        self.0.arrivals.is(|arrived| *arrived >= requests).await;
     }
 
     /// Comes here, and passes when the gate is open.
     pub(super) async fn pass(&self) {
-        self.0.arrivals.send_modify(|arrived| *arrived += 1);
-        // No error: the sender is ours.
-        let _ = self.0.open.subscribe().wait_for(|open| *open).await;
+        self.0.arrivals.change(|arrived| {
+            *arrived += 1;
+            true
+        });
+        self.0.open.is(|open| *open).await;
     }
 }

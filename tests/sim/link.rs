@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use fairlock::embedded::{Fault, Gate, Request, When};
 use fastrand::Rng;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::faults::{LATEST, Rates, Tally};
+use crate::signal::Signal;
 use crate::verbs::verb;
 
 /// How a host fares as a whole.
@@ -30,8 +30,8 @@ pub(crate) enum Mood {
 
 pub(crate) struct Link {
     gate: Gate,
-    mood: watch::Sender<Mood>,
-    sent: watch::Sender<u64>,
+    mood: Signal<Mood>,
+    sent: Signal<u64>,
     chance: Mutex<(Rng, Weather)>,
     tardy: Mutex<Tardy>,
     tally: Arc<Tally>,
@@ -60,8 +60,8 @@ impl Link {
         gate.open();
         Link {
             gate,
-            mood: watch::Sender::new(Mood::Well),
-            sent: watch::Sender::new(0),
+            mood: Signal::new(Mood::Well),
+            sent: Signal::new(0),
             chance: Mutex::new((rng, weather)),
             tardy: Mutex::new(Tardy {
                 lease,
@@ -72,11 +72,11 @@ impl Link {
     }
 
     pub(crate) fn mood(&self) -> Mood {
-        *self.mood.borrow()
+        self.mood.get()
     }
 
     pub(crate) fn set(&self, mood: Mood) {
-        self.mood.send_replace(mood);
+        self.mood.set(mood);
         match mood {
             Mood::Frozen | Mood::Dead => self.gate.close(),
             Mood::Well | Mood::CutOff | Mood::Denied | Mood::Tardy => self.gate.open(),
@@ -90,15 +90,13 @@ impl Link {
 
     /// Returns at once unless the host stands still.
     pub(crate) async fn awake(&self) {
-        let mut mood = self.mood.subscribe();
-        let _ = mood.wait_for(|mood| *mood != Mood::Frozen).await;
+        self.mood.is(|mood| *mood != Mood::Frozen).await;
     }
 
     /// Returns when the host has sent so many more requests.
     pub(crate) async fn has_sent(&self, more: u64) {
-        let mut sent = self.sent.subscribe();
-        let until = *sent.borrow() + more;
-        let _ = sent.wait_for(|sent| *sent >= until).await;
+        let until = self.sent.get() + more;
+        self.sent.is(|sent| *sent >= until).await;
     }
 
     /// What becomes of a request. Its answer passes the gate, so that one who freezes or dies hears of nothing.
@@ -108,7 +106,10 @@ impl Link {
             return Some(Fault::Lose(When::Before));
         }
         self.tally.request();
-        self.sent.send_modify(|sent| *sent += 1);
+        self.sent.change(|sent| {
+            *sent += 1;
+            true
+        });
         let heard = Fault::Hold(When::After, self.gate.clone());
         Some(match self.suffer(mood, request) {
             Some((kind, fault)) => {

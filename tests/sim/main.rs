@@ -19,6 +19,8 @@ mod report;
 mod run;
 mod seeds;
 mod shown;
+#[path = "../../src/signal.rs"]
+mod signal;
 mod stay;
 #[path = "../common/verbs.rs"]
 mod verbs;
@@ -65,7 +67,7 @@ fn the_promises_hold_of_every_seed() {
 }
 
 /// A child process of the test below says this many seeds' digests.
-const DIGESTS: std::ops::Range<u64> = 0..4;
+const DIGESTS: std::ops::Range<u64> = 0..12;
 const CHILD: &str = "FAIRLOCK_SIM_CHILD";
 
 #[test]

@@ -14,7 +14,7 @@ use crate::world::{Host, World, wait};
 
 /// Takes turns until the world stops.
 pub(crate) async fn work(world: Arc<World>, host: Arc<Host>, mut rng: Rng) {
-    while !*world.stopping.borrow() {
+    while !world.stopping.get() {
         let name = rng.choice(&world.plan.locks).unwrap();
         let lock = host.locks.fair_lock(name).unwrap();
         let how = Patience::draw(&mut rng, world.plan.only_infinite);
@@ -70,7 +70,7 @@ impl Patience {
         tokio::select! {
             biased;
             granted = polled(granted, &self.drop) => granted,
-            () = self.dropped(host), if !*world.stopping.borrow() => None,
+            () = self.dropped(host), if !world.stopping.get() => None,
         }
     }
 
@@ -136,10 +136,9 @@ fn span_of_work(world: &World, host: &Host, rng: &mut Rng) -> Duration {
 
 /// Sleeps, but not beyond the world's stopping.
 async fn pause(world: &World, span: Duration) {
-    let mut stopping = world.stopping.subscribe();
     tokio::select! {
         biased;
-        _ = stopping.wait_for(|stopping| *stopping) => {}
+        _ = world.stopping.is(|stopping| *stopping) => {}
         () = wait(span) => {}
     }
 }

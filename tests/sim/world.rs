@@ -6,7 +6,6 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
 use fairlock::{Chance, Clock, LockClient, TableOptions};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::exchange::Exchange;
@@ -16,6 +15,7 @@ use crate::link::{Link, Mood, Weather};
 use crate::mutation::Mutation;
 use crate::plan::{APART, HostPlan, Plan};
 use crate::register::Registers;
+use crate::signal::Signal;
 use crate::worker;
 
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
@@ -28,7 +28,7 @@ pub(crate) struct World {
     pub(crate) registers: Registers,
     pub(crate) tally: Arc<Tally>,
     /// No worker begins anything new.
-    pub(crate) stopping: watch::Sender<bool>,
+    pub(crate) stopping: Signal<bool>,
     mutation: Option<Mutation>,
     clock: Clock,
     crew: Mutex<Crew>,
@@ -62,7 +62,7 @@ impl World {
             history: Arc::new(History::new()),
             registers: Registers::default(),
             tally: Arc::default(),
-            stopping: watch::Sender::new(false),
+            stopping: Signal::new(false),
             mutation,
             clock,
             crew: Mutex::default(),
@@ -145,7 +145,7 @@ impl World {
 
     /// Starts all hosts of the plan, and their workers.
     pub(crate) fn start(self: &Arc<Self>) {
-        self.stopping.send_replace(false);
+        self.stopping.set(false);
         self.crew.lock().unwrap().hosts.clear();
         for id in 0..self.plan.hosts.len() {
             let host = self.started(id);
@@ -191,7 +191,7 @@ impl World {
 
     /// The end of all faults.
     pub(crate) fn heal(&self) {
-        self.stopping.send_replace(true);
+        self.stopping.set(true);
         for host in self.hosts() {
             host.link.clear_up();
             if host.link.mood() != Mood::Dead {
