@@ -222,9 +222,11 @@ impl Acquisition {
         self.saw(&drawn.value, None);
         let attempt = self.core.attempt();
         match queue::join(&store, &self.name, &self.patience(), &attempt, ticket).await {
-            Ok(Joined::Waiting(beats)) => {
+            Ok(Joined::Waiting(beats, row)) => {
                 tracing::debug!(lock = %self.name, %ticket, "joined the line");
-                Ok(Door::Waiting(self.waiter(attempt, ticket, beats, drawn)))
+                let mut waiter = self.waiter(attempt, ticket, beats, drawn);
+                waiter.row = Some(row);
+                Ok(Door::Waiting(waiter))
             }
             Ok(Joined::TooSlow) => {
                 tracing::info!(lock = %self.name, %ticket, "too slow to join the line: draws again");
@@ -259,7 +261,7 @@ impl Acquisition {
     /// Waits for the ticket's turn. None: it will never be granted, and the caller draws another.
     async fn in_line(&self, mut waiter: Waiter) -> Result<Option<LockGuard>, Refused> {
         let turn = self.turn(&mut waiter).await;
-        self.core.clean(&self.name, waiter.take_litter());
+        self.core.clean_later(&self.name, waiter.take_litter());
         self.core.learnt(&self.name, waiter.pace.clone());
         let (
             seen,
@@ -294,33 +296,61 @@ impl Acquisition {
     /// Looks and does what each look asks for. Ends with the turn, the ticket, or the caller's patience.
     async fn turn(&self, waiter: &mut Waiter) -> Result<Option<LockItem>, Refused> {
         let patience = self.patience();
-        let waits = self.core.waits(waiter.attempt.nonce);
+        let cohort = &self.core.cohort;
+        let membership = cohort.join(&self.name, waiter.ticket, waiter.attempt.nonce);
         loop {
             self.saw(waiter.item(), Some(waiter.place()));
             if waiter.place() > 0 {
                 self.check()?;
             }
+            membership.shows(&waiter.row);
+            waiter.knows(|seated, most| cohort.rows(&self.name, seated, most));
             let turn = waiter.step(&patience).await;
-            // At once, so that others who look no longer read these rows, and do not clean them again.
-            self.core.clean(&self.name, waiter.take_litter());
+            self.tidy(waiter);
             match turn? {
                 Turn::Mine(item) => return Ok(Some(item)),
                 Turn::Retire if !waiter.retire(&patience).await? => return Ok(None),
                 Turn::Retire | Turn::Again => {}
                 Turn::Wait(span) => {
-                    tokio::select! {
+                    let told = tokio::select! {
                         biased;
-                        () = waits.woken() => {}
-                        () = self.pause(span) => {}
-                    }
+                        item = membership.told() => Some(item),
+                        () = self.pause(self.longer(span, waiter)) => None,
+                    };
                     self.check()?;
-                    if waiter.look_again(&patience).await?.is_none() {
+                    if let Some(item) = told {
+                        waiter.hear(item);
+                    } else if waiter.look_again(&patience).await?.is_none() {
                         // The lock item was deleted; the row must not stay.
                         waiter.retire(&patience).await?;
                         return Ok(None);
                     }
                 }
             }
+        }
+    }
+
+    /// At once, so that others who look no longer read these rows, and do not clean them again; but more of them in one
+    /// request where nobody else looks.
+    fn tidy(&self, waiter: &mut Waiter) {
+        let litter = waiter.take_litter();
+        let end = waiter.item().last.next().unwrap_or_default();
+        if self.core.surrounds(&self.name, waiter.item(), end) {
+            self.core.clean_later(&self.name, litter);
+        } else {
+            self.core.clean(&self.name, litter);
+        }
+    }
+
+    /// Who is told of the hand-over need not look for it.
+    fn longer(&self, span: Duration, waiter: &Waiter) -> Duration {
+        if self
+            .core
+            .surrounds(&self.name, waiter.item(), waiter.ticket)
+        {
+            span.max(waiter.at_leisure())
+        } else {
+            span
         }
     }
 

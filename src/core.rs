@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::background::{Background, Job, Task};
-use crate::entry::Nonce;
+use crate::cohort::Cohort;
+use crate::entry::{Entry, Nonce};
 use crate::error::Loss;
 use crate::hold::Hold;
 use crate::item::LockItem;
@@ -29,12 +29,17 @@ const HINT_LASTS: Duration = Duration::from_secs(1);
 /// Hints and doubtful nonces kept at the most; beyond that the oldest knowledge is the least useful.
 const REMEMBERED: usize = 1024;
 
+/// Settled rows that are deleted together where nobody else reads them meanwhile.
+const LITTER_AT_ONCE: usize = 8;
+
 /// What all locks of a client share.
 pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) background: Arc<Background>,
     /// Cancelled by `shutdown`; everything that waits stops waiting.
     pub(crate) closed: CancellationToken,
+    /// Those of this client who wait in line.
+    pub(crate) cohort: Arc<Cohort>,
     memory: Mutex<Memory>,
 }
 
@@ -43,8 +48,8 @@ pub(crate) struct Core {
 struct Memory {
     /// Lines that were not empty when this client last released.
     hints: HashMap<LockName, (LockItem, Moment)>,
-    /// Those of this client that wait in line, to be woken when an answer shows that the lock came to them.
-    waiting: HashMap<Nonce, Arc<Notify>>,
+    /// Settled rows that are still to be deleted.
+    litter: HashMap<LockName, Vec<Ticket>>,
     /// How fast the lines were that this client waited in.
     paces: HashMap<LockName, Pace>,
     /// Nonces of ended attempts some request of which was never answered.
@@ -58,6 +63,7 @@ impl Core {
             store,
             background: Arc::new(Background::new(runtime)),
             closed: CancellationToken::new(),
+            cohort: Arc::default(),
             memory: Mutex::default(),
         }
     }
@@ -119,9 +125,9 @@ impl Core {
     /// Takes in a lock item that an answer showed: a place on it that belongs to an attempt that is over was made by
     /// a request that came late, and is given up at once.
     pub(crate) fn saw(self: &Arc<Self>, name: &LockName, item: &LockItem) {
+        self.cohort.saw(name, item);
         let late: Vec<_> = {
             let mut memory = self.memory();
-            memory.wake(item);
             if memory.doubtful.is_empty() {
                 return;
             }
@@ -141,15 +147,13 @@ impl Core {
         }
     }
 
-    /// Whoever waits with this nonce, until it is dropped.
-    pub(crate) fn waits(self: &Arc<Self>, nonce: Nonce) -> Waits {
-        let woken = Arc::new(Notify::new());
-        self.memory().waiting.insert(nonce, Arc::clone(&woken));
-        Waits {
-            core: Arc::clone(self),
-            nonce,
-            woken,
-        }
+    /// Whether all who come before this ticket are of this client: then no hand-over comes to it of which it is not told.
+    pub(crate) fn surrounds(&self, name: &LockName, item: &LockItem, ticket: Ticket) -> bool {
+        let is_held_by = |holder: &Entry| {
+            let holds = self.holds();
+            holds.iter().any(|hold| hold.attempt.nonce == holder.nonce)
+        };
+        item.holder.as_ref().is_some_and(is_held_by) && self.cohort.fills(name, item, ticket)
     }
 
     /// Gives up whatever place an attempt got that was never answered, in the background.
@@ -211,6 +215,21 @@ impl Core {
             let patience = core.patience_of_few(CancellationToken::new());
             passing::clean(&core.store, &name, &patience, &settled).await;
         });
+    }
+
+    /// Has rows deleted together with others, when there are enough of them or nobody of this client waits any more.
+    pub(crate) fn clean_later(self: &Arc<Self>, name: &LockName, settled: Vec<Ticket>) {
+        let is_waiting = self.cohort.waits_for(name);
+        let litter = {
+            let mut memory = self.memory();
+            let litter = memory.litter.entry(name.clone()).or_default();
+            litter.extend(settled);
+            if litter.len() < LITTER_AT_ONCE && is_waiting {
+                return;
+            }
+            memory.litter.remove(name).unwrap_or_default()
+        };
+        self.clean(name, litter);
     }
 
     /// Gives up a place on the lock item, in the background.
@@ -355,12 +374,14 @@ impl Core {
         };
         let ended = seats.release(&hold.attempt).await;
         match &ended {
-            Ok(Ended::HandedOver(item)) => {
+            Ok(Ended::HandedOver(item) | Ended::Before(Some(item))) => {
                 tracing::debug!(lock = %hold.name, ticket = %hold.ticket, "released");
                 self.saw(&hold.name, item);
+                let seats = self.store.config().seats;
+                self.cohort.handed_over(&hold.name, item, seats);
                 self.remember(&hold.name, item.clone());
             }
-            Ok(Ended::Before | Ended::NotOurs(_)) | Err(_) => {}
+            Ok(Ended::Before(None) | Ended::NotOurs(_)) | Err(_) => {}
         }
         self.forget(&hold.name, &hold.attempt);
         ended
@@ -368,35 +389,6 @@ impl Core {
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Memory {
-    fn wake(&self, item: &LockItem) {
-        let holder = item.holder.as_ref();
-        if let Some(woken) = holder.and_then(|holder| self.waiting.get(&holder.nonce)) {
-            woken.notify_one();
-        }
-    }
-}
-
-/// A place in the list of those who are woken when the lock comes to them.
-pub(crate) struct Waits {
-    core: Arc<Core>,
-    nonce: Nonce,
-    woken: Arc<Notify>,
-}
-
-impl Waits {
-    /// Ends when an answer that this client got shows that the lock came to this one. Cancel safe.
-    pub(crate) async fn woken(&self) {
-        self.woken.notified().await;
-    }
-}
-
-impl Drop for Waits {
-    fn drop(&mut self) {
-        self.core.memory().waiting.remove(&self.nonce);
     }
 }
 

@@ -61,6 +61,7 @@ mod builder;
 mod chance;
 mod client;
 mod clock;
+mod cohort;
 mod config;
 mod core;
 mod counter;

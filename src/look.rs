@@ -75,6 +75,15 @@ impl Look {
         Ok(Some(answer.map(|page| self.with(page.rows, page.next))))
     }
 
+    /// The look, and rows behind the seats that were not read with it.
+    pub(crate) fn with_rows(mut self, rows: Vec<TicketRow>) -> Self {
+        if let Some(row) = rows.last() {
+            self.known = Known::UpTo(row.ticket);
+        }
+        self.rows = rows;
+        self
+    }
+
     /// The look, and what was read further.
     fn with(mut self, rows: Vec<TicketRow>, next: Option<Cursor>) -> Self {
         self.rows.extend(rows);

@@ -24,8 +24,8 @@ const GAPS_WATCHED: usize = 1000;
 /// What came of putting a ticket's row into the line.
 #[derive(Debug)]
 pub(crate) enum Joined {
-    /// The ticket waits; its lease counts from before the row was first sent.
-    Waiting(Beats),
+    /// The ticket waits, with this row; its lease counts from before the row was first sent.
+    Waiting(Beats, Entry),
     /// Others had closed the gap already: the ticket is void.
     TooSlow,
 }
@@ -47,7 +47,7 @@ pub(crate) async fn join(
     };
     Ok(match row.state {
         RowState::Waiting(entry) if entry.nonce == attempt.nonce => {
-            Joined::Waiting(Beats::taken(first_sent, store.config().lease))
+            Joined::Waiting(Beats::taken(first_sent, store.config().lease), entry)
         }
         RowState::Waiting(_) | RowState::Void(_) => Joined::TooSlow,
     })
@@ -103,6 +103,8 @@ pub(crate) struct Waiter {
     pub(crate) attempt: Attempt,
     pub(crate) ticket: Ticket,
     pub(crate) beats: Beats,
+    /// What its row showed when it was written last, if it has one.
+    pub(crate) row: Option<Entry>,
     watches: Watches,
     gaps: Gaps,
     pub(crate) pace: Pace,
@@ -136,6 +138,7 @@ impl Waiter {
             attempt,
             ticket,
             beats,
+            row: None,
             watches: Watches::default(),
             gaps: Gaps::default(),
             pace,
@@ -303,6 +306,39 @@ impl Waiter {
         span.min(self.renewal_due().since(now))
     }
 
+    /// Until a look that only makes sure.
+    pub(crate) fn at_leisure(&self) -> Duration {
+        let longest = self.store.config().longest_look;
+        let place = u32::try_from(self.place()).unwrap_or(u32::MAX);
+        let span = longest.saturating_mul(place);
+        span.min(self.renewal_due().since(self.store.now()))
+    }
+
+    /// Adds rows that are known without reading them: those of this client, if they reach from the seats to this one.
+    pub(crate) fn knows(&mut self, rows: impl FnOnce(Ticket, usize) -> Vec<TicketRow>) {
+        let (seated, seats) = (self.look.item.seated, self.store.config().seats);
+        let is_near = self.ticket > seated && self.behind_the_seats() <= seats as u64;
+        if self.look.known == Known::Nothing && is_near {
+            let rows = rows(seated, seats + 1);
+            if rows.iter().any(|row| row.ticket == self.ticket) {
+                self.look = self.look.clone().with_rows(rows);
+            }
+        }
+    }
+
+    /// Takes in a lock item that somebody else's answer showed.
+    pub(crate) fn hear(&mut self, item: LockItem) {
+        let now = self.store.now();
+        self.look = Look::of(item);
+        self.watch(now);
+        self.pace.saw(self.holder(), now);
+    }
+
+    fn holder(&self) -> Option<Ticket> {
+        let holder = self.look.item.holder.as_ref();
+        holder.map(|holder| holder.ticket)
+    }
+
     /// Seats are given again when half of them are free.
     fn turns_to_a_seat(&self) -> u64 {
         self.behind_the_seats() + self.look.item.heirs.len() as u64 / 2
@@ -375,7 +411,10 @@ impl Waiter {
             Write::Applied(TicketRow {
                 state: RowState::Waiting(entry),
                 ..
-            }) => self.beats.renewed(entry.beat, answer.sent),
+            }) => {
+                self.beats.renewed(entry.beat, answer.sent);
+                self.row = Some(entry);
+            }
             Write::Refused(Some(TicketRow {
                 state: RowState::Void(_),
                 ..
@@ -406,14 +445,15 @@ impl Waiter {
         Some(())
     }
 
-    /// Watches everyone whom the look shows from its arrival on, and the gaps that it shows.
     fn saw(&mut self, look: Timed<Look>) {
-        let Timed {
-            value,
-            sent,
-            arrived,
-        } = look;
-        self.look = value;
+        self.look = look.value;
+        self.watch(look.arrived);
+        self.pace.timed(look.sent, look.arrived);
+        self.pace.saw(self.holder(), look.arrived);
+    }
+
+    /// Watches everyone whom the look shows from its arrival on, and the gaps that it shows.
+    fn watch(&mut self, arrived: Moment) {
         let Waiter {
             look,
             watches,
@@ -421,8 +461,6 @@ impl Waiter {
             ..
         } = self;
         watches.look(arrived, |place| look.covers(place), look.entries());
-        let holder = look.item.holder.as_ref().map(|holder| holder.ticket);
-        self.pace.saw(sent, arrived, holder);
         if look.known != Known::Nothing {
             let shown = look.gaps(self.ticket).take(GAPS_WATCHED);
             gaps.look(arrived, |gap| look.known.covers(gap), shown);

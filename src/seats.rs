@@ -31,8 +31,8 @@ pub(crate) enum Asked {
 pub(crate) enum Ended {
     /// Whoever comes next has it; the item shows who.
     HandedOver(LockItem),
-    /// An earlier attempt of this release was applied though its answer was lost.
-    Before,
+    /// An earlier attempt of this release was applied though its answer was lost; the item as it is since.
+    Before(Option<LockItem>),
     /// It was no longer ours.
     NotOurs(Option<LockItem>),
 }
@@ -97,7 +97,7 @@ impl Seats<'_> {
         let unanswered = unanswered.into_inner();
         Ok(match answer.value {
             Write::Applied(item) => Ended::HandedOver(item),
-            Write::Refused(_) if unanswered && self.within_patience() => Ended::Before,
+            Write::Refused(item) if unanswered && self.within_patience() => Ended::Before(item),
             Write::Refused(item) => Ended::NotOurs(item),
         })
     }

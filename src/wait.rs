@@ -81,10 +81,8 @@ impl Pace {
         }
     }
 
-    /// Takes in a look: when it was sent and answered, and who held the lock.
-    pub(crate) fn saw(&mut self, sent: Moment, arrived: Moment, holder: Option<Ticket>) {
-        self.sent = sent;
-        self.time(arrived.since(sent));
+    /// Takes in who held the lock when an answer arrived.
+    pub(crate) fn saw(&mut self, holder: Option<Ticket>, arrived: Moment) {
         match (self.holder, holder) {
             (Some((before, since)), Some(ticket)) if before < ticket => {
                 self.learn(ticket.get() - before.get(), arrived.since(since));
@@ -95,8 +93,10 @@ impl Pace {
         }
     }
 
-    /// An eighth of the new, so that one slow answer is no slow network.
-    fn time(&mut self, round_trip: Duration) {
+    /// Takes in how long a look took: an eighth of that, so that one slow answer is no slow network.
+    pub(crate) fn timed(&mut self, sent: Moment, arrived: Moment) {
+        self.sent = sent;
+        let round_trip = arrived.since(sent);
         self.round_trip = match self.round_trip {
             Duration::ZERO => round_trip,
             known => (known * 7 + round_trip) / 8,
@@ -187,7 +187,8 @@ mod tests {
     /// Over a network with a round trip of 10 ms.
     fn look(pace: &mut Pace, holder: u64, arrived: u32) {
         let holder = Some(Ticket::new(holder));
-        pace.saw(at(arrived.saturating_sub(10)), at(arrived), holder);
+        pace.timed(at(arrived.saturating_sub(10)), at(arrived));
+        pace.saw(holder, at(arrived));
     }
 
     fn pace() -> Pace {
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn an_answer_that_takes_no_time_is_followed_by_a_pause() {
         let mut pace = Pace::new(5 * MS, 1000 * MS);
-        pace.saw(at(0), at(0), None);
+        pace.timed(at(0), at(0));
         assert_eq!(pace.until_next(Position::Heir(0), 1.2, at(0)), 5 * MS);
     }
 

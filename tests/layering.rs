@@ -29,6 +29,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
     (
         "mechanisms",
         &[
+            "cohort",
             "counter",
             "heartbeat",
             "hold",

@@ -23,15 +23,26 @@ use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Workers in a process each.
 fn contest(workers: usize, turns: usize, holds: &'static [u64]) -> Course {
-    virtual_time(
-        Contest {
-            workers,
-            turns,
-            holds,
-        }
-        .run(),
-    )
+    let contest = Contest {
+        workers,
+        processes: workers,
+        turns,
+        holds,
+    };
+    virtual_time(contest.run())
+}
+
+/// Workers in one process.
+fn contest_inside(workers: usize, turns: usize, holds: &'static [u64]) -> Course {
+    let contest = Contest {
+        workers,
+        processes: 1,
+        turns,
+        holds,
+    };
+    virtual_time(contest.run())
 }
 
 /// `--nocapture` shows what was measured.
@@ -77,6 +88,25 @@ fn eight_processes_that_hold_for_no_time_take_more_than_a_turn_in_two_round_trip
         "round trips a turn",
         1.0 / course.turns_a_round_trip(),
         1.0 / 0.55,
+    );
+}
+
+/// The release's answer says who is next, and nobody looks.
+#[test]
+fn a_hand_over_inside_a_process_takes_one_round_trip_for_four_requests() {
+    let course = contest_inside(8, 400, &[50]);
+    at_most("half of the hand-overs", course.hand_over(0.5), 1.0);
+    at_most(
+        "the slowest but one in a hundred",
+        course.hand_over(0.99),
+        1.0,
+    );
+    at_most("requests a turn", course.requests_a_turn(), 4.0);
+    let course = contest_inside(8, 400, &[0]);
+    at_most(
+        "round trips a turn",
+        1.0 / course.turns_a_round_trip(),
+        1.0 / 0.85,
     );
 }
 

@@ -17,10 +17,11 @@ use crate::lab::{Host, Lab};
 /// The time of one round trip.
 pub(crate) const RTT: Duration = Duration::from_millis(10);
 
-/// Workers, each a process of its own, that ask again as soon as they have released.
+/// Workers that ask again as soon as they have released, spread over so many processes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contest {
     pub(crate) workers: usize,
+    pub(crate) processes: usize,
     pub(crate) turns: usize,
     /// How many milliseconds the lock is held, turn by turn, in a circle.
     pub(crate) holds: &'static [u64],
@@ -44,7 +45,7 @@ pub(crate) struct Course {
 impl Contest {
     pub(crate) async fn run(self) -> Course {
         let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..self.workers).map(|_| distant(&lab)).collect();
+        let hosts: Vec<_> = (0..self.processes).map(|_| distant(&lab)).collect();
         let log = Mutex::new(Vec::new());
         let requests = || hosts.iter().map(|host| host.network.counts().requests());
         let opening = async {
@@ -54,7 +55,8 @@ impl Contest {
             let turns = log.lock().unwrap().len();
             (turns, requests().sum::<u64>())
         };
-        let work = join_all(hosts.iter().map(|host| self.work(&lab, host, &log)));
+        let workers = hosts.iter().cycle().take(self.workers);
+        let work = join_all(workers.map(|host| self.work(&lab, host, &log)));
         let ((opening, before), _) = join(opening, work).await;
         let mut turns: Vec<Turn> = log.lock().unwrap().clone();
         let lasted = turns[turns.len() - 1].released - turns[opening - 1].released;
