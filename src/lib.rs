@@ -94,6 +94,7 @@ mod table;
 mod ticket;
 mod upkeep;
 mod wait;
+mod waiter;
 
 pub use builder::LockClientBuilder;
 pub use chance::Chance;

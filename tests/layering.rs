@@ -39,6 +39,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "seats",
             "sweeper",
             "table",
+            "waiter",
         ],
     ),
     (
@@ -51,9 +52,10 @@ const LAYERS: [(&str, &[&str]); 4] = [
 ];
 
 /// Mechanisms do not import each other, but for these.
-const PEERS: [(&str, &str); 3] = [
+const PEERS: [(&str, &str); 4] = [
     ("heartbeat", "hold"),
-    ("queue", "passing"),
+    ("waiter", "passing"),
+    ("waiter", "queue"),
     ("sweeper", "passing"),
 ];
 

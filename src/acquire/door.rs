@@ -1,0 +1,237 @@
+//! The doorway: to the lock itself, to a seat, or into the line.
+
+use std::time::Duration;
+
+use super::{Acquisition, Refused};
+use crate::counter;
+use crate::guard::LockGuard;
+use crate::item::{LockItem, Spot};
+use crate::lease::Beats;
+use crate::look::Look;
+use crate::passing::{self, Way};
+use crate::queue::{self, Joined};
+use crate::seats::{Asked, Taken};
+use crate::store::{Attempt, Failure, Limit, Patience, Timed};
+use crate::ticket::Ticket;
+use crate::waiter::Waiter;
+
+/// Attempts at a request while nothing of ours is in the table yet: a wrong endpoint must show itself quickly.
+const ATTEMPTS_AT_THE_DOOR: usize = 4;
+/// Tries to enter or to sit before a ticket is drawn: each failed because others came first.
+const TRIES_AT_THE_DOOR: u32 = 6;
+/// The first pause for one who is on the way to a free lock, doubled twice. All of them are enough for its draw, its row
+/// and its seat over any network that is fit for locks, and no wait to speak of if it died on the way.
+const ON_ITS_WAY: Duration = Duration::from_millis(20);
+/// What came of asking for a place: it, for this attempt, or what stood in the way.
+enum Tried {
+    Taken(Attempt, Taken),
+    Busy(Option<LockItem>),
+}
+
+/// What the doorway gave.
+pub(super) enum Door {
+    Granted(Attempt, Box<Taken>),
+    Waiting(Box<Waiter>),
+    /// The ticket was void before its row came.
+    TooSlow,
+    /// The lock item went away meanwhile.
+    Again,
+}
+
+impl Acquisition {
+    /// Gets a place: the lock itself, a seat, or a ticket with its row. Who knows of a line skips the enter.
+    pub(super) async fn door(&self, time: u32) -> Result<Door, Refused> {
+        let mut seen = self.core.hint(&self.name);
+        for tried in 0..TRIES_AT_THE_DOOR {
+            self.check()?;
+            let asked = match seen {
+                Some(item) if item.is_being_taken() => self.on_its_way(item, tried).await?,
+                Some(item) if item.has_open_seat(self.store().config().seats) => {
+                    self.sit(&item).await?
+                }
+                Some(item) if !item.is_idle() => break,
+                _ => self.enter().await?,
+            };
+            match asked {
+                Tried::Taken(attempt, taken) => return Ok(self.place(attempt, taken)),
+                Tried::Busy(item) => seen = item,
+            }
+        }
+        self.check()?;
+        self.draw(time).await
+    }
+
+    /// The lock is free and tickets are open: nobody is left who holds one, or somebody is on the way to it. To look again
+    /// when that one has it, and sit down behind it, is one write, and to stand in line five.
+    async fn on_its_way(&self, item: LockItem, tried: u32) -> Result<Tried, Refused> {
+        let patience = self.patience_at_the_door();
+        match passing::clear(self.store(), &self.name, &patience, item).await? {
+            Way::Free => Ok(Tried::Busy(None)),
+            Way::Settled(look) => self.enter_over(look).await,
+            Way::Taken(item) if item.is_being_taken() => {
+                self.pause(ON_ITS_WAY * 2_u32.pow(tried.min(2))).await;
+                self.check()?;
+                let read = || self.store().read_lock(&self.name);
+                let item = self.store().persist(&patience, read).await?.value;
+                item.iter().for_each(|item| self.saw(item, None));
+                Ok(Tried::Busy(item))
+            }
+            Way::Taken(item) => Ok(Tried::Busy(Some(item))),
+        }
+    }
+
+    async fn enter(&self) -> Result<Tried, Refused> {
+        let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
+        let asked = self.seats(&patience).enter(&attempt).await;
+        self.asked(attempt, asked)
+    }
+
+    async fn sit(&self, seen: &LockItem) -> Result<Tried, Refused> {
+        let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
+        let asked = self.seats(&patience).sit(&attempt, seen).await;
+        self.asked(attempt, asked)
+    }
+
+    /// Enters over tickets that are settled, and has their rows deleted.
+    async fn enter_over(&self, look: Look) -> Result<Tried, Refused> {
+        let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
+        let asked = self.seats(&patience).enter_over(&attempt, &look.item).await;
+        let tried = self.asked(attempt, asked)?;
+        if let Tried::Taken(_, taken) = &tried {
+            let litter = look.litter(taken.ticket).map(|row| row.ticket);
+            self.core.clean(&self.name, litter.collect());
+        }
+        Ok(tried)
+    }
+
+    /// An attempt that was not given its place may get it yet, by a request that is still under way.
+    fn asked(&self, attempt: Attempt, asked: Result<Asked, Failure>) -> Result<Tried, Refused> {
+        match asked {
+            Ok(Asked::Taken(taken)) => {
+                self.saw(&taken.answer.value, None);
+                Ok(Tried::Taken(attempt, taken))
+            }
+            Ok(Asked::Busy(item)) => {
+                item.iter().for_each(|item| self.saw(item, None));
+                self.core.forget(&self.name, &attempt);
+                Ok(Tried::Busy(item))
+            }
+            Err(failure) => {
+                if attempt.is_in_doubt() {
+                    self.core.give_up_unseen(&self.name, attempt);
+                }
+                Err(failure.into())
+            }
+        }
+    }
+
+    fn place(&self, attempt: Attempt, taken: Taken) -> Door {
+        match taken.answer.value.place_of(attempt.nonce) {
+            Some(Spot::Holder(_)) => Door::Granted(attempt, Box::new(taken)),
+            _ => Door::Waiting(self.waiter(attempt, taken.ticket, taken.beats, taken.answer)),
+        }
+    }
+
+    /// Draws a ticket and puts its row into the line. From the draw on the ticket is settled whatever happens.
+    async fn draw(&self, time: u32) -> Result<Door, Refused> {
+        let store = if time > 1 {
+            self.store().with_more_time(time)
+        } else {
+            self.store().clone()
+        };
+        let drawn = counter::draw(&store, &self.name, &self.patience_at_the_door()).await?;
+        let Some(drawn) = drawn else {
+            return Ok(Door::Again);
+        };
+        let ticket = drawn.value.last;
+        self.saw(&drawn.value, None);
+        let attempt = self.core.attempt();
+        match queue::join(&store, &self.name, &self.patience(), &attempt, ticket).await {
+            Ok(Joined::Waiting(beats, row)) => {
+                tracing::debug!(lock = %self.name, %ticket, "joined the line");
+                let mut waiter = self.waiter(attempt, ticket, beats, drawn);
+                waiter.row = Some(row);
+                Ok(Door::Waiting(waiter))
+            }
+            Ok(Joined::TooSlow) => {
+                tracing::info!(lock = %self.name, %ticket, "too slow to join the line: draws again");
+                self.core.leave(&self.name, attempt, ticket, drawn.value);
+                Ok(Door::TooSlow)
+            }
+            Err(failure) => {
+                self.core.leave(&self.name, attempt, ticket, drawn.value);
+                Err(failure.into())
+            }
+        }
+    }
+
+    fn waiter(
+        &self,
+        attempt: Attempt,
+        ticket: Ticket,
+        beats: Beats,
+        answer: Timed<LockItem>,
+    ) -> Box<Waiter> {
+        Box::new(Waiter::new(
+            self.store().clone(),
+            self.name.clone(),
+            attempt,
+            ticket,
+            beats,
+            answer,
+            self.core.pace(&self.name),
+        ))
+    }
+
+    /// One request when somebody has the lock; a few more to get past those whose time is over.
+    pub(super) async fn at_once(&self) -> Result<LockGuard, Refused> {
+        for _ in 0..TRIES_AT_THE_DOOR {
+            self.check()?;
+            let item = match self.enter().await? {
+                Tried::Taken(attempt, taken) => {
+                    return self
+                        .grant_taken(attempt, taken)
+                        .await?
+                        .ok_or(Refused::GaveUp);
+                }
+                Tried::Busy(Some(item)) => item,
+                Tried::Busy(None) => continue,
+            };
+            match passing::clear(self.store(), &self.name, &self.patience_at_the_door(), item)
+                .await?
+            {
+                Way::Free => {}
+                Way::Settled(look) => {
+                    if let Tried::Taken(attempt, taken) = self.enter_over(look).await?
+                        && let Some(guard) = self.grant_taken(attempt, taken).await?
+                    {
+                        return Ok(guard);
+                    }
+                }
+                Way::Taken(item) => {
+                    self.saw(&item, None);
+                    return Err(Refused::GaveUp);
+                }
+            }
+        }
+        Err(Refused::GaveUp)
+    }
+
+    /// Being too busy is an answer, and backing off a part of waiting. Who does not wait backs off too, but not for
+    /// longer than so many requests without an answer would take.
+    fn patience_at_the_door(&self) -> Patience {
+        let attempts = ATTEMPTS_AT_THE_DOOR;
+        if self.waits {
+            return Patience {
+                limit: Limit::Unanswered(attempts),
+                ..self.patience()
+            };
+        }
+        let timeout = self.store().config().request_timeout;
+        Patience {
+            limit: Limit::Attempts(attempts),
+            until: Some(self.started + timeout * attempts as u32),
+            ..self.patience()
+        }
+    }
+}

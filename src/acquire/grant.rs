@@ -1,0 +1,113 @@
+//! From the place of the holder to a guard.
+
+use std::sync::Arc;
+
+use super::{Acquisition, Refused};
+use crate::guard::LockGuard;
+use crate::hold::Hold;
+use crate::item::{LockItem, Spot};
+use crate::lease::{self, Beats};
+use crate::moment::Moment;
+use crate::seats::Taken;
+use crate::store::{Attempt, Patience, Timed, Write};
+use crate::ticket::Ticket;
+
+impl Acquisition {
+    pub(super) async fn grant_taken(
+        &self,
+        attempt: Attempt,
+        taken: Taken,
+    ) -> Result<Option<LockGuard>, Refused> {
+        self.grant(attempt, taken.ticket, taken.beats, &taken.answer.value)
+            .await
+    }
+
+    /// Turns a place as holder into a guard, with at least half a lease to start with: being promoted starts none. Nor is
+    /// it held with the long lease of a place far back, which others would have to wait for.
+    /// A hold whose lease is already over is given up, never returned.
+    pub(super) async fn grant(
+        &self,
+        attempt: Attempt,
+        ticket: Ticket,
+        mut beats: Beats,
+        item: &LockItem,
+    ) -> Result<Option<LockGuard>, Refused> {
+        let lease = self.store().config().lease;
+        let Some(Spot::Holder(mut entry)) = item.place_of(attempt.nonce) else {
+            return Ok(None);
+        };
+        let until = beats.believed_until(entry.beat, entry.lease);
+        let until = until.unwrap_or_default();
+        let left = until.since(self.store().now());
+        if left.is_zero() {
+            tracing::warn!(lock = %self.name, %ticket, "granted after its lease was over: gives the lock up");
+            self.core
+                .give_up(&self.name, attempt, ticket, Some(item.clone()));
+            return Ok(None);
+        }
+        let renewed;
+        if lease::is_short(lease, left) || entry.lease > lease {
+            let Some((item, sent)) = self.renew(&attempt, ticket, until).await? else {
+                return Ok(None);
+            };
+            renewed = item;
+            let Some(Spot::Holder(now)) = renewed.place_of(attempt.nonce) else {
+                return Ok(None);
+            };
+            entry = now;
+            beats.renewed(entry.beat, sent);
+        }
+        let waited = self.store().now().since(self.started);
+        tracing::debug!(lock = %self.name, %ticket, ?waited, "granted");
+        let hold = Hold::new(
+            self.name.clone(),
+            attempt,
+            entry,
+            lease,
+            self.store().config().clock.clone(),
+            beats,
+        );
+        let guard = LockGuard::new(Arc::clone(&self.core), hold);
+        // Either `shutdown` saw the hold, or it was called before this: then nobody is to have the guard.
+        if self.core.closed.is_cancelled() {
+            return Err(Refused::GaveUp);
+        }
+        Ok(Some(guard))
+    }
+
+    /// Renews a hold before it is returned. None: it is not ours any more.
+    async fn renew(
+        &self,
+        attempt: &Attempt,
+        ticket: Ticket,
+        until: Moment,
+    ) -> Result<Option<(LockItem, Moment)>, Refused> {
+        let patience = Patience {
+            until: Some(until),
+            ..self.patience()
+        };
+        let (store, lease) = (self.store(), self.store().config().lease);
+        match store
+            .insist(&patience, || {
+                store.renew_hold(&self.name, attempt.nonce, lease)
+            })
+            .await
+        {
+            Ok(Timed {
+                value: Write::Applied(item),
+                sent,
+                ..
+            }) => Ok(Some((item, sent))),
+            Ok(Timed {
+                value: Write::Refused(_),
+                ..
+            }) => Ok(None),
+            Err(failure) => {
+                tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
+                self.core
+                    .give_up_unseen(&self.name, Attempt::new(attempt.nonce));
+                Err(failure.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! One acquisition, from the doorway to the grant: whatever it puts into the table it also settles.
+
+mod door;
+mod grant;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::core::Core;
+use crate::guard::LockGuard;
+use crate::item::LockItem;
+use crate::lock::Seen;
+use crate::moment::Moment;
+use crate::name::LockName;
+use crate::seats::Seats;
+use crate::store::{Failure, Limit, Patience, Refusals, Store};
+use crate::waiter::{Turn, Waiter};
+
+use door::Door;
+
+/// A client that is told "too slow" again and again doubles its time-out up to this factor.
+const MOST_TIME: u32 = 8;
+
+/// Why an acquisition ended without the lock.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The caller stopped waiting, or does not wait and would have to.
+    GaveUp,
+    /// The runtime of the client is gone, and the acquisition with it.
+    Gone,
+    Failed(Failure),
+}
+
+impl Refused {
+    fn is_newer_format(&self) -> bool {
+        matches!(self, Refused::Failed(failure) if failure.is_newer_format())
+    }
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Refused::Failed(failure)
+    }
+}
+
+/// One call's way to the lock.
+pub(crate) struct Acquisition {
+    pub(crate) core: Arc<Core>,
+    pub(crate) name: LockName,
+    pub(crate) waits: bool,
+    pub(crate) started: Moment,
+    pub(crate) until: Option<Moment>,
+    /// Cancelled when the caller stops waiting: no new step is made then but those that clean up.
+    pub(crate) stop: CancellationToken,
+    pub(crate) seen: Arc<Seen>,
+}
+
+impl Acquisition {
+    /// Runs to the end and tells the caller; one that has gone drops the guard that it is told of, which releases.
+    pub(crate) async fn run(self, tell: oneshot::Sender<Result<LockGuard, Refused>>) {
+        let ended = if self.waits {
+            self.wait().await
+        } else {
+            self.at_once().await
+        };
+        let _ = tell.send(ended);
+    }
+
+    /// Takes tickets until one is granted. Each turn of the loop needs a ticket that was void or lost, and the
+    /// caller's patience bounds them.
+    async fn wait(&self) -> Result<LockGuard, Refused> {
+        let mut time = 1;
+        loop {
+            self.check()?;
+            let granted = match self.door(time).await? {
+                Door::Granted(attempt, taken) => self.grant_taken(attempt, *taken).await?,
+                Door::Waiting(waiter) => self.in_line(*waiter).await?,
+                Door::TooSlow => {
+                    time = (time * 2).min(MOST_TIME);
+                    None
+                }
+                Door::Again => None,
+            };
+            if let Some(guard) = granted {
+                return Ok(guard);
+            }
+        }
+    }
+
+    /// Waits for the ticket's turn. None: it will never be granted, and the caller draws another.
+    async fn in_line(&self, mut waiter: Waiter) -> Result<Option<LockGuard>, Refused> {
+        let turn = self.turn(&mut waiter).await;
+        self.core.clean_later(&self.name, waiter.take_litter());
+        self.core.learnt(&self.name, waiter.pace.clone());
+        let (
+            seen,
+            Waiter {
+                attempt,
+                ticket,
+                beats,
+                ..
+            },
+        ) = (waiter.item().clone(), waiter);
+        match turn {
+            Ok(Some(item)) => self.grant(attempt, ticket, beats, &item).await,
+            Ok(None) => {
+                tracing::info!(lock = %self.name, %ticket, "was passed in line: draws again");
+                self.core.forget(&self.name, &attempt);
+                if ticket <= seen.seated {
+                    // A join that came late may have put it there after others deleted it.
+                    self.core.clean(&self.name, vec![ticket]);
+                }
+                Ok(None)
+            }
+            // It is to write nothing more, not even that it leaves: its place lapses with its lease.
+            Err(refused) if refused.is_newer_format() => Err(refused),
+            Err(refused) => {
+                tracing::debug!(lock = %self.name, %ticket, "leaves the line");
+                self.core.leave(&self.name, attempt, ticket, seen);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Looks and does what each look asks for. Ends with the turn, the ticket, or the caller's patience.
+    async fn turn(&self, waiter: &mut Waiter) -> Result<Option<LockItem>, Refused> {
+        let patience = self.patience();
+        let cohort = &self.core.cohort;
+        let membership = cohort.join(&self.name, waiter.ticket, waiter.attempt.nonce);
+        loop {
+            self.saw(waiter.item(), Some(waiter.place()));
+            if waiter.place() > 0 {
+                self.check()?;
+            }
+            membership.shows(&waiter.row);
+            waiter.knows(|seated, most| cohort.rows(&self.name, seated, most));
+            let turn = waiter.step(&patience).await;
+            self.tidy(waiter);
+            match turn? {
+                Turn::Mine(item) => return Ok(Some(item)),
+                Turn::Retire if !waiter.retire(&patience).await? => return Ok(None),
+                Turn::Retire | Turn::Again => {}
+                Turn::Wait(span) => {
+                    let told = tokio::select! {
+                        biased;
+                        item = membership.told() => Some(item),
+                        () = self.pause(self.longer(span, waiter)) => None,
+                    };
+                    self.check()?;
+                    if let Some(item) = told {
+                        waiter.hear(item);
+                    } else if waiter.look_again(&patience).await?.is_none() {
+                        // The lock item was deleted; the row must not stay.
+                        waiter.retire(&patience).await?;
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// At once, so that others who look no longer read these rows, and do not clean them again; but more of them in one
+    /// request where nobody else looks.
+    fn tidy(&self, waiter: &mut Waiter) {
+        let litter = waiter.take_litter();
+        let end = waiter.item().last.next().unwrap_or_default();
+        if self.core.surrounds(&self.name, waiter.item(), end) {
+            self.core.clean_later(&self.name, litter);
+        } else {
+            self.core.clean(&self.name, litter);
+        }
+    }
+
+    /// Who is told of the hand-over need not look for it.
+    fn longer(&self, span: Duration, waiter: &Waiter) -> Duration {
+        if self
+            .core
+            .surrounds(&self.name, waiter.item(), waiter.ticket)
+        {
+            span.max(waiter.at_leisure())
+        } else {
+            span
+        }
+    }
+
+    async fn pause(&self, span: Duration) {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => {}
+            () = self.store().config().clock.sleep(span) => {}
+        }
+    }
+
+    fn check(&self) -> Result<(), Refused> {
+        if self.stop.is_cancelled() {
+            Err(Refused::GaveUp)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn saw(&self, item: &LockItem, place: Option<usize>) {
+        self.seen.note(item, place);
+        self.core.saw(&self.name, item);
+    }
+
+    fn store(&self) -> &Store {
+        &self.core.store
+    }
+
+    fn seats<'a>(&'a self, patience: &'a Patience) -> Seats<'a> {
+        Seats {
+            store: self.store(),
+            name: &self.name,
+            patience,
+        }
+    }
+
+    fn patience(&self) -> Patience {
+        Patience {
+            until: self.until,
+            limit: Limit::None,
+            refusals: Refusals::Final,
+            stop: self.stop.clone(),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! When a waiter looks, and how it keeps its place: each renewal of a seat is a look too.
+
+use std::time::Duration;
+
+use super::Waiter;
+use crate::entry::Entry;
+use crate::item::{RowState, Spot, TicketRow};
+use crate::lease;
+use crate::line::Standing;
+use crate::look::{Look, WATCHED};
+use crate::moment::Moment;
+use crate::store::{Failure, Patience, Write};
+use crate::wait::Position;
+
+/// So near to its seat a waiter watches the rows before it with every look, for when they die.
+const NEAR: u64 = 32;
+/// Up to here it does so once a heartbeat. Those further back read only the lock item: one look reads no more rows.
+const FAR: u64 = WATCHED as u64;
+
+impl Waiter {
+    /// Looks again: by renewing a seat that is due, by reading the lock item, or by reading the line where the rows
+    /// are due to be watched. None: there is no lock item any more.
+    pub(crate) async fn look_again(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
+        let is_due = self.renewal_due() <= self.store.now();
+        match self.look.item.place_of(self.attempt.nonce) {
+            Some(Spot::Heir(index, _)) if is_due => return self.renew_seat(index, patience).await,
+            None if is_due => self.renew_row(patience).await?,
+            _ => {}
+        }
+        let brief = self.until_due(patience);
+        let looked = if self.wants_rows() {
+            self.read_line(&brief).await
+        } else {
+            self.read_lock(&brief).await
+        };
+        match looked {
+            Err(failure) if self.gives_way(&failure, patience) => Ok(Some(())),
+            looked => looked,
+        }
+    }
+
+    /// As much of the patience as there is before the next renewal, to which all else gives way.
+    pub(super) fn until_due(&self, patience: &Patience) -> Patience {
+        let due = self.renewal_due();
+        Patience {
+            until: Some(patience.until.map_or(due, |until| until.min(due))),
+            ..patience.clone()
+        }
+    }
+
+    /// Whether a failure only says that there was no time for more attempts before a renewal.
+    pub(super) fn gives_way(&self, failure: &Failure, patience: &Patience) -> bool {
+        failure.is_transient() && self.store.has_patience(patience)
+    }
+
+    /// Who has a seat needs no rows; who is far from it has those before it looked at now and then, and who is
+    /// farther, by others.
+    fn wants_rows(&self) -> bool {
+        if self.look.item.place_of(self.attempt.nonce).is_some() {
+            return false;
+        }
+        let heartbeat = self.store.config().heartbeat;
+        let is_recent = |read| self.store.now().since(read) < heartbeat;
+        let behind = self.behind_the_seats();
+        let is_stale = !self.rows_read.is_some_and(is_recent);
+        self.is_row_missing || behind <= NEAR || behind <= FAR && is_stale
+    }
+
+    pub(super) fn until_next(&self, standing: Standing) -> Duration {
+        let now = self.store.now();
+        let position = match standing {
+            Standing::Heir(index) => Position::Heir(index),
+            Standing::Queue => Position::Queue(self.turns_to_a_seat()),
+        };
+        let jitter = self.store.config().chance.jitter();
+        let span = self.pace.until_next(position, jitter, now) * self.store.braked();
+        span.min(self.renewal_due().since(now))
+    }
+
+    /// Until a look that only makes sure.
+    pub(crate) fn at_leisure(&self) -> Duration {
+        let longest = self.store.config().longest_look;
+        let place = u32::try_from(self.place()).unwrap_or(u32::MAX);
+        let span = longest.saturating_mul(place);
+        span.min(self.renewal_due().since(self.store.now()))
+    }
+
+    /// Seats are given again when half of them are free.
+    fn turns_to_a_seat(&self) -> u64 {
+        self.behind_the_seats() + self.look.item.heirs.len() as u64 / 2
+    }
+
+    fn renewal_due(&self) -> Moment {
+        match self.look.item.place_of(self.attempt.nonce) {
+            Some(Spot::Holder(entry) | Spot::Heir(_, entry)) => self.seat_due(entry),
+            None => self.row_due(),
+        }
+    }
+
+    /// A seat shows the beat that it was given with; when that was long ago it is due at once. So is one with the long
+    /// lease of a place far back.
+    fn seat_due(&self, entry: &Entry) -> Moment {
+        let config = self.store.config();
+        match self.beats.established(entry.beat) {
+            Some(sent) if entry.lease <= config.lease => sent + config.heartbeat,
+            _ => Moment::default(),
+        }
+    }
+
+    /// At once if the line got so much faster that the turn would come before the lease of one who died is over.
+    fn row_due(&self) -> Moment {
+        let config = self.store.config();
+        let left = self.pace.time_of(self.turns_to_a_seat());
+        if self.row_lease > config.lease.max(left) {
+            Moment::default()
+        } else {
+            self.row_renewed + config.heartbeat_of(self.row_lease)
+        }
+    }
+
+    async fn read_lock(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
+        let answer = self
+            .store
+            .persist(patience, || self.store.read_lock(&self.name))
+            .await?;
+        Ok(self.take_in(answer))
+    }
+
+    /// A renewal shows holder and neighbours, so it is a look; refused, it shows where the seat has shifted to.
+    async fn renew_seat(
+        &mut self,
+        index: usize,
+        patience: &Patience,
+    ) -> Result<Option<()>, Failure> {
+        let (lease, nonce) = (self.store.config().lease, self.attempt.nonce);
+        self.beats.asks_for(lease);
+        let renew = || self.store.renew_seat(&self.name, index, nonce, lease);
+        let answer = self.store.insist(patience, renew).await?;
+        if let Write::Applied(item) = &answer.value
+            && let Some(Spot::Heir(_, entry)) = item.place_of(nonce)
+        {
+            self.beats.renewed(entry.beat, answer.sent);
+        }
+        Ok(self.take_in(answer.map(Write::shown)))
+    }
+
+    /// Renews the row while it waits; one that is no longer there to be renewed is found out about by reading the line.
+    async fn renew_row(&mut self, patience: &Patience) -> Result<(), Failure> {
+        let (config, nonce) = (self.store.config(), self.attempt.nonce);
+        let left = self.pace.time_of(self.turns_to_a_seat());
+        let lease = lease::stretched(config.lease, config.longest_lease(), left);
+        self.beats.asks_for(lease);
+        let renew = || self.store.renew_row(&self.name, self.ticket, nonce, lease);
+        let answer = self.store.insist(patience, renew).await?;
+        (self.row_renewed, self.row_lease) = (answer.sent, lease);
+        match answer.value {
+            Write::Applied(TicketRow {
+                state: RowState::Waiting(entry),
+                ..
+            }) => {
+                self.beats.renewed(entry.beat, answer.sent);
+                self.row = Some(entry);
+            }
+            Write::Refused(Some(TicketRow {
+                state: RowState::Void(_),
+                ..
+            })) => self.is_void = true,
+            Write::Applied(_) | Write::Refused(_) => self.is_row_missing = true,
+        }
+        Ok(())
+    }
+
+    pub(super) async fn read_line(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
+        // All who are before it: those who died together are then timed together.
+        let before = self.behind_the_seats() as usize;
+        let answer = Look::read(&self.store, &self.name, before, patience).await?;
+        Ok(answer.map(|answer| self.saw(answer)))
+    }
+}

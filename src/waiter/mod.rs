@@ -1,0 +1,243 @@
+//! A waiter in the line: looks, keeps its place renewed, clears what is over out of its way, and has its turn.
+
+mod clear;
+mod keep;
+
+use std::time::Duration;
+
+use crate::entry::Entry;
+use crate::item::{LockItem, Spot, TicketRow};
+use crate::lease::{Beats, Gaps, Place, Watches};
+use crate::line::{self, Known, Occupant, Standing, Step};
+use crate::look::{self, Look};
+use crate::moment::Moment;
+use crate::name::LockName;
+use crate::queue;
+use crate::store::{Attempt, Failure, Patience, Store, Timed};
+use crate::ticket::Ticket;
+use crate::wait::Pace;
+
+/// Gaps watched at a time, so that a damaged counter does not make a waiter remember millions.
+const GAPS_WATCHED: usize = 1000;
+
+/// How a look or a step on it turned out for the waiter.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// The lock is the waiter's: the lock item shows it.
+    Mine(LockItem),
+    /// Look again after so long.
+    Wait(Duration),
+    /// Look again at once.
+    Again,
+    /// The ticket will never be granted.
+    Retire,
+}
+
+/// One ticket's wait for its turn.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    store: Store,
+    name: LockName,
+    pub(crate) attempt: Attempt,
+    pub(crate) ticket: Ticket,
+    pub(crate) beats: Beats,
+    /// What its row showed when it was written last, if it has one.
+    pub(crate) row: Option<Entry>,
+    watches: Watches,
+    gaps: Gaps,
+    pub(crate) pace: Pace,
+    look: Look,
+    /// When the row, while it is in the queue, was renewed last, and for which lease; a seat is renewed by what it
+    /// shows.
+    row_renewed: Moment,
+    row_lease: Duration,
+    /// When the rows were last read and watched.
+    rows_read: Option<Moment>,
+    /// The row was found void: the ticket will be granted only if it was seated before.
+    is_void: bool,
+    /// The row was not there to be renewed: the line is to be read.
+    is_row_missing: bool,
+    litter: Vec<Ticket>,
+}
+
+impl Waiter {
+    /// A waiter whose place the answer shows or, if it has a row only, whose ticket was drawn with that answer.
+    pub(crate) fn new(
+        store: Store,
+        name: LockName,
+        attempt: Attempt,
+        ticket: Ticket,
+        beats: Beats,
+        answer: Timed<LockItem>,
+        pace: Pace,
+    ) -> Self {
+        let mut waiter = Waiter {
+            name,
+            attempt,
+            ticket,
+            beats,
+            row: None,
+            watches: Watches::default(),
+            gaps: Gaps::default(),
+            pace,
+            look: Look::of(answer.value.clone()),
+            row_renewed: answer.sent,
+            row_lease: store.config().lease,
+            rows_read: None,
+            is_void: false,
+            is_row_missing: false,
+            litter: Vec::new(),
+            store,
+        };
+        waiter.saw(answer.map(Look::of));
+        waiter
+    }
+
+    /// The lock item as the last look showed it.
+    pub(crate) fn item(&self) -> &LockItem {
+        &self.look.item
+    }
+
+    /// How many are before this waiter, the holder included; void tickets among them count until they are seen.
+    pub(crate) fn place(&self) -> usize {
+        let holder = usize::from(self.look.item.holder.is_some());
+        match self.look.item.place_of(self.attempt.nonce) {
+            Some(Spot::Holder(_)) => 0,
+            Some(Spot::Heir(index, _)) => holder + index,
+            None => {
+                let behind = self.behind_the_seats().saturating_sub(1);
+                holder + self.look.item.heirs.len() + usize::try_from(behind).unwrap_or(usize::MAX)
+            }
+        }
+    }
+
+    /// Tickets from the last one seated to this one.
+    fn behind_the_seats(&self) -> u64 {
+        self.ticket
+            .get()
+            .saturating_sub(self.look.item.seated.get())
+    }
+
+    /// Rows seen that the steps of this waiter have settled, for whoever cleans.
+    pub(crate) fn take_litter(&mut self) -> Vec<Ticket> {
+        std::mem::take(&mut self.litter)
+    }
+
+    /// Leaves the queue with a ticket that was passed. A seat that was given before keeps it in line: whether it did.
+    pub(crate) async fn retire(&mut self, patience: &Patience) -> Result<bool, Failure> {
+        if self.ticket <= self.look.item.seated {
+            return Ok(false);
+        }
+        let left = queue::leave(
+            &self.store,
+            &self.name,
+            patience,
+            &self.attempt,
+            self.ticket,
+        )
+        .await?;
+        let Some(answer) = left else { return Ok(false) };
+        self.saw(answer.map(Look::of));
+        Ok(self.look.item.place_of(self.attempt.nonce).is_some())
+    }
+
+    /// What the last look asks for, done, or given up for a renewal that is due.
+    pub(crate) async fn step(&mut self, patience: &Patience) -> Result<Turn, Failure> {
+        match self.take_step(&self.until_due(patience)).await {
+            Err(failure) if self.gives_way(&failure, patience) => Ok(Turn::Wait(Duration::ZERO)),
+            turn => turn,
+        }
+    }
+
+    async fn take_step(&mut self, patience: &Patience) -> Result<Turn, Failure> {
+        match self.decide() {
+            Step::Enter => Ok(Turn::Mine(self.look.item.clone())),
+            Step::Retire => Ok(Turn::Retire),
+            Step::Wait(Standing::Queue) if self.is_void => Ok(Turn::Retire),
+            Step::Wait(standing) => Ok(Turn::Wait(self.until_next(standing))),
+            Step::ReadOn => self.read_on(patience).await,
+            Step::Settle(unsettled) => self.settle(unsettled, patience).await,
+            Step::Seat(seating) => self.seat(seating, patience).await,
+            Step::Evict => self.evict(patience).await,
+            Step::Unseat(index) => self.unseat(index, patience).await,
+        }
+    }
+
+    fn decide(&self) -> Step {
+        let (now, grace) = (self.store.now(), self.store.config().gap_grace);
+        let digest = self.look.digest(|place, entry| self.judge(place, entry));
+        let ripe = |gap| self.gaps.is_ripe(gap, grace, now);
+        line::next_step(&digest.view(), self.ticket, self.store.config().seats, ripe)
+    }
+
+    /// By DynamoDB's clock, or by this waiter's own watches: whichever knows first.
+    fn judge(&self, place: Place, entry: &Entry) -> Occupant {
+        let now = self.store.now();
+        if entry.nonce == self.attempt.nonce {
+            Occupant::Me
+        } else if self.watches.is_dead(place, entry, now) {
+            Occupant::Dead
+        } else {
+            match look::by_common_clock(&self.store, entry) {
+                Occupant::Alive if self.watches.is_late(place, entry, now) => Occupant::Late,
+                judged => judged,
+            }
+        }
+    }
+
+    /// Adds rows that are known without reading them: those of this client, if they reach from the seats to this one.
+    pub(crate) fn knows(&mut self, rows: impl FnOnce(Ticket, usize) -> Vec<TicketRow>) {
+        let (seated, seats) = (self.look.item.seated, self.store.config().seats);
+        let is_near = self.ticket > seated && self.behind_the_seats() <= seats as u64;
+        if self.look.known == Known::Nothing && is_near {
+            let rows = rows(seated, seats + 1);
+            if rows.iter().any(|row| row.ticket == self.ticket) {
+                self.look = self.look.clone().with_rows(rows);
+            }
+        }
+    }
+
+    /// Takes in a lock item that somebody else's answer showed.
+    pub(crate) fn hear(&mut self, item: LockItem) {
+        let now = self.store.now();
+        self.look = Look::of(item);
+        self.watch(now);
+        self.pace.saw(self.holder(), now);
+    }
+
+    fn holder(&self) -> Option<Ticket> {
+        let holder = self.look.item.holder.as_ref();
+        holder.map(|holder| holder.ticket)
+    }
+
+    /// Takes in a look at the lock item alone. None: there is none.
+    fn take_in(&mut self, answer: Timed<Option<LockItem>>) -> Option<()> {
+        let answer = answer.transpose()?;
+        self.saw(answer.map(Look::of));
+        Some(())
+    }
+
+    fn saw(&mut self, look: Timed<Look>) {
+        self.look = look.value;
+        self.watch(look.arrived);
+        self.pace.timed(look.sent, look.arrived);
+        self.pace.saw(self.holder(), look.arrived);
+    }
+
+    /// Watches everyone whom the look shows from its arrival on, and the gaps that it shows.
+    fn watch(&mut self, arrived: Moment) {
+        let Waiter {
+            look,
+            watches,
+            gaps,
+            ..
+        } = self;
+        watches.look(arrived, |place| look.covers(place), look.entries());
+        if look.known != Known::Nothing {
+            let shown = look.gaps(self.ticket).take(GAPS_WATCHED);
+            gaps.look(arrived, |gap| look.known.covers(gap), shown);
+            self.rows_read = Some(arrived);
+            self.is_row_missing = false;
+        }
+    }
+}
