@@ -134,8 +134,8 @@ fn holds_of_all_lengths_are_handed_over_as_fast() {
 #[test]
 fn no_line_stalls_however_long_it_is() {
     let short = contest(8, 200, &[50]).requests_a_turn();
-    for workers in [32, 128] {
-        let course = contest(workers, workers * 5, &[50]);
+    for workers in [32, 96] {
+        let course = contest(workers, workers * 4, &[50]);
         at_most(
             &format!("{workers}, hand-overs"),
             course.hand_over(1.0),
