@@ -18,10 +18,10 @@ fn every_algorithm_takes_the_same_turns_and_is_judged_by_the_same_report() {
     for (flags, verbs) in asked_for {
         let ended = run(&[flags, &SIX_TURNS, &["--rtt-ms", "1"]].concat());
         let summary = &ended.summary;
-        assert!(
-            matches!(ended.status.code(), Some(0 | 1)),
-            "{flags:?}: {summary}"
-        );
+        // A baseline may be passed over or overlap, which is no fault of the driver.
+        let is_clean = summary.ends_with("0 overlaps, 0 out of order");
+        assert_eq!(ended.status.success(), is_clean, "{flags:?}: {summary}");
+        assert!(is_clean || !flags.is_empty(), "{summary}");
         assert!(
             last_line(&ended).starts_with("3 workers, 6 turns: "),
             "{flags:?}: {summary}"
@@ -43,7 +43,7 @@ fn every_algorithm_takes_the_same_turns_and_is_judged_by_the_same_report() {
 #[test]
 fn a_baseline_that_nobody_contends_for_is_clean() {
     for (algorithm, requests) in [
-        ("article", "4.33 requests a turn"),
+        ("article", "4.17 requests a turn"),
         ("lease", "3.00 requests a turn"),
     ] {
         let alone = ["--workers", "1", "--cycles", "6", "--hold-ms", "0"];

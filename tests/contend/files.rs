@@ -21,14 +21,15 @@ fn events_hold_what_was_run_in_the_order_of_time() {
         .map(|line| serde_json::from_str(line).unwrap());
     let events: Vec<Value> = read.collect();
     assert!(events.is_sorted_by_key(|event| event["at_ns"].as_u64()));
-    let of = |kind: &str| events.iter().filter(move |event| event["event"] == kind);
     for (kind, field) in [
         ("asked", "requested_ns"),
         ("granted", "acquired_ns"),
         ("releasing", "releasing_ns"),
         ("released", "released_ns"),
     ] {
-        let mut told = of(kind)
+        let mut told = events
+            .iter()
+            .filter(|event| event["event"] == kind)
             .map(|event| {
                 (
                     event["ticket"].as_u64().unwrap(),
