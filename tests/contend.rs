@@ -4,8 +4,12 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+#[path = "contend/algorithms.rs"]
+mod algorithms;
 #[path = "program/example.rs"]
 mod example;
+#[path = "contend/files.rs"]
+mod files;
 mod program;
 
 use std::process::{Command, Stdio};
@@ -132,6 +136,8 @@ fn workers_in_processes_of_their_own_take_turns_in_order() {
         ended.summary
     );
 }
+
+const SIX_TURNS: [&str; 6] = ["--workers", "3", "--cycles", "2", "--hold-ms", "1"];
 
 #[test]
 fn a_planted_fault_fails_the_run() {
@@ -271,7 +277,7 @@ fn tables_in_memory_are_not_for_processes() {
 #[test]
 fn bad_input_is_told_and_never_runs() {
     let long = "x".repeat(2049);
-    let wrong: [(&[&str], i32, &str); 15] = [
+    let wrong: [(&[&str], i32, &str); 20] = [
         (&["--workers", "0"], 2, "--workers"),
         (&["--cycles", "many"], 2, "--cycles"),
         (&["--hold-ms", "-1"], 2, "-1"),
@@ -279,6 +285,15 @@ fn bad_input_is_told_and_never_runs() {
         (&["--wait", "soon"], 2, "--wait"),
         (&["--wait", "0s"], 2, "called none"),
         (&["--rtt-ms", "ten"], 2, "milliseconds"),
+        (&["--algorithm", "luck"], 2, "--algorithm"),
+        (
+            &["--algorithm", "article", "--wait", "1s"],
+            2,
+            "--wait needs",
+        ),
+        (&["--poll-ms", "10"], 2, "--poll-ms needs"),
+        (&["--algorithm", "lease", "--poll-ms", "0"], 2, "--poll-ms"),
+        (&["--events", "a", "--plot", "a"], 2, "a file each"),
         (&["--lease", "forever"], 2, "--lease"),
         (&["--lease", "0s"], 64, "--lease"),
         (&["--table", ""], 64, "table"),

@@ -6,14 +6,22 @@
     reason = "the driver needs more of its parts than their tests do"
 )]
 
+#[path = "../examples/contend/algorithm.rs"]
+mod algorithm;
 #[path = "../src/bin/fairlock/contest/mod.rs"]
 mod contest;
 #[path = "../examples/contend/endpoint.rs"]
 mod endpoint;
+#[path = "../examples/contend/events.rs"]
+mod events;
+#[path = "../examples/contend/figures.rs"]
+mod figures;
 #[path = "../src/bin/fairlock/flags.rs"]
 mod flags;
 #[path = "../examples/contend/options.rs"]
 mod options;
+#[path = "../examples/contend/plot.rs"]
+mod plot;
 #[path = "../examples/contend/report.rs"]
 mod report;
 #[path = "../examples/contend/traffic.rs"]

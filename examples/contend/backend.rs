@@ -1,8 +1,11 @@
 //! Where the tables are, and the ways to them.
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use fairlock::embedded::{Engine, Faults, Latency, Network};
 use fairlock::{FairLock, LockClient, LockClientBuilder};
+use serde_json::Value;
 
 use crate::endpoint;
 use crate::failure::Failure;
@@ -35,12 +38,20 @@ fn embedded(options: &Options) -> Result<Backend, Failure> {
         ..Faults::default()
     };
     let counter = Counter::default();
-    let network = counter.on(Network::to(&engine).faults(slowed));
+    let network = Network::to(&engine)
+        .faults(slowed)
+        .rewrite(ask_for_capacity);
+    let network = counter.on(network);
     Ok(Backend {
         plain: engine.client(),
         counted: network.client(),
         counter,
     })
+}
+
+/// Not over HTTP, where a request is signed before it is rewritten.
+fn ask_for_capacity(body: &mut Value) {
+    body["ReturnConsumedCapacity"] = "TOTAL".into();
 }
 
 fn over_http(url: &str) -> Backend {
@@ -60,6 +71,14 @@ impl Backend {
             LockClient::builder(self.counted.clone()).owner(format!("worker {worker}")),
             options,
         )
+    }
+
+    /// For who sends each request once, and waits for its answer as long as fairlock does.
+    pub(crate) fn single_requests(&self, options: &Options) -> Client {
+        let patience = TimeoutConfig::builder().operation_attempt_timeout(options.lease / 6);
+        let config = self.counted.config().to_builder();
+        let config = config.retry_config(RetryConfig::disabled());
+        Client::from_conf(config.timeout_config(patience.build()).build())
     }
 
     /// A client whose requests are part of no turn.

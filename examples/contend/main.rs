@@ -1,23 +1,30 @@
 //! Workers contending for one lock: each waits for its turn, holds the lock, releases it, and asks again.
 //!
 //! Standard output has one JSON line a turn, in nanoseconds of CLOCK_MONOTONIC; standard error has how long turns
-//! waited, what was sent for them, and whether any two overlapped or came out of order. Fails if any did.
+//! waited, what was sent for them, and whether any two overlapped or came out of order. Fails if any did. The same work
+//! is done by fairlock or by one of two baselines.
 //!
 //! ```text
 //! cargo run --release --features embedded --example contend -- --workers 8 --cycles 5 --hold-ms 50
 //! ```
 
+mod algorithm;
 mod backend;
 mod child;
+mod contender;
 #[path = "../../src/bin/fairlock/contest/mod.rs"]
 mod contest;
 mod endpoint;
+mod events;
 mod failure;
+mod figures;
 #[path = "../../src/bin/fairlock/flags.rs"]
 mod flags;
 mod harvest;
 mod log;
 mod options;
+mod outputs;
+mod plot;
 mod processes;
 mod report;
 mod tasks;
@@ -34,8 +41,10 @@ use crate::backend::Backend;
 use crate::contest::tally;
 use crate::contest::verdict::Verdict;
 use crate::failure::Failure;
+use crate::figures::Figures;
 use crate::harvest::Harvest;
 use crate::options::Options;
+use crate::outputs::Outputs;
 use crate::report::Report;
 use crate::tell::tell;
 
@@ -52,6 +61,7 @@ async fn main() -> ExitCode {
 }
 
 async fn contend(options: &Options) -> Result<ExitCode, Failure> {
+    let outputs = Outputs::open(options)?;
     let backend = backend::open(options)?;
     prepare(options, &backend).await?;
     let harvest = if options.processes {
@@ -59,7 +69,7 @@ async fn contend(options: &Options) -> Result<ExitCode, Failure> {
     } else {
         tasks::run(&backend, options).await?
     };
-    Ok(judge(options, harvest))
+    Ok(judge(options, outputs, harvest))
 }
 
 /// Checks names and lease before anything is written and any process started, and makes the table if it is not there.
@@ -72,11 +82,15 @@ async fn prepare(options: &Options, backend: &Backend) -> Result<(), Failure> {
     made.map_err(|error| Failure::run("no table to lock in", error))
 }
 
-fn judge(options: &Options, mut harvest: Harvest) -> ExitCode {
+fn judge(options: &Options, outputs: Outputs, mut harvest: Harvest) -> ExitCode {
     if options.plant_fault {
         tally::plant_fault(&mut harvest.turns);
     }
+    harvest
+        .troubles
+        .extend(outputs.write(options, &harvest.turns));
     let report = Report {
+        figures: Figures::of(&harvest.turns, options.rtt_ms),
         verdict: Verdict::new(
             harvest.turns,
             options.workers,

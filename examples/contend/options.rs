@@ -7,10 +7,16 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use fairlock::RecordWait;
 
+use crate::algorithm::Algorithm;
 use crate::endpoint;
 use crate::flags;
 
 /// Workers contending for one lock. Tables are in memory unless an endpoint or a file is given.
+///
+/// The algorithms article and lease are baselines to measure against, for the same work and by the same report. They are
+/// not safe or not fair, and the report says what it found: their turns may overlap or come out of order, which fails
+/// the run as it does with fairlock. Where there are no tickets, a turn is out of order if it was granted after one that
+/// had asked later.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "contend", after_help = endpoint::ENVIRONMENT)]
 pub(crate) struct Options {
@@ -42,21 +48,40 @@ pub(crate) struct Options {
     #[arg(long, value_name = "MS", default_value = "50", value_parser = millis)]
     pub(crate) hold_ms: Duration,
 
-    /// How long each turn waits for the lock: none, infinite, or a duration such as 60s
-    #[arg(long, default_value = "60s", value_parser = flags::wait)]
-    pub(crate) wait: RecordWait,
+    /// How they lock
+    #[arg(long, value_enum, default_value_t = Algorithm::Fairlock)]
+    pub(crate) algorithm: Algorithm,
+
+    /// How long each turn of fairlock waits for the lock: none, infinite, or a duration; 60s by default. The baselines
+    /// wait without end
+    #[arg(long, value_parser = flags::wait)]
+    pub(crate) wait: Option<RecordWait>,
+
+    /// How long a baseline sleeps between two tries: 500 for the article and 1000 for the lease by default, as their
+    /// authors have it
+    #[arg(long, value_name = "MS", value_parser = poll)]
+    poll_ms: Option<Duration>,
 
     /// The time that a request and its answer take together, half on the way there, half on the way back
     #[arg(long, value_name = "MS", value_parser = millis)]
     pub(crate) rtt_ms: Option<Duration>,
 
-    /// How long a worker that died keeps the others waiting
+    /// How long a worker that died keeps the others waiting, by any algorithm
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
     pub(crate) lease: Duration,
 
     /// Each worker in a process of its own
     #[arg(long)]
     pub(crate) processes: bool,
+
+    /// Write what happened when into this file, as JSON: a line each time that somebody asked, was granted the lock, went
+    /// about releasing it, and had released it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) events: Option<PathBuf>,
+
+    /// Draw into this file, as SVG, who waited and who held the lock, when
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
 
     /// This process is that worker of a run with --processes
     #[arg(long, hide = true)]
@@ -86,10 +111,34 @@ impl Options {
                 "--processes needs --local or --endpoint-url: tables in memory are one process's own",
             );
         }
+        if self.algorithm == Algorithm::Fairlock && self.poll_ms.is_some() {
+            return Err(
+                "--poll-ms needs --algorithm article or lease: fairlock paces its looks itself",
+            );
+        }
+        if self.algorithm != Algorithm::Fairlock && self.wait.is_some() {
+            return Err("--wait needs --algorithm fairlock: the baselines wait without end");
+        }
+        if self.events.is_some() && self.events == self.plot {
+            return Err("--events and --plot need a file each");
+        }
         if self.plant_fault && u64::from(self.workers) * u64::from(self.cycles) < 2 {
             return Err("--plant-fault needs at least two turns");
         }
         Ok(())
+    }
+
+    /// The sleep of a baseline; fairlock has none.
+    pub(crate) fn poll(&self) -> Duration {
+        let by_default = || self.algorithm.poll().unwrap_or_default();
+        self.poll_ms.unwrap_or_else(by_default)
+    }
+}
+
+fn poll(text: &str) -> Result<Duration, String> {
+    match millis(text)? {
+        Duration::ZERO => Err("a sleep of nothing would try without a pause".into()),
+        span => Ok(span),
     }
 }
 
@@ -115,7 +164,10 @@ mod tests {
     fn the_defaults_are_eight_workers_in_memory() {
         let options = options(&[]).unwrap();
         assert_eq!((options.workers, options.cycles), (8, 5));
-        assert_eq!(options.wait, RecordWait::default());
+        assert_eq!(
+            (options.algorithm, options.wait),
+            (Algorithm::Fairlock, None)
+        );
         assert!(options.local.is_none() && options.endpoint_url.is_none() && !options.processes);
         assert_eq!(options.check(), Ok(()));
     }
@@ -131,7 +183,24 @@ mod tests {
                 .check()
                 .is_ok()
         );
+        for conflict in [
+            &["--poll-ms", "10"][..],
+            &["--algorithm", "article", "--wait", "1s"],
+            &["--algorithm", "lease", "--wait", "none"],
+            &["--events", "a", "--plot", "a"],
+        ] {
+            assert!(options(conflict).unwrap().check().is_err(), "{conflict:?}");
+        }
         let one_turn = ["--plant-fault", "--workers", "1", "--cycles", "1"];
         assert!(options(&one_turn).unwrap().check().is_err());
+    }
+
+    #[test]
+    fn baselines_sleep_as_their_authors_have_it_unless_told_otherwise() {
+        let poll = |flags: &[&str]| options(flags).unwrap().poll().as_millis();
+        assert_eq!(poll(&["--algorithm", "article"]), 500);
+        assert_eq!(poll(&["--algorithm", "lease"]), 1_000);
+        assert_eq!(poll(&["--algorithm", "lease", "--poll-ms", "10"]), 10);
+        assert!(options(&["--algorithm", "lease", "--poll-ms", "0"]).is_err());
     }
 }

@@ -3,34 +3,39 @@
 use std::fmt::{self, Formatter};
 
 use crate::contest::verdict::Verdict;
+use crate::figures::Figures;
 use crate::traffic::{Sent, Traffic};
 
 pub(crate) struct Report {
+    pub(crate) figures: Figures,
     pub(crate) verdict: Verdict,
     pub(crate) traffic: Traffic,
 }
 
 impl Report {
-    fn times(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if let Some(waits) = self.verdict.tally.waits() {
-            writeln!(f, "waits       {waits}")?;
-        }
-        if let Some(hand_overs) = self.verdict.tally.hand_overs() {
-            writeln!(f, "hand-overs  {hand_overs}")?;
-        }
-        Ok(())
-    }
-
     fn sent(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (turns, beats) = (self.traffic.of_turns(), self.traffic.heartbeats());
-        let (requests, writes) = (self.a_turn(turns.requests), self.a_turn(turns.writes));
+        let (requests, writes) = (
+            self.a_turn(turns.requests as f64),
+            self.a_turn(turns.writes as f64),
+        );
         writeln!(
             f,
             "sent        {requests} requests a turn, {writes} writes a turn, and {} heartbeats",
             beats.requests
         )?;
+        if turns.read_units + turns.write_units > 0.0 {
+            let (reads, writes) = (
+                self.a_turn(turns.read_units),
+                self.a_turn(turns.write_units),
+            );
+            writeln!(
+                f,
+                "capacity    {writes} write units a turn, {reads} read units a turn"
+            )?;
+        }
         for (operation, verb, sent) in self.traffic.lines() {
-            let a_turn = self.a_turn(sent.requests);
+            let a_turn = self.a_turn(sent.requests as f64);
             writeln!(
                 f,
                 "  {operation:<15} {verb:<23} {:>7}  {a_turn:>6} a turn{}",
@@ -41,15 +46,15 @@ impl Report {
         Ok(())
     }
 
-    fn a_turn(&self, count: u64) -> String {
+    fn a_turn(&self, count: f64) -> String {
         let turns = self.verdict.tally.turns().max(1);
-        format!("{:.2}", count as f64 / turns as f64)
+        format!("{:.2}", count / turns as f64)
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.times(f)?;
+        write!(f, "{}", self.figures)?;
         self.sent(f)?;
         write!(f, "{}", self.verdict)
     }
@@ -78,6 +83,7 @@ mod tests {
     #[test]
     fn the_last_line_is_the_verdict() {
         let report = Report {
+            figures: Figures::of(&[], None),
             verdict: Verdict::new(Vec::new(), 8, 0, Vec::new()),
             traffic: Traffic::default(),
         };

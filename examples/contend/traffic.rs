@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fairlock::embedded::{Exchange, Network, Outcome};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::verb;
 
 /// Requests by operation and verb.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Traffic(BTreeMap<String, BTreeMap<String, Sent>>);
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sent {
     pub(crate) requests: u64,
     /// Answered with an error, such as a condition that failed.
@@ -21,6 +22,9 @@ pub(crate) struct Sent {
     pub(crate) unanswered: u64,
     /// Items written.
     pub(crate) writes: u64,
+    /// As the engine says; of a refused write, which it says nothing of, one for each item. None over HTTP.
+    pub(crate) write_units: f64,
+    pub(crate) read_units: f64,
 }
 
 /// Counts what passes a network. Cheap to clone; the clones count together.
@@ -47,16 +51,17 @@ impl Counter {
 impl Traffic {
     fn note(&mut self, exchange: &Exchange<'_>) {
         let (operation, body) = (exchange.request().operation(), exchange.request().body());
-        let status = match exchange.outcome() {
-            Outcome::Answered { status, .. } => Some(*status),
-            _ => None,
-        };
-        let sent = Sent {
+        let mut sent = Sent {
             requests: 1,
-            refused: status.is_some_and(|status| status >= 400).into(),
-            unanswered: status.is_none().into(),
             writes: verb::writes(operation, body),
+            ..Sent::default()
         };
+        let metered = !body["ReturnConsumedCapacity"].is_null();
+        match exchange.outcome() {
+            Outcome::Answered { status, .. } if *status >= 400 => sent.refuse(metered),
+            Outcome::Answered { body, .. } => sent.consume(units(body)),
+            _ => sent.unanswered = 1,
+        }
         self.add(operation, verb::of(operation, body), sent);
     }
 
@@ -102,11 +107,39 @@ impl Sent {
         self.refused += other.refused;
         self.unanswered += other.unanswered;
         self.writes += other.writes;
+        self.write_units += other.write_units;
+        self.read_units += other.read_units;
+    }
+
+    fn refuse(&mut self, metered: bool) {
+        self.refused = 1;
+        if metered {
+            self.write_units = self.writes as f64;
+        }
+    }
+
+    fn consume(&mut self, units: f64) {
+        match self.writes {
+            0 => self.read_units = units,
+            _ => self.write_units = units,
+        }
+    }
+}
+
+/// What an answer says that its request consumed: of one table, or of each.
+fn units(answer: &Value) -> f64 {
+    let consumed = &answer["ConsumedCapacity"];
+    let units = |table: &Value| table["CapacityUnits"].as_f64().unwrap_or_default();
+    match consumed.as_array() {
+        Some(tables) => tables.iter().map(units).sum(),
+        None => units(consumed),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn sent(requests: u64, writes: u64) -> Sent {
@@ -129,5 +162,19 @@ mod tests {
         one.merge(&other);
         assert_eq!((one.of_turns(), one.heartbeats()), (sent(8, 3), sent(3, 3)));
         assert_eq!(one.lines().count(), 3);
+    }
+
+    #[test]
+    fn capacity_is_that_of_all_tables_and_a_refused_write_has_its_items() {
+        let table = json!({ "CapacityUnits": 1.5 });
+        assert_eq!(units(&json!({ "ConsumedCapacity": table })), 1.5);
+        assert_eq!(units(&json!({ "ConsumedCapacity": [table, table] })), 3.0);
+        assert_eq!(units(&json!({})), 0.0);
+        let (mut read, mut written, mut refused) = (sent(1, 0), sent(1, 1), sent(1, 2));
+        read.consume(2.0);
+        written.consume(1.0);
+        refused.refuse(true);
+        let total = [read, written, refused].map(|sent| (sent.read_units, sent.write_units));
+        assert_eq!(total, [(2.0, 0.0), (0.0, 1.0), (0.0, 2.0)]);
     }
 }

@@ -42,6 +42,15 @@ const VERBS: &[(&str, &str, &[&str])] = &[
         &["#state = :void", "#entry.#beat = "],
     ),
     ("UpdateItem", "void one's row", &["#state = :void"]),
+    ("UpdateItem", "draw", &["ticketNumber = ticketNumber + "]),
+    ("UpdateItem", HEARTBEAT, &["SET expiresAt = "]),
+    ("UpdateItem", HEARTBEAT, &["SET recordVersionNumber = "]),
+    ("PutItem", "make the counter", &["ticketNumber"]),
+    ("PutItem", "join", &["expiresAt"]),
+    ("PutItem", "take over", &["recordVersionNumber = "]),
+    ("PutItem", "acquire", &["recordVersionNumber"]),
+    ("DeleteItem", "release", &["article-queue/"]),
+    ("DeleteItem", "release", &["recordVersionNumber = "]),
     ("PutItem", "join", &["\"waiting\""]),
     ("PutItem", "void a gap", &["\"void\""]),
     ("DeleteItem", "remove the idle lock", &["#last = "]),
@@ -53,7 +62,8 @@ const VERBS: &[(&str, &str, &[&str])] = &[
 
 pub(crate) fn of(operation: &str, body: &Value) -> &'static str {
     let text = match operation {
-        "PutItem" => body["Item"]["state"].to_string(),
+        "PutItem" => format!("{} {}", item(&body["Item"]), expressions(body)),
+        "DeleteItem" => format!("{} {}", body["Key"]["sk"], expressions(body)),
         _ => expressions(body),
     };
     let named = |(of, _, fragments): &&(&str, &str, &[&str])| {
@@ -63,6 +73,13 @@ pub(crate) fn of(operation: &str, body: &Value) -> &'static str {
         .iter()
         .find(named)
         .map_or("other", |(_, verb, _)| verb)
+}
+
+/// The state, and which attributes there are: their values are not ours.
+fn item(item: &Value) -> String {
+    let attributes = item.as_object().into_iter().flat_map(|item| item.keys());
+    let names: Vec<_> = attributes.map(String::as_str).collect();
+    format!("{} {}", item["state"], names.join(" "))
 }
 
 fn expressions(body: &Value) -> String {
@@ -185,6 +202,36 @@ mod tests {
         assert_eq!(
             update("SET #state = :void", "#entry.#nonce = :nonce"),
             "void one's row"
+        );
+    }
+
+    #[test]
+    fn the_requests_of_the_baselines_have_names() {
+        let put = |attribute: &str, condition: &str| {
+            let item = json!({ attribute: {} });
+            of(
+                "PutItem",
+                &json!({ "Item": item, "ConditionExpression": condition }),
+            )
+        };
+        let absent = "attribute_not_exists(pk)";
+        assert_eq!(put("ticketNumber", absent), "make the counter");
+        assert_eq!(put("expiresAt", absent), "join");
+        assert_eq!(put("recordVersionNumber", absent), "acquire");
+        let unchanged = "attribute_exists(pk) AND recordVersionNumber = :seen";
+        assert_eq!(put("recordVersionNumber", unchanged), "take over");
+        assert_eq!(update("SET ticketNumber = ticketNumber + :one", ""), "draw");
+        for renewed in ["expiresAt", "recordVersionNumber"] {
+            assert_eq!(
+                update(&format!("SET {renewed} = :next"), unchanged),
+                HEARTBEAT
+            );
+        }
+        let row = json!({ "Key": { "sk": { "S": "article-queue/07" } } });
+        let held = json!({ "ConditionExpression": unchanged });
+        assert_eq!(
+            [row, held].map(|body| of("DeleteItem", &body)),
+            ["release"; 2]
         );
     }
 

@@ -1,25 +1,17 @@
 //! One of those who contend: asks for the lock, holds it, releases it, and asks again.
 
-use std::time::Duration;
-
-use fairlock::{FairLock, HeldLocks, LockClient, LockGuard};
-
-use crate::backend::{self, Backend};
-use crate::contest::causes::told;
+use crate::backend::Backend;
+use crate::contender::Contender;
 use crate::contest::monotonic::now_ns;
 use crate::contest::turn::Turn;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::options::Options;
 
-/// What a worker leaves to be done in the background takes a few requests.
-const TO_FINISH: Duration = Duration::from_secs(30);
-
 pub(crate) struct Worker {
     number: u32,
     options: Options,
-    locks: LockClient,
-    lock: FairLock,
+    contender: Contender,
     log: Log,
 }
 
@@ -30,43 +22,37 @@ impl Worker {
         backend: &Backend,
         log: &Log,
     ) -> Result<Worker, Failure> {
-        let locks = backend.locks(options, number)?;
         Ok(Worker {
             number,
             options: options.clone(),
-            lock: backend::lock(options, &locks)?,
-            locks,
+            contender: Contender::new(number, options, backend)?,
             log: log.clone(),
         })
     }
 
     /// All of the worker's turns. What went wrong with them.
     pub(crate) async fn run(self) -> Vec<String> {
-        let mut troubles = Vec::new();
+        let (number, mut troubles) = (self.number, Vec::new());
         for cycle in 1..=self.options.cycles {
             match self.turn(cycle).await {
                 Ok(turn) => self.log.add(turn),
-                Err(trouble) => {
-                    troubles.push(format!("worker {}, cycle {cycle}: {trouble}", self.number))
-                }
+                Err(trouble) => troubles.push(format!("worker {number}, cycle {cycle}: {trouble}")),
             }
         }
-        troubles.extend(self.finish().await);
+        let undone = self.contender.finish().await.into_iter();
+        troubles.extend(undone.map(|job| format!("worker {number}: {job}")));
         troubles
     }
 
     async fn turn(&self, cycle: u32) -> Result<Turn, String> {
         let requested_ns = now_ns();
-        let guard = self
-            .lock
-            .acquire(self.options.wait)
-            .await
-            .map_err(|error| told(&error))?;
+        let hold = self.contender.acquire().await?;
         let acquired_ns = now_ns();
-        let ticket = guard.ticket().get();
+        // Without tickets, the order of asking is the order that is wanted.
+        let ticket = hold.ticket().unwrap_or(requested_ns);
         tokio::time::sleep(self.options.hold_ms).await;
         let releasing_ns = now_ns();
-        release(guard).await?;
+        hold.release().await?;
         Ok(Turn {
             worker: self.number,
             cycle,
@@ -77,22 +63,4 @@ impl Worker {
             released_ns: now_ns(),
         })
     }
-
-    async fn finish(self) -> Vec<String> {
-        let report = self.locks.shutdown(HeldLocks::Keep, TO_FINISH).await;
-        let undone = report.unfinished.iter();
-        undone
-            .map(|job| {
-                format!(
-                    "worker {}: not done after {TO_FINISH:?}: {job}",
-                    self.number
-                )
-            })
-            .collect()
-    }
-}
-
-async fn release(guard: LockGuard) -> Result<(), String> {
-    let released = guard.release().await;
-    released.map_err(|error| format!("ticket {}", told(&error)))
 }

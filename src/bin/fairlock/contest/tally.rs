@@ -22,6 +22,7 @@ pub(crate) struct HandOvers {
     pub(crate) p50: Duration,
     pub(crate) p99: Duration,
     pub(crate) max: Duration,
+    pub(crate) mean: Duration,
 }
 
 impl Tally {
@@ -58,10 +59,9 @@ impl Tally {
 
     pub(crate) fn waits(&self) -> Option<Waits> {
         let waits = || self.0.iter().map(Turn::waited);
-        let turns = u32::try_from(self.0.len()).ok()?;
         Some(Waits {
             min: waits().min()?,
-            mean: waits().sum::<Duration>().checked_div(turns)?,
+            mean: mean(waits())?,
             max: waits().max()?,
         })
     }
@@ -76,6 +76,7 @@ impl Tally {
             p50: percentile(&took, 50)?,
             p99: percentile(&took, 99)?,
             max: percentile(&took, 100)?,
+            mean: mean(took.iter().copied())?,
         })
     }
 }
@@ -89,8 +90,8 @@ impl fmt::Display for Waits {
 
 impl fmt::Display for HandOvers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [p50, p99, max] = [self.p50, self.p99, self.max].map(ms);
-        write!(f, "p50 {p50}, p99 {p99}, max {max}")
+        let [p50, p99, max, mean] = [self.p50, self.p99, self.max, self.mean].map(ms);
+        write!(f, "p50 {p50}, p99 {p99}, max {max}, mean {mean}")
     }
 }
 
@@ -119,6 +120,11 @@ pub(crate) fn plant_fault(turns: &mut [Turn]) {
 /// Stable, so that a planted turn keeps its place.
 fn sort(turns: &mut [Turn]) {
     turns.sort_by_key(|turn| turn.acquired_ns);
+}
+
+fn mean(spans: impl ExactSizeIterator<Item = Duration>) -> Option<Duration> {
+    let count = u32::try_from(spans.len()).ok()?;
+    spans.sum::<Duration>().checked_div(count)
 }
 
 /// The least of `sorted` that so many percent of them do not exceed.
@@ -195,8 +201,13 @@ mod tests {
         let tally = Tally::new(vec![turn(1, 10, 20), turn(2, 23, 40), turn(3, 45, 50)]);
         let (min, mean, max) = (ns(10), ns(26), ns(45));
         assert_eq!(tally.waits(), Some(Waits { min, mean, max }));
-        let (p50, p99, max) = (ns(3), ns(5), ns(5));
-        assert_eq!(tally.hand_overs(), Some(HandOvers { p50, p99, max }));
+        let hand_overs = HandOvers {
+            p50: ns(3),
+            p99: ns(5),
+            max: ns(5),
+            mean: ns(4),
+        };
+        assert_eq!(tally.hand_overs(), Some(hand_overs));
     }
 
     #[test]

@@ -1,0 +1,31 @@
+//! fairlock itself, as one who contends uses it.
+
+use std::time::Duration;
+
+use fairlock::{FairLock, HeldLocks, LockClient, LockGuard, RecordWait};
+
+use super::baseline::Failed;
+
+/// What a client leaves to be done in the background takes a few requests.
+const TO_FINISH: Duration = Duration::from_secs(30);
+
+pub(crate) struct Fair {
+    pub(crate) locks: LockClient,
+    pub(crate) lock: FairLock,
+    pub(crate) wait: RecordWait,
+}
+
+impl Fair {
+    pub(crate) async fn acquire(&self) -> Result<LockGuard, Failed> {
+        Ok(self.lock.acquire(self.wait).await?)
+    }
+
+    /// What was not done in time.
+    pub(crate) async fn finish(self) -> Vec<String> {
+        let report = self.locks.shutdown(HeldLocks::Keep, TO_FINISH).await;
+        let undone = report.unfinished.iter();
+        undone
+            .map(|job| format!("not done after {TO_FINISH:?}: {job}"))
+            .collect()
+    }
+}

@@ -1,0 +1,27 @@
+//! Renews a baseline's lease until it is dropped.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+pub(crate) struct Heartbeat {
+    _beating: JoinSet<()>,
+}
+
+impl Heartbeat {
+    /// The first beat is one period from now. How it went, the next beat or the release finds out.
+    pub(crate) fn every<F>(period: Duration, beat: impl Fn() -> F + Send + 'static) -> Heartbeat
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut beating = JoinSet::new();
+        beating.spawn(async move {
+            // Ends when it is dropped.
+            loop {
+                tokio::time::sleep(period).await;
+                beat().await;
+            }
+        });
+        Heartbeat { _beating: beating }
+    }
+}

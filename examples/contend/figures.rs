@@ -1,0 +1,156 @@
+//! What a run's turns say about speed and fairness, beyond the verdict.
+
+use std::fmt::{self, Formatter};
+use std::time::Duration;
+
+use crate::contest::tally::Tally;
+use crate::contest::turn::Turn;
+
+pub(crate) struct Figures {
+    tally: Tally,
+    /// Turns granted after one that had asked later.
+    passed_over: usize,
+    /// From the first that asked to the last that released.
+    took: Duration,
+    round_trip: Option<Duration>,
+}
+
+impl Figures {
+    pub(crate) fn of(turns: &[Turn], round_trip: Option<Duration>) -> Figures {
+        let first = turns.iter().map(|turn| turn.requested_ns).min();
+        let last = turns.iter().map(|turn| turn.released_ns).max();
+        let took = last
+            .zip(first)
+            .map(|(last, first)| last.saturating_sub(first));
+        Figures {
+            tally: Tally::new(turns.to_vec()),
+            passed_over: in_order_of_asking(turns).out_of_order(),
+            took: Duration::from_nanos(took.unwrap_or_default()),
+            round_trip: round_trip.filter(|span| !span.is_zero()),
+        }
+    }
+
+    fn waits(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Some(waits) = self.tally.waits() else {
+            return Ok(());
+        };
+        write!(f, "waits       {waits}")?;
+        if !waits.mean.is_zero() {
+            write!(
+                f,
+                ", {:.1} times the mean",
+                waits.max.div_duration_f64(waits.mean)
+            )?;
+        }
+        writeln!(f)
+    }
+
+    fn hand_overs(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Some(took) = self.tally.hand_overs() else {
+            return Ok(());
+        };
+        writeln!(f, "hand-overs  {took}")?;
+        let Some(round_trip) = self.round_trip else {
+            return Ok(());
+        };
+        let spans = [took.p50, took.p99, took.max, took.mean];
+        let [p50, p99, max, mean] = spans.map(|span| span.div_duration_f64(round_trip));
+        writeln!(
+            f,
+            "            p50 {p50:.2}, p99 {p99:.2}, max {max:.2}, mean {mean:.2} round trips"
+        )
+    }
+
+    fn pace(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.took.is_zero() {
+            return Ok(());
+        }
+        let a_second = self.tally.turns() as f64 / self.took.as_secs_f64();
+        write!(f, "pace        {a_second:.2} turns a second")?;
+        if let Some(round_trip) = self.round_trip {
+            write!(
+                f,
+                ", {:.3} a round trip",
+                a_second * round_trip.as_secs_f64()
+            )?;
+        }
+        writeln!(f)
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.waits(f)?;
+        self.hand_overs(f)?;
+        self.pace(f)?;
+        let turns = self.tally.turns();
+        writeln!(
+            f,
+            "asked       {} of {turns} turns granted after one that asked later",
+            self.passed_over
+        )
+    }
+}
+
+/// The turns as if the moment of asking were the ticket.
+fn in_order_of_asking(turns: &[Turn]) -> Tally {
+    let asked = |turn: &Turn| Turn {
+        ticket: turn.requested_ns,
+        ..turn.clone()
+    };
+    Tally::new(turns.iter().map(asked).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// In milliseconds; it is released one after it is given back.
+    fn turn(ticket: u64, requested: u64, acquired: u64, releasing: u64) -> Turn {
+        Turn {
+            worker: 1,
+            cycle: 1,
+            ticket,
+            requested_ns: requested * MS,
+            acquired_ns: acquired * MS,
+            releasing_ns: releasing * MS,
+            released_ns: (releasing + 1) * MS,
+        }
+    }
+
+    #[test]
+    fn figures_are_in_milliseconds_and_in_round_trips() {
+        let turns = [turn(1, 0, 10, 20), turn(2, 0, 30, 40), turn(3, 5, 60, 99)];
+        let told = Figures::of(&turns, Some(Duration::from_millis(10))).to_string();
+        let lines: Vec<_> = told.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "waits       min 10.00 ms, mean 31.67 ms, max 55.00 ms, 1.7 times the mean",
+                "hand-overs  p50 10.00 ms, p99 20.00 ms, max 20.00 ms, mean 15.00 ms",
+                "            p50 1.00, p99 2.00, max 2.00, mean 1.50 round trips",
+                "pace        30.00 turns a second, 0.300 a round trip",
+                "asked       1 of 3 turns granted after one that asked later",
+            ]
+        );
+        let without = Figures::of(&turns, None).to_string();
+        assert!(!without.contains("round trip"), "{without}");
+    }
+
+    #[test]
+    fn whoever_asked_first_and_was_granted_last_was_passed_over_whatever_the_tickets() {
+        let turns = [turn(1, 2, 10, 20), turn(2, 1, 30, 40), turn(3, 3, 50, 60)];
+        assert_eq!(Figures::of(&turns, None).passed_over, 1);
+    }
+
+    #[test]
+    fn no_turns_have_no_times() {
+        let told = Figures::of(&[], Some(Duration::ZERO)).to_string();
+        assert_eq!(
+            told,
+            "asked       0 of 0 turns granted after one that asked later\n"
+        );
+    }
+}

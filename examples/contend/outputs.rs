@@ -1,0 +1,63 @@
+//! The files that were asked for beside the report, opened before any work starts.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::contest::turn::Turn;
+use crate::events;
+use crate::failure::Failure;
+use crate::options::Options;
+use crate::plot;
+
+pub(crate) struct Outputs {
+    events: Option<Output>,
+    plot: Option<Output>,
+}
+
+struct Output {
+    path: PathBuf,
+    file: File,
+}
+
+impl Outputs {
+    pub(crate) fn open(options: &Options) -> Result<Outputs, Failure> {
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+        Ok(Outputs {
+            events: open(&options.events)?,
+            plot: open(&options.plot)?,
+        })
+    }
+
+    /// What could not be written.
+    pub(crate) fn write(self, options: &Options, turns: &[Turn]) -> Vec<String> {
+        let events = self
+            .events
+            .map(|output| output.write(|file| Ok(events::write(BufWriter::new(file), turns)?)));
+        let plot = self.plot.map(|output| {
+            output.write(|mut file| Ok(file.write_all(plot::svg(options, turns)?.as_bytes())?))
+        });
+        let written = events.into_iter().chain(plot);
+        written.filter_map(Result::err).collect()
+    }
+}
+
+impl Output {
+    fn open(path: &Path) -> Result<Output, Failure> {
+        let file = File::create(path);
+        let file = file
+            .map_err(|error| Failure::usage(&format!("cannot write {}", path.display()), error))?;
+        Ok(Output {
+            path: path.to_owned(),
+            file,
+        })
+    }
+
+    fn write(
+        self,
+        write: impl FnOnce(File) -> Result<(), Box<dyn std::error::Error>>,
+    ) -> Result<(), String> {
+        let written = write(self.file);
+        written.map_err(|error| format!("cannot write {}: {error}", self.path.display()))
+    }
+}
