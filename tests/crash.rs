@@ -26,9 +26,10 @@ mod worker;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crew::{Crew, Odds};
+use crew::{Crew, Odds, Progress};
 use http::{over_http, say};
 use ledger::{Fence, Ledger, PROCESS};
 use place::Place;
@@ -94,6 +95,10 @@ fn with_places(command: &mut Command, place: &Place, ledger: &Path) {
 
 /// `fairlock run` of this program. Its command names it to the ledger.
 fn run(place: &Place, ledger: &Path) -> Command {
+    run_at(LOCK, place, ledger)
+}
+
+fn run_at(lock: &str, place: &Place, ledger: &Path) -> Command {
     let mut command = Command::new("sh");
     let named = format!("export {PROCESS}=$$; exec \"$@\"");
     command.args(["-c", &named, "sh", env!("CARGO_BIN_EXE_fairlock"), "run"]);
@@ -101,7 +106,7 @@ fn run(place: &Place, ledger: &Path) -> Command {
     command.args(["--wait", "infinite", "--lease"]);
     command.arg(humantime::format_duration(LEASE).to_string());
     command
-        .args([LOCK, "--"])
+        .args([lock, "--"])
         .arg(std::env::current_exe().unwrap());
     command.args(["--exact", "writes_with_its_ticket", "--ignored"]);
     with_places(&mut command, place, ledger);
@@ -113,7 +118,7 @@ struct Arena {
     verdict: Verdict,
     kills: usize,
     stops: usize,
-    longest: Duration,
+    progress: Progress,
 }
 
 /// The holder more often than others, and killed as often as stopped.
@@ -147,7 +152,7 @@ fn arena(
         verdict,
         kills: crew.kills,
         stops: crew.stops,
-        longest: crew.longest,
+        progress: crew.progress,
     }
 }
 
@@ -176,10 +181,10 @@ fn arenas(
                 verdict,
                 kills,
                 stops,
-                longest,
+                progress,
             } = arena.join().unwrap();
             say(&format!(
-                "{what}: {kills} killed, {stops} stopped, {verdict}; the next had it within {longest:.1?}"
+                "{what}: {kills} killed, {stops} stopped, {verdict}; {progress}"
             ));
             assert!(verdict.is_good(), "{what}: {verdict}");
         }
@@ -202,7 +207,8 @@ fn clients_killed_and_stopped_never_overlap_nor_write_late_on_a_shared_file() {
     );
 }
 
-/// The ledger takes whatever comes: what it has must be in order all the same.
+/// The ledger takes whatever comes: what it has must be in order all the same, and no command may have started before
+/// another's last write.
 #[test]
 fn no_write_of_a_killed_or_stopped_fairlock_run_comes_after_the_next_holders_first() {
     let home = TempDir::new().unwrap();
@@ -260,6 +266,20 @@ fn workers_that_ignore_their_loss_are_found_by_their_overlaps_and_fenced_off() {
 fn a_ledger_that_does_not_look_at_tickets_is_found_by_the_writes_that_it_took() {
     let found = with_a_planted_fault(Fence::Open, |verdict| verdict.stale > 0);
     assert!(found.stale > 0, "{found}");
+}
+
+/// Each `fairlock run` is at a lock of its own, so nothing keeps their commands apart.
+#[test]
+fn commands_of_several_locks_are_found_by_their_overlaps() {
+    let home = TempDir::new().unwrap();
+    let place = Place::file(home.path().join("locks.db"));
+    let started = AtomicUsize::new(0);
+    let start = |ledger: &Path| {
+        let number = started.fetch_add(1, Ordering::Relaxed);
+        run_at(&format!("{LOCK}-{number}"), &place, ledger)
+    };
+    let found = arena(&place, (Fence::Open, ODDS), seed(), 3, start).verdict;
+    assert!(found.overlaps > 0, "{found}");
 }
 
 #[test]

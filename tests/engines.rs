@@ -91,3 +91,17 @@ suite!(file);
 suite!(shared_file);
 suite!(without_old_items);
 suite!(dynamodb_local);
+
+#[test]
+#[should_panic(expected = "reads that are not consistent")]
+fn a_client_whose_reads_are_not_consistent_is_found() {
+    place::memory(async |place| {
+        let host = place.host();
+        let _ = host.network.clone().rewrite(|body| {
+            let fields = body.as_object_mut();
+            fields.map(|fields| fields.remove("ConsistentRead"));
+        });
+        let lock = host.locks.fair_lock("a").expect("a lock's name");
+        lock.inspect().await.expect("an empty line");
+    });
+}

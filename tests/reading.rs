@@ -276,3 +276,16 @@ fn a_listing_that_a_shutdown_comes_into_ends_with_one_error() {
         assert!(matches!(rest[..], [Err(Error::ShutDown)]), "{rest:?}");
     });
 }
+
+#[test]
+#[should_panic(expected = "reads that are not consistent")]
+fn a_client_whose_reads_are_not_consistent_is_found() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let _ = host.network.clone().rewrite(|body| {
+            body["ConsistentRead"] = false.into();
+        });
+        inspect(&host).await;
+    });
+}

@@ -135,6 +135,42 @@ fn a_lock_that_nobody_is_granted_is_found() {
 }
 
 #[test]
+fn what_no_contract_tells_a_caller_is_found() {
+    fails(
+        "surprise",
+        &["--for", "3s"],
+        &["surprise: a caller was told: "],
+    );
+}
+
+#[test]
+fn somebody_who_does_not_stop_is_found() {
+    fails(
+        "stuck",
+        &["--for", "1s", "--ends-within", "5s"],
+        &["stuck: somebody did not stop within 5s"],
+    );
+}
+
+#[test]
+fn a_client_that_does_not_finish_is_found() {
+    fails(
+        "unfinished",
+        &["--for", "1s", "--ends-within", "4s"],
+        &["unfinished: "],
+    );
+}
+
+#[test]
+fn a_lock_that_stays_held_and_an_item_of_no_lock_are_found() {
+    fails(
+        "left",
+        &["--for", "1s", "--ends-within", "15s"],
+        &["left: `kept` is held", "left: `planted` has fairlock/row"],
+    );
+}
+
+#[test]
 fn an_interrupted_run_reports_what_it_had() {
     let run = start(&["--for", "1h", "--every", "1s"]);
     run.stdout.recv().unwrap();

@@ -17,10 +17,8 @@ use crate::soak::Soak;
 use crate::vitals::Vitals;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// For each step of the end. No lease is a quarter as long.
-const BOUND: Duration = Duration::from_secs(60);
-/// A second apart; the longest lease and the allowance for clocks are over long before.
-const LOOKS: usize = 30;
+/// All that a lock may leave.
+const LOCK_ITEM: &str = "fairlock/#lock";
 /// For connections to close, and tasks to end, that nobody uses any more.
 const TO_CLOSE: Duration = Duration::from_secs(10);
 
@@ -37,35 +35,37 @@ pub(crate) async fn end(soak: &Soak, crew: JoinSet<()>) -> Result<Left, Failure>
     soak.stop.cancel();
     let findings = &soak.findings;
     // A panic was found by the hook.
-    if within(BOUND, crew.join_all()).await.is_none() {
-        findings.add(format!("stuck: somebody did not stop within {BOUND:?}"));
+    let bound = soak.options.ends_within;
+    if within(bound, crew.join_all()).await.is_none() {
+        findings.add(format!("stuck: somebody did not stop within {bound:?}"));
     }
     for place in 0..LEASES.len() {
-        let unfinished = soak.host(place).leave(HeldLocks::Release, BOUND).await;
+        let unfinished = soak.host(place).leave(HeldLocks::Release, bound).await;
         for job in unfinished {
             findings.add(format!("unfinished: {job}"));
         }
     }
-    Ok(settle(&soak.steady()?, &soak.table(), findings).await)
+    Ok(settle(soak, &soak.steady()?).await)
 }
 
-/// Waits until each lock has one item at the most, and nobody has any. A sweeper, not single sweeps: what has no date is
+/// Waits until there is nothing but lock items, and nobody has any. A sweeper, not single sweeps: what has no date is
 /// dead only to those who have watched it for a lease.
-async fn settle(locks: &LockClient, table: &Table, findings: &Findings) -> Left {
+async fn settle(soak: &Soak, locks: &LockClient) -> Left {
     let sweeper = locks.start_sweeper(SweepOptions::every(SECOND));
-    let left = settled(locks, table, findings).await;
+    let left = settled(soak, locks).await;
     match sweeper {
         Ok(sweeper) => sweeper.stop().await,
-        Err(error) => findings.add(format!("surprise: no sweeper: {error}")),
+        Err(error) => soak.findings.add(format!("surprise: no sweeper: {error}")),
     }
     left
 }
 
-async fn settled(locks: &LockClient, table: &Table, findings: &Findings) -> Left {
+async fn settled(soak: &Soak, locks: &LockClient) -> Left {
+    let table = soak.table();
     let mut left = Left::default();
     let mut over = vec!["the table was not read".to_owned()];
-    for _ in 0..LOOKS {
-        match what_is_left(locks, table).await {
+    for _ in 0..soak.options.ends_within.as_secs() {
+        match what_is_left(locks, &table).await {
             Ok(now) => (left, over) = now,
             Err(trouble) => over = vec![trouble],
         }
@@ -75,7 +75,7 @@ async fn settled(locks: &LockClient, table: &Table, findings: &Findings) -> Left
         tokio::time::sleep(SECOND).await;
     }
     for what in over {
-        findings.add(format!("left: {what}"));
+        soak.findings.add(format!("left: {what}"));
     }
     left
 }
@@ -88,7 +88,7 @@ async fn what_is_left(locks: &LockClient, table: &Table) -> Result<(Left, Vec<St
     let states = states.map_err(|error| told(&error))?;
     let held = states.iter().filter(|state| state.holder.is_some());
     let held = held.map(|state| format!("`{}` is held", state.lock));
-    let crowded = items.iter().filter(|(_, items)| items.len() > 1);
+    let crowded = items.iter().filter(|(_, items)| **items != [LOCK_ITEM]);
     let crowded = crowded.map(|(lock, items)| format!("`{lock}` has {}", items.join(", ")));
     let left = Left {
         locks: items.len(),

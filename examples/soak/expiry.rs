@@ -52,6 +52,15 @@ impl Table {
         Ok(expired)
     }
 
+    /// Puts an item of nothing but its key.
+    pub(crate) async fn put(&self, lock: &str, item: &str) -> Result<(), String> {
+        let put = self.dynamodb.put_item().table_name(&self.name);
+        let text = |text: &str| AttributeValue::S(text.into());
+        let put = put.item("pk", text(lock)).item("sk", text(item));
+        put.send().await.map_err(|error| told(&error))?;
+        Ok(())
+    }
+
     /// The sort keys of each lock's items.
     pub(crate) async fn items(&self) -> Result<BTreeMap<String, Vec<String>>, String> {
         let mut items = BTreeMap::<_, Vec<_>>::new();

@@ -46,6 +46,11 @@ impl Host {
         self.is_leaving.load(Ordering::SeqCst)
     }
 
+    /// Planted: cuts the client off, and no calm brings it back.
+    pub(crate) fn strand(&self) {
+        self.weather.strand();
+    }
+
     /// Shuts the client down. How many of its tasks were not done in time.
     pub(crate) async fn leave(&self, held: HeldLocks, within: Duration) -> Vec<String> {
         self.is_leaving.store(true, Ordering::SeqCst);

@@ -49,6 +49,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = span)]
     pub(crate) stalled_after: Duration,
 
+    /// Each step of the end that takes longer is a violation
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = span)]
+    pub(crate) ends_within: Duration,
+
     /// Make this go wrong
     #[arg(long, hide = true)]
     pub(crate) plant: Option<Plant>,

@@ -4,8 +4,9 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use fairlock::{HeldLocks, RecordWait};
+use fairlock::{Error, HeldLocks, LockClient, LockGuard, RecordWait};
 
+use crate::host::LEASES;
 use crate::names::HOT;
 use crate::soak::{Soak, spawn};
 
@@ -25,10 +26,24 @@ pub(crate) enum Plant {
     Stall,
     /// A task of nobody's panics.
     Panic,
+    /// A client is shut down under its callers, who are told so.
+    Surprise,
+    /// Somebody does not stop at the end.
+    Stuck,
+    /// A client is cut off with a lock in its hands, and cannot give it back at the end.
+    Unfinished,
+    /// Somebody keeps a lock beyond the end, and there is an item that nobody's lock has.
+    Left,
 }
 
 const BETWEEN_LEAKS: Duration = Duration::from_millis(200);
+const BETWEEN_SHUTDOWNS: Duration = Duration::from_millis(500);
 const TO_FINISH: Duration = Duration::from_secs(30);
+/// A lock that no caller asks for.
+const KEPT: &str = "kept";
+/// A name that has an item and is no lock.
+const PLANTED: &str = "planted";
+const ROW: &str = "fairlock/row";
 const LEAKED: usize = 1 << 18;
 
 /// Does harm until the soak ends, if that is what is planted.
@@ -37,6 +52,10 @@ pub(crate) async fn work(soak: &Soak) {
         Some(Plant::Leak) => leak(soak).await,
         Some(Plant::Stall) => stall(soak).await,
         Some(Plant::Panic) => spawn(panics()),
+        Some(Plant::Surprise) => shut_down(soak).await,
+        Some(Plant::Stuck) => std::future::pending().await,
+        Some(Plant::Unfinished) => cut_off(soak).await,
+        Some(Plant::Left) => leave(soak).await,
         Some(Plant::Overlap | Plant::Order | Plant::Stale | Plant::Refuse) | None => {}
     }
 }
@@ -77,4 +96,37 @@ async fn stall(soak: &Soak) {
         } => {}
     }
     locks.shutdown(HeldLocks::Release, TO_FINISH).await;
+}
+
+/// Again and again: another client may have taken its place.
+async fn shut_down(soak: &Soak) {
+    while soak.goes_on(BETWEEN_SHUTDOWNS).await {
+        let host = soak.host(0);
+        host.locks.shutdown(HeldLocks::Release, TO_FINISH).await;
+    }
+}
+
+async fn cut_off(soak: &Soak) {
+    soak.stop.cancelled().await;
+    // The one with the longest lease, for its release is given up with that.
+    let host = soak.host(LEASES.len() - 1);
+    let _kept = hold(&host.locks).await;
+    host.strand();
+}
+
+async fn leave(soak: &Soak) {
+    let Ok(locks) = soak.steady() else { return };
+    let guard = hold(&locks).await;
+    spawn(async move {
+        let _kept = (locks, guard);
+        std::future::pending::<()>().await;
+    });
+    if let Err(trouble) = soak.table().put(PLANTED, ROW).await {
+        soak.findings.add(format!("surprise: the table: {trouble}"));
+    }
+}
+
+async fn hold(locks: &LockClient) -> Result<LockGuard, Error> {
+    let lock = locks.fair_lock(KEPT)?;
+    lock.acquire(RecordWait::Infinite).await
 }

@@ -23,6 +23,7 @@ pub(crate) struct Weather {
     climate: Arc<Climate>,
     rng: Mutex<Rng>,
     is_cut_off: AtomicBool,
+    is_stranded: AtomicBool,
 }
 
 impl Climate {
@@ -57,6 +58,7 @@ impl Weather {
             climate: Arc::clone(climate),
             rng: Mutex::new(Rng::with_seed(seed)),
             is_cut_off: AtomicBool::new(false),
+            is_stranded: AtomicBool::new(false),
         })
     }
 
@@ -81,7 +83,15 @@ impl Weather {
         self.is_cut_off.store(is_cut_off, Ordering::SeqCst);
     }
 
+    /// From now on nothing that is sent arrives, whatever the climate.
+    pub(crate) fn strand(&self) {
+        self.is_stranded.store(true, Ordering::SeqCst);
+    }
+
     fn befall(&self) -> Option<Fault> {
+        if self.is_stranded.load(Ordering::SeqCst) {
+            return Some(Fault::Lose(When::Before));
+        }
         let climate = &self.climate;
         if climate.is_calm.load(Ordering::SeqCst) {
             return None;

@@ -6,6 +6,8 @@
 
 #[path = "keys.rs"]
 pub(crate) mod keys;
+#[path = "reads.rs"]
+pub(crate) mod reads;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,6 +16,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Faults, Network};
 use fairlock::{Chance, Clock, LockClient, LockClientBuilder, LockGuard, RecordWait};
 use keys::{OF_LOCKS, create_table};
+use reads::Reads;
 use tokio::task::JoinHandle;
 
 /// The time at which every test starts, in seconds since 1970.
@@ -23,6 +26,7 @@ pub(crate) struct Lab {
     pub(crate) clock: Clock,
     pub(crate) engine: Engine,
     clients: AtomicU64,
+    reads: Reads,
 }
 
 /// A lock client and the network that its requests take.
@@ -52,6 +56,7 @@ impl Lab {
             clock,
             engine,
             clients: AtomicU64::new(0),
+            reads: Reads::default(),
         }
     }
 
@@ -65,7 +70,7 @@ impl Lab {
         set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
     ) -> Host {
         let seed = self.clients.fetch_add(1, Ordering::Relaxed);
-        let network = Network::to(&self.engine).seeded(seed);
+        let network = self.reads.watch(Network::to(&self.engine).seeded(seed));
         let builder = LockClient::builder(network.client())
             .table("locks")
             .owner(format!("host-{seed}"));

@@ -5,6 +5,7 @@
     reason = "a helper of a test that cannot go on has failed the test; processes live in real time"
 )]
 
+use std::fmt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,8 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::ledger::Ledger;
 use crate::worker::LEASE;
 
-/// However busy the machine is, the next is granted by then. A bound of liveness: on an idle one it takes a lease.
-const PROGRESS: Duration = Duration::from_secs(60);
+/// However busy the machine is, the next is granted by then. A bound of liveness; what it took is told in leases.
+const BOUND: Duration = Duration::from_secs(60);
 /// In milliseconds, between two of what befalls them.
 const MOMENTS: std::ops::Range<u64> = 20..900;
 
@@ -34,7 +35,7 @@ pub(crate) struct Crew<'a> {
     rng: fastrand::Rng,
     odds: Odds,
     members: Vec<Member>,
-    pub(crate) longest: Duration,
+    pub(crate) progress: Progress,
     pub(crate) kills: usize,
     pub(crate) stops: usize,
 }
@@ -43,6 +44,38 @@ pub(crate) struct Crew<'a> {
 struct Member {
     process: Child,
     goes_on: Option<Instant>,
+}
+
+/// How long it was from each kill to the next grant.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    kills: usize,
+    beyond_a_lease: usize,
+    longest: Duration,
+}
+
+impl Progress {
+    fn note(&mut self, waited: Duration) {
+        self.kills += 1;
+        self.beyond_a_lease += usize::from(waited > LEASE);
+        self.longest = self.longest.max(waited);
+    }
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Progress {
+            kills,
+            beyond_a_lease,
+            longest,
+        } = self;
+        let leases = longest.as_secs_f64() / LEASE.as_secs_f64();
+        write!(
+            f,
+            "somebody was granted the lock after each kill, within a lease but for {beyond_a_lease} of {kills}, \
+             and {leases:.1} leases at the most"
+        )
+    }
 }
 
 impl<'a> Crew<'a> {
@@ -59,7 +92,7 @@ impl<'a> Crew<'a> {
             rng: fastrand::Rng::with_seed(seed),
             odds,
             members: (0..size).map(|_| Member::start(start())).collect(),
-            longest: Duration::ZERO,
+            progress: Progress::default(),
             kills: 0,
             stops: 0,
         }
@@ -68,6 +101,7 @@ impl<'a> Crew<'a> {
     /// Until so many were killed; after each kill somebody is granted the lock.
     pub(crate) fn suffer(&mut self, kills: usize) {
         self.see_progress(0);
+        self.progress = Progress::default();
         while self.kills < kills {
             let moment = Duration::from_millis(self.rng.u64(MOMENTS));
             self.live(moment);
@@ -119,12 +153,12 @@ impl<'a> Crew<'a> {
         while self.ledger.book().newest() <= newest {
             let waited = started.elapsed();
             assert!(
-                waited < PROGRESS,
+                waited < BOUND,
                 "nobody was granted the lock within {waited:?}"
             );
             self.live(Duration::from_millis(5));
         }
-        self.longest = self.longest.max(started.elapsed());
+        self.progress.note(started.elapsed());
     }
 
     /// Lets time pass, those go on whose time it is, and others take the places of those that have ended.

@@ -15,6 +15,7 @@ pub(crate) struct Verdict {
     pub(crate) disorder: usize,
     pub(crate) holds: usize,
     pub(crate) writes: usize,
+    /// What a ledger that does not look at tickets would have taken.
     pub(crate) refused: usize,
     /// The shortest time from a write to the first one of the next holder.
     pub(crate) closest: Duration,

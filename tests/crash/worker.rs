@@ -89,13 +89,13 @@ async fn hold(guard: &LockGuard, pen: &mut Pen, from: u64) -> bool {
     guard.is_held() || ignores
 }
 
-/// The command of a `fairlock run`: writes, and knows of no lease.
+/// The command of a `fairlock run`: writes, and knows of no lease. It believes from its start to its newest write.
 pub(crate) fn write() {
     let ticket = std::env::var("FAIRLOCK_TICKET").unwrap().parse().unwrap();
-    let mut pen = pen();
+    let (mut pen, from) = (pen(), now_ns());
     for _ in 0..5 + now_ns() % MOST_WRITES {
-        pen.says("writes", ticket, 0, 0);
+        pen.says("writes", ticket, from, now_ns());
         std::thread::sleep(BETWEEN_WRITES);
     }
-    pen.says("done", ticket, 0, 0);
+    pen.says("done", ticket, from, now_ns());
 }

@@ -20,6 +20,7 @@ use tokio::time::sleep;
 use crate::blow::{Item, Table};
 use crate::common::{real_time, virtual_time};
 use crate::http;
+use crate::lab::reads::Reads;
 use crate::lab::{EPOCH, Host};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -32,6 +33,7 @@ pub(crate) struct Place {
     table: String,
     clock: Clock,
     made: AtomicUsize,
+    reads: Reads,
 }
 
 /// A caller that waits in a task of its own.
@@ -97,6 +99,7 @@ impl Place {
             table: format!("fairlock-{}-{number}", std::process::id()),
             clock,
             made: AtomicUsize::new(0),
+            reads: Reads::default(),
         }
     }
 
@@ -126,7 +129,7 @@ impl Place {
         set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
     ) -> Host {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let network = self.network(number);
+        let network = self.reads.watch(self.network(number));
         let builder = LockClient::builder(self.client_on(&network)).table(&self.table);
         let builder = builder.owner(format!("host-{number}"));
         let builder = builder.clock(self.clock.clone());

@@ -86,6 +86,14 @@ pub(crate) const OF_LOCK_ITEM: [&str; 24] = [
     "heirs[0].renewed_at",
 ];
 
+/// What says who has the lock, and for how long.
+const OF_A_HOLD: [&str; 4] = [
+    "holder",
+    "holder.nonce",
+    "holder.lease_ms",
+    "holder.renewed_at",
+];
+
 /// Every attribute of a row.
 pub(crate) const OF_ROW: [&str; 10] = [
     "state",
@@ -152,26 +160,22 @@ pub(crate) fn values() -> Vec<AttributeValue> {
 }
 
 impl Blow {
-    /// It may take the lock from whoever has it, or make its lease look over: who may write the table can do that.
+    /// It takes the lock from whoever has it, or makes its lease look over: who may write the table can do that.
     pub(crate) fn takes_the_lock(&self) -> bool {
         match self {
-            Blow::Set(_, path, _) | Blow::Remove(_, path) => ["holder", "heirs", "entry"]
-                .iter()
-                .any(|of| path.starts_with(of)),
-            Blow::Delete(target) | Blow::Fill(target) => *target == Target::LockItem,
-            Blow::Foreign(..) | Blow::Row(..) | Blow::Shift(..) => false,
+            Blow::Set(Target::LockItem, path, _) | Blow::Remove(Target::LockItem, path) => {
+                OF_A_HOLD.contains(path)
+            }
+            Blow::Delete(target) => *target == Target::LockItem,
+            _ => false,
         }
     }
 
-    /// It changes what tickets come from.
+    /// It sets a ticket, or the counter that tickets come from, back.
     pub(crate) fn moves_tickets(&self) -> bool {
         match self {
-            Blow::Set(_, path, _) | Blow::Remove(_, path) => {
-                ["last", "seated", "entered", "holder", "heirs", "entry"]
-                    .iter()
-                    .any(|of| path.starts_with(of))
-            }
-            Blow::Shift(..) => true,
+            Blow::Set(Target::LockItem, path, _) => *path == "heirs[0].ticket",
+            Blow::Shift(_, by) => *by < 0,
             _ => false,
         }
     }

@@ -15,7 +15,7 @@ use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 
 use crate::blow::{Blow, Table, delete_all, names_the_item};
-use crate::lab::{Host, Lab};
+use crate::lab::{EPOCH, Host, Lab};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How long they are at it.
@@ -49,9 +49,12 @@ pub(crate) fn count_panics() {
 #[derive(Default)]
 struct Seen {
     guards: Vec<Arc<LockGuard>>,
-    tickets: Vec<u64>,
+    /// In the order of their grants.
+    tickets: Vec<(Instant, u64)>,
     /// Moments at which more than one believed.
-    overlaps: usize,
+    overlaps: Vec<Instant>,
+    /// The blows that met something.
+    struck: Vec<(Instant, Blow)>,
     faults: Vec<String>,
 }
 
@@ -78,7 +81,8 @@ pub(crate) async fn play(blows: Vec<(Duration, Blow)>, misses: Misses) -> Result
         })
         .collect();
     hosts.iter().for_each(bounded);
-    let (seen, ends) = (Shared::default(), Instant::now() + SIEGE);
+    let (seen, started) = (Shared::default(), Instant::now());
+    let ends = started + SIEGE;
     let mut tasks: Vec<_> = hosts[..4]
         .iter()
         .enumerate()
@@ -91,10 +95,12 @@ pub(crate) async fn play(blows: Vec<(Duration, Blow)>, misses: Misses) -> Result
     )));
     tasks.push(tokio::spawn(watches(ends, seen.clone())));
     for (at, blow) in &blows {
-        let started = ends - SIEGE;
         tokio::time::sleep_until(started + *at).await;
+        let now = Instant::now();
         let struck = blow.strike(&table(&lab)).await;
-        if !struck && misses == Misses::AreFaults {
+        if struck {
+            seen.lock().unwrap().struck.push((now, blow.clone()));
+        } else if misses == Misses::AreFaults {
             return Err("met nothing".into());
         }
     }
@@ -104,8 +110,8 @@ pub(crate) async fn play(blows: Vec<(Duration, Blow)>, misses: Misses) -> Result
             .map_err(|_| "a call never ended")?
             .map_err(|error| error.to_string())?;
     }
-    judge(&blows, &seen)?;
-    way_out(&lab, hosts, &blows, &seen).await?;
+    judge(&seen)?;
+    way_out(&lab, hosts, started, &seen).await?;
     match PANICS.with(Cell::get) {
         0 => Ok(()),
         panics => Err(format!("{panics} panics")),
@@ -159,7 +165,7 @@ async fn hold(guard: LockGuard, seen: &Shared) {
     let guard = Arc::new(guard);
     {
         let mut seen = seen.lock().unwrap();
-        seen.tickets.push(guard.ticket().get());
+        seen.tickets.push((Instant::now(), guard.ticket().get()));
         seen.guards.push(guard.clone());
         seen.count();
     }
@@ -180,7 +186,20 @@ async fn hold(guard: LockGuard, seen: &Shared) {
 impl Seen {
     fn count(&mut self) {
         let believe = self.guards.iter().filter(|guard| guard.is_held()).count();
-        self.overlaps += usize::from(believe > 1);
+        if believe > 1 {
+            self.overlaps.push(Instant::now());
+        }
+    }
+
+    /// Whether it came before anything that was struck could have caused it.
+    fn is_before(&self, moment: Instant, causes: impl Fn(&Blow) -> bool) -> bool {
+        let mut causes = self.struck.iter().filter(|(_, blow)| causes(blow));
+        causes.next().is_none_or(|(at, _)| moment < *at)
+    }
+
+    fn newest(&self) -> u64 {
+        let tickets = self.tickets.iter().map(|(_, ticket)| *ticket);
+        tickets.max().unwrap_or(0)
     }
 }
 
@@ -224,18 +243,23 @@ fn check(seen: &Shared, error: &Error) {
     }
 }
 
-fn judge(blows: &[(Duration, Blow)], seen: &Shared) -> Result<(), String> {
+fn judge(seen: &Shared) -> Result<(), String> {
     let seen = seen.lock().unwrap();
     if let Some(fault) = seen.faults.first() {
         return Err(fault.clone());
     }
-    if seen.overlaps > 0 && !blows.iter().any(|(_, blow)| blow.takes_the_lock()) {
-        return Err(format!("{} moments with two who believe", seen.overlaps));
+    let overlaps = seen.overlaps.iter();
+    let overlaps = overlaps.filter(|at| seen.is_before(**at, Blow::takes_the_lock));
+    let overlaps = overlaps.count();
+    if overlaps > 0 {
+        return Err(format!("{overlaps} moments with two who believe"));
     }
-    let keeps_order = !blows.iter().any(|(_, blow)| blow.moves_tickets());
-    match keeps_order && !seen.tickets.is_sorted_by(|a, b| a < b) {
-        true => Err(format!("tickets out of order: {:?}", seen.tickets)),
-        false => Ok(()),
+    let tickets = seen.tickets.iter();
+    let tickets = tickets.filter(|(at, _)| seen.is_before(*at, Blow::moves_tickets));
+    let tickets: Vec<_> = tickets.map(|(_, ticket)| *ticket).collect();
+    match tickets.is_sorted_by(|a, b| a < b) {
+        true => Ok(()),
+        false => Err(format!("tickets out of order: {tickets:?}")),
     }
 }
 
@@ -243,7 +267,7 @@ fn judge(blows: &[(Duration, Blow)], seen: &Shared) -> Result<(), String> {
 async fn way_out(
     lab: &Lab,
     hosts: Vec<Host>,
-    blows: &[(Duration, Blow)],
+    started: Instant,
     seen: &Shared,
 ) -> Result<(), String> {
     for host in &hosts {
@@ -252,20 +276,14 @@ async fn way_out(
     drop(hosts);
     sleep(2 * SECOND).await;
     delete_all(&table(lab)).await;
+    // A counter that was set ahead of this is more than a removal of the item makes up for.
+    let clock = (EPOCH + started.elapsed()).as_micros() as u64;
     let fresh = lab.host();
     let guard = fresh.locks.fair_lock("a").unwrap().try_acquire().await;
     let guard = guard.map_err(|error| format!("no way out: {error}"))?;
     let ticket = guard.ok_or("no way out: not granted")?.ticket().get();
-    let newest = seen
-        .lock()
-        .unwrap()
-        .tickets
-        .iter()
-        .copied()
-        .max()
-        .unwrap_or(0);
-    let moved = blows.iter().any(|(_, blow)| blow.moves_tickets());
-    match ticket > newest || moved {
+    let newest = seen.lock().unwrap().newest();
+    match ticket > newest || newest > clock {
         true => Ok(()),
         false => Err(format!("ticket {ticket} after {newest}")),
     }

@@ -1,0 +1,48 @@
+//! Sees that every read on which a client may decide asks for strong consistency.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::sync::{Arc, Mutex};
+
+use fairlock::embedded::{Exchange, Network, Request};
+
+/// Fails the test as it is dropped if a watched network saw a read without it.
+#[derive(Default)]
+pub(crate) struct Reads(Arc<Mutex<Vec<String>>>);
+
+impl Reads {
+    /// Watches what clients on this network send from now on.
+    pub(crate) fn watch(&self, network: Network) -> Network {
+        let careless = self.0.clone();
+        network.observe(move |exchange: &Exchange<'_>| {
+            let request = exchange.request();
+            if !is_consistent(request) {
+                let read = format!("{} {}", request.operation(), request.body());
+                careless.lock().unwrap().push(read);
+            }
+        })
+    }
+}
+
+/// A scan is not: nothing is decided on what it shows.
+fn is_consistent(request: &Request) -> bool {
+    match request.operation() {
+        "GetItem" | "Query" => request.body()["ConsistentRead"] == true,
+        "BatchGetItem" | "TransactGetItems" => false,
+        _ => true,
+    }
+}
+
+impl Drop for Reads {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let careless = self.0.lock().unwrap();
+            assert!(
+                careless.is_empty(),
+                "reads that are not consistent: {careless:?}"
+            );
+        }
+    }
+}
