@@ -105,7 +105,7 @@ const MUTATIONS: [(Mutation, &str, u64); 10] = [
     (Mutation::SeatWithoutLeft, "who left is gone", 250),
     (Mutation::ReleaseWithoutNonce, "nobody timely passed", 20),
     (Mutation::EvictWithoutBeat, "exclusion", 150),
-    (Mutation::VoidWithoutBeat, "nobody timely passed", 500),
+    (Mutation::VoidWithoutBeat, "nobody timely voided", 500),
     (Mutation::VoidWithoutNotExists, "nobody timely voided", 300),
     (Mutation::JoinWithoutNotExists, "rows go forward", 100),
     (Mutation::SlowClock, "exclusion", 20),
