@@ -26,9 +26,8 @@ use crate::wait::Pace;
 
 /// What this process saw of a line serves to skip an enter that must fail for as long as this.
 const HINT_LASTS: Duration = Duration::from_secs(1);
-/// Hints and doubtful nonces kept at the most; beyond that the oldest knowledge is the least useful.
+/// Hints, paces and doubtful nonces kept at the most; beyond that the oldest knowledge is the least useful.
 const REMEMBERED: usize = 1024;
-
 /// Settled rows that are deleted together where nobody else reads them meanwhile.
 const LITTER_AT_ONCE: usize = 8;
 
@@ -301,7 +300,7 @@ impl Core {
         if memory.paces.len() >= REMEMBERED && !memory.paces.contains_key(name) {
             memory.paces.clear();
         }
-        memory.paces.insert(name.clone(), pace);
+        memory.paces.insert(name.clone(), pace.at_rest());
     }
 
     /// Registers a hold and keeps it renewed.

@@ -75,13 +75,12 @@ impl Look {
         Ok(Some(answer.map(|page| self.with(page.rows, page.next))))
     }
 
-    /// The look, and rows behind the seats that were not read with it.
-    pub(crate) fn with_rows(mut self, rows: Vec<TicketRow>) -> Self {
+    /// Adds the first rows behind the seats to a look at the lock item alone.
+    pub(crate) fn know(&mut self, rows: Vec<TicketRow>) {
         if let Some(row) = rows.last() {
             self.known = Known::UpTo(row.ticket);
         }
         self.rows = rows;
-        self
     }
 
     /// The look, and what was read further.

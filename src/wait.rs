@@ -81,6 +81,12 @@ impl Pace {
         }
     }
 
+    /// For the next wait in this line: the time until then is nobody's turn.
+    pub(crate) fn at_rest(mut self) -> Self {
+        self.holder = None;
+        self
+    }
+
     /// Takes in who held the lock when an answer arrived.
     pub(crate) fn saw(&mut self, holder: Option<Ticket>, arrived: Moment) {
         match (self.holder, holder) {
@@ -256,6 +262,19 @@ mod tests {
             look(&mut pace, 1 + turn, 10 + turn as u32 * 65);
         }
         look(&mut pace, 10, 60_000);
+        assert_eq!(pace.turn(), 65 * MS);
+    }
+
+    #[test]
+    fn the_time_between_two_waits_is_no_turn() {
+        let mut pace = pace();
+        for turn in 1..=9 {
+            look(&mut pace, 1 + turn, 10 + turn as u32 * 65);
+        }
+        for wait in 1..=9 {
+            pace = pace.at_rest();
+            look(&mut pace, 10 + wait, wait as u32 * 3_600_000);
+        }
         assert_eq!(pace.turn(), 65 * MS);
     }
 

@@ -22,6 +22,7 @@ const TRIES_AT_THE_DOOR: u32 = 6;
 /// The first pause for one who is on the way to a free lock, doubled twice. All of them are enough for its draw, its row
 /// and its seat over any network that is fit for locks, and no wait to speak of if it died on the way.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
+
 /// What came of asking for a place: it, for this attempt, or what stood in the way.
 enum Tried {
     Taken(Attempt, Taken),

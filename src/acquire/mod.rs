@@ -166,6 +166,9 @@ impl Acquisition {
     /// request where nobody else looks.
     fn tidy(&self, waiter: &mut Waiter) {
         let litter = waiter.take_litter();
+        if litter.is_empty() {
+            return;
+        }
         let end = waiter.item().last.next().unwrap_or_default();
         if self.core.surrounds(&self.name, waiter.item(), end) {
             self.core.clean_later(&self.name, litter);

@@ -245,43 +245,31 @@ impl Store {
     }
 
     /// Repeats an attempt for as long as that may help and `patience` lasts, with growing, jittered pauses.
-    pub(crate) async fn persist<T, F, Fut>(
+    pub(crate) async fn persist<T, Fut: Future<Output = Result<T, Failure>>>(
         &self,
         patience: &Patience,
-        attempt: F,
-    ) -> Result<T, Failure>
-    where
-        F: FnMut() -> Fut,
-        Fut: Future<Output = Result<T, Failure>>,
-    {
+        attempt: impl FnMut() -> Fut,
+    ) -> Result<T, Failure> {
         let longest = LONGEST_PAUSE.min(self.config.heartbeat / 2);
         self.repeat(longest, patience, attempt).await
     }
 
     /// The same for renewals. They are few, and a lease depends on each: however busy DynamoDB is, their pauses stay short.
-    pub(crate) async fn insist<T, F, Fut>(
+    pub(crate) async fn insist<T, Fut: Future<Output = Result<T, Failure>>>(
         &self,
         patience: &Patience,
-        renewal: F,
-    ) -> Result<T, Failure>
-    where
-        F: FnMut() -> Fut,
-        Fut: Future<Output = Result<T, Failure>>,
-    {
+        renewal: impl FnMut() -> Fut,
+    ) -> Result<T, Failure> {
         let longest = LONGEST_PAUSE.min(self.config.heartbeat / 20);
         self.repeat(longest, patience, renewal).await
     }
 
-    async fn repeat<T, F, Fut>(
+    async fn repeat<T, Fut: Future<Output = Result<T, Failure>>>(
         &self,
         longest: Duration,
         patience: &Patience,
-        attempt: F,
-    ) -> Result<T, Failure>
-    where
-        F: FnMut() -> Fut,
-        Fut: Future<Output = Result<T, Failure>>,
-    {
+        attempt: impl FnMut() -> Fut,
+    ) -> Result<T, Failure> {
         let (clock, stop, until) = (
             self.config.clock.clone(),
             patience.stop.clone(),

@@ -192,7 +192,7 @@ impl Waiter {
         if self.look.known == Known::Nothing && is_near {
             let rows = rows(seated, seats + 1);
             if rows.iter().any(|row| row.ticket == self.ticket) {
-                self.look = self.look.clone().with_rows(rows);
+                self.look.know(rows);
             }
         }
     }
