@@ -39,6 +39,7 @@ fn embedded(options: &Options) -> Result<Backend, Failure> {
     };
     let counter = Counter::default();
     let network = Network::to(&engine)
+        .with_exact_delays()
         .faults(slowed)
         .rewrite(ask_for_capacity);
     let network = counter.on(network);

@@ -48,7 +48,7 @@ use crate::outputs::Outputs;
 use crate::report::Report;
 use crate::tell::tell;
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let ended = match Options::read() {
         (options, Some(worker)) => child::run(&options, worker).await,

@@ -119,8 +119,9 @@ impl Server {
     /// There and back; nothing if the client never hears of it again.
     async fn round_trip(self, request: Arc<Request>, fate: Fate) -> Option<Got> {
         fate.go().await;
+        let arrived = Instant::now();
         let got = self.arrive(&request, &fate).await;
-        fate.come_back().await;
+        fate.come_back(arrived.elapsed()).await;
         match fate.ending {
             Ending::Answer => Some(got),
             Ending::CutShort => Some(got.map(cut_short)),

@@ -5,10 +5,12 @@ use std::time::Duration;
 use super::answer::Answer;
 use super::faults::{Fault, When};
 use super::gate::Gate;
+use super::timer::Timer;
 
 /// Faults only ever make a fate worse: the order in which it suffers them does not matter, gates aside.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fate {
+    timer: Timer,
     there: Way,
     pub(super) arrival: Arrival,
     /// How long after the arrival it is applied again.
@@ -52,8 +54,11 @@ pub(super) enum Ending {
 }
 
 impl Fate {
-    pub(super) fn taking(there: Duration, back: Duration) -> Self {
-        let mut fate = Fate::default();
+    pub(super) fn taking(there: Duration, back: Duration, timer: Timer) -> Self {
+        let mut fate = Fate {
+            timer,
+            ..Fate::default()
+        };
         fate.there.takes = there;
         fate.back.takes = back;
         fate
@@ -87,11 +92,12 @@ impl Fate {
     }
 
     pub(super) async fn go(&self) {
-        self.there.travel().await;
+        self.there.travel(self.timer, Duration::ZERO).await;
     }
 
-    pub(super) async fn come_back(&self) {
-        self.back.travel().await;
+    /// The time the server took is a part of the round trip.
+    pub(super) async fn come_back(&self, served: Duration) {
+        self.back.travel(self.timer, served).await;
     }
 
     fn way(&mut self, when: When) -> &mut Way {
@@ -126,10 +132,8 @@ impl Way {
         self.takes.is_zero() && self.gate.is_none()
     }
 
-    async fn travel(&self) {
-        if !self.takes.is_zero() {
-            tokio::time::sleep(self.takes).await;
-        }
+    async fn travel(&self, timer: Timer, spent: Duration) {
+        timer.pass(self.takes.saturating_sub(spent)).await;
         if let Some(gate) = &self.gate {
             gate.pass().await;
         }

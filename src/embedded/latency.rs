@@ -17,7 +17,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Latency {
-    /// The same every time. A round trip is split evenly between the way there and the way back.
+    /// The same every time. A round trip is split evenly between the way there and the way back, of which the time
+    /// that the server takes is a part.
     Constant(Duration),
     /// Half of the time below `median`, once in a hundred above `p99`, and at the worst as far above `p99` as `p99` is
     /// above `median` (log-logistic, cut off). A round trip is split at a random point.

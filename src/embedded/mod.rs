@@ -17,8 +17,8 @@
 //!
 //! An [`Engine`] keeps the tables and answers requests. A [`Network`] stands between clients and an engine (or
 //! any other transport): it delays, loses, repeats and refuses requests as [`Faults`] and scripted [`Fault`]s say,
-//! counts them, and lets an observer write down what happened. Delays run on tokio's clock, which a test may pause,
-//! and all chance comes from one seed.
+//! counts them, and lets an observer write down what happened. Delays run on tokio's clock, which a test may pause
+//! (or, for measurements, [exactly](Network::with_exact_delays)), and all chance comes from one seed.
 //!
 //! # Examples
 //!
@@ -46,6 +46,7 @@ mod network;
 mod operations;
 mod request;
 mod store;
+mod timer;
 mod ttl;
 
 pub use counts::Counts;

@@ -14,6 +14,7 @@ use super::engine::Engine;
 use super::fate::Fate;
 use super::faults::{Fault, Faults};
 use super::request::{Exchange, Request};
+use super::timer::Timer;
 
 /// The way from clients to an engine, or to any other server, and back.
 ///
@@ -49,6 +50,7 @@ struct Inner {
 
 struct State {
     chance: fastrand::Rng,
+    timer: Timer,
     faults: Faults,
     script: Option<Script>,
     rewrite: Option<Rewrite>,
@@ -114,6 +116,31 @@ impl Network {
     #[must_use = "the returned network is the one to make clients of"]
     pub fn seeded(self, seed: u64) -> Network {
         self.state().chance.seed(seed);
+        self
+    }
+
+    /// Delays run on a timer of their own, exact to well below a millisecond, not on tokio's, which is as coarse as that
+    /// and may be paused. For measurements; a test that pauses its clock must not ask for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use fairlock::embedded::{Engine, Faults, Latency, Network};
+    ///
+    /// let round_trip = Latency::Constant(Duration::from_micros(1_250));
+    /// let network = Network::to(&Engine::memory()?)
+    ///     .with_exact_delays()
+    ///     .faults(Faults { round_trip, ..Faults::default() });
+    /// network.client().list_tables().send().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the returned network is the one to make clients of"]
+    pub fn with_exact_delays(self) -> Network {
+        self.state().timer = Timer::Exact;
         self
     }
 
@@ -286,10 +313,10 @@ impl Network {
 
     /// What becomes of a request. Each takes one draw from the seed, whatever comes of it, and the rest from that.
     pub(super) fn fate(&self, request: &Request) -> Fate {
-        let (mut chance, faults, script) = self.state().draw();
+        let (mut chance, faults, script, timer) = self.state().draw();
         let (there, back) = faults.round_trip.split(&mut chance);
         let drawn = faults.draw(&mut chance);
-        let fate = Fate::taking(there, back);
+        let fate = Fate::taking(there, back, timer);
         match script.and_then(|script| script(request)) {
             Some(fault) => fate.suffer(fault),
             None => drawn
@@ -312,6 +339,7 @@ impl State {
     fn new() -> Self {
         State {
             chance: fastrand::Rng::with_seed(0),
+            timer: Timer::Tokio,
             faults: Faults::default(),
             script: None,
             rewrite: None,
@@ -326,8 +354,13 @@ impl State {
         (self.sent, self.rewrite.clone())
     }
 
-    fn draw(&mut self) -> (fastrand::Rng, Faults, Option<Script>) {
-        (self.chance.fork(), self.faults, self.script.clone())
+    fn draw(&mut self) -> (fastrand::Rng, Faults, Option<Script>, Timer) {
+        (
+            self.chance.fork(),
+            self.faults,
+            self.script.clone(),
+            self.timer,
+        )
     }
 }
 
