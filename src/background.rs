@@ -75,6 +75,8 @@ impl Background {
         work: impl Future<Output = ()> + Send + 'static,
     ) {
         let open = self.open(job);
+        // Boxed, or the task would have room for the work twice: as it was given, and as it runs.
+        let work = Box::pin(work);
         self.runtime.spawn(async move {
             let _open = open;
             work.await;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::Admission;
 use crate::background::{Background, Job, Task};
 use crate::cohort::Cohort;
 use crate::entry::{Entry, Nonce};
@@ -39,6 +40,7 @@ pub(crate) struct Core {
     pub(crate) closed: CancellationToken,
     /// Those of this client who wait in line.
     pub(crate) cohort: Arc<Cohort>,
+    pub(crate) admission: Admission,
     memory: Mutex<Memory>,
 }
 
@@ -63,6 +65,7 @@ impl Core {
             background: Arc::new(Background::new(runtime)),
             closed: CancellationToken::new(),
             cohort: Arc::default(),
+            admission: Admission::default(),
             memory: Mutex::default(),
         }
     }

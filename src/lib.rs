@@ -56,6 +56,7 @@
 //! ```
 
 mod acquire;
+mod admission;
 mod background;
 mod builder;
 mod chance;

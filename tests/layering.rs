@@ -29,6 +29,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
     (
         "mechanisms",
         &[
+            "admission",
             "cohort",
             "counter",
             "heartbeat",

@@ -64,7 +64,7 @@ impl Acquisition {
         let ended = if self.waits {
             self.wait().await
         } else {
-            self.at_once().await
+            Box::pin(self.at_once()).await
         };
         let _ = tell.send(ended);
     }
@@ -75,9 +75,11 @@ impl Acquisition {
         let mut time = 1;
         loop {
             self.check()?;
-            let granted = match self.door(time).await? {
-                Door::Granted(attempt, taken) => self.grant_taken(attempt, *taken).await?,
-                Door::Waiting(waiter) => self.in_line(*waiter).await?,
+            let granted = match self.through_the_door(time).await? {
+                Door::Granted(attempt, taken) => {
+                    Box::pin(self.grant_taken(attempt, *taken)).await?
+                }
+                Door::Waiting(waiter) => self.in_line(waiter).await?,
                 Door::TooSlow => {
                     time = (time * 2).min(MOST_TIME);
                     None
@@ -90,8 +92,22 @@ impl Acquisition {
         }
     }
 
+    /// To the door when it is this one's turn to ask.
+    async fn through_the_door(&self, time: u32) -> Result<Door, Refused> {
+        let (admission, config) = (&self.core.admission, self.store().config());
+        let place = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return Err(Refused::GaveUp),
+            place = admission.admit(&config.clock, config.request_timeout) => place,
+        };
+        let door = Box::pin(self.door(time)).await?;
+        admission.passed();
+        drop(place);
+        Ok(door)
+    }
+
     /// Waits for the ticket's turn. None: it will never be granted, and the caller draws another.
-    async fn in_line(&self, mut waiter: Waiter) -> Result<Option<LockGuard>, Refused> {
+    async fn in_line(&self, mut waiter: Box<Waiter>) -> Result<Option<LockGuard>, Refused> {
         let turn = self.turn(&mut waiter).await;
         self.core.clean_later(&self.name, waiter.take_litter());
         self.core.learnt(&self.name, waiter.pace.clone());
@@ -103,9 +119,9 @@ impl Acquisition {
                 beats,
                 ..
             },
-        ) = (waiter.item().clone(), waiter);
+        ) = (waiter.item().clone(), *waiter);
         match turn {
-            Ok(Some(item)) => self.grant(attempt, ticket, beats, &item).await,
+            Ok(Some(item)) => Box::pin(self.grant(attempt, ticket, beats, &item)).await,
             Ok(None) => {
                 tracing::info!(lock = %self.name, %ticket, "was passed in line: draws again");
                 self.core.forget(&self.name, &attempt);
@@ -137,11 +153,11 @@ impl Acquisition {
             }
             membership.shows(&waiter.row);
             waiter.knows(|seated, most| cohort.rows(&self.name, seated, most));
-            let turn = waiter.step(&patience).await;
+            let turn = Box::pin(waiter.step(&patience)).await;
             self.tidy(waiter);
             match turn? {
                 Turn::Mine(item) => return Ok(Some(item)),
-                Turn::Retire if !waiter.retire(&patience).await? => return Ok(None),
+                Turn::Retire if !Box::pin(waiter.retire(&patience)).await? => return Ok(None),
                 Turn::Retire | Turn::Again => {}
                 Turn::Wait(span) => {
                     let told = tokio::select! {
@@ -152,9 +168,9 @@ impl Acquisition {
                     self.check()?;
                     if let Some(item) = told {
                         waiter.hear(item);
-                    } else if waiter.look_again(&patience).await?.is_none() {
+                    } else if Box::pin(waiter.look_again(&patience)).await?.is_none() {
                         // The lock item was deleted; the row must not stay.
-                        waiter.retire(&patience).await?;
+                        Box::pin(waiter.retire(&patience)).await?;
                         return Ok(None);
                     }
                 }
