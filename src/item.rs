@@ -68,9 +68,11 @@ pub(crate) enum Spot<'a> {
     Heir(usize, &'a Entry),
 }
 
-/// A ticket's row in the queue.
+/// A row in the queue, of a ticket, or of several that were drawn together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TicketRow {
+    pub(crate) first: Ticket,
+    /// The newest of them, by which the row is found.
     pub(crate) ticket: Ticket,
     pub(crate) state: RowState,
 }

@@ -17,7 +17,15 @@ pub(crate) enum Occupant {
     Dead,
 }
 
-/// A ticket's row.
+/// A row in the line. Its key is its newest ticket; the others were drawn together with it, and share its fate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RowAt {
+    pub(crate) first: Ticket,
+    pub(crate) ticket: Ticket,
+    pub(crate) row: Row,
+}
+
+/// What a row says of its tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Row {
     Waiting(Occupant),
@@ -47,7 +55,7 @@ pub(crate) struct View<'a> {
     /// Every ticket up to this one is settled or among the heirs.
     pub(crate) seated: Ticket,
     /// In ticket order. Those up to `seated` are litter and are passed over.
-    pub(crate) rows: &'a [(Ticket, Row)],
+    pub(crate) rows: &'a [RowAt],
     pub(crate) known: Known,
 }
 
@@ -255,11 +263,13 @@ fn walk(view: &View<'_>, mine: Option<Ticket>, room: usize, ripe: impl Fn(Ticket
     let mut rows = view
         .rows
         .iter()
-        .skip_while(|(ticket, _)| *ticket <= view.seated)
+        .skip_while(|at| at.ticket <= view.seated)
         .peekable();
     let mut next = view.seated.next();
     while let Some(ticket) = next.filter(|ticket| *ticket <= view.last) {
-        let row = rows.next_if(|(at, _)| *at == ticket).map(|(_, row)| *row);
+        let row = rows.next_if(|at| at.first <= ticket);
+        let ticket = row.map_or(ticket, |at| at.ticket);
+        let row = row.map(|at| at.row);
         if let Some(end) = line.pass(ticket, row, &Walker { view, mine, room }, &ripe) {
             line.end = end;
             break;

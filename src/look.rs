@@ -3,7 +3,7 @@
 use crate::entry::Entry;
 use crate::item::{LockItem, RowState, TicketRow};
 use crate::lease::{self, Place};
-use crate::line::{Known, Occupant, Row, View};
+use crate::line::{Known, Occupant, Row, RowAt, View};
 use crate::name::LockName;
 use crate::store::{Cursor, Failure, Page, Patience, Store, Timed};
 use crate::ticket::Ticket;
@@ -26,7 +26,7 @@ pub(crate) struct Look {
 pub(crate) struct Digest {
     holder: Option<Occupant>,
     heirs: Vec<Occupant>,
-    rows: Vec<(Ticket, Row)>,
+    rows: Vec<RowAt>,
     last: Ticket,
     seated: Ticket,
     known: Known,
@@ -131,9 +131,8 @@ impl Look {
             .map(|before| Ticket::new(before + 1));
         let read = drawn.take_while(|ticket| self.known.covers(*ticket));
         read.filter(|ticket| {
-            self.rows
-                .binary_search_by_key(ticket, |row| row.ticket)
-                .is_err()
+            let next = self.rows.partition_point(|row| row.ticket < *ticket);
+            self.rows.get(next).is_none_or(|row| *ticket < row.first)
         })
     }
 
@@ -149,9 +148,13 @@ impl Look {
 
     /// The look with everyone in it judged.
     pub(crate) fn digest(&self, judge: impl Fn(Place, &Entry) -> Occupant) -> Digest {
-        let row = |row: &TicketRow| match &row.state {
-            RowState::Waiting(entry) => Row::Waiting(judge(Place::Row(row.ticket), entry)),
-            RowState::Void(_) => Row::Void,
+        let row = |at: &TicketRow| RowAt {
+            first: at.first,
+            ticket: at.ticket,
+            row: match &at.state {
+                RowState::Waiting(entry) => Row::Waiting(judge(Place::Row(at.ticket), entry)),
+                RowState::Void(_) => Row::Void,
+            },
         };
         Digest {
             holder: self
@@ -165,7 +168,7 @@ impl Look {
                 .iter()
                 .map(|heir| judge(Place::LockItem, heir))
                 .collect(),
-            rows: self.rows.iter().map(|at| (at.ticket, row(at))).collect(),
+            rows: self.rows.iter().map(row).collect(),
             last: self.item.last,
             seated: self.item.seated,
             known: self.known,

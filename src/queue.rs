@@ -59,6 +59,7 @@ pub(crate) async fn leave(
     }
     // A seat was given before; whoever gave it cleaned the row, which is back now. If that fails it is litter.
     let own = TicketRow {
+        first: ticket,
         ticket,
         state: RowState::Void(None),
     };

@@ -50,7 +50,7 @@ mod world;
 
 use std::time::Duration;
 
-use client::Role::{self, Caller, Sweeper, Waiter};
+use client::Role::{self, Caller, Pair, Sweeper, Waiter};
 use explore::{Report, Search};
 use faults::{Fault, Faults, Place};
 use properties::{COUNTERS, EXCLUSION, PATIENCE, SEATS, TOKENS};
@@ -201,6 +201,35 @@ fn a_caller_and_a_sweeper_come_between_two_clients() {
     );
 }
 
+#[test]
+fn two_clients_draw_two_tickets_at_a_time() {
+    proves(&setup(&[Pair, Pair], 2, 1, Faults::any(1)), 2_568_458);
+}
+
+#[test]
+fn one_of_three_clients_draws_two_tickets_at_a_time() {
+    proves(
+        &setup(&[Pair, Waiter, Waiter], 1, 1, Faults::any(1)),
+        3_115_299,
+    );
+}
+
+#[test]
+fn a_sweeper_comes_between_clients_that_draw_two_tickets_at_a_time() {
+    proves(
+        &setup(&[Pair, Waiter, Sweeper], 1, 1, Faults::any(1)),
+        143_531,
+    );
+}
+
+#[test]
+fn a_caller_comes_between_clients_that_draw_two_tickets_at_a_time() {
+    proves(
+        &setup(&[Pair, Waiter, Caller], 1, 1, Faults::any(1)),
+        1_102_704,
+    );
+}
+
 /// The larger sizes: minutes and gigabytes each, so only with `FAIRLOCK_MODEL=large`.
 #[test]
 fn larger_sizes_hold_too() {
@@ -212,6 +241,8 @@ fn larger_sizes_hold_too() {
     let with_a_caller = &[Waiter, Waiter, Caller];
     proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 27_071_215);
     proves(&setup(FOUR, 1, 3, Faults::NONE), 13_495_308);
+    let with_a_sweeper = &[Pair, Pair, Sweeper];
+    proves(&setup(with_a_sweeper, 1, 1, Faults::any(2)), 13_072_187);
 }
 
 #[test]
@@ -369,5 +400,21 @@ fn a_tardy_row_that_is_passed_is_caught() {
         Mutant::LateIsPassed,
         PATIENCE,
         setup(THREE, 1, 1, Faults::one(Fault::Tardy)),
+    );
+}
+
+#[test]
+fn tickets_of_a_row_that_are_taken_for_gaps_are_caught() {
+    let setup = setup(&[Pair, Waiter], 2, 1, Faults::NONE).mutated(Mutant::RowOfOne);
+    let report = watchdog::within(TOO_LONG, "row of one", || search(&setup).run());
+    assert!(report.stuck.is_some(), "{report:?}");
+}
+
+#[test]
+fn two_tickets_drawn_as_one_are_caught() {
+    catches(
+        Mutant::DrawsOne,
+        TOKENS,
+        setup(&[Pair, Waiter], 2, 1, Faults::NONE),
     );
 }

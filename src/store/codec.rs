@@ -103,7 +103,17 @@ pub(crate) fn ticket_row(item: &Item, ticket: Ticket) -> Result<TicketRow, Probl
             });
         }
     };
-    Ok(TicketRow { ticket, state })
+    let first = optional(item, "first", "first")?.map_or(ticket, Ticket::new);
+    if first > ticket {
+        return Err(Problem::Inconsistent {
+            rule: "a row's first ticket is not after its newest",
+        });
+    }
+    Ok(TicketRow {
+        first,
+        ticket,
+        state,
+    })
 }
 
 /// A row's entry goes to the lock item as it is, so it must be of the row's own ticket.

@@ -72,6 +72,7 @@ impl Client {
         let Item { last, seated, .. } = *item;
         self.send(Request::EnterOver {
             nonce,
+            size: self.size,
             last,
             seated,
         });

@@ -9,6 +9,8 @@ use crate::table::{Entry, Item, Nonce};
 pub(crate) enum Role {
     /// Takes the lock so many times, waiting for it.
     Waiter,
+    /// The same with two tickets at a time, which it draws together and uses one after the other.
+    Pair,
     /// Takes it if it is free.
     Caller,
     /// Settles what the dead left behind, and removes an idle lock item.
@@ -35,6 +37,8 @@ pub(crate) enum Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(crate) task: Task,
+    /// Tickets that it draws together.
+    pub(crate) size: u8,
     /// Turns still wanted, this one included.
     pub(crate) rounds: u8,
     pub(crate) attempts: u8,
@@ -70,6 +74,7 @@ pub(crate) enum Spot {
 impl Client {
     pub(crate) fn new(role: Role, me: usize, rounds: u8) -> Self {
         let mut client = Client::idle(rounds);
+        client.size = 1 + u8::from(role == Role::Pair);
         if role != Role::Sweeper {
             client.start(me);
         }
@@ -79,6 +84,7 @@ impl Client {
     fn idle(rounds: u8) -> Self {
         Client {
             task: Task::Waiting,
+            size: 1,
             rounds,
             attempts: 0,
             tries: 0,
@@ -107,7 +113,8 @@ impl Client {
         self.slow = false;
         self.heir = false;
         let nonce = self.fresh(me);
-        self.send(Request::Enter { nonce });
+        let size = self.size;
+        self.send(Request::Enter { nonce, size });
     }
 
     /// The nonce for one more attempt to get a place.

@@ -125,7 +125,9 @@ impl World {
         let mut faults = self.faults;
         let possible = match fault {
             Fault::Crash => true,
-            Fault::Cancel => role == Role::Waiter && !client.leaving && !client.had,
+            Fault::Cancel => {
+                matches!(role, Role::Waiter | Role::Pair) && !client.leaving && !client.had
+            }
             Fault::Lapse => self.newest_beat(client) >= Some(client.lapsed),
             Fault::Tardy => self.newest_beat(client) >= Some(client.tardy),
             Fault::Slow => !client.slow && is_to_join(client),
@@ -220,7 +222,7 @@ impl World {
             Place::Heir(index) => self.table.item?.heirs.get(index.into()),
             Place::Row(ticket) => match self.table.row(ticket)? {
                 Row::Waiting(entry) => Some(entry),
-                Row::Void => None,
+                Row::Void(_) => None,
             },
         }
     }
@@ -252,7 +254,7 @@ impl World {
 /// Has drawn, and has no row yet.
 fn is_to_join(client: &Client) -> bool {
     match client.task {
-        Task::Answered(Request::Draw, answer) => answer.applied,
+        Task::Answered(Request::Draw { .. }, answer) => answer.applied,
         Task::Sent(Request::Join { .. }) => true,
         _ => false,
     }

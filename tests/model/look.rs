@@ -1,6 +1,6 @@
 //! A look: the lock item first, then the rows one after the other, each as it is when its turn comes.
 
-use crate::line::{Known, Occupant, Row as Shown, View};
+use crate::line::{Known, Occupant, Row as Shown, RowAt, View};
 use crate::rules::{Mutant, Rules};
 use crate::table::{Entry, Item, Row, Table};
 use crate::ticket::Ticket;
@@ -66,10 +66,18 @@ impl Look {
         (self.item.seated + 1..=self.upto()).contains(&ticket) && self.row(ticket).is_none()
     }
 
+    /// The first ticket of a row.
+    fn first(&self, ticket: u8) -> Option<u8> {
+        self.row(ticket).map(|row| match row {
+            Row::Waiting(entry) => entry.first,
+            Row::Void(first) => first,
+        })
+    }
+
     pub(crate) fn entry(&self, ticket: u8) -> Option<Entry> {
         match self.row(ticket)? {
             Row::Waiting(entry) => Some(entry),
-            Row::Void => None,
+            Row::Void(_) => None,
         }
     }
 
@@ -92,7 +100,7 @@ impl Look {
         }
     }
 
-    fn rows_shown(&self, rules: &Rules, judge: impl Fn(Entry) -> Occupant) -> Vec<(Ticket, Shown)> {
+    fn rows_shown(&self, rules: &Rules, judge: impl Fn(Entry) -> Occupant) -> Vec<RowAt> {
         let skipped = rules.broken(Mutant::GapSkipped).then_some(Shown::Void);
         let tickets = self.item.seated + 1..=self.upto();
         tickets
@@ -102,10 +110,17 @@ impl Look {
                         Occupant::Late if rules.broken(Mutant::LateIsPassed) => Shown::Void,
                         occupant => Shown::Waiting(occupant),
                     }),
-                    Some(Row::Void) => Some(Shown::Void),
+                    Some(Row::Void(_)) => Some(Shown::Void),
                     None => skipped,
                 };
-                shown.map(|row| (Ticket::new(ticket.into()), row))
+                let first = self
+                    .first(ticket)
+                    .filter(|_| !rules.broken(Mutant::RowOfOne));
+                shown.map(|row| RowAt {
+                    first: Ticket::new(first.unwrap_or(ticket).into()),
+                    ticket: Ticket::new(ticket.into()),
+                    row,
+                })
             })
             .collect()
     }
@@ -115,7 +130,7 @@ impl Look {
 pub(crate) struct Digest {
     holder: Option<Occupant>,
     heirs: Vec<Occupant>,
-    rows: Vec<(Ticket, Shown)>,
+    rows: Vec<RowAt>,
     last: Ticket,
     seated: Ticket,
     known: Known,
@@ -135,8 +150,8 @@ impl Digest {
 
     /// The first waiting row of all that were read, as the article looks for it.
     pub(crate) fn lowest(&self) -> Option<Occupant> {
-        self.rows.iter().find_map(|(_, row)| match row {
-            Shown::Waiting(occupant) => Some(*occupant),
+        self.rows.iter().find_map(|at| match at.row {
+            Shown::Waiting(occupant) => Some(occupant),
             Shown::Void => None,
         })
     }

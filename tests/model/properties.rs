@@ -76,7 +76,7 @@ fn is_passed_over(world: &World, client: &Client) -> bool {
     }
     let in_line = |ticket: u8| {
         let ahead = item.is_some_and(|item| item.seated < ticket);
-        ahead && world.table.row(ticket) != Some(Row::Void)
+        ahead && !matches!(world.table.row(ticket), Some(Row::Void(_)))
     };
     is_placed(client) || client.drawn().is_some_and(|ticket| !in_line(ticket))
 }

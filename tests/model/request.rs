@@ -7,19 +7,26 @@ use crate::table::{Item, Nonce, Row};
 pub(crate) enum Request {
     Enter {
         nonce: Nonce,
+        /// Tickets drawn together, here and below.
+        size: u8,
     },
     EnterOver {
         nonce: Nonce,
+        size: u8,
         last: u8,
         seated: u8,
     },
     Sit {
         nonce: Nonce,
+        size: u8,
         ticket: u8,
     },
-    Draw,
+    Draw {
+        size: u8,
+    },
     Join {
         nonce: Nonce,
+        size: u8,
         ticket: u8,
     },
     Seat {
@@ -54,6 +61,7 @@ pub(crate) enum Request {
     },
     VoidMine {
         ticket: u8,
+        size: u8,
         nonce: Nonce,
     },
     Left {

@@ -26,6 +26,10 @@ pub(crate) enum Mutant {
     MissingRowGivesUpSeat,
     /// A row whose beat is late is passed like a void one.
     LateIsPassed,
+    /// Tickets that were drawn together with a row's own are taken for gaps.
+    RowOfOne,
+    /// Who draws several tickets moves the counter by one.
+    DrawsOne,
 }
 
 #[derive(Clone, Copy, Debug)]

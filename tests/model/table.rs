@@ -33,6 +33,7 @@ impl std::fmt::Debug for Nonce {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Entry {
     pub(crate) nonce: Nonce,
+    pub(crate) first: u8,
     pub(crate) ticket: u8,
     pub(crate) beat: u8,
     /// Written by a late duplicate: nobody may be blamed for leaving it behind.
@@ -42,7 +43,8 @@ pub(crate) struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Row {
     Waiting(Entry),
-    Void,
+    /// The first of its tickets.
+    Void(u8),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -97,7 +99,7 @@ impl Table {
             return self.apply_to_row(ticket, request, rules, late);
         }
         let after = match *request {
-            Request::Enter { nonce } => self.enter(nonce, rules, late),
+            Request::Enter { nonce, size } => self.enter(nonce, size, rules, late),
             _ => self
                 .item
                 .and_then(|item| change(item, request, rules, late)),
@@ -111,7 +113,7 @@ impl Table {
         Answer { applied, shown }
     }
 
-    fn enter(&self, nonce: Nonce, rules: &Rules, late: bool) -> Option<Item> {
+    fn enter(&self, nonce: Nonce, size: u8, rules: &Rules, late: bool) -> Option<Item> {
         let fresh = Item {
             last: if rules.broken(Mutant::TicketsFromZero) {
                 0
@@ -121,25 +123,25 @@ impl Table {
             ..Item::default()
         };
         let Some(item) = self.item else {
-            return Some(entered(fresh, nonce, late));
+            return Some(entered(fresh, nonce, size, late));
         };
         let nobody_waits = item.seated == item.last || rules.broken(Mutant::EnterOverUnsettled);
-        (item.holder.is_none() && nobody_waits).then(|| entered(item, nonce, late))
+        (item.holder.is_none() && nobody_waits).then(|| entered(item, nonce, size, late))
     }
 
     fn apply_to_row(&mut self, ticket: u8, request: &Request, rules: &Rules, late: bool) -> Answer {
         let row = &mut self.rows[usize::from(ticket)];
         let applied = match *request {
-            Request::Join { nonce, .. } if row.is_none() => {
-                let mine = Entry::new(nonce, ticket, late);
+            Request::Join { nonce, size, .. } if row.is_none() => {
+                let mine = Entry::new(nonce, ticket, size, late);
                 Some(Some(Row::Waiting(mine)))
             }
-            Request::VoidGap { .. } if row.is_none() => Some(Some(Row::Void)),
+            Request::VoidGap { .. } if row.is_none() => Some(Some(Row::Void(ticket))),
             Request::VoidDead { nonce, beat, .. } if is_at(*row, nonce, beat, rules) => {
-                Some(Some(Row::Void))
+                Some(row.map(voided))
             }
-            Request::VoidMine { nonce, .. } if row.is_none() || is_of(*row, nonce) => {
-                Some(Some(Row::Void))
+            Request::VoidMine { nonce, size, .. } if row.is_none() || is_of(*row, nonce) => {
+                Some(Some(Row::Void(ticket + 1 - size)))
             }
             Request::RenewRow { nonce, .. } => row.filter(|_| is_of(*row, nonce)).map(renewed),
             Request::Delete { .. } => Some(None),
@@ -154,10 +156,11 @@ impl Table {
 }
 
 impl Entry {
-    pub(crate) fn new(nonce: Nonce, ticket: u8, stray: bool) -> Self {
+    pub(crate) fn new(nonce: Nonce, ticket: u8, size: u8, stray: bool) -> Self {
         let beat = 0;
         Entry {
             nonce,
+            first: ticket + 1 - size,
             ticket,
             beat,
             stray,
@@ -194,18 +197,25 @@ fn is_at(row: Option<Row>, nonce: Nonce, beat: u8, rules: &Rules) -> bool {
 fn renewed(row: Row) -> Option<Row> {
     match row {
         Row::Waiting(entry) => Some(Row::Waiting(entry.beaten())),
-        Row::Void => Some(Row::Void),
+        Row::Void(_) => Some(row),
     }
 }
 
-fn entered(item: Item, nonce: Nonce, late: bool) -> Item {
-    let ticket = item.last + 1;
+fn voided(row: Row) -> Row {
+    match row {
+        Row::Waiting(entry) => Row::Void(entry.first),
+        Row::Void(_) => row,
+    }
+}
+
+fn entered(item: Item, nonce: Nonce, size: u8, late: bool) -> Item {
+    let ticket = item.last + size;
     Item {
         last: ticket,
         seated: ticket,
         entered: ticket,
         left: item.left,
-        holder: Some(Entry::new(nonce, ticket, late)),
+        holder: Some(Entry::new(nonce, ticket, size, late)),
         heirs: Few::default(),
     }
 }
@@ -215,12 +225,22 @@ fn change(item: Item, request: &Request, rules: &Rules, late: bool) -> Option<It
     match *request {
         Request::EnterOver {
             nonce,
+            size,
             last,
             seated,
-        } => enter_over(item, nonce, (last, seated), rules, late),
-        Request::Sit { nonce, ticket } => sit(item, nonce, ticket, rules, late),
-        Request::Draw => Some(Item {
-            last: item.last + 1,
+        } => enter_over(item, (nonce, size), (last, seated), rules, late),
+        Request::Sit {
+            nonce,
+            size,
+            ticket,
+        } => sit(item, (nonce, size), ticket, rules, late),
+        Request::Draw { size } => Some(Item {
+            last: item.last
+                + if rules.broken(Mutant::DrawsOne) {
+                    1
+                } else {
+                    size
+                },
             ..item
         }),
         Request::Seat {
@@ -278,23 +298,29 @@ fn rise(mut item: Item, index: u8) -> Item {
 
 fn enter_over(
     item: Item,
-    nonce: Nonce,
+    (nonce, size): (Nonce, u8),
     (last, seated): (u8, u8),
     rules: &Rules,
     late: bool,
 ) -> Option<Item> {
     let nobody_drew = item.last == last || rules.broken(Mutant::EnterOverWithoutLast);
     let settled = item.seated == seated && nobody_drew;
-    (item.holder.is_none() && settled).then(|| entered(Item { last, ..item }, nonce, late))
+    (item.holder.is_none() && settled).then(|| entered(Item { last, ..item }, nonce, size, late))
 }
 
-fn sit(item: Item, nonce: Nonce, ticket: u8, rules: &Rules, late: bool) -> Option<Item> {
-    let settled = item.seated + 1 == ticket || rules.broken(Mutant::SitOverUnsettled);
-    let next = item.last + 1 == ticket && settled;
+fn sit(
+    item: Item,
+    (nonce, size): (Nonce, u8),
+    ticket: u8,
+    rules: &Rules,
+    late: bool,
+) -> Option<Item> {
+    let settled = item.seated + size == ticket || rules.broken(Mutant::SitOverUnsettled);
+    let next = item.last + size == ticket && settled;
     let room = item.heirs.len() < rules.seats;
     (item.holder.is_some() && next && room).then(|| {
         let mut heirs = item.heirs;
-        heirs.push(Entry::new(nonce, ticket, late));
+        heirs.push(Entry::new(nonce, ticket, size, late));
         Item {
             last: ticket,
             seated: ticket,

@@ -16,7 +16,7 @@ impl Client {
         match request {
             Request::Enter { .. } | Request::EnterOver { .. } => self.entered(me, rules, item),
             Request::Sit { ticket, .. } => self.sat(me, rules, ticket, item),
-            Request::Draw => self.drew(me, answer.applied, item),
+            Request::Draw { .. } => self.drew(me, answer.applied, item),
             Request::Join { .. } if !self.leaving && is_void(&answer) => self.retire(),
             Request::Seat { seen, seated, .. } if answer.applied => {
                 self.litter |= (seen.seated + 1..=seated).fold(0, |bits, at| bits | 1 << at);
@@ -48,10 +48,18 @@ impl Client {
         let nonce = self.name(me, rules);
         match next {
             Some(item) => {
-                let ticket = item.last + 1;
-                self.send(Request::Sit { nonce, ticket });
+                let size = self.size;
+                let ticket = item.last + size;
+                self.send(Request::Sit {
+                    nonce,
+                    size,
+                    ticket,
+                });
             }
-            None => self.send(Request::Draw),
+            None => {
+                let size = self.size;
+                self.send(Request::Draw { size });
+            }
         }
     }
 
@@ -77,7 +85,12 @@ impl Client {
         if self.leaving {
             return self.leave_row();
         }
-        self.send(Request::Join { nonce, ticket });
+        let size = self.size;
+        self.send(Request::Join {
+            nonce,
+            size,
+            ticket,
+        });
     }
 
     fn look_again(&mut self, me: usize) {
@@ -104,7 +117,12 @@ impl Client {
 
     fn leave_row(&mut self) {
         if let (Some(ticket), Some(nonce)) = (self.ticket, self.nonce) {
-            self.send(Request::VoidMine { ticket, nonce });
+            let size = self.size;
+            self.send(Request::VoidMine {
+                ticket,
+                size,
+                nonce,
+            });
         }
     }
 
@@ -153,7 +171,7 @@ impl Client {
         }
         let is_lowest = look.is_whole() && digest.lowest() == Some(Occupant::Me);
         if rules.broken(Mutant::LowestRowEnters) && is_lowest && look.item.holder.is_none() {
-            return self.granted(Entry::new(nonce, mine, false));
+            return self.granted(Entry::new(nonce, mine, self.size, false));
         }
         let step = next_step(&digest.view(), Ticket::new(mine.into()), rules.seats, ripe);
         self.take(me, look, step);
@@ -201,7 +219,7 @@ impl Client {
 }
 
 fn is_void(answer: &Answer) -> bool {
-    !answer.applied && answer.shown == crate::request::Shown::Row(Some(Row::Void))
+    !answer.applied && matches!(answer.shown, crate::request::Shown::Row(Some(Row::Void(_))))
 }
 
 fn may_sit(item: &Item, rules: &Rules) -> bool {

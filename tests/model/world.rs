@@ -141,7 +141,7 @@ impl World {
         };
         let client = &mut self.clients[me];
         match setup.roles[me] {
-            Role::Waiter => client.answered(me, &setup.rules, request, answer),
+            Role::Waiter | Role::Pair => client.answered(me, &setup.rules, request, answer),
             Role::Sweeper => client.swept(request),
             Role::Caller => {
                 if let Some(look) = client.caller_answered(me, request, answer) {
@@ -178,7 +178,7 @@ impl World {
         let judge = |entry: Entry| self.judge(me, entry);
         let ripe = |ticket: Ticket| self.is_ripe(ticket.get() as u8);
         match setup.roles[me] {
-            Role::Waiter => client.decide(me, rules, look, judge, ripe),
+            Role::Waiter | Role::Pair => client.decide(me, rules, look, judge, ripe),
             Role::Caller => client.refused(me, rules, look, judge, ripe),
             Role::Sweeper => client.sweep(rules, look, &self.table, judge, ripe),
         }
@@ -218,7 +218,7 @@ impl World {
     /// No process that is in time will come with this row.
     fn is_ripe(&self, gap: u8) -> bool {
         let mut comers = self.clients.iter().filter(|client| !client.slow);
-        !comers.any(|client| !client.is_gone() && client.drawn() == Some(gap))
+        !comers.any(|client| !client.is_gone() && client.has_drawn(gap))
     }
 
     /// Notes what this step broke, and forgets the late requests that can do nothing any more.
@@ -231,7 +231,7 @@ impl World {
         for (before, after) in last.clients.iter().zip(&self.clients) {
             let granted = after.believes() && !before.believes();
             if let Some(ticket) = after.ticket.filter(|_| granted) {
-                if ticket <= self.newest {
+                if ticket + 1 - after.size <= self.newest {
                     self.broken = Some(Broken::TokenWentBack);
                 }
                 self.newest = ticket;
@@ -241,7 +241,7 @@ impl World {
         if let Some(item) = item.filter(|_| rules.mutant.is_none()) {
             self.late.retain(|request| match request {
                 Request::Seat { seen, .. } => seen.seated >= item.seated,
-                Request::Sit { ticket, .. } => *ticket > item.last,
+                Request::Sit { ticket, size, .. } => *ticket >= item.last + size,
                 Request::EnterOver { last, .. } => *last >= item.last,
                 _ => true,
             });
@@ -254,10 +254,15 @@ impl Client {
         self.task == Task::Holding { believes: true }
     }
 
-    /// The ticket that it has drawn, whether it knows it yet or not.
+    fn has_drawn(&self, ticket: u8) -> bool {
+        let newest = self.drawn();
+        newest.is_some_and(|newest| (newest + 1 - self.size..=newest).contains(&ticket))
+    }
+
+    /// The newest ticket that it has drawn, whether it knows it yet or not.
     pub(crate) fn drawn(&self) -> Option<u8> {
         match self.task {
-            Task::Answered(Request::Draw, answer) if answer.applied => {
+            Task::Answered(Request::Draw { .. }, answer) if answer.applied => {
                 answer.shown.item().map(|item| item.last)
             }
             _ => self.ticket,
