@@ -103,8 +103,8 @@ impl Cohort {
             let is_next = next.replace(ticket.next()?) == Some(*ticket);
             let entry = locked(&member.row).clone().filter(|_| is_next)?;
             Some(TicketRow {
-                first: *ticket,
                 ticket: *ticket,
+                tickets: entry.tickets,
                 state: RowState::Waiting(entry),
             })
         });

@@ -72,7 +72,7 @@ impl Core {
 
     /// A new attempt to get a place.
     pub(crate) fn attempt(&self) -> Attempt {
-        Attempt::new(self.store.config().chance.nonce())
+        Attempt::new(self.store.config().chance.nonce(), 1)
     }
 
     pub(crate) fn spawn(
@@ -142,7 +142,7 @@ impl Core {
             tracing::info!(lock = %name, ticket = %entry.ticket, "a late request of an ended attempt took a place: gives it up");
             self.give_up(
                 name,
-                Attempt::new(entry.nonce),
+                Attempt::new(entry.nonce, entry.tickets),
                 entry.ticket,
                 Some(item.clone()),
             );

@@ -4,16 +4,19 @@ use crate::item::LockItem;
 use crate::name::LockName;
 use crate::store::{Failure, Patience, Store, Timed, Write};
 
-/// Draws the next ticket, which is `last` of the lock item that is returned; none when there is no counter yet, which the
-/// first enter starts.
+/// Draws the next tickets, so many of them. The newest is `last` of the lock item that is returned; none when there is no
+/// counter yet, which the first enter starts.
 ///
-/// A draw whose answer was lost is drawn again: its ticket stays a gap in the line, which closes after the grace.
+/// A draw whose answer was lost is drawn again: its tickets stay a gap in the line, which closes after the grace.
 pub(crate) async fn draw(
     store: &Store,
     name: &LockName,
     patience: &Patience,
+    tickets: u64,
 ) -> Result<Option<Timed<LockItem>>, Failure> {
-    let answer = store.persist(patience, || store.draw(name)).await?;
+    let answer = store
+        .persist(patience, || store.draw(name, tickets))
+        .await?;
     let applied = answer.map(|write| match write {
         Write::Applied(item) => Some(item),
         Write::Refused(_) => None,

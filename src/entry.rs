@@ -46,6 +46,8 @@ pub(crate) struct Entry {
     /// For people; nothing is decided by it.
     pub(crate) owner: String,
     pub(crate) ticket: Ticket,
+    /// How many tickets it has: its own, and those just before it, which were drawn together with it.
+    pub(crate) tickets: u64,
     /// Grows with every renewal; a beat that stands still for a whole lease is dead.
     pub(crate) beat: u64,
     pub(crate) lease: Duration,
@@ -53,4 +55,11 @@ pub(crate) struct Entry {
     pub(crate) renewed_at: Option<ServerTime>,
     /// When it took its place in line, by the same clock; for people.
     pub(crate) since: Option<ServerTime>,
+}
+
+impl Entry {
+    /// The first of its tickets.
+    pub(crate) fn first(&self) -> Ticket {
+        self.ticket.first_of(self.tickets)
+    }
 }

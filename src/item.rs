@@ -71,9 +71,9 @@ pub(crate) enum Spot<'a> {
 /// A row in the queue, of a ticket, or of several that were drawn together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TicketRow {
-    pub(crate) first: Ticket,
     /// The newest of them, by which the row is found.
     pub(crate) ticket: Ticket,
+    pub(crate) tickets: u64,
     pub(crate) state: RowState,
 }
 

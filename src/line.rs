@@ -92,8 +92,8 @@ pub(crate) enum Standing {
 /// A ticket that blocks the line and will not move by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unsettled {
-    /// Drawn, but no row came within the grace.
-    Gap(Ticket),
+    /// Drawn, but no row came within the grace: all of them from the first to the last.
+    Gap(Ticket, Ticket),
     /// Its row is dead.
     Dead(Ticket),
 }
@@ -123,6 +123,8 @@ pub(crate) enum Refusal {
 
 /// Tickets settled in one go at the most, so that a damaged counter cannot make one look write without end.
 const SETTLE_AT_ONCE: usize = 25;
+/// Tickets that one row settles at the most, for the same reason.
+const GAP_AT_MOST: u64 = 1000;
 
 /// The next step of the waiter with ticket `mine`. `ripe` tells whether a gap has outlived its grace.
 pub(crate) fn next_step(
@@ -316,7 +318,7 @@ impl Walk {
             // well have a seat: look again. Removed by hand, it is a gap like any other.
             None if is_mine && ripe(ticket) => Some(End::MineIsOver),
             None if is_mine => Some(End::Blocked),
-            None if ripe(ticket) => self.note(Unsettled::Gap(ticket), walker.mine),
+            None if ripe(ticket) => self.note(Unsettled::Gap(ticket, ticket), walker.mine),
             None => Some(End::Blocked),
         }
     }
@@ -341,7 +343,16 @@ impl Walk {
 
     /// Nobody settles what comes after its own ticket: those behind see to that.
     fn note(&mut self, unsettled: Unsettled, mine: Option<Ticket>) -> Option<End> {
-        let (Unsettled::Gap(ticket) | Unsettled::Dead(ticket)) = unsettled;
+        let (Unsettled::Gap(ticket, _) | Unsettled::Dead(ticket)) = unsettled;
+        if let Some(Unsettled::Gap(first, last)) = self.unsettled.last_mut()
+            && unsettled == Unsettled::Gap(ticket, ticket)
+            && last.next() == Some(ticket)
+            && ticket.get() - first.get() < GAP_AT_MOST
+            && mine.is_none_or(|mine| ticket < mine)
+        {
+            *last = ticket;
+            return None;
+        }
         if mine.is_some_and(|mine| ticket > mine) || self.unsettled.len() == SETTLE_AT_ONCE {
             return Some(End::Blocked);
         }

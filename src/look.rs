@@ -132,7 +132,7 @@ impl Look {
         let read = drawn.take_while(|ticket| self.known.covers(*ticket));
         read.filter(|ticket| {
             let next = self.rows.partition_point(|row| row.ticket < *ticket);
-            self.rows.get(next).is_none_or(|row| *ticket < row.first)
+            self.rows.get(next).is_none_or(|row| *ticket < row.first())
         })
     }
 
@@ -149,7 +149,7 @@ impl Look {
     /// The look with everyone in it judged.
     pub(crate) fn digest(&self, judge: impl Fn(Place, &Entry) -> Occupant) -> Digest {
         let row = |at: &TicketRow| RowAt {
-            first: at.first,
+            first: at.first(),
             ticket: at.ticket,
             row: match &at.state {
                 RowState::Waiting(entry) => Row::Waiting(judge(Place::Row(at.ticket), entry)),
@@ -190,6 +190,10 @@ impl Digest {
 }
 
 impl TicketRow {
+    pub(crate) fn first(&self) -> Ticket {
+        self.ticket.first_of(self.tickets)
+    }
+
     /// Whoever waits there.
     pub(crate) fn waiting(&self) -> Option<&Entry> {
         match &self.state {

@@ -151,13 +151,14 @@ async fn settle_one(
     over: Unsettled,
 ) -> Result<Voided, Failure> {
     match over {
-        Unsettled::Gap(ticket) => {
-            tracing::info!(lock = %name, %ticket, "closes a gap");
+        Unsettled::Gap(first, last) => {
+            let tickets = last.get() - first.get() + 1;
+            tracing::info!(lock = %name, ticket = %last, tickets, "closes a gap");
             let answer = store
-                .persist(patience, || store.void_gap(name, ticket))
+                .persist(patience, || store.void_gap(name, last, tickets))
                 .await?;
             Ok(Voided {
-                gaps: u64::from(answer.value.is_applied()),
+                gaps: tickets * u64::from(answer.value.is_applied()),
                 waiters: 0,
             })
         }

@@ -49,7 +49,7 @@ pub(crate) async fn leave(
     ticket: Ticket,
 ) -> Result<Option<Timed<LockItem>>, Failure> {
     store
-        .persist(patience, || store.void_own(name, ticket, attempt.nonce))
+        .persist(patience, || store.void_own(name, ticket, attempt))
         .await?;
     let answer = store
         .persist(patience, || store.leave(name, ticket))
@@ -59,8 +59,8 @@ pub(crate) async fn leave(
     }
     // A seat was given before; whoever gave it cleaned the row, which is back now. If that fails it is litter.
     let own = TicketRow {
-        first: ticket,
         ticket,
+        tickets: attempt.tickets,
         state: RowState::Void(None),
     };
     let _ = store

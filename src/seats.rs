@@ -62,7 +62,7 @@ impl Seats<'_> {
         attempt: &Attempt,
         seen: &LockItem,
     ) -> Result<Asked, Failure> {
-        let Some(ticket) = seen.last.next() else {
+        let Some(ticket) = seen.last.after(attempt.tickets) else {
             return Ok(Asked::Busy(Some(seen.clone())));
         };
         let first_sent = self.store.now();
@@ -73,7 +73,7 @@ impl Seats<'_> {
 
     /// Takes the next ticket and the seat behind the last heir.
     pub(crate) async fn sit(&self, attempt: &Attempt, seen: &LockItem) -> Result<Asked, Failure> {
-        let Some(ticket) = seen.last.next() else {
+        let Some(ticket) = seen.last.after(attempt.tickets) else {
             return Ok(Asked::Busy(Some(seen.clone())));
         };
         let first_sent = self.store.now();

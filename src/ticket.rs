@@ -51,6 +51,16 @@ impl Ticket {
         self.0.checked_add(1).map(Ticket)
     }
 
+    /// The newest of the next so many tickets; none after the last `u64`.
+    pub(crate) fn after(self, tickets: u64) -> Option<Self> {
+        self.0.checked_add(tickets).map(Ticket)
+    }
+
+    /// The first of so many tickets of which this is the newest.
+    pub(crate) fn first_of(self, tickets: u64) -> Self {
+        Ticket(self.0.saturating_sub(tickets.saturating_sub(1)))
+    }
+
     /// Zero-padded, so that sort keys compare as the numbers do.
     pub(crate) fn key(self) -> String {
         format!("{:0width$}", self.0, width = DIGITS)

@@ -140,7 +140,7 @@ impl Acquisition {
         } else {
             self.store().clone()
         };
-        let drawn = counter::draw(&store, &self.name, &self.patience_at_the_door()).await?;
+        let drawn = counter::draw(&store, &self.name, &self.patience_at_the_door(), 1).await?;
         let Some(drawn) = drawn else {
             return Ok(Door::Again);
         };

@@ -105,7 +105,7 @@ impl Acquisition {
             Err(failure) => {
                 tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
                 self.core
-                    .give_up_unseen(&self.name, Attempt::new(attempt.nonce));
+                    .give_up_unseen(&self.name, Attempt::new(attempt.nonce, attempt.tickets));
                 Err(failure.into())
             }
         }

@@ -41,6 +41,7 @@ pub(crate) fn entry(entry: &Entry, ticket: Option<Ticket>) -> AttributeValue {
         ("lease_ms".into(), millis(entry.lease)),
     ]);
     map.extend(ticket.map(|ticket| ("ticket".into(), number(ticket.get()))));
+    map.extend(several(entry.tickets));
     map.extend(
         entry
             .renewed_at
@@ -103,15 +104,13 @@ pub(crate) fn ticket_row(item: &Item, ticket: Ticket) -> Result<TicketRow, Probl
             });
         }
     };
-    let first = optional(item, "first", "first")?.map_or(ticket, Ticket::new);
-    if first > ticket {
-        return Err(Problem::Inconsistent {
-            rule: "a row's first ticket is not after its newest",
-        });
-    }
+    let tickets = match &state {
+        RowState::Waiting(entry) => entry.tickets,
+        RowState::Void(_) => read_tickets(item)?,
+    };
     Ok(TicketRow {
-        first,
         ticket,
+        tickets,
         state,
     })
 }
@@ -180,11 +179,21 @@ fn read_entry(map: &Item, unless_written: Option<Ticket>) -> Result<Entry, Probl
         ticket: ticket.ok_or(Problem::Missing {
             attribute: "ticket",
         })?,
+        tickets: read_tickets(map)?,
         beat: integer(map, "beat")?,
         lease: Duration::from_millis(integer(map, "lease_ms")?),
         renewed_at: read_time(map, "renewed_at")?,
         since: read_time(map, "since")?,
     })
+}
+
+/// How many tickets an entry or a row has, where that is more than one.
+pub(crate) fn several(tickets: u64) -> Option<(String, AttributeValue)> {
+    (tickets > 1).then(|| ("tickets".into(), number(tickets)))
+}
+
+fn read_tickets(map: &Item) -> Result<u64, Problem> {
+    Ok(optional(map, "tickets", "tickets")?.unwrap_or(1))
 }
 
 fn read_nonce(map: &Item) -> Result<Nonce, Problem> {

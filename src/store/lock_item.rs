@@ -25,8 +25,8 @@ struct Form {
 /// all the same, because `seated` moved.
 const ENTER: Form = Form {
     verb: "enter",
-    update: "SET #format = :format, #last = if_not_exists(#last, :start) + :one, \
-             #seated = if_not_exists(#last, :start) + :one, #entered = if_not_exists(#last, :start) + :one, \
+    update: "SET #format = :format, #last = if_not_exists(#last, :start) + :tickets, \
+             #seated = if_not_exists(#last, :start) + :tickets, #entered = if_not_exists(#last, :start) + :tickets, \
              #left = :zero, #holder = :me, #granted_at = :granted, #heirs = :nobody, #expires_at = :expiry \
              REMOVE #drawn_at",
     condition: "(attribute_not_exists(#format) OR #format = :format) AND attribute_not_exists(#holder.#nonce) \
@@ -52,12 +52,12 @@ const SIT: Form = Form {
 /// There is a counter, which the fast enter starts, and it can go on.
 const DRAW: Form = Form {
     verb: "draw",
-    update: "SET #last = #last + :one, #drawn_at = :drawn_at, #expires_at = :expiry",
+    update: "SET #last = #last + :tickets, #drawn_at = :drawn_at, #expires_at = :expiry",
     condition: "#format = :format AND #last < :end",
 };
 const DRAW_UNDATED: Form = Form {
     verb: "draw",
-    update: "SET #last = #last + :one, #expires_at = :expiry REMOVE #drawn_at",
+    update: "SET #last = #last + :tickets, #expires_at = :expiry REMOVE #drawn_at",
     condition: DRAW.condition,
 };
 
@@ -152,13 +152,13 @@ type Answer = Result<Timed<Write<LockItem>>, Failure>;
 impl Store {
     /// Takes a free lock that nobody waits for. The ticket is the one that this write draws.
     pub(crate) async fn enter(&self, name: &LockName, attempt: &Attempt) -> Answer {
-        let me = codec::entry(&self.new_entry(attempt.nonce, Ticket::default()), None);
+        let me = codec::entry(&self.new_entry(attempt, Ticket::default()), None);
         let start = number(self.config.clock.unix().as_micros());
         let values = vec![
             (":start", start),
-            (":end", number(u64::MAX)),
+            (":end", end(attempt.tickets)),
             (":zero", number(0)),
-            (":one", number(1)),
+            (":tickets", number(attempt.tickets)),
             (":me", me),
             (":granted", self.granted_now()),
             (":nobody", AttributeValue::L(Vec::new())),
@@ -178,7 +178,7 @@ impl Store {
             (":ticket", number(ticket.get())),
             (
                 ":me",
-                codec::entry(&self.new_entry(attempt.nonce, ticket), Some(ticket)),
+                codec::entry(&self.new_entry(attempt, ticket), Some(ticket)),
             ),
             (":granted", self.granted_now()),
             (":nobody", AttributeValue::L(Vec::new())),
@@ -196,7 +196,7 @@ impl Store {
         before: Ticket,
         ticket: Ticket,
     ) -> Answer {
-        let me = codec::entry(&self.new_entry(attempt.nonce, ticket), Some(ticket));
+        let me = codec::entry(&self.new_entry(attempt, ticket), Some(ticket));
         let values = vec![
             (":ticket", number(ticket.get())),
             (":me", AttributeValue::L(vec![me])),
@@ -206,9 +206,9 @@ impl Store {
         attempt.note(self.write(name, &SIT, values).await)
     }
 
-    /// Draws the next ticket. It is `last` of the answer.
-    pub(crate) async fn draw(&self, name: &LockName) -> Answer {
-        let mut values = vec![(":one", number(1)), (":end", number(u64::MAX))];
+    /// Draws the next tickets, so many of them. The newest is `last` of the answer.
+    pub(crate) async fn draw(&self, name: &LockName, tickets: u64) -> Answer {
+        let mut values = vec![(":tickets", number(tickets)), (":end", end(tickets))];
         let stamp = self.server.stamp();
         values.extend(stamp.map(|at| (":drawn_at", millis(at.0))));
         self.write(
@@ -435,6 +435,11 @@ impl Store {
         let read = codec::lock_item(item, &self.config.names.ttl);
         read.map_err(|problem| self.unreadable(verb, name, &name.lock_key(), problem))
     }
+}
+
+/// What `last` must be below for so many tickets to be left.
+fn end(tickets: u64) -> AttributeValue {
+    number(u64::MAX - (tickets - 1))
 }
 
 /// What a removal is conditional on: the beat that was judged.

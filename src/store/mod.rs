@@ -119,14 +119,17 @@ impl<T> Write<T> {
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) nonce: Nonce,
+    /// How many tickets it asks for.
+    pub(crate) tickets: u64,
     /// A request of this attempt got no answer, so its nonce may turn up in the table at any later time.
     in_doubt: AtomicBool,
 }
 
 impl Attempt {
-    pub(crate) fn new(nonce: Nonce) -> Self {
+    pub(crate) fn new(nonce: Nonce, tickets: u64) -> Self {
         Attempt {
             nonce,
+            tickets,
             in_doubt: AtomicBool::new(false),
         }
     }
@@ -339,12 +342,13 @@ impl Store {
     }
 
     /// An entry for an attempt that starts now.
-    pub(crate) fn new_entry(&self, nonce: Nonce, ticket: Ticket) -> Entry {
+    pub(crate) fn new_entry(&self, attempt: &Attempt, ticket: Ticket) -> Entry {
         let stamp = self.server.stamp();
         Entry {
-            nonce,
+            nonce: attempt.nonce,
             owner: self.config.owner.clone(),
             ticket,
+            tickets: attempt.tickets,
             beat: 0,
             lease: self.config.lease,
             renewed_at: stamp,

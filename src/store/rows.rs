@@ -10,7 +10,7 @@ use crate::item::{LockItem, RowState, TicketRow};
 use crate::name::LockName;
 use crate::ticket::Ticket;
 
-use super::codec::{self, Item, text};
+use super::codec::{self, Item, number, text};
 use super::failure::{Failure, sort};
 use super::lock_item::judged;
 use super::request::{Values, owned};
@@ -21,12 +21,12 @@ const NO_ROW: &str = "attribute_not_exists(#pk)";
 
 /// The very beat that was judged: a renewal that came meanwhile saves the waiter.
 const VOID_DEAD: [&str; 2] = [
-    "SET #state = :void, #expires_at = :expiry",
+    "SET #state = :void, #tickets = :tickets, #expires_at = :expiry",
     "#entry.#nonce = :nonce AND #entry.#beat = :beat AND #state = :waiting",
 ];
 /// Absent too: a join of ours that is still under way must not make a row that looks alive.
 const VOID_OWN: [&str; 2] = [
-    "SET #state = :void, #expires_at = :expiry",
+    "SET #state = :void, #tickets = :tickets, #expires_at = :expiry",
     "attribute_not_exists(#pk) OR #entry.#nonce = :nonce",
 ];
 /// Still waiting, and ours: a void row stays void.
@@ -70,14 +70,15 @@ type Answer = Result<Timed<Write<TicketRow>>, Failure>;
 impl Store {
     /// Puts a drawn ticket's row into the line.
     pub(crate) async fn join(&self, name: &LockName, attempt: &Attempt, ticket: Ticket) -> Answer {
-        let entry = codec::entry(&self.new_entry(attempt.nonce, ticket), Some(ticket));
+        let entry = codec::entry(&self.new_entry(attempt, ticket), Some(ticket));
         let item = self.row_item(name, ticket, "waiting", Some(entry));
         attempt.note(self.timed(self.put_row("join", name, ticket, item)).await)
     }
 
-    /// Settles a ticket whose row never came.
-    pub(crate) async fn void_gap(&self, name: &LockName, ticket: Ticket) -> Answer {
-        let item = self.row_item(name, ticket, "void", None);
+    /// Settles tickets whose row never came: this one, and those just before it.
+    pub(crate) async fn void_gap(&self, name: &LockName, ticket: Ticket, tickets: u64) -> Answer {
+        let mut item = self.row_item(name, ticket, "void", None);
+        item.extend(codec::several(tickets));
         self.timed(self.put_row("void a gap", name, ticket, item))
             .await
     }
@@ -85,14 +86,28 @@ impl Store {
     /// Settles a ticket whose waiter is dead.
     pub(crate) async fn void_dead(&self, name: &LockName, dead: &Entry) -> Answer {
         let mut values = judged(dead);
-        values.extend([(":void", text("void")), (":waiting", text("waiting"))]);
+        values.extend([
+            (":void", text("void")),
+            (":waiting", text("waiting")),
+            (":tickets", number(dead.tickets)),
+        ]);
         self.update_row("void a dead row", name, dead.ticket, VOID_DEAD, values)
             .await
     }
 
-    /// Settles one's own ticket, whether its row came or not.
-    pub(crate) async fn void_own(&self, name: &LockName, ticket: Ticket, nonce: Nonce) -> Answer {
-        let values = vec![(":void", text("void")), (":nonce", text(nonce.to_string()))];
+    /// Settles one's own tickets, whether their row came or not.
+    pub(crate) async fn void_own(
+        &self,
+        name: &LockName,
+        ticket: Ticket,
+        attempt: &Attempt,
+    ) -> Answer {
+        let nonce = attempt.nonce.to_string();
+        let values = vec![
+            (":void", text("void")),
+            (":nonce", text(nonce)),
+            (":tickets", number(attempt.tickets)),
+        ];
         self.update_row("leave", name, ticket, VOID_OWN, values)
             .await
     }

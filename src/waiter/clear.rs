@@ -79,7 +79,7 @@ impl Waiter {
             .iter()
             .filter_map(|ticket| self.look.waiting(*ticket).cloned())
             .collect();
-        let unanswered = Attempt::new(self.attempt.nonce);
+        let unanswered = Attempt::new(self.attempt.nonce, self.attempt.tickets);
         let seat = || {
             self.store.seat(
                 &self.name,

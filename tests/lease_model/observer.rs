@@ -82,6 +82,7 @@ fn watched(place: Place, mark: Mark, rules: &Rules) -> (Place, Entry) {
         nonce: Nonce::new(nonce),
         owner: String::new(),
         ticket: TICKET,
+        tickets: 1,
         beat: beat.into(),
         lease,
         renewed_at: None,

@@ -52,6 +52,7 @@ pub(crate) enum Request {
         nonce: Nonce,
     },
     VoidGap {
+        first: u8,
         ticket: u8,
     },
     VoidDead {

@@ -136,7 +136,7 @@ impl Table {
                 let mine = Entry::new(nonce, ticket, size, late);
                 Some(Some(Row::Waiting(mine)))
             }
-            Request::VoidGap { .. } if row.is_none() => Some(Some(Row::Void(ticket))),
+            Request::VoidGap { first, .. } if row.is_none() => Some(Some(Row::Void(first))),
             Request::VoidDead { nonce, beat, .. } if is_at(*row, nonce, beat, rules) => {
                 Some(row.map(voided))
             }
@@ -176,7 +176,7 @@ impl Entry {
 fn row_named(request: &Request) -> Option<u8> {
     match *request {
         Request::Join { ticket, .. }
-        | Request::VoidGap { ticket }
+        | Request::VoidGap { ticket, .. }
         | Request::VoidDead { ticket, .. }
         | Request::VoidMine { ticket, .. }
         | Request::RenewRow { ticket, .. }

@@ -241,8 +241,9 @@ pub(crate) fn unseat(item: &Item, index: usize) -> Option<Request> {
 /// The first of them; the others show again in the next look.
 pub(crate) fn settle(look: &Look, unsettled: &[Unsettled]) -> Option<Request> {
     match *unsettled.first()? {
-        Unsettled::Gap(ticket) => Some(Request::VoidGap {
-            ticket: ticket.get() as u8,
+        Unsettled::Gap(first, last) => Some(Request::VoidGap {
+            first: first.get() as u8,
+            ticket: last.get() as u8,
         }),
         Unsettled::Dead(ticket) => {
             let Entry {
