@@ -1,6 +1,6 @@
 //! What all locks of a client share: the store, the background work, and what it remembers of the lines it has met.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, hash_map};
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -9,13 +9,15 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::Admission;
+use crate::acquire::{Acquisition, Party, Refused};
 use crate::background::{Background, Job, Task};
 use crate::cohort::Cohort;
 use crate::entry::{Entry, Nonce};
 use crate::error::Loss;
+use crate::guard::LockGuard;
 use crate::hold::Hold;
 use crate::item::LockItem;
+use crate::lease;
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::passing;
@@ -40,7 +42,6 @@ pub(crate) struct Core {
     pub(crate) closed: CancellationToken,
     /// Those of this client who wait in line.
     pub(crate) cohort: Arc<Cohort>,
-    pub(crate) admission: Admission,
     memory: Mutex<Memory>,
 }
 
@@ -56,6 +57,31 @@ struct Memory {
     /// Nonces of ended attempts some request of which was never answered.
     doubtful: BTreeMap<Nonce, LockName>,
     holds: Vec<Weak<Hold>>,
+    /// Locks of which somebody of this client is on the way into the line, and those who wait until it is there.
+    doors: HashMap<LockName, Option<Arc<Party>>>,
+    /// Those whose turn comes after the one who holds the lock, at the same place.
+    parties: BTreeMap<Nonce, Seated>,
+}
+
+/// The rest of a party at the place of the holder.
+#[derive(Debug)]
+struct Seated {
+    party: Arc<Party>,
+    /// The ticket of the next of them, and the newest of all.
+    next: Ticket,
+    last: Ticket,
+}
+
+/// The way into a line, which those of one client take one after the other. Dropped, it lets the next in.
+pub(crate) struct Turnstile {
+    core: Arc<Core>,
+    name: LockName,
+}
+
+impl Drop for Turnstile {
+    fn drop(&mut self) {
+        self.core.next_at_the_door(&self.name);
+    }
 }
 
 impl Core {
@@ -65,14 +91,115 @@ impl Core {
             background: Arc::new(Background::new(runtime)),
             closed: CancellationToken::new(),
             cohort: Arc::default(),
-            admission: Admission::default(),
             memory: Mutex::default(),
         }
     }
 
-    /// A new attempt to get a place.
-    pub(crate) fn attempt(&self) -> Attempt {
-        Attempt::new(self.store.config().chance.nonce(), 1)
+    /// A new attempt to get a place, for so many tickets.
+    pub(crate) fn attempt(&self, tickets: u64) -> Attempt {
+        Attempt::new(self.store.config().chance.nonce(), tickets)
+    }
+
+    /// Where a call waits for a lock: alone at the door, or with those who came while somebody is there.
+    pub(crate) fn party(self: &Arc<Self>, name: &LockName) -> (Arc<Party>, Option<Turnstile>) {
+        let new = || Arc::new(Party::new(self.closed.child_token()));
+        match self.memory().doors.entry(name.clone()) {
+            hash_map::Entry::Vacant(door) => {
+                door.insert(None);
+                let turnstile = Turnstile {
+                    core: Arc::clone(self),
+                    name: name.clone(),
+                };
+                (new(), Some(turnstile))
+            }
+            hash_map::Entry::Occupied(mut door) => {
+                (Arc::clone(door.get_mut().get_or_insert_with(new)), None)
+            }
+        }
+    }
+
+    fn next_at_the_door(self: &Arc<Self>, name: &LockName) {
+        let party = {
+            let mut memory = self.memory();
+            let next = memory.doors.get_mut(name).and_then(Option::take);
+            let next = next.filter(|party| !party.is_empty());
+            if next.is_none() {
+                memory.doors.remove(name);
+            }
+            next
+        };
+        if let Some(party) = party {
+            let turnstile = Turnstile {
+                core: Arc::clone(self),
+                name: name.clone(),
+            };
+            self.acquire(name, party, true, Some(turnstile));
+        }
+    }
+
+    /// Goes for the lock, in the background.
+    pub(crate) fn acquire(
+        self: &Arc<Self>,
+        name: &LockName,
+        party: Arc<Party>,
+        waits: bool,
+        turnstile: Option<Turnstile>,
+    ) {
+        let acquisition = Acquisition {
+            core: Arc::clone(self),
+            name: name.clone(),
+            party,
+            started: self.store.now(),
+            waits,
+        };
+        self.spawn(name, None, Task::Acquire, acquisition.run(turnstile));
+    }
+
+    /// Notes who has the lock after a hold at the place of `entry`.
+    pub(crate) fn seat(&self, hold: &Hold, party: &Arc<Party>, entry: &Entry) {
+        if let Some(next) = hold.ticket.next()
+            && next <= entry.ticket
+        {
+            let seated = Seated {
+                party: Arc::clone(party),
+                next,
+                last: entry.ticket,
+            };
+            self.memory().parties.insert(entry.nonce, seated);
+        }
+    }
+
+    /// Gives the lock to the next at the same place. Whether there is one. Without half a lease left they stand in line anew.
+    fn pass_on(self: &Arc<Self>, hold: &Hold) -> bool {
+        let nonce = hold.attempt.nonce;
+        let Some(Seated { party, next, last }) = self.memory().parties.remove(&nonce) else {
+            return false;
+        };
+        if self.closed.is_cancelled() {
+            party.refuse(Refused::GaveUp);
+            return false;
+        }
+        if party.is_empty() {
+            return false;
+        }
+        let left = hold.believed_until().since(self.store.now());
+        if hold.is_lost() || next > last || lease::is_short(self.store.config().lease, left) {
+            self.acquire(&hold.name, party, true, None);
+            return false;
+        }
+        if let Some(after) = next.next().filter(|after| *after <= last) {
+            let rest = Seated {
+                party: Arc::clone(&party),
+                next: after,
+                last,
+            };
+            self.memory().parties.insert(nonce, rest);
+        }
+        tracing::debug!(lock = %hold.name, ticket = %next, "passed on");
+        let guard = LockGuard::new(Arc::clone(self), hold.passed_on(next));
+        // Nobody takes it: dropped, it is released.
+        drop(party.grant(guard));
+        true
     }
 
     pub(crate) fn spawn(
@@ -322,6 +449,9 @@ impl Core {
             async move {
                 let _orphan = orphan;
                 crate::heartbeat::keep(&core.store, &hold, |item| core.saw(&hold.name, item)).await;
+                if hold.is_lost() {
+                    core.pass_on(&hold);
+                }
             },
         );
     }
@@ -363,6 +493,9 @@ impl Core {
         hold: &Hold,
         deadline: Moment,
     ) -> Result<Ended, Failure> {
+        if self.pass_on(hold) {
+            return Ok(Ended::PassedOn);
+        }
         let patience = Patience {
             until: Some(deadline),
             limit: Limit::None,
@@ -383,7 +516,7 @@ impl Core {
                 self.cohort.handed_over(&hold.name, item, seats);
                 self.remember(&hold.name, item.clone());
             }
-            Ok(Ended::Before(None) | Ended::NotOurs(_)) | Err(_) => {}
+            Ok(Ended::PassedOn | Ended::Before(None) | Ended::NotOurs(_)) | Err(_) => {}
         }
         self.forget(&hold.name, &hold.attempt);
         ended

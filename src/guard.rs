@@ -196,7 +196,9 @@ impl LockGuard {
         let told = told.await;
         match (lost, told) {
             (Some(reason), _) => Err(self.lost_with(reason)),
-            (None, Ok((Ok(Ended::HandedOver(_) | Ended::Before(_)), _))) => Ok(()),
+            (None, Ok((Ok(Ended::PassedOn | Ended::HandedOver(_) | Ended::Before(_)), _))) => {
+                Ok(())
+            }
             (None, Ok((Ok(Ended::NotOurs(item)), _))) => Err(self.lost_with(evicted(item))),
             (None, Ok((Err(failure), waited))) => Err(self.not_told(failure, waited)),
             // The runtime is gone: the lease ends the hold.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::entry::{Entry, Nonce};
-use crate::error::Loss;
+use crate::error::{Holder, Loss};
 use crate::lease::{self, Beats};
 use crate::moment::Moment;
 use crate::name::LockName;
@@ -54,11 +54,12 @@ const DATE_SOON: Duration = Duration::from_secs(1);
 static HELD: Mutex<BTreeMap<Nonce, usize>> = Mutex::new(BTreeMap::new());
 
 impl Hold {
-    /// The hold that `entry`, one's own as holder, shows. It lasts no longer than one's own lease either, whatever
+    /// The hold with `ticket` that `entry`, one's own as holder, shows. It lasts no longer than one's own lease either, whatever
     /// stands in the entry: the next renewal writes that one, and others judge by it from then on.
     pub(crate) fn new(
         name: LockName,
         attempt: Attempt,
+        ticket: Ticket,
         entry: &Entry,
         own: Duration,
         clock: Clock,
@@ -74,10 +75,28 @@ impl Hold {
         Hold {
             name,
             attempt,
-            ticket: entry.ticket,
+            ticket,
             clock,
             lease: entry.lease.min(own),
             tenure: Mutex::new(tenure),
+            standing: Arc::new(Signal::new(Standing::Held)),
+        }
+    }
+
+    /// The next hold at the same place, which lasts as long as this one would have.
+    pub(crate) fn passed_on(&self, ticket: Ticket) -> Hold {
+        *locked(&HELD).entry(self.attempt.nonce).or_default() += 1;
+        let tenure = locked(&self.tenure);
+        Hold {
+            name: self.name.clone(),
+            attempt: self.attempt.again(),
+            ticket,
+            clock: self.clock.clone(),
+            lease: self.lease,
+            tenure: Mutex::new(Tenure {
+                beats: tenure.beats.clone(),
+                ..*tenure
+            }),
             standing: Arc::new(Signal::new(Standing::Held)),
         }
     }
@@ -178,6 +197,10 @@ impl Hold {
         &self.standing
     }
 
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self.standing.get(), Standing::Lost(_))
+    }
+
     /// Why the hold was lost, if it was: also when nobody has noticed yet that its lease ran out.
     pub(crate) fn loss(&self) -> Option<Loss> {
         match self.standing.get() {
@@ -208,6 +231,15 @@ impl Drop for Hold {
 /// Whether a guard of this process holds a lock with this nonce.
 pub(crate) fn is_held_here(nonce: Nonce) -> bool {
     locked(&HELD).contains_key(&nonce)
+}
+
+/// A holder as a caller is told of it.
+pub(crate) fn shown(holder: Entry) -> Holder {
+    Holder {
+        is_this_process: is_held_here(holder.nonce),
+        owner: holder.owner,
+        ticket: holder.ticket,
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -56,7 +56,6 @@
 //! ```
 
 mod acquire;
-mod admission;
 mod background;
 mod builder;
 mod chance;

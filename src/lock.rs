@@ -2,23 +2,15 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
-
-use crate::acquire::{Acquisition, Refused};
-use crate::background::Task;
+use crate::acquire::{Party, Refused, Told};
 use crate::core::Core;
-use crate::entry::Entry;
-use crate::error::{Error, Holder, Invalid};
+use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
-use crate::hold;
-use crate::item::LockItem;
 use crate::moment::Moment;
 use crate::name::LockName;
-use crate::state::{Waiting, system_time};
-use crate::ticket::Ticket;
+use crate::state::Waiting;
 use crate::wait::RecordWait;
 
 /// A name to be locked. Cheap to clone; naming a lock neither acquires it nor sends anything.
@@ -44,7 +36,7 @@ pub struct FairLock {
 }
 
 /// Who is told how far an acquisition has come.
-type Observer = Arc<dyn Fn(&Waiting) + Send + Sync>;
+pub(crate) type Observer = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
 impl FairLock {
     pub(crate) fn new(core: Arc<Core>, name: LockName) -> Self {
@@ -183,64 +175,8 @@ impl FairLock {
             Refused::Gone => Error::ShutDown,
             _ if self.core.closed.is_cancelled() => Error::ShutDown,
             Refused::Failed(failure) => failure.into_error(&self.core.store.config().table, waited),
-            Refused::GaveUp => call.seen.not_granted(&self.name, waited),
+            Refused::GaveUp => call.party.not_granted(call.number, &self.name, waited),
         }
-    }
-}
-
-/// What the acquisition has seen so far, for a caller that stops waiting for it.
-#[derive(Default)]
-pub(crate) struct Seen {
-    last: Mutex<(Option<LockItem>, Option<usize>)>,
-    observer: Option<Observer>,
-}
-
-impl Seen {
-    pub(crate) fn note(&self, item: &LockItem, place: Option<usize>) {
-        let now = (Some(item.clone()), place);
-        let before = {
-            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *last, now)
-        };
-        let is_new = before.1 != place || holder_of(before.0.as_ref()) != holder_of(Some(item));
-        if let (Some(observer), Some(place), true) = (&self.observer, place, is_new) {
-            observer(&Waiting {
-                place,
-                holder: item.holder.clone().map(shown),
-                held_since: held_since(item),
-            });
-        }
-    }
-
-    fn not_granted(&self, name: &LockName, waited: Duration) -> Error {
-        let (item, place) = self
-            .last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        Error::NotGranted {
-            lock: name.to_string(),
-            since: item.as_ref().and_then(held_since),
-            holder: item.and_then(|item| item.holder).map(shown),
-            place,
-            waited,
-        }
-    }
-}
-
-fn holder_of(item: Option<&LockItem>) -> Option<Ticket> {
-    item?.holder.as_ref().map(|holder| holder.ticket)
-}
-
-fn held_since(item: &LockItem) -> Option<SystemTime> {
-    item.held_since().map(system_time)
-}
-
-fn shown(holder: Entry) -> Holder {
-    Holder {
-        is_this_process: hold::is_held_here(holder.nonce),
-        owner: holder.owner,
-        ticket: holder.ticket,
     }
 }
 
@@ -249,9 +185,9 @@ struct Call<'a> {
     core: &'a Core,
     started: Moment,
     until: Option<Moment>,
-    stop: CancellationToken,
-    seen: Arc<Seen>,
-    told: Mutex<Option<oneshot::Receiver<Result<LockGuard, Refused>>>>,
+    party: Arc<Party>,
+    number: u64,
+    told: Mutex<Option<Told>>,
 }
 
 impl<'a> Call<'a> {
@@ -266,28 +202,21 @@ impl<'a> Call<'a> {
             RecordWait::Timeout(span) => Some(started + span),
             RecordWait::NoWait | RecordWait::Infinite => None,
         };
-        let stop = core.closed.child_token();
-        let seen = Arc::new(Seen {
-            observer: observer.clone(),
-            ..Seen::default()
-        });
-        let (tell, told) = oneshot::channel();
-        let acquisition = Acquisition {
-            core: Arc::clone(core),
-            name: name.clone(),
-            waits: wait != RecordWait::NoWait,
-            started,
-            until,
-            stop: stop.clone(),
-            seen: Arc::clone(&seen),
+        let waits = wait != RecordWait::NoWait;
+        let (party, turnstile) = match waits {
+            true => core.party(name),
+            false => (Arc::new(Party::new(core.closed.child_token())), None),
         };
-        core.spawn(name, None, Task::Acquire, acquisition.run(tell));
+        let (number, told) = party.join(until, observer.clone());
+        if turnstile.is_some() || !waits {
+            core.acquire(name, Arc::clone(&party), waits, turnstile);
+        }
         Call {
             core,
             started,
             until,
-            stop,
-            seen,
+            party,
+            number,
             told: Mutex::new(Some(told)),
         }
     }
@@ -308,7 +237,10 @@ impl<'a> Call<'a> {
         tokio::select! {
             biased;
             answer = &mut told => return answer.unwrap_or(Err(Refused::Gone)),
-            () = clock.sleep_until(until) => self.stop.cancel(),
+            () = clock.sleep_until(until) => {}
+        }
+        if !self.party.give_up(self.number) {
+            return Err(Refused::GaveUp);
         }
         // A request under way may still bring the lock.
         tokio::select! {
@@ -321,7 +253,7 @@ impl<'a> Call<'a> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.party.leave(self.number);
     }
 }
 

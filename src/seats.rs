@@ -31,6 +31,8 @@ pub(crate) enum Asked {
 pub(crate) enum Ended {
     /// Whoever comes next has it; the item shows who.
     HandedOver(LockItem),
+    /// The next at the same place has it; nothing was sent.
+    PassedOn,
     /// An earlier attempt of this release was applied though its answer was lost; the item as it is since.
     Before(Option<LockItem>),
     /// It was no longer ours.

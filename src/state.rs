@@ -58,6 +58,8 @@ pub struct LockState {
 pub struct Participant {
     /// Its ticket; for the holder the fencing token.
     pub ticket: Ticket,
+    /// How many callers of one client stand here, with a ticket each: those up to this one.
+    pub tickets: u64,
     /// Its name for people, by default user@host:pid.
     pub owner: String,
     /// Where it stands.
@@ -139,7 +141,7 @@ impl LockState {
         LockState {
             held_since: item.held_since().map(system_time),
             line: item.heirs.iter().map(participant(Stage::Heir)).collect(),
-            waiting: item.heirs.len() as u64 + (item.last.get() - item.seated.get()),
+            waiting: tickets(&item.heirs) + (item.last.get() - item.seated.get()),
             newest_ticket: Some(item.last),
             holder,
             ..LockState::unused(name)
@@ -159,9 +161,13 @@ impl LockState {
             RowState::Void(_) => None,
         });
         self.line.extend(waiting);
-        self.waiting = self.line.len() as u64;
+        self.waiting = self.line.iter().map(|one| one.tickets).sum();
         self
     }
+}
+
+fn tickets(entries: &[Entry]) -> u64 {
+    entries.iter().map(|entry| entry.tickets).sum()
 }
 
 impl Participant {
@@ -173,6 +179,7 @@ impl Participant {
         };
         Participant {
             ticket: entry.ticket,
+            tickets: entry.tickets,
             owner: entry.owner.clone(),
             stage,
             since: entry.since.map(system_time),

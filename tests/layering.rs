@@ -29,7 +29,6 @@ const LAYERS: [(&str, &[&str]); 4] = [
     (
         "mechanisms",
         &[
-            "admission",
             "cohort",
             "counter",
             "heartbeat",

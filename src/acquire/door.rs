@@ -82,20 +82,20 @@ impl Acquisition {
     }
 
     async fn enter(&self) -> Result<Tried, Refused> {
-        let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
+        let (attempt, patience) = (self.attempt(), self.patience_at_the_door());
         let asked = self.seats(&patience).enter(&attempt).await;
         self.asked(attempt, asked)
     }
 
     async fn sit(&self, seen: &LockItem) -> Result<Tried, Refused> {
-        let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
+        let (attempt, patience) = (self.attempt(), self.patience_at_the_door());
         let asked = self.seats(&patience).sit(&attempt, seen).await;
         self.asked(attempt, asked)
     }
 
     /// Enters over tickets that are settled, and has their rows deleted.
     async fn enter_over(&self, look: Look) -> Result<Tried, Refused> {
-        let (attempt, patience) = (self.core.attempt(), self.patience_at_the_door());
+        let (attempt, patience) = (self.attempt(), self.patience_at_the_door());
         let asked = self.seats(&patience).enter_over(&attempt, &look.item).await;
         let tried = self.asked(attempt, asked)?;
         if let Tried::Taken(_, taken) = &tried {
@@ -126,6 +126,10 @@ impl Acquisition {
         }
     }
 
+    fn attempt(&self) -> Attempt {
+        self.core.attempt(self.party.size())
+    }
+
     fn place(&self, attempt: Attempt, taken: Taken) -> Door {
         match taken.answer.value.place_of(attempt.nonce) {
             Some(Spot::Holder(_)) => Door::Granted(attempt, Box::new(taken)),
@@ -140,13 +144,14 @@ impl Acquisition {
         } else {
             self.store().clone()
         };
-        let drawn = counter::draw(&store, &self.name, &self.patience_at_the_door(), 1).await?;
+        let attempt = self.attempt();
+        let patience = self.patience_at_the_door();
+        let drawn = counter::draw(&store, &self.name, &patience, attempt.tickets).await?;
         let Some(drawn) = drawn else {
             return Ok(Door::Again);
         };
         let ticket = drawn.value.last;
         self.saw(&drawn.value, None);
-        let attempt = self.core.attempt();
         match queue::join(&store, &self.name, &self.patience(), &attempt, ticket).await {
             Ok(Joined::Waiting(beats, row)) => {
                 tracing::debug!(lock = %self.name, %ticket, "joined the line");

@@ -62,11 +62,13 @@ impl Acquisition {
         let hold = Hold::new(
             self.name.clone(),
             attempt,
+            entry.first(),
             entry,
             lease,
             self.store().config().clock.clone(),
             beats,
         );
+        self.core.seat(&hold, &self.party, entry);
         let guard = LockGuard::new(Arc::clone(&self.core), hold);
         // Either `shutdown` saw the hold, or it was called before this: then nobody is to have the guard.
         if self.core.closed.is_cancelled() {

@@ -2,17 +2,14 @@
 
 mod door;
 mod grant;
+mod party;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
-
-use crate::core::Core;
+use crate::core::{Core, Turnstile};
 use crate::guard::LockGuard;
 use crate::item::LockItem;
-use crate::lock::Seen;
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::seats::Seats;
@@ -20,6 +17,7 @@ use crate::store::{Failure, Limit, Patience, Refusals, Store};
 use crate::waiter::{Turn, Waiter};
 
 use door::Door;
+pub(crate) use party::{Party, Told};
 
 /// A client that is told "too slow" again and again doubles its time-out up to this factor.
 const MOST_TIME: u32 = 8;
@@ -35,6 +33,18 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
+    /// The same twice, for two who are told of it.
+    fn shared(self) -> (Self, Self) {
+        match self {
+            Refused::GaveUp => (Refused::GaveUp, Refused::GaveUp),
+            Refused::Gone => (Refused::Gone, Refused::Gone),
+            Refused::Failed(failure) => {
+                let (one, other) = failure.shared();
+                (one.into(), other.into())
+            }
+        }
+    }
+
     fn is_newer_format(&self) -> bool {
         matches!(self, Refused::Failed(failure) if failure.is_newer_format())
     }
@@ -46,36 +56,39 @@ impl From<Failure> for Refused {
     }
 }
 
-/// One call's way to the lock.
+/// The way to the lock, of one call or of several that were made at once.
 pub(crate) struct Acquisition {
     pub(crate) core: Arc<Core>,
     pub(crate) name: LockName,
-    pub(crate) waits: bool,
+    pub(crate) party: Arc<Party>,
     pub(crate) started: Moment,
-    pub(crate) until: Option<Moment>,
-    /// Cancelled when the caller stops waiting: no new step is made then but those that clean up.
-    pub(crate) stop: CancellationToken,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) waits: bool,
 }
 
 impl Acquisition {
-    /// Runs to the end and tells the caller; one that has gone drops the guard that it is told of, which releases.
-    pub(crate) async fn run(self, tell: oneshot::Sender<Result<LockGuard, Refused>>) {
+    /// Runs to the end and tells the callers. A guard that none of them takes is dropped, which releases.
+    pub(crate) async fn run(self, mut turnstile: Option<Turnstile>) {
         let ended = if self.waits {
-            self.wait().await
+            self.wait(&mut turnstile).await
         } else {
             Box::pin(self.at_once()).await
         };
-        let _ = tell.send(ended);
+        match ended {
+            Ok(guard) => drop(self.party.grant(guard)),
+            Err(refused) => self.party.refuse(refused),
+        }
     }
 
     /// Takes tickets until one is granted. Each turn of the loop needs a ticket that was void or lost, and the
     /// caller's patience bounds them.
-    async fn wait(&self) -> Result<LockGuard, Refused> {
+    async fn wait(&self, turnstile: &mut Option<Turnstile>) -> Result<LockGuard, Refused> {
         let mut time = 1;
         loop {
             self.check()?;
-            let granted = match self.through_the_door(time).await? {
+            let door = Box::pin(self.door(time)).await;
+            // The next may come.
+            turnstile.take();
+            let granted = match door? {
                 Door::Granted(attempt, taken) => {
                     Box::pin(self.grant_taken(attempt, *taken)).await?
                 }
@@ -90,20 +103,6 @@ impl Acquisition {
                 return Ok(guard);
             }
         }
-    }
-
-    /// To the door when it is this one's turn to ask.
-    async fn through_the_door(&self, time: u32) -> Result<Door, Refused> {
-        let (admission, config) = (&self.core.admission, self.store().config());
-        let place = tokio::select! {
-            biased;
-            () = self.stop.cancelled() => return Err(Refused::GaveUp),
-            place = admission.admit(&config.clock, config.request_timeout) => place,
-        };
-        let door = Box::pin(self.door(time)).await?;
-        admission.passed();
-        drop(place);
-        Ok(door)
     }
 
     /// Waits for the ticket's turn. None: it will never be granted, and the caller draws another.
@@ -208,13 +207,13 @@ impl Acquisition {
     async fn pause(&self, span: Duration) {
         tokio::select! {
             biased;
-            () = self.stop.cancelled() => {}
+            () = self.party.stop.cancelled() => {}
             () = self.store().config().clock.sleep(span) => {}
         }
     }
 
     fn check(&self) -> Result<(), Refused> {
-        if self.stop.is_cancelled() {
+        if self.party.stop.is_cancelled() {
             Err(Refused::GaveUp)
         } else {
             Ok(())
@@ -222,7 +221,7 @@ impl Acquisition {
     }
 
     fn saw(&self, item: &LockItem, place: Option<usize>) {
-        self.seen.note(item, place);
+        self.party.saw(item, place);
         self.core.saw(&self.name, item);
     }
 
@@ -240,10 +239,10 @@ impl Acquisition {
 
     fn patience(&self) -> Patience {
         Patience {
-            until: self.until,
+            until: self.party.until(),
             limit: Limit::None,
             refusals: Refusals::Final,
-            stop: self.stop.clone(),
+            stop: self.party.stop.clone(),
         }
     }
 }

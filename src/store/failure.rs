@@ -1,6 +1,7 @@
 //! What a request that did not succeed means: may it have been applied, and does trying again help?
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
@@ -97,6 +98,25 @@ impl Failure {
         Failure { kind, ..self }
     }
 
+    /// The same failure twice, for two who are told of it.
+    pub(crate) fn shared(self) -> (Self, Self) {
+        let verb = self.verb;
+        let (one, other) = match self.kind {
+            Kind::Busy(source) => twice(source, Kind::Busy),
+            Kind::Unserved(source) => twice(source, Kind::Unserved),
+            Kind::Ambiguous(source) => twice(source, Kind::Ambiguous),
+            Kind::Refused(source) => twice(source, Kind::Refused),
+            Kind::Unreadable { item, problem } => {
+                let kind = |item| Kind::Unreadable {
+                    item,
+                    problem: problem.clone(),
+                };
+                (kind(item.clone()), kind(item))
+            }
+        };
+        (Failure { verb, kind: one }, Failure { verb, kind: other })
+    }
+
     /// What the caller is told who waited for `waited`.
     pub(crate) fn into_error(self, table: &str, waited: Duration) -> Error {
         let (table, verb) = (table.to_owned(), self.verb);
@@ -120,6 +140,36 @@ impl Failure {
                 problem,
             },
         }
+    }
+}
+
+fn twice(source: Source, kind: impl Fn(Source) -> Kind) -> (Kind, Kind) {
+    let shared = match source.downcast::<Shared>() {
+        Ok(shared) => *shared,
+        Err(source) => Shared(Arc::from(source)),
+    };
+    (kind(Box::new(shared.clone())), kind(Box::new(shared)))
+}
+
+/// An error that several are told of.
+#[derive(Clone)]
+struct Shared(Arc<dyn std::error::Error + Send + Sync>);
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for Shared {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
     }
 }
 

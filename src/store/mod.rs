@@ -134,6 +134,14 @@ impl Attempt {
         }
     }
 
+    /// The same attempt, for the next who has its place.
+    pub(crate) fn again(&self) -> Self {
+        Attempt {
+            in_doubt: AtomicBool::new(self.is_in_doubt()),
+            ..*self
+        }
+    }
+
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.in_doubt.load(Ordering::Relaxed)
     }

@@ -100,22 +100,22 @@ impl Waiter {
 
     /// How many are before this waiter, the holder included; void tickets among them count until they are seen.
     pub(crate) fn place(&self) -> usize {
-        let holder = usize::from(self.look.item.holder.is_some());
-        match self.look.item.place_of(self.attempt.nonce) {
+        let tickets = |places| -> u64 {
+            let entries = self.look.item.entries().take(places);
+            entries.map(|entry| entry.tickets).sum()
+        };
+        let before = match self.look.item.place_of(self.attempt.nonce) {
             Some(Spot::Holder(_)) => 0,
-            Some(Spot::Heir(index, _)) => holder + index,
-            None => {
-                let behind = self.behind_the_seats().saturating_sub(1);
-                holder + self.look.item.heirs.len() + usize::try_from(behind).unwrap_or(usize::MAX)
-            }
-        }
+            Some(Spot::Heir(index, _)) => tickets(1 + index),
+            None => tickets(usize::MAX) + self.behind_the_seats().saturating_sub(1),
+        };
+        usize::try_from(before).unwrap_or(usize::MAX)
     }
 
-    /// Tickets from the last one seated to this one.
+    /// Tickets from the last one seated to the first of this waiter's.
     fn behind_the_seats(&self) -> u64 {
-        self.ticket
-            .get()
-            .saturating_sub(self.look.item.seated.get())
+        let first = self.ticket.first_of(self.attempt.tickets);
+        first.get().saturating_sub(self.look.item.seated.get())
     }
 
     /// Rows seen that the steps of this waiter have settled, for whoever cleans.

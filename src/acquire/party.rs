@@ -1,0 +1,199 @@
+//! Those who asked one client for one lock while another of them was on the way into the line: they draw their tickets
+//! together, stand in one row, and have their turns one after the other, in the order in which they asked.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::Refused;
+use crate::error::{Error, Holder};
+use crate::guard::LockGuard;
+use crate::hold;
+use crate::item::LockItem;
+use crate::lock::Observer;
+use crate::moment::Moment;
+use crate::name::LockName;
+use crate::state::{Waiting, system_time};
+use crate::ticket::Ticket;
+
+pub(crate) type Told = oneshot::Receiver<Result<LockGuard, Refused>>;
+
+/// In the order in which they asked.
+#[derive(Debug)]
+pub(crate) struct Party {
+    /// Cancelled when nobody of them waits any more: no new step is made then but those that clean up.
+    pub(crate) stop: CancellationToken,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    asked: u64,
+    members: VecDeque<Member>,
+    item: Option<Arc<LockItem>>,
+    place: Option<usize>,
+}
+
+struct Member {
+    number: u64,
+    until: Option<Moment>,
+    observer: Option<(Observer, Shown)>,
+    tell: oneshot::Sender<Result<LockGuard, Refused>>,
+}
+
+/// What an observer was shown last: its place, and the holder's ticket.
+type Shown = Option<(usize, Option<Ticket>)>;
+
+impl Party {
+    pub(crate) fn new(stop: CancellationToken) -> Self {
+        Party {
+            stop,
+            state: Mutex::default(),
+        }
+    }
+
+    /// One more, behind all others.
+    pub(crate) fn join(&self, until: Option<Moment>, observer: Option<Observer>) -> (u64, Told) {
+        let (tell, told) = oneshot::channel();
+        let mut state = self.state();
+        state.asked += 1;
+        let number = state.asked;
+        state.members.push_back(Member {
+            number,
+            until,
+            observer: observer.map(|observer| (observer, None)),
+            tell,
+        });
+        (number, told)
+    }
+
+    /// Tickets that they need.
+    pub(crate) fn size(&self) -> u64 {
+        self.state().members.len().max(1) as u64
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state().members.is_empty()
+    }
+
+    /// Until when one of them waits; none if one waits without end.
+    pub(crate) fn until(&self) -> Option<Moment> {
+        let state = self.state();
+        let untils = state.members.iter().map(|member| member.until);
+        untils.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
+    /// One of them waits no more, and all stop if it is the last. Whether it is: then a request under way may still bring it
+    /// the lock.
+    pub(crate) fn give_up(&self, number: u64) -> bool {
+        let state = self.state();
+        let is_last = state.members.iter().all(|member| member.number == number);
+        if is_last {
+            self.stop.cancel();
+        }
+        is_last
+    }
+
+    /// One of them has gone.
+    pub(crate) fn leave(&self, number: u64) {
+        let mut state = self.state();
+        state.members.retain(|member| member.number != number);
+        if state.members.is_empty() {
+            self.stop.cancel();
+        }
+    }
+
+    /// Takes in what an answer showed, and the place of the first of them.
+    pub(crate) fn saw(&self, item: &LockItem, place: Option<usize>) {
+        let told = {
+            let mut state = self.state();
+            state.item = Some(Arc::new(item.clone()));
+            state.place = place;
+            place.map_or_else(Vec::new, |place| state.news(place, item))
+        };
+        for (observer, place) in told {
+            observer(&Waiting {
+                place,
+                holder: item.holder.clone().map(hold::shown),
+                held_since: item.held_since().map(system_time),
+            });
+        }
+    }
+
+    /// What one of them is told that gave up.
+    pub(crate) fn not_granted(&self, number: u64, name: &LockName, waited: Duration) -> Error {
+        let state = self.state();
+        let index = state.members.iter().position(|at| at.number == number);
+        let holder: Option<Holder> = state
+            .item
+            .as_ref()
+            .and_then(|item| item.holder.clone())
+            .map(hold::shown);
+        Error::NotGranted {
+            lock: name.to_string(),
+            since: state
+                .item
+                .as_ref()
+                .and_then(|item| item.held_since())
+                .map(system_time),
+            holder,
+            place: state.place.map(|place| place + index.unwrap_or_default()),
+            waited,
+        }
+    }
+
+    /// Gives a guard to the first who takes it; back, if there is none.
+    pub(crate) fn grant(&self, mut guard: LockGuard) -> Option<LockGuard> {
+        while let Some(first) = self.first() {
+            match first.tell.send(Ok(guard)) {
+                Err(Ok(back)) => guard = back,
+                Ok(()) | Err(Err(_)) => return None,
+            }
+        }
+        Some(guard)
+    }
+
+    /// Tells all of them that there will be no turn.
+    pub(crate) fn refuse(&self, refused: Refused) {
+        let mut refused = Some(refused);
+        while let (Some(first), Some(told)) = (self.first(), refused.take()) {
+            let (told, next) = told.shared();
+            // Whoever has gone need not be told.
+            let _ = first.tell.send(Err(told));
+            refused = Some(next);
+        }
+    }
+
+    fn first(&self) -> Option<Member> {
+        self.state().members.pop_front()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whom to tell of a new place, or of another holder.
+    fn news(&mut self, place: usize, item: &LockItem) -> Vec<(Observer, usize)> {
+        let holder = item.holder.as_ref().map(|holder| holder.ticket);
+        let members = self.members.iter_mut().enumerate();
+        let observed = members.filter_map(|(index, member)| {
+            let (observer, shown) = member.observer.as_mut()?;
+            let now = Some((place + index, holder));
+            (std::mem::replace(shown, now) != now).then(|| (observer.clone(), place + index))
+        });
+        observed.collect()
+    }
+}
+
+impl std::fmt::Debug for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Member")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
