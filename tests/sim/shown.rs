@@ -20,6 +20,7 @@ pub(crate) struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) ticket: u64,
+    nonce: Option<String>,
     pub(crate) state: State,
 }
 
@@ -73,7 +74,16 @@ impl Row {
             },
         };
         let ticket = ticket_of(item["sk"]["S"].as_str()?)?;
-        Some(Row { ticket, state })
+        let nonce = item["entry"]["M"]["nonce"]["S"].as_str();
+        Some(Row {
+            ticket,
+            nonce: nonce.map(str::to_owned),
+            state,
+        })
+    }
+
+    pub(crate) fn waits_for(&self, nonce: &str) -> bool {
+        self.state != State::Void && self.nonce.as_deref() == Some(nonce)
     }
 }
 
