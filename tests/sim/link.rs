@@ -107,9 +107,9 @@ impl Link {
         }
     }
 
-    /// Nothing befalls single requests any more.
-    pub(crate) fn clear_up(&self) {
-        self.chance.lock().unwrap().1 = Weather::default();
+    /// What may befall single requests from now on.
+    pub(crate) fn turns(&self, weather: Weather) {
+        self.chance.lock().unwrap().1 = weather;
     }
 
     /// Returns at once unless the host stands still.

@@ -19,6 +19,8 @@ use crate::signal::Signal;
 use crate::worker;
 
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+/// After a silence the last begins so much later.
+const RESUMED_WITHIN: Duration = Duration::from_secs(3);
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
 pub(crate) struct World {
@@ -159,12 +161,35 @@ impl World {
             plan.rate = self.mutation.map_or(plan.rate, |it| it.rate(plan.rate));
         }
         let host = self.host(id, plan, self.plan.weather.clone());
-        for number in 0..plan.workers {
-            let rng = self.plan.rng(1000 * self.made() + number as u64);
-            let work = spawn(worker::work(self.clone(), host.clone(), rng));
+        self.employ(&host, Duration::ZERO);
+        host
+    }
+
+    /// Its workers begin at any moment until then.
+    fn employ(self: &Arc<Self>, host: &Arc<Host>, latest: Duration) {
+        for number in 0..host.plan.workers {
+            let mut rng = self.plan.rng(1000 * self.made() + number as u64);
+            let (world, host) = (self.clone(), host.clone());
+            let id = host.id;
+            let work = spawn(async move {
+                wait(latest.mul_f64(rng.f64())).await;
+                worker::work(world, host, rng).await;
+            });
             self.crew.lock().unwrap().workers.push((id, work));
         }
-        host
+    }
+
+    /// The same hosts go on, one after the other, and new ones in place of the dead.
+    pub(crate) fn resume(self: &Arc<Self>) {
+        self.stopping.set(false);
+        for host in self.hosts() {
+            if host.link.mood() == Mood::Dead {
+                self.restart(host.id);
+            } else {
+                host.link.turns(self.plan.weather.clone());
+                self.employ(&host, RESUMED_WITHIN);
+            }
+        }
     }
 
     pub(crate) fn hosts(&self) -> Vec<Arc<Host>> {
@@ -193,7 +218,7 @@ impl World {
     pub(crate) fn heal(&self) {
         self.stopping.set(true);
         for host in self.hosts() {
-            host.link.clear_up();
+            host.link.turns(Weather::default());
             if host.link.mood() != Mood::Dead {
                 host.link.set(Mood::Well);
             }
