@@ -7,8 +7,7 @@
 //! What counts for certain is the write that began the place, a renewal of the seat, and a renewal of the row if a look
 //! sent after its answer shows `seated` below the ticket: the row had no seat yet. It ends with the first request of its
 //! own host that gives it up, when that is sent. Who joins late, is cut off or stands still is timely until that renewal
-//! is too old, and again from its next; nothing is claimed of the time between, nor of a place of which no answer tells
-//! that it began.
+//! is too old, and again from its next; nothing is claimed of the time between.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,7 +27,7 @@ pub(super) struct Place {
     lease: Duration,
     renewed: Duration,
     /// When the newest renewal was sent that counts for certain.
-    counted: Duration,
+    counted: Option<Duration>,
     /// Since when its row is known to be there.
     pub(super) row: Option<Duration>,
     pub(super) in_line: bool,
@@ -97,7 +96,9 @@ impl<'a> Lines<'a> {
         match (exchange.verb, exchange.answer) {
             ("join", _) => self.join(plan, exchange, at),
             ("sit", Answer::Ok) => self.begin(plan, exchange, exchange.sent, None),
-            ("renew row" | "renew seat" | "renew hold", Answer::Ok) => self.renew(exchange, at),
+            ("renew row" | "renew seat" | "renew hold", Answer::Ok) => {
+                self.renew(plan, exchange, at)
+            }
             _ => {}
         }
         let Some(shown) = &exchange.shown else { return };
@@ -108,7 +109,7 @@ impl<'a> Lines<'a> {
                 let is_behind = is_row && shown.seated < place.ticket;
                 place.in_line |= is_shown || is_behind;
                 if is_behind {
-                    place.counted = place.renewed;
+                    place.counted = Some(place.renewed);
                 }
             }
         }
@@ -145,7 +146,7 @@ impl<'a> Lines<'a> {
                 ticket,
                 lease: host.lease,
                 renewed: sent,
-                counted: sent,
+                counted: (exchange.verb != "renew row").then_some(sent),
                 row,
                 in_line: false,
             };
@@ -153,15 +154,18 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn renew(&mut self, exchange: &'a Exchange, at: Duration) {
+    fn renew(&mut self, plan: &Plan, exchange: &'a Exchange, at: Duration) {
         let nonce = exchange.nonce.as_deref().unwrap_or_default();
         if let Some(place) = self.places.get_mut(&(exchange.lock.as_str(), nonce)) {
             let is_row = exchange.verb == "renew row";
             place.renewed = place.renewed.max(exchange.sent);
             place.row = is_row.then_some(at);
             if !is_row {
-                place.counted = place.counted.max(exchange.sent);
+                place.counted = place.counted.max(Some(exchange.sent));
             }
+        } else if exchange.verb == "renew row" {
+            // Its join was not answered.
+            self.begin(plan, exchange, exchange.sent, Some(at));
         }
     }
 
@@ -178,6 +182,7 @@ impl<'a> Lines<'a> {
 
 impl Place {
     fn is_fresh(&self, at: Duration) -> bool {
-        at < self.counted + self.lease.mul_f64(FRESH)
+        self.counted
+            .is_some_and(|sent| at < sent + self.lease.mul_f64(FRESH))
     }
 }
