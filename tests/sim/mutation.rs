@@ -1,5 +1,5 @@
-//! What would go wrong if one condition of one write were missing, or one clock ran slow: done to the wire and to the
-//! clock, never to the product.
+//! What would go wrong if one condition of one write were missing, one write were another, or one clock ran slow: done
+//! to the wire and to the clock, never to the product.
 
 use std::time::Duration;
 
@@ -28,6 +28,10 @@ pub(crate) enum Mutation {
     VoidWithoutNotExists,
     /// Join: though the ticket has been made void.
     JoinWithoutNotExists,
+    /// Enter: a lock item that is not there starts at one.
+    StartAtOne,
+    /// Join: with a row in a state that nobody knows.
+    UnknownState,
     /// The clock of one host runs at a quarter of the rate.
     SlowClock,
 }
@@ -95,8 +99,18 @@ impl Mutation {
         }
     }
 
-    /// Weakens the clause wherever it stands in the request that is meant.
     pub(crate) fn rewrite(self, body: &mut Value) {
+        match self {
+            Mutation::StartAtOne => put(body, "/ExpressionAttributeValues/:start/N", "0"),
+            Mutation::UnknownState if body["Item"]["state"]["S"] == "waiting" => {
+                put(body, "/Item/state/S", "walking");
+            }
+            _ => self.weaken(body),
+        }
+    }
+
+    /// Weakens the clause wherever it stands in the request that is meant.
+    fn weaken(self, body: &mut Value) {
         let Some((update, clause)) = self.meant() else {
             return;
         };
@@ -131,7 +145,7 @@ impl Mutation {
             Mutation::VoidWithoutBeat => (With("#state = :void"), "#entry.#beat = :beat"),
             Mutation::VoidWithoutNotExists => (Put("void"), "attribute_not_exists(#pk)"),
             Mutation::JoinWithoutNotExists => (Put("waiting"), "attribute_not_exists(#pk)"),
-            Mutation::SlowClock => return None,
+            Mutation::StartAtOne | Mutation::UnknownState | Mutation::SlowClock => return None,
         })
     }
 }
@@ -142,6 +156,13 @@ enum Update {
     With(&'static str),
     /// No update: a row in this state is put.
     None(&'static str),
+}
+
+/// Where there is such a value.
+fn put(body: &mut Value, path: &str, value: &str) {
+    if let Some(old) = body.pointer_mut(path) {
+        *old = value.into();
+    }
 }
 
 fn text(value: &Value) -> &str {
