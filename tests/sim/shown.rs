@@ -15,6 +15,7 @@ pub(crate) struct Shown {
 pub(crate) struct Place {
     pub(crate) ticket: u64,
     pub(crate) nonce: String,
+    pub(crate) beat: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +57,21 @@ impl Place {
     fn of(entry: &Value, entered: Option<u64>) -> Option<Place> {
         let nonce = entry["M"]["nonce"]["S"].as_str()?.to_owned();
         let ticket = number(&entry["M"]["ticket"]).or(entered)?;
-        Some(Place { ticket, nonce })
+        let beat = number(&entry["M"]["beat"])?;
+        Some(Place {
+            ticket,
+            nonce,
+            beat,
+        })
+    }
+}
+
+impl State {
+    pub(crate) fn beat(self) -> Option<u64> {
+        match self {
+            State::Waiting { beat } => Some(beat),
+            State::Void => None,
+        }
     }
 }
 

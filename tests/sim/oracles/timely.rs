@@ -5,9 +5,10 @@
 //! the beat that it renews. It is timely for as long as its newest renewal that counts for certain was sent less than
 //! 90 % of its lease ago, so that nobody can have seen its beat stand still for a lease by any clock within the margin.
 //! What counts for certain is the write that began the place, a renewal of the seat, and a renewal of the row if a look
-//! sent after its answer shows `seated` below the ticket: the row had no seat yet. It ends with the first request of its
-//! own host that gives it up, when that is sent. Who joins late, is cut off or stands still is timely until that renewal
-//! is too old, and again from its next; nothing is claimed of the time between.
+//! sent after its answer shows `seated` below the ticket: the row had no seat yet. A seat is given with the beat that its
+//! giver saw on the row, long ago if that write was slow: from when an answer shows the seat, the write counts that made
+//! that beat. It ends with the first request of its own host that gives it up, when that is sent. Who joins late, is cut off
+//! or stands still is timely until that renewal is too old, and again from its next; nothing is claimed of the time between.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub(super) struct Place {
     pub(super) ticket: u64,
     lease: Duration,
     renewed: Duration,
+    /// When the write was sent that made each beat, as far as answers tell.
+    beats: Vec<(u64, Duration)>,
     /// When the newest renewal was sent that counts for certain.
     counted: Option<Duration>,
     /// Since when its row is known to be there.
@@ -104,12 +107,14 @@ impl<'a> Lines<'a> {
         let Some(shown) = &exchange.shown else { return };
         for ((lock, nonce), place) in &mut self.places {
             if *lock == exchange.lock {
-                let is_shown = shown.places().any(|other| other.nonce == **nonce);
+                let seat = shown.places().find(|other| other.nonce == **nonce);
                 let is_row = place.row.is_some_and(|since| since <= exchange.sent);
                 let is_behind = is_row && shown.seated < place.ticket;
-                place.in_line |= is_shown || is_behind;
+                place.in_line |= seat.is_some() || is_behind;
                 if is_behind {
                     place.counted = Some(place.renewed);
+                } else if let Some(seat) = seat {
+                    place.is_seated(seat.beat);
                 }
             }
         }
@@ -141,11 +146,13 @@ impl<'a> Lines<'a> {
     ) {
         let host = plan.hosts.get(exchange.host);
         if let (Some(nonce), Some(ticket), Some(host)) = (&exchange.nonce, exchange.ticket, host) {
+            let first_beat = exchange.beat_of_row().unwrap_or_default();
             let place = Place {
                 host: exchange.host,
                 ticket,
                 lease: host.lease,
                 renewed: sent,
+                beats: vec![(first_beat, sent)],
                 counted: (exchange.verb != "renew row").then_some(sent),
                 row,
                 in_line: false,
@@ -159,6 +166,8 @@ impl<'a> Lines<'a> {
         if let Some(place) = self.places.get_mut(&(exchange.lock.as_str(), nonce)) {
             let is_row = exchange.verb == "renew row";
             place.renewed = place.renewed.max(exchange.sent);
+            let beat = exchange.beat_of_row();
+            place.beats.extend(beat.map(|beat| (beat, exchange.sent)));
             place.row = is_row.then_some(at);
             if !is_row {
                 place.counted = place.counted.max(Some(exchange.sent));
@@ -181,6 +190,14 @@ impl<'a> Lines<'a> {
 }
 
 impl Place {
+    /// A row's renewals count no more.
+    fn is_seated(&mut self, beat: u64) {
+        if self.row.take().is_some() {
+            let made = self.beats.iter().filter(|(made, _)| *made <= beat);
+            self.counted = made.map(|(_, sent)| *sent).max();
+        }
+    }
+
     fn is_fresh(&self, at: Duration) -> bool {
         self.counted
             .is_some_and(|sent| at < sent + self.lease.mul_f64(FRESH))
