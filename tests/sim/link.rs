@@ -38,7 +38,7 @@ pub(crate) struct Link {
     tally: Arc<Tally>,
 }
 
-/// When something last befell a request, or the host.
+/// When something last befell a request, its own slowness too, or the host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Harm {
     pub(crate) any: Option<Instant>,
@@ -88,7 +88,8 @@ impl Link {
         *self.harm.lock().unwrap()
     }
 
-    fn is_harmed(&self) {
+    /// A request meets a fault, or takes too long.
+    pub(crate) fn is_harmed(&self) {
         let mut harm = self.harm.lock().unwrap();
         harm.any = Some(Instant::now());
         if self.mood() == Mood::Denied {

@@ -97,7 +97,7 @@ impl World {
             plan.lease,
             self.tally.clone(),
         ));
-        let network = self.network(id, &link, made);
+        let network = self.network(id, plan, &link, made);
         let builder = LockClient::builder(network.client())
             .request_timeout(plan.timeout)
             .gap_grace(plan.grace())
@@ -126,8 +126,8 @@ impl World {
         self.clock.clone().ahead(plan.ahead).at_rate(plan.rate)
     }
 
-    fn network(&self, id: usize, link: &Arc<Link>, salt: u64) -> Network {
-        let (history, decider) = (self.history.clone(), link.clone());
+    fn network(&self, id: usize, plan: HostPlan, link: &Arc<Link>, salt: u64) -> Network {
+        let (history, decider, slow) = (self.history.clone(), link.clone(), link.clone());
         let network = Network::to(&self.engine)
             .seeded(self.plan.rng(salt).u64(..))
             .faults(fairlock::embedded::Faults {
@@ -136,6 +136,9 @@ impl World {
             })
             .script(move |request| decider.decide(request))
             .observe(move |seen| {
+                if plan.timeout <= seen.took() {
+                    slow.is_harmed();
+                }
                 let exchange = Exchange::read(id, seen, history.now());
                 history.note(Event::Exchanged(exchange));
             });
