@@ -16,6 +16,7 @@ mod oracles;
 #[path = "../common/panics.rs"]
 mod panics;
 mod plan;
+mod provoke;
 mod register;
 mod report;
 mod run;
@@ -100,19 +101,22 @@ fn digests() -> Vec<String> {
 }
 
 /// The planted mistakes, the oracle that notices, and within how many seeds.
-const MUTATIONS: [(Mutation, &str, u64); 13] = [
+const MUTATIONS: [(Mutation, &str, u64); 16] = [
     (Mutation::StartAtOne, "fencing", 10),
     (Mutation::StartAtOne, "ticket order", 10),
     (Mutation::UnknownState, "no surprise", 10),
     (Mutation::EnterHeld, "exclusion", 10),
     (Mutation::EnterPastTickets, "nobody timely passed", 30),
-    (Mutation::SeatWithoutSeated, "the line in order", 60),
-    (Mutation::SeatWithoutLeft, "who left is gone", 250),
+    (Mutation::SeatWithoutSeated, "the line in order", 30),
+    (Mutation::SeatWithoutLeft, "who left is gone", 60),
     (Mutation::ReleaseWithoutNonce, "nobody timely passed", 20),
-    (Mutation::EvictWithoutBeat, "exclusion", 150),
-    (Mutation::VoidWithoutBeat, "nobody timely voided", 500),
-    (Mutation::VoidWithoutNotExists, "nobody timely voided", 300),
-    (Mutation::JoinWithoutNotExists, "rows go forward", 100),
+    (Mutation::EvictWithoutBeat, "exclusion", 60),
+    (Mutation::VoidWithoutBeat, "nobody timely voided", 30),
+    (Mutation::VoidWithoutNotExists, "nobody timely voided", 20),
+    (Mutation::JoinWithoutNotExists, "rows go forward", 10),
+    (Mutation::LeaseInMicroseconds, "progress", 10),
+    (Mutation::DeleteNoRow, "nothing left", 10),
+    (Mutation::ExpireYearsLater, "nothing left", 10),
     (Mutation::SlowClock, "exclusion", 20),
 ];
 
@@ -138,7 +142,8 @@ fn caught(mutation: Mutation, oracle: &str, within: u64) -> Option<u64> {
             let is_caught = violations.iter().any(|broken| broken.oracle == oracle);
             if is_caught {
                 violations.iter().for_each(|broken| println!("{broken}"));
-                first.lock().unwrap().get_or_insert(seed);
+                let mut first = first.lock().unwrap();
+                *first = Some(first.map_or(seed, |first: u64| first.min(seed)));
             }
             !is_caught
         },

@@ -26,6 +26,8 @@ pub(crate) struct Plan {
     pub(crate) latency: Latency,
     pub(crate) weather: Weather,
     pub(crate) mischief: Vec<Kind>,
+    /// So many are sent at least before the faults stop.
+    pub(crate) requests: u64,
     /// How often the whole is done, the table being cleaned and the hosts new each time.
     epochs: u64,
     /// It is done twice, with days of silence in between, after which the same hosts go on while TTL deletes what is idle.
@@ -69,6 +71,7 @@ impl Plan {
                 slow_writes: 0.8,
             },
             mischief: Kind::some(&mut rng),
+            requests: REQUESTS,
             epochs: if rng.u8(0..4) == 0 { 2 } else { 1 },
             only_infinite: rng.u8(0..3) == 0,
             swept_when_idle: rng.bool(),

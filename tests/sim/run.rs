@@ -10,7 +10,7 @@ use crate::history::{Event, digest};
 use crate::link::Weather;
 use crate::mischief;
 use crate::mutation::Mutation;
-use crate::plan::{APART, Plan, REQUESTS};
+use crate::plan::{APART, Plan};
 use crate::worker::turn;
 use crate::world::{Host, RETENTION, World, wait};
 
@@ -37,7 +37,7 @@ pub(crate) async fn run(plan: Plan, mutation: Option<Mutation>) -> Run {
         } else {
             world.start();
         }
-        troubled += trouble(&world, REQUESTS.div_ceil(epochs), is_resumed).await;
+        troubled += trouble(&world, world.plan.requests.div_ceil(epochs), is_resumed).await;
         world.heal();
         drain(&world).await;
         if !world.plan.is_silent || epoch == epochs {
