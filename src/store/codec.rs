@@ -180,7 +180,7 @@ fn read_entry(map: &Item, unless_written: Option<Ticket>) -> Result<Entry, Probl
 fn read_nonce(map: &Item) -> Result<Nonce, Problem> {
     let expected = Problem::WrongType {
         attribute: "nonce",
-        expected: "32 hexadecimal digits",
+        expected: "32 lowercase hexadecimal digits",
     };
     Nonce::parse(string(map, "nonce")?).ok_or(expected)
 }

@@ -12,7 +12,7 @@ use crate::ticket::Ticket;
 use super::codec::{self, FORMAT, Item, millis, number, text};
 use super::failure::Failure;
 use super::request::Values;
-use super::{Attempt, Store, Timed, Write, broken_answer};
+use super::{Attempt, Store, Timed, Write, broken_answer, renewal_undated};
 
 /// A write's two expressions. `format` is in every condition, so that an older client never writes over a newer format.
 struct Form {
@@ -109,13 +109,14 @@ const GIVE_UP_SEAT: Form = Form {
     condition: "#format = :format AND #heirs[INDEX].#nonce = :nonce",
 };
 
-/// The nonce still there: a renewal must not bring back what was released or evicted.
+/// The nonce still there: a renewal must not bring back what was released or evicted. No later date there: a late
+/// duplicate must not make who renewed since look dead by DynamoDB's clock.
 const RENEW_HOLDER: Form = Form {
     verb: "renew",
     update: "SET #holder.#beat = #holder.#beat + :one, #holder.#lease_ms = :lease, \
              #holder.#renewed_at = :renewed_at, #holder.#since = if_not_exists(#holder.#since, :renewed_at), \
              #expires_at = :expiry",
-    condition: RELEASE.condition,
+    condition: "#format = :format AND #holder.#nonce = :nonce AND NOT #holder.#renewed_at > :newest",
 };
 const RENEW_HOLDER_UNDATED: Form = Form {
     verb: "renew",
@@ -127,7 +128,8 @@ const RENEW_SEAT: Form = Form {
     verb: "renew",
     update: "SET #heirs[INDEX].#beat = #heirs[INDEX].#beat + :one, #heirs[INDEX].#lease_ms = :lease, \
              #heirs[INDEX].#renewed_at = :renewed_at, #expires_at = :expiry",
-    condition: GIVE_UP_SEAT.condition,
+    condition: "#format = :format AND #heirs[INDEX].#nonce = :nonce \
+                AND NOT #heirs[INDEX].#renewed_at > :newest",
 };
 const RENEW_SEAT_UNDATED: Form = Form {
     verb: "renew",
@@ -348,6 +350,7 @@ impl Store {
         .await
     }
 
+    /// Without a date if a later one stands there, which is only so when DynamoDB's clock was set back.
     async fn renew(
         &self,
         name: &LockName,
@@ -357,7 +360,16 @@ impl Store {
         lease: Duration,
     ) -> Answer {
         let (form, values) = self.renewal(forms, nonce, lease);
-        self.write_at(name, form, index, values).await
+        let answer = self.write_at(name, form, index, values).await?;
+        let is_ours = |item: &LockItem| match index {
+            Some(index) => item.heirs.get(index).is_some_and(|it| it.nonce == nonce),
+            None => item.holder.as_ref().is_some_and(|it| it.nonce == nonce),
+        };
+        if answer.value.is_refused_by(is_ours) {
+            let values = renewal_undated(nonce, lease);
+            return self.write_at(name, forms[1], index, values).await;
+        }
+        Ok(answer)
     }
 
     /// Reads the lock item, strongly consistent.
