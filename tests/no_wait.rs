@@ -20,7 +20,7 @@ use common::virtual_time;
 use fairlock::embedded::{Fault, Gate, When};
 use fairlock::{Error, LockGuard, RecordWait};
 use futures::future::join_all;
-use lab::{EPOCH, Host, Lab, acquire, cut_off};
+use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use verbs::meets;
@@ -346,6 +346,43 @@ fn a_late_duplicate_of_a_renewal_does_not_make_a_living_holder_look_dead() {
             assert!(try_acquire(&other).await.is_none());
             assert!(guard.is_held());
         }
+    });
+}
+
+#[test]
+fn a_late_duplicate_of_a_draw_does_not_make_a_ticket_overdue_that_was_drawn_since() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(4, 1);
+        let [first, heir, drawer, other] = &hosts[..] else {
+            unreachable!("four hosts")
+        };
+        let after = 41 * SECOND;
+        meets(&drawer.network, "draw", 1, Fault::Duplicate { after });
+        let guard = acquire(first).await;
+        let [next, last] = [waits(&lab, heir).await, waits(&lab, drawer).await];
+        guard.release().await.unwrap();
+        next.await.unwrap().release().await.unwrap();
+        last.await.unwrap().release().await.unwrap();
+
+        // Just before the duplicate comes another draws, and its row is on the way when the lock is free.
+        lab.wait(37 * SECOND).await;
+        let guard = acquire(first).await;
+        let next = waits(&lab, heir).await;
+        let gate = Gate::closed();
+        meets(
+            &drawer.network,
+            "join",
+            100,
+            Fault::Hold(When::Before, gate.clone()),
+        );
+        let drawn = waits(&lab, drawer).await;
+        lab.wait(3 * SECOND / 2).await;
+        guard.release().await.unwrap();
+        next.await.unwrap().release().await.unwrap();
+        assert!(try_acquire(other).await.is_none());
+        gate.open();
+        drawn.await.unwrap().release().await.unwrap();
     });
 }
 

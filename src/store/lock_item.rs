@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::entry::{Entry, Nonce};
+use crate::entry::{Entry, Nonce, ServerTime};
 use crate::item::LockItem;
 use crate::name::LockName;
 use crate::ticket::Ticket;
@@ -12,7 +12,7 @@ use crate::ticket::Ticket;
 use super::codec::{self, FORMAT, Item, millis, number, text};
 use super::failure::Failure;
 use super::request::Values;
-use super::{Attempt, Store, Timed, Write, broken_answer, renewal_undated};
+use super::{Attempt, STAMPS_DIFFER, Store, Timed, Write, broken_answer, renewal_undated};
 
 /// A write's two expressions. `format` is in every condition, so that an older client never writes over a newer format.
 struct Form {
@@ -49,16 +49,17 @@ const SIT: Form = Form {
                 AND attribute_exists(#heirs) AND size(#heirs) < :seats",
 };
 
-/// There is a counter, which the fast enter starts, and it can go on.
+/// There is a counter, which the fast enter starts, and it can go on. No later date there: a late duplicate must not make
+/// who drew since look overdue by DynamoDB's clock.
 const DRAW: Form = Form {
     verb: "draw",
     update: "SET #last = #last + :one, #drawn_at = :drawn_at, #expires_at = :expiry",
-    condition: "#format = :format AND #last < :end",
+    condition: "#format = :format AND #last < :end AND NOT #drawn_at > :newest",
 };
 const DRAW_UNDATED: Form = Form {
     verb: "draw",
     update: "SET #last = #last + :one, #expires_at = :expiry REMOVE #drawn_at",
-    condition: DRAW.condition,
+    condition: "#format = :format AND #last < :end",
 };
 
 /// `seated` as seen: nobody is seated twice. `left` as seen: nobody is seated who left since the look.
@@ -208,21 +209,22 @@ impl Store {
         attempt.note(self.write(name, &SIT, values).await)
     }
 
-    /// Draws the next ticket. It is `last` of the answer.
+    /// Draws the next ticket. It is `last` of the answer. Without a date if a later one stands there, as in a renewal.
     pub(crate) async fn draw(&self, name: &LockName) -> Answer {
-        let mut values = vec![(":one", number(1)), (":end", number(u64::MAX))];
-        let stamp = self.server.stamp();
-        values.extend(stamp.map(|at| (":drawn_at", millis(at.0))));
-        self.write(
-            name,
-            if stamp.is_some() {
-                &DRAW
-            } else {
-                &DRAW_UNDATED
-            },
-            values,
-        )
-        .await
+        let counted = || vec![(":one", number(1)), (":end", number(u64::MAX))];
+        if let Some(at) = self.server.stamp() {
+            let newest = ServerTime(at.0 + STAMPS_DIFFER);
+            let mut values = counted();
+            values.extend([(":drawn_at", millis(at.0)), (":newest", millis(newest.0))]);
+            let answer = self.write(name, &DRAW, values).await?;
+            if !answer
+                .value
+                .is_refused_by(|item| item.drawn_at > Some(newest))
+            {
+                return Ok(answer);
+            }
+        }
+        self.write(name, &DRAW_UNDATED, counted()).await
     }
 
     /// Gives seats to `found`, the next in line as `seen` and its rows showed them.
