@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use crate::entry::{Entry, Nonce};
 use crate::item::{LockItem, RowState, TicketRow};
 use crate::name::LockName;
+use crate::store::Attempt;
 use crate::ticket::Ticket;
 
 /// Those of one client who wait in line, by lock and in ticket order.
@@ -22,6 +23,7 @@ type Line = BTreeMap<Ticket, Arc<Member>>;
 #[derive(Debug)]
 struct Member {
     nonce: Nonce,
+    tickets: u64,
     /// What its row in the line shows.
     row: Mutex<Option<Entry>>,
     /// A lock item that concerns it.
@@ -50,10 +52,11 @@ impl Cohort {
         self: &Arc<Self>,
         name: &LockName,
         ticket: Ticket,
-        nonce: Nonce,
+        attempt: &Attempt,
     ) -> Membership {
         let member = Arc::new(Member {
-            nonce,
+            nonce: attempt.nonce,
+            tickets: attempt.tickets,
             row: Mutex::default(),
             news: Mutex::default(),
             woken: Notify::new(),
@@ -100,7 +103,7 @@ impl Cohort {
         };
         let mut next = seated.next();
         let rows = behind(line, seated).map_while(|(ticket, member)| {
-            let is_next = next.replace(ticket.next()?) == Some(*ticket);
+            let is_next = next.replace(ticket.next()?) == Some(ticket.first_of(member.tickets));
             let entry = locked(&member.row).clone().filter(|_| is_next)?;
             Some(TicketRow {
                 ticket: *ticket,
@@ -123,9 +126,7 @@ impl Cohort {
             return false;
         };
         let mut heirs = item.heirs.iter().take_while(|heir| heir.ticket < ticket);
-        let queue = ticket.get().saturating_sub(item.seated.get() + 1);
-        let ours = behind(line, item.seated).take_while(|(at, _)| **at < ticket);
-        heirs.all(|heir| member(line, heir).is_some()) && ours.count() as u64 == queue
+        heirs.all(|heir| member(line, heir).is_some()) && reaches(line, item.seated, ticket)
     }
 }
 
@@ -161,6 +162,24 @@ impl Drop for Membership {
 /// Those behind the seats.
 fn behind(line: &Line, seated: Ticket) -> impl Iterator<Item = (&Ticket, &Arc<Member>)> {
     line.range((Bound::Excluded(seated), Bound::Unbounded))
+}
+
+/// Whether those behind the seats stand without a gap up to a ticket, or to where its own begin.
+fn reaches(line: &Line, seated: Ticket, ticket: Ticket) -> bool {
+    let mut next = seated.next();
+    for (at, member) in behind(line, seated) {
+        if next.is_some_and(|next| next >= ticket) {
+            break;
+        }
+        if Some(at.first_of(member.tickets)) > next {
+            return false;
+        }
+        if *at >= ticket {
+            return true;
+        }
+        next = at.next();
+    }
+    next.is_some_and(|next| next >= ticket)
 }
 
 fn member<'a>(line: &'a Line, entry: &Entry) -> Option<&'a Arc<Member>> {

@@ -14,12 +14,11 @@ impl Nonce {
         Nonce(bits)
     }
 
-    /// Reads the stored form; anything but 32 hexadecimal digits is not a nonce.
+    /// Reads the stored form; anything but 32 hexadecimal digits is not a nonce, and capitals would not be met by the
+    /// conditions of writes.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let hex = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
-        hex.then(|| u128::from_str_radix(text, 16).ok())
-            .flatten()
-            .map(Nonce)
+        let nonce = Nonce(u128::from_str_radix(text, 16).ok()?);
+        (nonce.to_string() == text).then_some(nonce)
     }
 }
 

@@ -103,6 +103,27 @@ fn a_counter_at_its_end_is_said_and_not_written_to() {
 }
 
 #[test]
+fn a_nonce_in_capitals_which_no_condition_would_meet_is_said_and_not_tried_without_end() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let guard = acquire(&lab.host()).await;
+        damage(&lab, 0, |item| {
+            let mut holder = item["holder"].as_m().unwrap().clone();
+            holder.insert("nonce".into(), text(&"A".repeat(32)));
+            item.insert("holder".into(), AttributeValue::M(holder));
+        })
+        .await;
+        lab.wait(60 * SECOND).await;
+        for wait in WAITS {
+            let lock = lab.host().locks.fair_lock("a").unwrap();
+            let refused = lock.acquire(wait).await.unwrap_err();
+            assert!(matches!(refused, Error::Unreadable { .. }), "{refused}");
+        }
+        drop(guard);
+    });
+}
+
+#[test]
 fn a_row_of_another_ticket_is_said_and_never_given_a_seat() {
     virtual_time(async {
         let lab = Lab::new().await;

@@ -9,6 +9,8 @@ mod blow;
 mod common;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "common/panics.rs"]
+mod panics;
 #[path = "hostile/siege.rs"]
 mod siege;
 
@@ -18,10 +20,11 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use blow::{Blow, FOREIGN, OF_LOCK_ITEM, OF_ROW, RowBody, Target, values};
 use common::virtual_time;
 use lab::{Lab, acquire, cut_off, waits};
+use panics::count_panics;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
-use siege::{Misses, count_panics, play, table};
+use siege::{Misses, play, table};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// When a line of three is at rest.

@@ -20,7 +20,7 @@ use common::virtual_time;
 use fairlock::embedded::{Fault, Gate, When};
 use fairlock::{Error, LockGuard, RecordWait};
 use futures::future::join_all;
-use lab::{EPOCH, Host, Lab, acquire, cut_off};
+use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use verbs::meets;
@@ -329,5 +329,80 @@ fn a_table_that_falls_silent_at_the_door_is_told_also_when_only_reads_are_lost()
             matches!(refused, Err(Error::Unavailable { .. })),
             "{refused:?}"
         );
+    });
+}
+
+#[test]
+fn a_late_duplicate_of_a_renewal_does_not_make_a_living_holder_look_dead() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [holder, other] = [(); 2].map(|()| lab.host_with(|builder| builder.lease(6 * SECOND)));
+        let guard = acquire(&holder).await;
+        let after = 41 * SECOND;
+        meets(&holder.network, "renew hold", 1, Fault::Duplicate { after });
+        // Up to just behind the duplicate, and before the next renewal.
+        for _ in 0..200 {
+            lab.wait(SECOND / 4).await;
+            assert!(try_acquire(&other).await.is_none());
+            assert!(guard.is_held());
+        }
+    });
+}
+
+#[test]
+fn a_late_duplicate_of_a_draw_does_not_make_a_ticket_overdue_that_was_drawn_since() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(4, 1);
+        let [first, heir, drawer, other] = &hosts[..] else {
+            unreachable!("four hosts")
+        };
+        let after = 41 * SECOND;
+        meets(&drawer.network, "draw", 1, Fault::Duplicate { after });
+        let guard = acquire(first).await;
+        let [next, last] = [waits(&lab, heir).await, waits(&lab, drawer).await];
+        guard.release().await.unwrap();
+        next.await.unwrap().release().await.unwrap();
+        last.await.unwrap().release().await.unwrap();
+
+        // Just before the duplicate comes another draws, and its row is on the way when the lock is free.
+        lab.wait(37 * SECOND).await;
+        let guard = acquire(first).await;
+        let next = waits(&lab, heir).await;
+        let gate = Gate::closed();
+        meets(
+            &drawer.network,
+            "join",
+            100,
+            Fault::Hold(When::Before, gate.clone()),
+        );
+        let drawn = waits(&lab, drawer).await;
+        lab.wait(3 * SECOND / 2).await;
+        guard.release().await.unwrap();
+        next.await.unwrap().release().await.unwrap();
+        assert!(try_acquire(other).await.is_none());
+        gate.open();
+        drawn.await.unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_hold_goes_on_without_a_date_though_a_later_one_stands_there() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [holder, other] = [(); 2].map(|()| lab.host_with(|builder| builder.lease(6 * SECOND)));
+        let guard = acquire(&holder).await;
+        lab.settle().await;
+        let later = (EPOCH + 3600 * SECOND).as_millis().to_string();
+        let update = lab.engine.client().update_item().table_name("locks");
+        let update = update
+            .key("pk", AttributeValue::S("a".into()))
+            .key("sk", AttributeValue::S("fairlock/#lock".into()))
+            .update_expression("SET holder.renewed_at = :later")
+            .expression_attribute_values(":later", AttributeValue::N(later));
+        update.send().await.unwrap();
+        lab.wait(60 * SECOND).await;
+        assert!(guard.is_held());
+        assert!(try_acquire(&other).await.is_none());
     });
 }

@@ -144,7 +144,7 @@ impl Acquisition {
     async fn turn(&self, waiter: &mut Waiter) -> Result<Option<LockItem>, Refused> {
         let patience = self.patience();
         let cohort = &self.core.cohort;
-        let membership = cohort.join(&self.name, waiter.ticket, waiter.attempt.nonce);
+        let membership = cohort.join(&self.name, waiter.ticket, &waiter.attempt);
         loop {
             self.saw(waiter.item(), Some(waiter.place()));
             if waiter.place() > 0 {

@@ -199,7 +199,7 @@ fn read_tickets(map: &Item) -> Result<u64, Problem> {
 fn read_nonce(map: &Item) -> Result<Nonce, Problem> {
     let expected = Problem::WrongType {
         attribute: "nonce",
-        expected: "32 hexadecimal digits",
+        expected: "32 lowercase hexadecimal digits",
     };
     Nonce::parse(string(map, "nonce")?).ok_or(expected)
 }

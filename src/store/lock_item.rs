@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::entry::{Entry, Nonce};
+use crate::entry::{Entry, Nonce, ServerTime};
 use crate::item::LockItem;
 use crate::name::LockName;
 use crate::ticket::Ticket;
@@ -12,7 +12,7 @@ use crate::ticket::Ticket;
 use super::codec::{self, FORMAT, Item, millis, number, text};
 use super::failure::Failure;
 use super::request::Values;
-use super::{Attempt, Store, Timed, Write, broken_answer};
+use super::{Attempt, STAMPS_DIFFER, Store, Timed, Write, broken_answer, renewal_undated};
 
 /// A write's two expressions. `format` is in every condition, so that an older client never writes over a newer format.
 struct Form {
@@ -49,16 +49,17 @@ const SIT: Form = Form {
                 AND attribute_exists(#heirs) AND size(#heirs) < :seats",
 };
 
-/// There is a counter, which the fast enter starts, and it can go on.
+/// There is a counter, which the fast enter starts, and it can go on. No later date there: a late duplicate must not make
+/// who drew since look overdue by DynamoDB's clock.
 const DRAW: Form = Form {
     verb: "draw",
     update: "SET #last = #last + :tickets, #drawn_at = :drawn_at, #expires_at = :expiry",
-    condition: "#format = :format AND #last < :end",
+    condition: "#format = :format AND #last < :end AND NOT #drawn_at > :newest",
 };
 const DRAW_UNDATED: Form = Form {
     verb: "draw",
     update: "SET #last = #last + :tickets, #expires_at = :expiry REMOVE #drawn_at",
-    condition: DRAW.condition,
+    condition: "#format = :format AND #last < :end",
 };
 
 /// `seated` as seen: nobody is seated twice. `left` as seen: nobody is seated who left since the look.
@@ -109,13 +110,14 @@ const GIVE_UP_SEAT: Form = Form {
     condition: "#format = :format AND #heirs[INDEX].#nonce = :nonce",
 };
 
-/// The nonce still there: a renewal must not bring back what was released or evicted.
+/// The nonce still there: a renewal must not bring back what was released or evicted. No later date there: a late
+/// duplicate must not make who renewed since look dead by DynamoDB's clock.
 const RENEW_HOLDER: Form = Form {
     verb: "renew",
     update: "SET #holder.#beat = #holder.#beat + :one, #holder.#lease_ms = :lease, \
              #holder.#renewed_at = :renewed_at, #holder.#since = if_not_exists(#holder.#since, :renewed_at), \
              #expires_at = :expiry",
-    condition: RELEASE.condition,
+    condition: "#format = :format AND #holder.#nonce = :nonce AND NOT #holder.#renewed_at > :newest",
 };
 const RENEW_HOLDER_UNDATED: Form = Form {
     verb: "renew",
@@ -127,7 +129,8 @@ const RENEW_SEAT: Form = Form {
     verb: "renew",
     update: "SET #heirs[INDEX].#beat = #heirs[INDEX].#beat + :one, #heirs[INDEX].#lease_ms = :lease, \
              #heirs[INDEX].#renewed_at = :renewed_at, #expires_at = :expiry",
-    condition: GIVE_UP_SEAT.condition,
+    condition: "#format = :format AND #heirs[INDEX].#nonce = :nonce \
+                AND NOT #heirs[INDEX].#renewed_at > :newest",
 };
 const RENEW_SEAT_UNDATED: Form = Form {
     verb: "renew",
@@ -206,21 +209,22 @@ impl Store {
         attempt.note(self.write(name, &SIT, values).await)
     }
 
-    /// Draws the next tickets, so many of them. The newest is `last` of the answer.
+    /// Draws the next tickets, so many of them. The newest is `last` of the answer. Without a date if a later one stands there, as in a renewal.
     pub(crate) async fn draw(&self, name: &LockName, tickets: u64) -> Answer {
-        let mut values = vec![(":tickets", number(tickets)), (":end", end(tickets))];
-        let stamp = self.server.stamp();
-        values.extend(stamp.map(|at| (":drawn_at", millis(at.0))));
-        self.write(
-            name,
-            if stamp.is_some() {
-                &DRAW
-            } else {
-                &DRAW_UNDATED
-            },
-            values,
-        )
-        .await
+        let counted = || vec![(":tickets", number(tickets)), (":end", end(tickets))];
+        if let Some(at) = self.server.stamp() {
+            let newest = ServerTime(at.0 + STAMPS_DIFFER);
+            let mut values = counted();
+            values.extend([(":drawn_at", millis(at.0)), (":newest", millis(newest.0))]);
+            let answer = self.write(name, &DRAW, values).await?;
+            if !answer
+                .value
+                .is_refused_by(|item| item.drawn_at > Some(newest))
+            {
+                return Ok(answer);
+            }
+        }
+        self.write(name, &DRAW_UNDATED, counted()).await
     }
 
     /// Gives seats to `found`, the next in line as `seen` and its rows showed them.
@@ -348,6 +352,7 @@ impl Store {
         .await
     }
 
+    /// Without a date if a later one stands there, which is only so when DynamoDB's clock was set back.
     async fn renew(
         &self,
         name: &LockName,
@@ -357,7 +362,16 @@ impl Store {
         lease: Duration,
     ) -> Answer {
         let (form, values) = self.renewal(forms, nonce, lease);
-        self.write_at(name, form, index, values).await
+        let answer = self.write_at(name, form, index, values).await?;
+        let is_ours = |item: &LockItem| match index {
+            Some(index) => item.heirs.get(index).is_some_and(|it| it.nonce == nonce),
+            None => item.holder.as_ref().is_some_and(|it| it.nonce == nonce),
+        };
+        if answer.value.is_refused_by(is_ours) {
+            let values = renewal_undated(nonce, lease);
+            return self.write_at(name, forms[1], index, values).await;
+        }
+        Ok(answer)
     }
 
     /// Reads the lock item, strongly consistent.

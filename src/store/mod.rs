@@ -44,6 +44,9 @@ pub(crate) use scan::Place as ScanPlace;
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
+/// Dates of one client go back by no more: a `Date` has whole seconds.
+const STAMPS_DIFFER: Duration = Duration::from_secs(2);
+
 /// The table as one client sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
@@ -105,6 +108,11 @@ impl<T> Write<T> {
 
     pub(crate) fn is_applied(&self) -> bool {
         matches!(self, Write::Applied(_))
+    }
+
+    /// Whether an item like this stood in its way.
+    fn is_refused_by(&self, is_such: impl FnOnce(&T) -> bool) -> bool {
+        matches!(self, Write::Refused(Some(item)) if is_such(item))
     }
 
     fn try_map<U>(self, read: impl Fn(T) -> Result<U, Failure>) -> Result<Write<U>, Failure> {
@@ -364,25 +372,22 @@ impl Store {
         }
     }
 
-    /// Which of two forms renews an entry, with a date where one is known, and the values that both take.
+    /// Which of two forms renews an entry, with a date where one is known, and the values that it takes.
     fn renewal<F>(
         &self,
         [dated, undated]: [F; 2],
         nonce: Nonce,
         lease: Duration,
     ) -> (F, request::Values) {
-        let mut values = vec![
-            (":one", number(1)),
-            (":lease", codec::millis(lease)),
-            (":nonce", text(nonce.to_string())),
-        ];
-        match self.server.stamp() {
-            Some(at) => {
-                values.push((":renewed_at", codec::millis(at.0)));
-                (dated, values)
-            }
-            None => (undated, values),
-        }
+        let Some(at) = self.server.stamp() else {
+            return (undated, renewal_undated(nonce, lease));
+        };
+        let mut values = renewal_undated(nonce, lease);
+        values.extend([
+            (":renewed_at", codec::millis(at.0)),
+            (":newest", codec::millis(at.0 + STAMPS_DIFFER)),
+        ]);
+        (dated, values)
     }
 
     /// When DynamoDB may delete what is written now.
@@ -464,4 +469,13 @@ fn broken_answer(verb: &'static str, what: &'static str) -> Failure {
         verb,
         kind: Kind::Refused(Source::from(what)),
     }
+}
+
+/// What a renewal without a date takes.
+fn renewal_undated(nonce: Nonce, lease: Duration) -> request::Values {
+    vec![
+        (":one", number(1)),
+        (":lease", codec::millis(lease)),
+        (":nonce", text(nonce.to_string())),
+    ]
 }

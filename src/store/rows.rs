@@ -14,7 +14,7 @@ use super::codec::{self, Item, number, text};
 use super::failure::{Failure, sort};
 use super::lock_item::judged;
 use super::request::{Values, owned};
-use super::{Attempt, Store, Timed, Write};
+use super::{Attempt, Store, Timed, Write, renewal_undated};
 
 /// No row yet: a void one means that this one comes too late.
 const NO_ROW: &str = "attribute_not_exists(#pk)";
@@ -29,16 +29,16 @@ const VOID_OWN: [&str; 2] = [
     "SET #state = :void, #tickets = :tickets, #expires_at = :expiry",
     "attribute_not_exists(#pk) OR #entry.#nonce = :nonce",
 ];
-/// Still waiting, and ours: a void row stays void.
+/// Still waiting, and ours: a void row stays void. No later date there: a late duplicate must not take it back.
 const RENEW: [&str; 2] = [
     "SET #entry.#beat = #entry.#beat + :one, #entry.#lease_ms = :lease, #entry.#renewed_at = :renewed_at, \
      #expires_at = :expiry",
-    "#entry.#nonce = :nonce AND #state = :waiting",
+    "#entry.#nonce = :nonce AND #state = :waiting AND NOT #entry.#renewed_at > :newest",
 ];
 const RENEW_UNDATED: [&str; 2] = [
     "SET #entry.#beat = #entry.#beat + :one, #entry.#lease_ms = :lease, #expires_at = :expiry \
      REMOVE #entry.#renewed_at",
-    RENEW[1],
+    "#entry.#nonce = :nonce AND #state = :waiting",
 ];
 /// As it was seen.
 const REMOVE_VOID: &str = "#state = :void";
@@ -112,7 +112,7 @@ impl Store {
             .await
     }
 
-    /// Renews a waiting row.
+    /// Renews a waiting row; without a date if a later one stands there.
     pub(crate) async fn renew_row(
         &self,
         name: &LockName,
@@ -120,9 +120,17 @@ impl Store {
         nonce: Nonce,
         lease: Duration,
     ) -> Answer {
-        let (form, mut values) = self.renewal([RENEW, RENEW_UNDATED], nonce, lease);
-        values.push((":waiting", text("waiting")));
-        self.update_row("renew", name, ticket, form, values).await
+        let renew = |form, mut values: Values| {
+            values.push((":waiting", text("waiting")));
+            self.update_row("renew", name, ticket, form, values)
+        };
+        let (form, values) = self.renewal([RENEW, RENEW_UNDATED], nonce, lease);
+        let answer = renew(form, values).await?;
+        let is_ours = |row: &TicketRow| row.waiting().is_some_and(|it| it.nonce == nonce);
+        if answer.value.is_refused_by(is_ours) {
+            return renew(RENEW_UNDATED, renewal_undated(nonce, lease)).await;
+        }
+        Ok(answer)
     }
 
     /// Reads one page of the line, strongly consistent: from the lock item on, or from where a page ended.

@@ -10,7 +10,7 @@ const MARKS: [(&str, &str); 16] = [
     ("enter", "if_not_exists(#last, :start)"),
     ("enter over", "#entered = :ticket"),
     ("sit", "#last = :before"),
-    ("draw", "#last = #last + :one"),
+    ("draw", "#last = #last + :tickets"),
     ("settle", "#seated = :upto, #expires_at"),
     ("seat", "#seated = :upto"),
     ("renew hold", "#holder.#beat = #holder.#beat + :one"),

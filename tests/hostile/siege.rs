@@ -5,9 +5,8 @@
     reason = "a helper of a test that cannot go on has failed the test; callers' tasks"
 )]
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fairlock::{Error, HeldLocks, LockClient, LockGuard, RecordWait};
@@ -16,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::blow::{Blow, Table, delete_all, names_the_item};
 use crate::lab::{EPOCH, Host, Lab};
+use crate::panics::panics;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How long they are at it.
@@ -28,23 +28,6 @@ const AND_SOME: Duration = Duration::from_secs(12);
 /// Requests of one client in a second, in the mean: who is next in line looks up to fifty times, and gaps are closed
 /// one by one.
 const BUSY: u64 = 1_000;
-
-thread_local! {
-    static PANICS: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Counts the panics of a thread, those of background tasks too: these run on the thread of their test.
-pub(crate) fn count_panics() {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            PANICS.with(|panics| panics.set(panics.get() + 1));
-            before(panic);
-        }));
-    });
-    PANICS.with(|panics| panics.set(0));
-}
 
 #[derive(Default)]
 struct Seen {
@@ -112,7 +95,7 @@ pub(crate) async fn play(blows: Vec<(Duration, Blow)>, misses: Misses) -> Result
     }
     judge(&seen)?;
     way_out(&lab, hosts, started, &seen).await?;
-    match PANICS.with(Cell::get) {
+    match panics() {
         0 => Ok(()),
         panics => Err(format!("{panics} panics")),
     }

@@ -57,6 +57,13 @@ impl Exchange {
         }
     }
 
+    /// What the waiting row shows of which it speaks.
+    pub(crate) fn beat_of_row(&self) -> Option<u64> {
+        let nonce = self.nonce.as_deref()?;
+        let row = self.rows.iter().find(|row| row.waits_for(nonce))?;
+        row.state.beat()
+    }
+
     /// The rows of a look that shows the lock item too, up to whose `seated` a row is litter.
     pub(crate) fn behind_the_seats(&self) -> impl Iterator<Item = &Row> {
         let seated = self.shown.as_ref().map_or(u64::MAX, |shown| shown.seated);

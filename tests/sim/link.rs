@@ -34,7 +34,15 @@ pub(crate) struct Link {
     sent: Signal<u64>,
     chance: Mutex<(Rng, Weather)>,
     tardy: Mutex<Tardy>,
+    harm: Mutex<Harm>,
     tally: Arc<Tally>,
+}
+
+/// When something last befell a request, its own slowness too, or the host.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Harm {
+    pub(crate) any: Option<Instant>,
+    pub(crate) denied: Option<Instant>,
 }
 
 /// What may befall single requests.
@@ -67,6 +75,7 @@ impl Link {
                 lease,
                 ..Tardy::default()
             }),
+            harm: Mutex::default(),
             tally,
         }
     }
@@ -75,17 +84,33 @@ impl Link {
         self.mood.get()
     }
 
+    pub(crate) fn harm(&self) -> Harm {
+        *self.harm.lock().unwrap()
+    }
+
+    /// A request meets a fault, or takes too long.
+    pub(crate) fn is_harmed(&self) {
+        let mut harm = self.harm.lock().unwrap();
+        harm.any = Some(Instant::now());
+        if self.mood() == Mood::Denied {
+            harm.denied = harm.any;
+        }
+    }
+
     pub(crate) fn set(&self, mood: Mood) {
         self.mood.set(mood);
+        if mood != Mood::Well {
+            self.is_harmed();
+        }
         match mood {
             Mood::Frozen | Mood::Dead => self.gate.close(),
             Mood::Well | Mood::CutOff | Mood::Denied | Mood::Tardy => self.gate.open(),
         }
     }
 
-    /// Nothing befalls single requests any more.
-    pub(crate) fn clear_up(&self) {
-        self.chance.lock().unwrap().1 = Weather::default();
+    /// What may befall single requests from now on.
+    pub(crate) fn turns(&self, weather: Weather) {
+        self.chance.lock().unwrap().1 = weather;
     }
 
     /// Returns at once unless the host stands still.
@@ -114,6 +139,7 @@ impl Link {
         Some(match self.suffer(mood, request) {
             Some((kind, fault)) => {
                 self.tally.fault(kind);
+                self.is_harmed();
                 heard.and(fault)
             }
             None => heard,

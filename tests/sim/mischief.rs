@@ -67,13 +67,24 @@ async fn happen(world: &Arc<World>, kind: Kind, host: &Host, span: Duration, rng
             world.restart(host.id);
         }
         Kind::Sweep => run_wild(world, host, span, rng).await,
-        Kind::Expire => {
-            world.tally.fault("TTL");
-            let deleted = world.engine.expire().await.unwrap();
-            world
-                .history
-                .note(Event::Mischief(format!("TTL {deleted}")));
-        }
+        Kind::Expire => expire(world).await,
+    }
+}
+
+/// TTL at random moments. Never ends by itself.
+pub(crate) async fn expire_often(world: &World, mut rng: Rng) {
+    loop {
+        wait(Duration::from_millis(rng.u64(0..1_000))).await;
+        expire(world).await;
+    }
+}
+
+async fn expire(world: &World) {
+    let deleted = world.engine.expire().await.unwrap();
+    if deleted > 0 {
+        world.tally.fault("TTL");
+        let what = format!("TTL deletes {deleted}");
+        world.history.note(Event::Mischief(what));
     }
 }
 
@@ -85,13 +96,17 @@ async fn moody(host: &Host, mood: Mood, span: Duration) {
 
 /// Sweeps all the time, by every way there is, over the same bad link.
 async fn run_wild(world: &Arc<World>, host: &Host, span: Duration, rng: &mut Rng) {
-    world.tally.fault("sweeper");
     let every = SweepOptions::every(Duration::from_secs(1)).idle_locks(IdleLocks::Remove);
     let _sweeping = host.locks.start_sweeper(every).unwrap();
     for _ in 0..3 {
         let lock = rng.choice(&world.plan.locks).unwrap();
         let lock = host.locks.fair_lock(lock).unwrap();
-        let once = spawn(async move { lock.sweep().await.is_ok() });
+        let tally = world.tally.clone();
+        let once = spawn(async move {
+            if lock.sweep().await.is_ok_and(|swept| !swept.is_nothing()) {
+                tally.fault("swept");
+            }
+        });
         wait(span / 3).await;
         drop(once);
     }

@@ -1,12 +1,17 @@
-//! What would go wrong if one condition of one write were missing, or one clock ran slow: done to the wire and to the
-//! clock, never to the product.
-
-use std::time::Duration;
+//! What would go wrong if one condition of one write were missing, one write were another, or one clock ran slow: done
+//! to the wire and to the clock, never to the product.
 
 use serde_json::Value;
 
-use crate::mischief::Kind;
-use crate::plan::{HostPlan, Plan};
+/// Where a request says for how long an entry lives.
+const LEASES: [&str; 4] = [
+    "/ExpressionAttributeValues/:me/M/lease_ms/N",
+    "/ExpressionAttributeValues/:me/L/0/M/lease_ms/N",
+    "/ExpressionAttributeValues/:lease/N",
+    "/Item/entry/M/lease_ms/N",
+];
+/// The year 2128.
+const YEARS_LATER: &str = "5000000000";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutation {
@@ -28,6 +33,16 @@ pub(crate) enum Mutation {
     VoidWithoutNotExists,
     /// Join: though the ticket has been made void.
     JoinWithoutNotExists,
+    /// Every entry: its lease in another unit, a thousand times as long.
+    LeaseInMicroseconds,
+    /// Delete a row: that of another lock, which is not there.
+    DeleteNoRow,
+    /// Every write: what it leaves behind is out of use years later.
+    ExpireYearsLater,
+    /// Enter: a lock item that is not there starts at one.
+    StartAtOne,
+    /// Join: with a row in a state that nobody knows.
+    UnknownState,
     /// The clock of one host runs at a quarter of the rate.
     SlowClock,
 }
@@ -40,63 +55,31 @@ impl Mutation {
         }
     }
 
-    /// Makes the race likely that the clause closes: what may be in its way is late, as it is in some seeds by itself.
-    pub(crate) fn provoke(self, plan: &mut Plan) {
-        let slow: &[&str] = match self {
-            Mutation::EvictWithoutBeat => &["read lock", "read line"],
-            Mutation::VoidWithoutBeat => &["void dead"],
-            Mutation::VoidWithoutNotExists => &["join", "void gap"],
-            Mutation::JoinWithoutNotExists => &["join", "seat"],
-            Mutation::SeatWithoutLeft => &["seat"],
-            _ => return,
-        };
-        plan.weather.slow = slow.to_vec();
-        for (id, host) in plan.hosts.iter_mut().enumerate() {
-            self.provoke_host(id, host);
-        }
-        if matches!(self, Mutation::EvictWithoutBeat | Mutation::VoidWithoutBeat) {
-            plan.mischief = vec![Kind::Tardy];
-            plan.long_turns = 2;
-            plan.locks.truncate(1);
-        }
-        if self == Mutation::VoidWithoutBeat {
-            plan.weather.slow_writes = 0.97;
-        }
-    }
-
-    fn provoke_host(self, id: usize, host: &mut HostPlan) {
+    pub(crate) fn rewrite(self, body: &mut Value) {
         match self {
-            Mutation::EvictWithoutBeat => {
-                host.lease = Duration::from_secs(15);
-                host.timeout = host.lease.mul_f64(0.3);
-                host.workers = 1;
+            Mutation::StartAtOne => put(body, "/ExpressionAttributeValues/:start/N", "0"),
+            Mutation::UnknownState if body["Item"]["state"]["S"] == "waiting" => {
+                put(body, "/Item/state/S", "walking");
             }
-            // Some wait long for their joins, and others close gaps early.
-            Mutation::VoidWithoutNotExists => {
-                let (lease, share) = if id.is_multiple_of(2) {
-                    (2, 1.0 / 6.0)
-                } else {
-                    (15, 0.3)
-                };
-                host.lease = Duration::from_secs(lease);
-                host.timeout = host.lease.mul_f64(share);
-                host.is_hasty = true;
-                (host.seats, host.workers) = (1, 3);
+            Mutation::DeleteNoRow => misdirect(body),
+            Mutation::ExpireYearsLater => {
+                put(body, "/ExpressionAttributeValues/:expiry/N", YEARS_LATER);
+                put(body, "/Item/expires_at/N", YEARS_LATER);
             }
-            Mutation::JoinWithoutNotExists => {
-                host.lease = Duration::from_secs(2);
-                host.timeout = host.lease / 6;
-                host.is_hasty = true;
-                host.seats = 2;
+            Mutation::LeaseInMicroseconds => {
+                for path in LEASES {
+                    let lease = body.pointer(path).and_then(Value::as_str);
+                    if let Some(longer) = lease.map(|lease| format!("{lease}000")) {
+                        put(body, path, &longer);
+                    }
+                }
             }
-            Mutation::VoidWithoutBeat => (host.seats, host.workers) = (1, 3),
-            Mutation::SeatWithoutLeft => host.seats = 2,
-            _ => {}
+            _ => self.weaken(body),
         }
     }
 
     /// Weakens the clause wherever it stands in the request that is meant.
-    pub(crate) fn rewrite(self, body: &mut Value) {
+    fn weaken(self, body: &mut Value) {
         let Some((update, clause)) = self.meant() else {
             return;
         };
@@ -113,7 +96,8 @@ impl Mutation {
                 Update::With(_) if condition.contains("#format") => always,
                 Update::With(_) => "attribute_exists(#state)",
             };
-            let weak = condition.replace(clause, &format!("({clause} OR {always})"));
+            // In this order, or the verb would be read as another.
+            let weak = condition.replace(clause, &format!("({always} OR {clause})"));
             body["ConditionExpression"] = Value::String(weak);
         }
     }
@@ -131,7 +115,12 @@ impl Mutation {
             Mutation::VoidWithoutBeat => (With("#state = :void"), "#entry.#beat = :beat"),
             Mutation::VoidWithoutNotExists => (Put("void"), "attribute_not_exists(#pk)"),
             Mutation::JoinWithoutNotExists => (Put("waiting"), "attribute_not_exists(#pk)"),
-            Mutation::SlowClock => return None,
+            Mutation::LeaseInMicroseconds
+            | Mutation::DeleteNoRow
+            | Mutation::ExpireYearsLater
+            | Mutation::StartAtOne
+            | Mutation::UnknownState
+            | Mutation::SlowClock => return None,
         })
     }
 }
@@ -142,6 +131,28 @@ enum Update {
     With(&'static str),
     /// No update: a row in this state is put.
     None(&'static str),
+}
+
+/// Where there is such a value.
+fn put(body: &mut Value, path: &str, value: &str) {
+    if let Some(old) = body.pointer_mut(path) {
+        *old = value.into();
+    }
+}
+
+/// Turns what deletes rows to those of a lock that is not there.
+fn misdirect(body: &mut Value) {
+    if let Some(tables) = body["RequestItems"].as_object_mut() {
+        let writes = tables.values_mut().filter_map(Value::as_array_mut);
+        for write in writes.flatten() {
+            put(write, "/DeleteRequest/Key/pk/S", "another");
+        }
+    } else if body["UpdateExpression"].is_null()
+        && !body["ConditionExpression"].is_null()
+        && body["Key"]["sk"]["S"] != "fairlock/#lock"
+    {
+        put(body, "/Key/pk/S", "another");
+    }
 }
 
 fn text(value: &Value) -> &str {

@@ -26,8 +26,12 @@ pub(crate) struct Plan {
     pub(crate) latency: Latency,
     pub(crate) weather: Weather,
     pub(crate) mischief: Vec<Kind>,
-    /// How often the whole is done, with days of silence in between.
-    pub(crate) epochs: u64,
+    /// So many are sent at least before the faults stop.
+    pub(crate) requests: u64,
+    /// How often the whole is done, the table being cleaned and the hosts new each time.
+    epochs: u64,
+    /// It is done twice, with days of silence in between, after which the same hosts go on while TTL deletes what is idle.
+    pub(crate) is_silent: bool,
     /// The hardest calls wait for ever, the others for a time or not at all.
     pub(crate) only_infinite: bool,
     /// Idle locks are removed by a sweep, else by DynamoDB's TTL.
@@ -67,11 +71,17 @@ impl Plan {
                 slow_writes: 0.8,
             },
             mischief: Kind::some(&mut rng),
+            requests: REQUESTS,
             epochs: if rng.u8(0..4) == 0 { 2 } else { 1 },
             only_infinite: rng.u8(0..3) == 0,
             swept_when_idle: rng.bool(),
             long_turns: rng.u8(1..10),
+            is_silent: rng.u8(0..3) == 0,
         }
+    }
+
+    pub(crate) fn epochs(&self) -> u64 {
+        if self.is_silent { 2 } else { self.epochs }
     }
 
     pub(crate) fn longest_lease(&self) -> Duration {

@@ -10,7 +10,7 @@ use crate::history::{Event, digest};
 use crate::link::Weather;
 use crate::mischief;
 use crate::mutation::Mutation;
-use crate::plan::{APART, Plan, REQUESTS};
+use crate::plan::{APART, Plan};
 use crate::worker::turn;
 use crate::world::{Host, RETENTION, World, wait};
 
@@ -21,17 +21,28 @@ const LONGEST: Duration = Duration::from_secs(4 * 3600);
 pub(crate) struct Run {
     pub(crate) events: Vec<(Duration, Event)>,
     pub(crate) counts: Counts,
+    /// Requests sent while there were faults.
+    pub(crate) troubled: u64,
     pub(crate) digest: u64,
 }
 
 pub(crate) async fn run(plan: Plan, mutation: Option<Mutation>) -> Run {
     let world = World::new(plan, mutation).await;
-    for epoch in 1..=world.plan.epochs {
-        world.start();
-        trouble(&world, REQUESTS * epoch / world.plan.epochs + 20).await;
+    let (epochs, mut troubled) = (world.plan.epochs(), 0);
+    for epoch in 1..=epochs {
+        let is_resumed = world.plan.is_silent && epoch > 1;
+        if is_resumed {
+            wait(RETENTION + APART).await;
+            world.resume();
+        } else {
+            world.start();
+        }
+        troubled += trouble(&world, world.plan.requests.div_ceil(epochs), is_resumed).await;
         world.heal();
         drain(&world).await;
-        tidy(&world).await;
+        if !world.plan.is_silent || epoch == epochs {
+            tidy(&world).await;
+        }
     }
     let counts = world.tally.counts();
     last_turns(&world).await;
@@ -40,25 +51,30 @@ pub(crate) async fn run(plan: Plan, mutation: Option<Mutation>) -> Run {
     Run {
         events,
         counts,
+        troubled,
         digest,
     }
 }
 
-/// Faults and work, until so many requests were sent in all.
-async fn trouble(world: &Arc<World>, requests: u64) {
+/// Faults and work, until so many more requests were sent; returns how many. After a silence, TTL deletes meanwhile.
+async fn trouble(world: &Arc<World>, requests: u64, is_resumed: bool) -> u64 {
+    let before = world.tally.counts().requests;
+    let sent = || world.tally.counts().requests - before;
     let enough = async {
-        while world.tally.counts().requests < requests {
+        while sent() < requests {
             wait(SECOND / 10).await;
         }
     };
-    let salt = requests << 32;
+    let salt = (before + requests) << 32;
     tokio::select! {
         biased;
         () = enough => {}
         () = wait(LONGEST) => {}
         () = mischief::make(world.clone(), world.plan.rng(salt)) => {}
         () = mischief::make(world.clone(), world.plan.rng(salt + 1)) => {}
+        () = mischief::expire_often(world, world.plan.rng(salt + 2)), if is_resumed => {}
     }
+    sent()
 }
 
 /// Within this from the end of all faults, whoever waits is granted: what is on its way arrives; the holder, the heirs

@@ -1,29 +1,45 @@
 //! Runs many seeds on all cores, each on a paused runtime of its own, and tells how to replay the first that fails.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::ops::RangeInclusive;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use crate::mutation::Mutation;
 use crate::oracles::{Violation, judge};
+use crate::panics::{count_panics, panics};
 use crate::plan::Plan;
 use crate::run::{Run, run};
 
 /// No seed takes longer in real time, however much virtual time passes in it.
 const BOUND: Duration = Duration::from_secs(180);
 
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+/// The one seed that is to be run again.
+pub(crate) fn replayed() -> Option<u64> {
+    number("FAIRLOCK_SIM_SEED")
+}
+
 /// Which seeds to run: as the variables say, or so many.
-pub(crate) fn seeds(default: u64) -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap());
-    match number("FAIRLOCK_SIM_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("FAIRLOCK_SIM_SEEDS").unwrap_or(default),
+pub(crate) fn seeds(default: u64) -> RangeInclusive<u64> {
+    first(number("FAIRLOCK_SIM_SEEDS").unwrap_or(default))
+}
+
+/// So many seeds, or the one that is to be run again.
+pub(crate) fn first(count: u64) -> RangeInclusive<u64> {
+    match replayed() {
+        Some(seed) => seed..=seed,
+        None => 0..=count.saturating_sub(1),
     }
 }
 
 /// What to make of seeds.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Trial {
     /// As they are.
     Plain,
@@ -35,7 +51,9 @@ pub(crate) enum Trial {
 
 /// One seed from its plan to its verdict.
 pub(crate) fn one(seed: u64, trial: Trial) -> (Run, Vec<Violation>) {
-    let _watched = watchdog(seed);
+    let _watched = watchdog(seed, trial);
+    let _told = Told(seed, trial);
+    count_panics();
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().start_paused(true).build().unwrap();
     let mut plan = Plan::of(seed);
@@ -51,24 +69,28 @@ pub(crate) fn one(seed: u64, trial: Trial) -> (Run, Vec<Violation>) {
         }
     };
     let done = runtime.block_on(run(plan.clone(), mutation));
-    let violations = judge(&plan, &done.events);
+    let mut violations = judge(&plan, &done.events);
+    if panics() > 0 {
+        violations.push(Violation {
+            oracle: "no surprise",
+            what: format!("{} panics, of background tasks too", panics()),
+        });
+    }
     (done, violations)
 }
 
 /// Runs the seeds until `go_on` says no of one of them, which is asked by several threads.
 pub(crate) fn each(
-    seeds: std::ops::Range<u64>,
+    seeds: RangeInclusive<u64>,
     trial: Trial,
     go_on: impl Fn(u64, Run, Vec<Violation>) -> bool + Sync,
 ) {
-    let (next, over) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
+    let (left, over) = (Mutex::new(seeds), AtomicBool::new(false));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let work = || {
         while !over.load(Ordering::Relaxed) {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                break;
-            }
+            let next = left.lock().unwrap().next();
+            let Some(seed) = next else { break };
             let (done, violations) = one(seed, trial);
             if !go_on(seed, done, violations) {
                 over.store(true, Ordering::Relaxed);
@@ -80,17 +102,35 @@ pub(crate) fn each(
     });
 }
 
-pub(crate) fn replay(seed: u64) -> String {
-    format!("FAIRLOCK_SIM_SEED={seed} cargo test --all-features --test sim")
+pub(crate) fn replay(seed: u64, trial: Trial) -> String {
+    let test = match trial {
+        Trial::Plain => "the_promises",
+        Trial::Bent(_) => "the_plans",
+        Trial::Mutated(_) => "every_planted_mistake",
+    };
+    format!(
+        "{trial:?}: replay with\nFAIRLOCK_SIM_SEED={seed} cargo test --all-features --test sim {test}"
+    )
+}
+
+/// Tells how to replay a seed that panics.
+struct Told(u64, Trial);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", replay(self.0, self.1));
+        }
+    }
 }
 
 /// Ends the process unless the returned value is dropped in time: a seed that hangs cannot be unwound.
-fn watchdog(seed: u64) -> Sender<()> {
+fn watchdog(seed: u64, trial: Trial) -> Sender<()> {
     let (alive, watched) = channel();
     std::thread::spawn(move || {
         if watched.recv_timeout(BOUND) == Err(RecvTimeoutError::Timeout) {
-            let replay = replay(seed);
-            let message = format!("hung for {BOUND:?} of real time; replay with\n{replay}\n");
+            let replay = replay(seed, trial);
+            let message = format!("hung for {BOUND:?} of real time; {replay}\n");
             let _ = std::io::stderr().write_all(message.as_bytes());
             std::process::abort();
         }

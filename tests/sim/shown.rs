@@ -15,11 +15,13 @@ pub(crate) struct Shown {
 pub(crate) struct Place {
     pub(crate) ticket: u64,
     pub(crate) nonce: String,
+    pub(crate) beat: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) ticket: u64,
+    nonce: Option<String>,
     pub(crate) state: State,
 }
 
@@ -55,7 +57,21 @@ impl Place {
     fn of(entry: &Value, entered: Option<u64>) -> Option<Place> {
         let nonce = entry["M"]["nonce"]["S"].as_str()?.to_owned();
         let ticket = number(&entry["M"]["ticket"]).or(entered)?;
-        Some(Place { ticket, nonce })
+        let beat = number(&entry["M"]["beat"])?;
+        Some(Place {
+            ticket,
+            nonce,
+            beat,
+        })
+    }
+}
+
+impl State {
+    pub(crate) fn beat(self) -> Option<u64> {
+        match self {
+            State::Waiting { beat } => Some(beat),
+            State::Void => None,
+        }
     }
 }
 
@@ -73,7 +89,16 @@ impl Row {
             },
         };
         let ticket = ticket_of(item["sk"]["S"].as_str()?)?;
-        Some(Row { ticket, state })
+        let nonce = item["entry"]["M"]["nonce"]["S"].as_str();
+        Some(Row {
+            ticket,
+            nonce: nonce.map(str::to_owned),
+            state,
+        })
+    }
+
+    pub(crate) fn waits_for(&self, nonce: &str) -> bool {
+        self.state != State::Void && self.nonce.as_deref() == Some(nonce)
     }
 }
 

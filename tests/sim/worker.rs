@@ -7,26 +7,54 @@ use std::time::Duration;
 
 use fairlock::{Error, FairLock, LockGuard, RecordWait};
 use fastrand::Rng;
+use tokio::time::Instant;
 
 use crate::history::Event;
+use crate::link::Harm;
 use crate::stay::Stay;
 use crate::world::{Host, World, wait};
 
-/// Takes turns until the world stops.
+/// Takes turns until the world stops, and then one more, for which it waits: in peace that is granted.
 pub(crate) async fn work(world: Arc<World>, host: Arc<Host>, mut rng: Rng) {
     while !world.stopping.get() {
-        let name = rng.choice(&world.plan.locks).unwrap();
-        let lock = host.locks.fair_lock(name).unwrap();
+        let lock = any_lock(&world, &host, &mut rng);
         let how = Patience::draw(&mut rng, world.plan.only_infinite);
+        let began = Instant::now();
         match how.acquire(&world, &host, &lock).await {
             Some(Ok(guard)) => turn(&world, &host, guard, &mut rng).await,
-            Some(Err(
-                Error::NotGranted { .. } | Error::Unavailable { .. } | Error::Refused { .. },
-            )) => pause(&world, Duration::from_millis(rng.u64(20..800))).await,
-            Some(Err(error)) => world.history.note(Event::Surprise(error.to_string())),
+            Some(Err(error)) if is_due(&error, how.wait, host.link.harm(), began) => {
+                pause(&world, Duration::from_millis(rng.u64(20..800))).await;
+            }
+            Some(Err(error)) => surprised(&world, how.wait, &error),
             None => world.tally.fault("wait dropped"),
         }
     }
+    let lock = any_lock(&world, &host, &mut rng);
+    match lock.acquire(RecordWait::Infinite).await {
+        Ok(guard) => turn(&world, &host, guard, &mut rng).await,
+        Err(error) => surprised(&world, RecordWait::Infinite, &error),
+    }
+}
+
+fn any_lock(world: &World, host: &Host, rng: &mut Rng) -> FairLock {
+    let name = rng.choice(&world.plan.locks).unwrap();
+    host.locks.fair_lock(name).unwrap()
+}
+
+/// Whether a call may end so: somebody else has the lock and it did not wait for ever, or its host's link gave cause.
+fn is_due(error: &Error, wait: RecordWait, harm: Harm, began: Instant) -> bool {
+    let since = |at: Option<Instant>| at.is_some_and(|at| began <= at);
+    match error {
+        Error::NotGranted { .. } => wait != RecordWait::Infinite,
+        Error::Unavailable { .. } => since(harm.any),
+        Error::Refused { .. } => since(harm.denied),
+        _ => false,
+    }
+}
+
+fn surprised(world: &World, wait: RecordWait, error: &Error) {
+    let told = format!("{wait:?} ends with: {error}");
+    world.history.note(Event::Surprise(told));
 }
 
 /// How a caller waits, and what makes it drop the future.

@@ -19,6 +19,8 @@ use crate::signal::Signal;
 use crate::worker;
 
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+/// After a silence the last begins so much later.
+const RESUMED_WITHIN: Duration = Duration::from_secs(3);
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
 pub(crate) struct World {
@@ -95,7 +97,7 @@ impl World {
             plan.lease,
             self.tally.clone(),
         ));
-        let network = self.network(id, &link, made);
+        let network = self.network(id, plan, &link, made);
         let builder = LockClient::builder(network.client())
             .request_timeout(plan.timeout)
             .gap_grace(plan.grace())
@@ -124,8 +126,8 @@ impl World {
         self.clock.clone().ahead(plan.ahead).at_rate(plan.rate)
     }
 
-    fn network(&self, id: usize, link: &Arc<Link>, salt: u64) -> Network {
-        let (history, decider) = (self.history.clone(), link.clone());
+    fn network(&self, id: usize, plan: HostPlan, link: &Arc<Link>, salt: u64) -> Network {
+        let (history, decider, slow) = (self.history.clone(), link.clone(), link.clone());
         let network = Network::to(&self.engine)
             .seeded(self.plan.rng(salt).u64(..))
             .faults(fairlock::embedded::Faults {
@@ -134,6 +136,9 @@ impl World {
             })
             .script(move |request| decider.decide(request))
             .observe(move |seen| {
+                if plan.timeout <= seen.took() {
+                    slow.is_harmed();
+                }
                 let exchange = Exchange::read(id, seen, history.now());
                 history.note(Event::Exchanged(exchange));
             });
@@ -159,12 +164,35 @@ impl World {
             plan.rate = self.mutation.map_or(plan.rate, |it| it.rate(plan.rate));
         }
         let host = self.host(id, plan, self.plan.weather.clone());
-        for number in 0..plan.workers {
-            let rng = self.plan.rng(1000 * self.made() + number as u64);
-            let work = spawn(worker::work(self.clone(), host.clone(), rng));
+        self.employ(&host, Duration::ZERO);
+        host
+    }
+
+    /// Its workers begin at any moment until then.
+    fn employ(self: &Arc<Self>, host: &Arc<Host>, latest: Duration) {
+        for number in 0..host.plan.workers {
+            let mut rng = self.plan.rng(1000 * self.made() + number as u64);
+            let (world, host) = (self.clone(), host.clone());
+            let id = host.id;
+            let work = spawn(async move {
+                wait(latest.mul_f64(rng.f64())).await;
+                worker::work(world, host, rng).await;
+            });
             self.crew.lock().unwrap().workers.push((id, work));
         }
-        host
+    }
+
+    /// The same hosts go on, one after the other, and new ones in place of the dead.
+    pub(crate) fn resume(self: &Arc<Self>) {
+        self.stopping.set(false);
+        for host in self.hosts() {
+            if host.link.mood() == Mood::Dead {
+                self.restart(host.id);
+            } else {
+                host.link.turns(self.plan.weather.clone());
+                self.employ(&host, RESUMED_WITHIN);
+            }
+        }
     }
 
     pub(crate) fn hosts(&self) -> Vec<Arc<Host>> {
@@ -193,7 +221,7 @@ impl World {
     pub(crate) fn heal(&self) {
         self.stopping.set(true);
         for host in self.hosts() {
-            host.link.clear_up();
+            host.link.turns(Weather::default());
             if host.link.mood() != Mood::Dead {
                 host.link.set(Mood::Well);
             }

@@ -2,11 +2,13 @@
 //!
 //! A ticket is in line for certain when an answer shows it on the lock item, or when, after its row was answered as
 //! joined or renewed, a look was sent that shows `seated` below it: from then on nobody may make the row void but by
-//! the beat that it renews. It is timely for as long as its newest renewal was sent less than 45 % of its lease ago,
-//! so that two in a row, one of them of a row that had a seat by then, still are less than a lease apart by any clock
-//! within the margin. It ends with the first request of its own host that gives it up, when that is sent. Who joins
-//! late, is cut off or stands still is timely until its last renewal is too old, and again from its next; nothing is
-//! claimed of the time between.
+//! the beat that it renews. It is timely for as long as its newest renewal that counts for certain was sent less than
+//! 90 % of its lease ago, so that nobody can have seen its beat stand still for a lease by any clock within the margin.
+//! What counts for certain is the write that began the place, a renewal of the seat, and a renewal of the row if a look
+//! sent after its answer shows `seated` below the ticket: the row had no seat yet. A seat is given with the beat that its
+//! giver saw on the row, long ago if that write was slow: from when an answer shows the seat, the write counts that made
+//! that beat. It ends with the first request of its own host that gives it up, when that is sent. Who joins late, is cut off
+//! or stands still is timely until that renewal is too old, and again from its next; nothing is claimed of the time between.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +17,9 @@ use super::Events;
 use crate::exchange::{Answer, Exchange};
 use crate::history::Event;
 use crate::plan::Plan;
+use crate::shown::Row;
 
-const FRESH: f64 = 0.45;
+const FRESH: f64 = 0.9;
 
 /// One ticket's place, by its nonce.
 pub(super) struct Place {
@@ -24,6 +27,10 @@ pub(super) struct Place {
     pub(super) ticket: u64,
     lease: Duration,
     renewed: Duration,
+    /// When the write was sent that made each beat, as far as answers tell.
+    beats: Vec<(u64, Duration)>,
+    /// When the newest renewal was sent that counts for certain.
+    counted: Option<Duration>,
     /// Since when its row is known to be there.
     pub(super) row: Option<Duration>,
     pub(super) in_line: bool,
@@ -32,6 +39,8 @@ pub(super) struct Place {
 #[derive(Default)]
 pub(super) struct Lines<'a> {
     places: BTreeMap<(&'a str, &'a str), Place>,
+    /// When a join was first sent.
+    joining: BTreeMap<(&'a str, &'a str), Duration>,
     /// When the host of a ticket first sent that it gives it up.
     given_up: BTreeMap<(&'a str, usize, u64), Duration>,
 }
@@ -87,32 +96,65 @@ impl<'a> Lines<'a> {
     }
 
     fn take_in(&mut self, plan: &Plan, exchange: &'a Exchange, at: Duration) {
-        if exchange.answer == Answer::Ok {
-            match exchange.verb {
-                "join" | "sit" => self.begin(plan, exchange, at),
-                "renew row" | "renew seat" | "renew hold" => self.renew(plan, exchange, at),
-                _ => {}
+        match (exchange.verb, exchange.answer) {
+            ("join", _) => self.join(plan, exchange, at),
+            ("sit", Answer::Ok) => self.begin(plan, exchange, exchange.sent, None),
+            ("renew row" | "renew seat" | "renew hold", Answer::Ok) => {
+                self.renew(plan, exchange, at)
             }
+            _ => {}
         }
         let Some(shown) = &exchange.shown else { return };
         for ((lock, nonce), place) in &mut self.places {
             if *lock == exchange.lock {
-                let is_shown = shown.places().any(|other| other.nonce == **nonce);
+                let seat = shown.places().find(|other| other.nonce == **nonce);
                 let is_row = place.row.is_some_and(|since| since <= exchange.sent);
-                place.in_line |= is_shown || (is_row && shown.seated < place.ticket);
+                let is_behind = is_row && shown.seated < place.ticket;
+                place.in_line |= seat.is_some() || is_behind;
+                if is_behind {
+                    place.counted = Some(place.renewed);
+                } else if let Some(seat) = seat {
+                    place.is_seated(seat.beat);
+                }
             }
         }
     }
 
-    fn begin(&mut self, plan: &Plan, exchange: &'a Exchange, at: Duration) {
+    /// A row that is there already is from an earlier sending, the first at the latest.
+    fn join(&mut self, plan: &Plan, exchange: &'a Exchange, at: Duration) {
+        let Some(nonce) = exchange.nonce.as_deref() else {
+            return;
+        };
+        let key = (exchange.lock.as_str(), nonce);
+        let first = *self.joining.entry(key).or_insert(exchange.sent);
+        let is_mine = |row: &Row| row.waits_for(nonce);
+        match exchange.answer {
+            Answer::Ok => self.begin(plan, exchange, exchange.sent, Some(at)),
+            Answer::Refused if exchange.rows.iter().any(is_mine) => {
+                self.begin(plan, exchange, first, Some(at));
+            }
+            Answer::Refused | Answer::Failed => {}
+        }
+    }
+
+    fn begin(
+        &mut self,
+        plan: &Plan,
+        exchange: &'a Exchange,
+        sent: Duration,
+        row: Option<Duration>,
+    ) {
         let host = plan.hosts.get(exchange.host);
         if let (Some(nonce), Some(ticket), Some(host)) = (&exchange.nonce, exchange.ticket, host) {
+            let first_beat = exchange.beat_of_row().unwrap_or_default();
             let place = Place {
                 host: exchange.host,
                 ticket,
                 lease: host.lease,
-                renewed: exchange.sent,
-                row: (exchange.verb != "sit").then_some(at),
+                renewed: sent,
+                beats: vec![(first_beat, sent)],
+                counted: (exchange.verb != "renew row").then_some(sent),
+                row,
                 in_line: false,
             };
             self.places.insert((&exchange.lock, nonce), place);
@@ -121,13 +163,18 @@ impl<'a> Lines<'a> {
 
     fn renew(&mut self, plan: &Plan, exchange: &'a Exchange, at: Duration) {
         let nonce = exchange.nonce.as_deref().unwrap_or_default();
-        if let Some(place) = self.places.get_mut(&(&exchange.lock, nonce)) {
-            place.in_line &= place.is_fresh(at);
+        if let Some(place) = self.places.get_mut(&(exchange.lock.as_str(), nonce)) {
+            let is_row = exchange.verb == "renew row";
             place.renewed = place.renewed.max(exchange.sent);
-            place.row = (exchange.verb == "renew row").then_some(at);
+            let beat = exchange.beat_of_row();
+            place.beats.extend(beat.map(|beat| (beat, exchange.sent)));
+            place.row = is_row.then_some(at);
+            if !is_row {
+                place.counted = place.counted.max(Some(exchange.sent));
+            }
         } else if exchange.verb == "renew row" {
             // Its join was not answered.
-            self.begin(plan, exchange, at);
+            self.begin(plan, exchange, exchange.sent, Some(at));
         }
     }
 
@@ -143,7 +190,16 @@ impl<'a> Lines<'a> {
 }
 
 impl Place {
+    /// A row's renewals count no more.
+    fn is_seated(&mut self, beat: u64) {
+        if self.row.take().is_some() {
+            let made = self.beats.iter().filter(|(made, _)| *made <= beat);
+            self.counted = made.map(|(_, sent)| *sent).max();
+        }
+    }
+
     fn is_fresh(&self, at: Duration) -> bool {
-        at < self.renewed + self.lease.mul_f64(FRESH)
+        self.counted
+            .is_some_and(|sent| at < sent + self.lease.mul_f64(FRESH))
     }
 }

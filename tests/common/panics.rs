@@ -1,0 +1,25 @@
+//! The panics of one thread, those of background tasks on its runtime too.
+
+use std::cell::Cell;
+use std::sync::Once;
+
+thread_local! {
+    static PANICS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts this thread's panics anew.
+pub(crate) fn count_panics() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.with(|panics| panics.set(panics.get() + 1));
+            before(panic);
+        }));
+    });
+    PANICS.with(|panics| panics.set(0));
+}
+
+pub(crate) fn panics() -> usize {
+    PANICS.with(Cell::get)
+}

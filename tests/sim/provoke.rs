@@ -1,0 +1,92 @@
+//! Plans bent towards the race that a planted mistake is about: what may be in its way is late, as it is in some seeds by
+//! itself. Without the mistake no promise is broken in them.
+
+use std::time::Duration;
+
+use crate::mischief::Kind;
+use crate::mutation::Mutation;
+use crate::plan::{HostPlan, Plan};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Mutation {
+    pub(crate) fn provoke(self, plan: &mut Plan) {
+        match self {
+            Mutation::EvictWithoutBeat => {
+                one_lock(plan, 4_000, &["read lock", "read line"]);
+                renew_late(plan);
+                each(plan, |_, host| {
+                    (host.lease, host.timeout) = (15 * SECOND, SECOND * 9 / 2);
+                    host.workers = 1;
+                });
+            }
+            // Seats are late too: else who renewed is seated before the write arrives that makes the row void.
+            Mutation::VoidWithoutBeat => {
+                one_lock(plan, 4_000, &["void dead", "seat"]);
+                renew_late(plan);
+                eight_alone(plan);
+                each(plan, |_, host| {
+                    (host.lease, host.timeout) = (6 * SECOND, SECOND);
+                });
+            }
+            // Some wait long for their joins, and others close gaps early.
+            Mutation::VoidWithoutNotExists => {
+                one_lock(plan, 3_000, &["join", "void gap", "seat"]);
+                eight_alone(plan);
+                each(plan, |id, host| {
+                    let is_quick = id.is_multiple_of(2);
+                    quick(host);
+                    if !is_quick {
+                        (host.lease, host.timeout) = (15 * SECOND, SECOND * 9 / 2);
+                    }
+                });
+            }
+            Mutation::JoinWithoutNotExists => {
+                one_lock(plan, 1_000, &["join", "seat"]);
+                each(plan, |_, host| quick(host));
+            }
+            Mutation::SeatWithoutLeft => {
+                plan.weather.slow = vec!["seat"];
+                each(plan, |_, host| host.seats = 2);
+            }
+            Mutation::SlowClock => {
+                one_lock(plan, 1_500, &[]);
+                plan.long_turns = 1;
+            }
+            Mutation::LeaseInMicroseconds => plan.mischief = vec![Kind::Crash],
+            _ => {}
+        }
+    }
+}
+
+/// One long line, and these verbs are slow.
+fn one_lock(plan: &mut Plan, requests: u64, slow: &[&'static str]) {
+    plan.locks.truncate(1);
+    plan.requests = requests;
+    plan.weather.slow = slow.to_vec();
+}
+
+/// Many renew when others just take them for dead.
+fn renew_late(plan: &mut Plan) {
+    plan.mischief = vec![Kind::Tardy];
+    plan.long_turns = 2;
+}
+
+/// Who waits in one process with others is seated by them, and needs no look. Nearly all writes of the slow verbs are late.
+fn eight_alone(plan: &mut Plan) {
+    plan.hosts = plan.hosts.iter().cycle().take(8).copied().collect();
+    plan.weather.slow_writes = 0.97;
+    each(plan, |_, host| (host.seats, host.workers) = (2, 1));
+}
+
+/// Closes gaps early.
+fn quick(host: &mut HostPlan) {
+    (host.lease, host.timeout) = (2 * SECOND, SECOND / 3);
+    (host.seats, host.is_hasty) = (2, true);
+}
+
+fn each(plan: &mut Plan, bend: impl Fn(usize, &mut HostPlan)) {
+    for (id, host) in plan.hosts.iter_mut().enumerate() {
+        bend(id, host);
+    }
+}
