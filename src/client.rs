@@ -111,6 +111,7 @@ impl LockClient {
             core.background.forget_failures();
         }
         core.closed.cancel();
+        core.refuse_all();
         if held == HeldLocks::Release {
             for hold in core.holds() {
                 Arc::clone(core).release_behind(hold, Some(Loss::ShutDown));

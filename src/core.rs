@@ -16,14 +16,14 @@ use crate::entry::{Entry, Nonce};
 use crate::error::Loss;
 use crate::guard::LockGuard;
 use crate::hold::Hold;
-use crate::item::LockItem;
+use crate::item::{LockItem, Spot};
 use crate::lease;
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::passing;
 use crate::queue;
 use crate::seats::{Ended, Seats};
-use crate::store::{Attempt, Failure, Limit, Patience, Refusals, Store};
+use crate::store::{Attempt, Failure, Limit, Patience, Refusals, Store, Write};
 use crate::ticket::Ticket;
 use crate::wait::Pace;
 
@@ -169,37 +169,81 @@ impl Core {
         }
     }
 
-    /// Gives the lock to the next at the same place. Whether there is one. Without half a lease left they stand in line anew.
-    fn pass_on(self: &Arc<Self>, hold: &Hold) -> bool {
-        let nonce = hold.attempt.nonce;
-        let Some(Seated { party, next, last }) = self.memory().parties.remove(&nonce) else {
+    /// Gives the lock to the next at the same place, without a request but for a renewal that is overdue. Whether there is one.
+    async fn pass_on(self: &Arc<Self>, hold: &Hold) -> bool {
+        let Some(seated) = self.rest_of(hold) else {
             return false;
         };
-        if self.closed.is_cancelled() {
-            party.refuse(Refused::GaveUp);
+        if hold.is_lost() || self.closed.is_cancelled() || !self.has_lease_left(hold).await {
+            self.stand_anew(&hold.name, seated.party);
             return false;
         }
-        if party.is_empty() {
-            return false;
-        }
-        let left = hold.believed_until().since(self.store.now());
-        if hold.is_lost() || next > last || lease::is_short(self.store.config().lease, left) {
-            self.acquire(&hold.name, party, true, None);
-            return false;
-        }
+        let Seated { party, next, last } = seated;
         if let Some(after) = next.next().filter(|after| *after <= last) {
             let rest = Seated {
                 party: Arc::clone(&party),
                 next: after,
                 last,
             };
-            self.memory().parties.insert(nonce, rest);
+            self.memory().parties.insert(hold.attempt.nonce, rest);
         }
         tracing::debug!(lock = %hold.name, ticket = %next, "passed on");
         let guard = LockGuard::new(Arc::clone(self), hold.passed_on(next));
-        // Nobody takes it: dropped, it is released.
+        // If nobody takes it, it is dropped, and so released.
         drop(party.grant(guard));
         true
+    }
+
+    /// Those who come after a hold at the same place, if some of them still wait.
+    fn rest_of(&self, hold: &Hold) -> Option<Seated> {
+        let seated = self.memory().parties.remove(&hold.attempt.nonce);
+        seated.filter(|seated| !seated.party.is_empty())
+    }
+
+    /// The place of these is gone: they go to the end of the line.
+    fn stand_anew(self: &Arc<Self>, name: &LockName, party: Arc<Party>) {
+        if self.closed.is_cancelled() {
+            party.refuse(Refused::GaveUp);
+        } else {
+            self.acquire(name, party, true, None);
+        }
+    }
+
+    /// Whether a hold has half a lease left, by a renewal if need be.
+    async fn has_lease_left(&self, hold: &Hold) -> bool {
+        let (store, lease) = (&self.store, self.store.config().lease);
+        let until = hold.believed_until();
+        if !lease::is_short(lease, until.since(store.now())) {
+            return true;
+        }
+        let patience = Patience {
+            until: Some(until),
+            limit: Limit::None,
+            refusals: Refusals::Passing,
+            stop: self.closed.clone(),
+        };
+        let renew = || store.renew_hold(&hold.name, hold.attempt.nonce, lease);
+        let Ok(answer) = store.insist(&patience, renew).await else {
+            return false;
+        };
+        match &answer.value {
+            Write::Applied(item) => match item.place_of(hold.attempt.nonce) {
+                Some(Spot::Holder(entry)) => {
+                    hold.renewed(entry, answer.sent);
+                    true
+                }
+                _ => false,
+            },
+            Write::Refused(_) => false,
+        }
+    }
+
+    /// Tells all who wait behind holds that there will be no turn.
+    pub(crate) fn refuse_all(&self) {
+        let parties = std::mem::take(&mut self.memory().parties);
+        for seated in parties.into_values() {
+            seated.party.refuse(Refused::GaveUp);
+        }
     }
 
     pub(crate) fn spawn(
@@ -449,8 +493,10 @@ impl Core {
             async move {
                 let _orphan = orphan;
                 crate::heartbeat::keep(&core.store, &hold, |item| core.saw(&hold.name, item)).await;
-                if hold.is_lost() {
-                    core.pass_on(&hold);
+                if hold.is_lost()
+                    && let Some(seated) = core.rest_of(&hold)
+                {
+                    core.stand_anew(&hold.name, seated.party);
                 }
             },
         );
@@ -493,7 +539,7 @@ impl Core {
         hold: &Hold,
         deadline: Moment,
     ) -> Result<Ended, Failure> {
-        if self.pass_on(hold) {
+        if self.pass_on(hold).await {
             return Ok(Ended::PassedOn);
         }
         let patience = Patience {
