@@ -180,7 +180,7 @@ fn a_call_ends_within_five_request_timeouts_however_much_is_in_the_way() {
         let lab = Lab::new().await;
         let host = lab.host();
         acquire(&host).await.release().await.unwrap();
-        draw_and_die(&lab, 1000).await;
+        draw_and_die(&lab, 1_000_000).await;
         lab.wait(100 * SECOND).await;
         let late = Fault::Delay(When::After, 1500 * MS);
         let _ = host.network.clone().script(move |_| Some(late.clone()));
@@ -196,7 +196,7 @@ fn a_call_that_is_dropped_sends_nothing_more_but_what_cleans_up() {
         let lab = Lab::new().await;
         let host = lab.host();
         acquire(&host).await.release().await.unwrap();
-        draw_and_die(&lab, 1000).await;
+        draw_and_die(&lab, 1_000_000).await;
         lab.wait(100 * SECOND).await;
         let late = Fault::Delay(When::After, SECOND / 2);
         let _ = host.network.clone().script(move |_| Some(late.clone()));
