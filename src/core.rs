@@ -113,7 +113,9 @@ impl Core {
                 (new(), Some(turnstile))
             }
             hash_map::Entry::Occupied(mut door) => {
-                (Arc::clone(door.get_mut().get_or_insert_with(new)), None)
+                let gathering = door.get_mut();
+                gathering.take_if(|party| party.is_over());
+                (Arc::clone(gathering.get_or_insert_with(new)), None)
             }
         }
     }

@@ -203,11 +203,17 @@ impl<'a> Call<'a> {
             RecordWait::NoWait | RecordWait::Infinite => None,
         };
         let waits = wait != RecordWait::NoWait;
-        let (party, turnstile) = match waits {
+        let party = || match waits {
             true => core.party(name),
             false => (Arc::new(Party::new(core.closed.child_token())), None),
         };
-        let (number, told) = party.join(until, observer.clone());
+        let (party, turnstile, (number, told)) = loop {
+            let (party, turnstile) = party();
+            // All of them may have gone meanwhile; then there is another.
+            if let Some(joined) = party.join(until, observer.clone()) {
+                break (party, turnstile, joined);
+            }
+        };
         if turnstile.is_some() || !waits {
             core.acquire(name, Arc::clone(&party), waits, turnstile);
         }

@@ -32,6 +32,8 @@ pub(crate) struct Party {
 #[derive(Debug, Default)]
 struct State {
     asked: u64,
+    /// All have gone.
+    is_over: bool,
     members: VecDeque<Member>,
     item: Option<Arc<LockItem>>,
     place: Option<usize>,
@@ -55,10 +57,17 @@ impl Party {
         }
     }
 
-    /// One more, behind all others.
-    pub(crate) fn join(&self, until: Option<Moment>, observer: Option<Observer>) -> (u64, Told) {
+    /// One more, behind all others; none if all others have gone, and with them what they came for.
+    pub(crate) fn join(
+        &self,
+        until: Option<Moment>,
+        observer: Option<Observer>,
+    ) -> Option<(u64, Told)> {
         let (tell, told) = oneshot::channel();
         let mut state = self.state();
+        if state.is_over {
+            return None;
+        }
         state.asked += 1;
         let number = state.asked;
         state.members.push_back(Member {
@@ -67,7 +76,7 @@ impl Party {
             observer: observer.map(|observer| (observer, None)),
             tell,
         });
-        (number, told)
+        Some((number, told))
     }
 
     /// Tickets that they need.
@@ -102,8 +111,13 @@ impl Party {
         let mut state = self.state();
         state.members.retain(|member| member.number != number);
         if state.members.is_empty() {
+            state.is_over = true;
             self.stop.cancel();
         }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.state().is_over
     }
 
     /// Takes in what an answer showed, and the place of the first of them.
