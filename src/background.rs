@@ -75,6 +75,8 @@ impl Background {
         work: impl Future<Output = ()> + Send + 'static,
     ) {
         let open = self.open(job);
+        // The runtime moves what it is given about, and an acquisition is large.
+        let work = Box::pin(work);
         self.runtime.spawn(async move {
             let _open = open;
             work.await;
