@@ -32,6 +32,11 @@ pub(crate) struct Sent {
 pub(crate) struct Counter(Arc<Mutex<Traffic>>);
 
 impl Counter {
+    /// With what each request consumed. Not over HTTP, where a request is signed before it is rewritten.
+    pub(crate) fn metering(&self, network: Network) -> Network {
+        self.on(network.rewrite(|body| body["ReturnConsumedCapacity"] = "TOTAL".into()))
+    }
+
     pub(crate) fn on(&self, network: Network) -> Network {
         let traffic = Arc::clone(&self.0);
         network.observe(move |exchange| {
@@ -40,11 +45,9 @@ impl Counter {
         })
     }
 
-    pub(crate) fn traffic(&self) -> Traffic {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    /// All since it was last taken.
+    pub(crate) fn take(&self) -> Traffic {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
