@@ -7,6 +7,10 @@
 
 #[path = "program/example.rs"]
 mod example;
+#[expect(
+    dead_code,
+    reason = "nobody kills the command, or reads what it would say"
+)]
 mod program;
 
 use std::fs;
@@ -32,7 +36,9 @@ fn places(page: &str) -> Vec<(&str, &str)> {
 
 fn pictures(page: &str) -> Vec<&str> {
     let shown = page.split("](performance/").skip(1);
-    shown.map(|shown| shown.split_once(')').unwrap().0).collect()
+    shown
+        .map(|shown| shown.split_once(')').unwrap().0)
+        .collect()
 }
 
 /// What is wrong with a page and its pictures.
@@ -74,7 +80,9 @@ fn the_command_fills_an_empty_page_and_draws_all_pictures() {
     let page = fs::read_to_string(docs().join(PAGE)).unwrap();
     let empty = places(&page)
         .into_iter()
-        .fold(page.clone(), |page, (_, measured)| page.replace(measured, ""));
+        .fold(page.clone(), |page, (_, measured)| {
+            page.replace(measured, "")
+        });
     fs::write(place.path().join(PAGE), empty).unwrap();
     let unfilled = faults(place.path());
     assert_eq!(unfilled.len(), 9 + 6, "{unfilled:#?}");

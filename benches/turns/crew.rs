@@ -18,6 +18,7 @@ use crate::algorithm::Algorithm;
 use crate::backend::{self, Backend};
 use crate::contender::Contender;
 use crate::options::Options;
+use crate::traffic::Traffic;
 
 /// How long a baseline sleeps between two tries, for each worker.
 const POLL_MS: u32 = 5;
@@ -29,7 +30,8 @@ pub(crate) struct Crew {
     log: Log,
     /// Those who come when they are called; those at work work by themselves.
     gathered: Vec<Contender>,
-    requests: u64,
+    /// What was sent before anything was measured.
+    before: Traffic,
 }
 
 /// What the workers did so far.
@@ -55,7 +57,10 @@ impl Crew {
         for contender in std::mem::take(&mut crew.gathered) {
             let log = crew.log.clone();
             crew.runtime.block_on(async {
-                #[expect(clippy::disallowed_methods, reason = "a caller's task, not the client's")]
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "a caller's task, not the client's"
+                )]
                 tokio::spawn(async move {
                     // Ends with the crew.
                     loop {
@@ -92,7 +97,7 @@ impl Crew {
             backend,
             log: Log::default(),
             gathered,
-            requests: 0,
+            before: Traffic::default(),
         }
     }
 
@@ -138,13 +143,13 @@ impl Crew {
     }
 
     /// Of all that was watched.
-    pub(crate) fn requests_a_turn(&mut self) -> f64 {
-        self.requests += self.backend.counter.take().of_turns().requests;
-        self.requests as f64 / self.log.done().turns.max(1) as f64
+    pub(crate) fn requests_a_turn(&self) -> f64 {
+        let sent = self.backend.counter.traffic() - &self.before;
+        sent.of_turns().requests as f64 / self.log.done().turns.max(1) as f64
     }
 
     fn forget(&mut self) {
-        self.backend.counter.take();
+        self.before = self.backend.counter.traffic();
         *self.log.done() = Done::default();
     }
 }

@@ -9,7 +9,8 @@
 //! ```
 #![expect(
     dead_code,
-    reason = "the driver needs more of its parts than the benches do"
+    unused_imports,
+    reason = "the driver needs more of its parts than the benches do, and their tests run elsewhere"
 )]
 
 #[path = "../../examples/contend/algorithm.rs"]
@@ -47,7 +48,11 @@ const ALGORITHMS: [Algorithm; 3] = [Algorithm::Fairlock, Algorithm::Article, Alg
 /// A turn that nobody else wants.
 fn uncontended(criterion: &mut Criterion) {
     let group = criterion.benchmark_group("uncontended");
-    each(group, |algorithm| Crew::at_work(algorithm, 1, 0), Crew::turns);
+    each(
+        group,
+        |algorithm| Crew::at_work(algorithm, 1, 0),
+        Crew::turns,
+    );
 }
 
 /// A turn among others, each of whom asks again as soon as it has released, and holds the lock for no time.
@@ -69,7 +74,11 @@ fn handoff(criterion: &mut Criterion) {
 /// A line of 32 who come at the same moment, until each has had one turn.
 fn line(criterion: &mut Criterion) {
     let group = criterion.benchmark_group("line");
-    each(group, |algorithm| Crew::gathered(algorithm, 32), Crew::lines);
+    each(
+        group,
+        |algorithm| Crew::gathered(algorithm, 32),
+        Crew::lines,
+    );
 }
 
 /// Each algorithm in turn. What it sent is told on standard error.
@@ -86,8 +95,11 @@ fn each(
             let crew = crew.get_or_insert_with(|| new(algorithm));
             bencher.iter_custom(|times| measure(crew, times));
         });
-        if let Some(mut crew) = crew {
-            eprintln!("{:>42} requests a turn", format!("{:.2}", crew.requests_a_turn()));
+        if let Some(crew) = crew {
+            eprintln!(
+                "{:>42} requests a turn",
+                format!("{:.2}", crew.requests_a_turn())
+            );
         }
     }
     group.finish();

@@ -44,9 +44,7 @@ fn embedded(options: &Options) -> Result<Backend, Failure> {
         ..Faults::default()
     };
     let counter = Counter::default();
-    let network = Network::to(&engine)
-        .with_exact_delays()
-        .faults(slowed);
+    let network = Network::to(&engine).with_exact_delays().faults(slowed);
     Ok(Backend {
         plain: engine.client(),
         counted: counter.metering(network).client(),

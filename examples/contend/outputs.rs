@@ -40,9 +40,9 @@ impl Outputs {
         let plot = self.plot.map(|output| {
             output.write(|mut file| Ok(file.write_all(plot::svg(options, turns)?.as_bytes())?))
         });
-        let sent = self.sent.map(|output| {
-            output.write(|file| Ok(serde_json::to_writer(file, &harvest.traffic)?))
-        });
+        let sent = self
+            .sent
+            .map(|output| output.write(|file| Ok(serde_json::to_writer(file, &harvest.traffic)?)));
         let written = events.into_iter().chain(plot).chain(sent);
         written.filter_map(Result::err).collect()
     }

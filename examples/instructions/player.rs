@@ -102,7 +102,11 @@ impl HttpConnector for Wire {
 }
 
 impl Wire {
-    async fn record(self, request: HttpRequest, body: String) -> Result<HttpResponse, ConnectorError> {
+    async fn record(
+        self,
+        request: HttpRequest,
+        body: String,
+    ) -> Result<HttpResponse, ConnectorError> {
         let answer = self.engine.call(request).await?;
         if body.contains("UpdateExpression") {
             let (step, recorded) = (step(&body), Recorded::of(&answer));

@@ -55,10 +55,10 @@ impl Style {
     }
 
     /// Of the sample in the legend.
-    fn dashes(self) -> Vec<Range<i32>> {
+    fn dashes(self) -> &'static [Range<i32>] {
         match self.is_dashed {
-            true => vec![0..8, 13..21, 26..34],
-            false => vec![0..34],
+            true => &[0..8, 13..21, 26..34],
+            false => &[0..17, 17..34],
         }
     }
 }
@@ -113,7 +113,12 @@ fn axes(area: &Canvas<'_>, panel: &Panel) -> Drawn<()> {
     mesh.label_style(font(14)).axis_desc_style(font(15));
     mesh.x_desc(&panel.across).y_desc(&panel.upwards).draw()?;
     for Curve { style, values, .. } in &panel.curves {
-        let points = || values.iter().enumerate().map(|(at, value)| (at as f64, *value));
+        let points = || {
+            values
+                .iter()
+                .enumerate()
+                .map(|(at, value)| (at as f64, *value))
+        };
         match style.is_dashed {
             true => chart.draw_series(DashedLineSeries::new(points(), 7, 5, style.stroke()))?,
             false => chart.draw_series(LineSeries::new(points(), style.stroke()))?,

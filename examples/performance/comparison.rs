@@ -59,13 +59,20 @@ impl Comparison {
 
     pub(crate) fn report(&self, page: &mut Page) -> Done<()> {
         let first = &self.courses[0].scenes[0];
-        let command = format!("The first of the rows, at its left: `{}`\n", first.command());
+        let command = format!(
+            "The first of the rows, at its left: `{}`\n",
+            first.command()
+        );
         let heads = ["", "median hand-over, in round trips", "requests a turn"];
         let figures: [fn(&Run) -> f64; 2] =
             [|run| in_round_trips(run.hand_over(50)), Run::requests];
         let along: Vec<_> = self.along.iter().map(u32::to_string).collect();
         let tables = heads[1..].iter().zip(figures).map(|(head, figure)| {
-            let mut table = Table::new([format!("{head}: {}", self.across)].into_iter().chain(along.clone()));
+            let mut table = Table::new(
+                [format!("{head}: {}", self.across)]
+                    .into_iter()
+                    .chain(along.clone()),
+            );
             for course in &self.courses {
                 let cells = course.runs.iter().map(|runs| digits(median(runs, figure)));
                 table.row([course.by.name()].into_iter().chain(cells));
@@ -76,7 +83,11 @@ impl Comparison {
         page.write(self.name, &format!("{command}\n{}", tables.join("\n")))?;
         let picture = page.picture(&format!("{}.svg", self.name))?;
         let panels = [
-            self.panel("Half of the hand-overs take at most", "milliseconds", |run| run.hand_over(50)),
+            self.panel(
+                "Half of the hand-overs take at most",
+                "milliseconds",
+                |run| run.hand_over(50),
+            ),
             self.panel("Requests a turn", "requests", Run::requests),
         ];
         draw(&picture, &panels)
@@ -86,7 +97,11 @@ impl Comparison {
         let curve = |course: &Course| Curve {
             name: course.by.name(),
             style: Style::of(course.by),
-            values: course.runs.iter().map(|runs| median(runs, figure)).collect(),
+            values: course
+                .runs
+                .iter()
+                .map(|runs| median(runs, figure))
+                .collect(),
         };
         Panel {
             title: title.into(),
@@ -110,7 +125,10 @@ fn courses(
         let scenes: Vec<_> = along.iter().map(|along| scene(by, *along)).collect();
         let runs: Done<Vec<_>> = match by.is_slow() {
             true => Ok(Vec::new()),
-            false => scenes.iter().map(|scene| driver.runs(*scene, times(budget, scene))).collect(),
+            false => scenes
+                .iter()
+                .map(|scene| driver.runs(*scene, times(budget, scene)))
+                .collect(),
         };
         courses.push(Course {
             by,
@@ -118,11 +136,21 @@ fn courses(
             runs: runs?,
         });
     }
-    let slow: Vec<_> = courses.iter().filter(|course| course.by.is_slow()).collect();
-    let scenes: Vec<_> = slow.iter().flat_map(|course| course.scenes.clone()).collect();
+    let slow: Vec<_> = courses
+        .iter()
+        .filter(|course| course.by.is_slow())
+        .collect();
+    let scenes: Vec<_> = slow
+        .iter()
+        .flat_map(|course| course.scenes.clone())
+        .collect();
     let mut ran = driver.side_by_side(&scenes)?.into_iter();
     for course in courses.iter_mut().filter(|course| course.by.is_slow()) {
-        course.runs = ran.by_ref().take(along.len()).map(|run| vec![run]).collect();
+        course.runs = ran
+            .by_ref()
+            .take(along.len())
+            .map(|run| vec![run])
+            .collect();
     }
     Ok(courses)
 }

@@ -29,7 +29,13 @@ const PLACES: [(usize, &str); 4] = [
 pub(crate) fn report(budget: &Budget, page: &mut Page) -> Done<()> {
     eprintln!("a long hold, in virtual time");
     let traffic = in_virtual_time(watched(budget.watched));
-    let mut table = Table::new(["who", "requests a day", "write units", "read units", "dollars a day"]);
+    let mut table = Table::new([
+        "who",
+        "requests a day",
+        "write units",
+        "read units",
+        "dollars a day",
+    ]);
     for ((_, who), traffic) in PLACES.iter().zip(traffic) {
         let (turns, beats) = (traffic.of_turns(), traffic.heartbeats());
         let a_day = |count: f64| count * DAY.div_duration_f64(budget.watched);
@@ -37,7 +43,13 @@ pub(crate) fn report(budget: &Budget, page: &mut Page) -> Done<()> {
         let writes = a_day(turns.write_units + beats.write_units);
         let reads = a_day(turns.read_units + beats.read_units);
         let dollars = format!("{:.4}", dollars::of(writes, reads));
-        table.row([who.to_string(), digits(requests), digits(writes), digits(reads), dollars]);
+        table.row([
+            who.to_string(),
+            digits(requests),
+            digits(writes),
+            digits(reads),
+            dollars,
+        ]);
     }
     page.write("days", &table.to_string())
 }
@@ -50,7 +62,11 @@ async fn watched(span: Duration) -> Vec<Traffic> {
     let last = PLACES.iter().map(|(place, _)| *place).max();
     for place in 0..=last.unwrap_or_default() {
         let is_watched = PLACES.iter().any(|(of, _)| *of == place);
-        let counter = if is_watched { Counter::default() } else { everybody.clone() };
+        let counter = if is_watched {
+            Counter::default()
+        } else {
+            everybody.clone()
+        };
         let lock = site.process(place, &counter);
         watched.extend(is_watched.then_some(counter));
         waiting.spawn(hold(lock));
@@ -58,13 +74,18 @@ async fn watched(span: Duration) -> Vec<Traffic> {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     tokio::time::sleep(SETTLES).await;
-    watched.iter().for_each(|counter| drop(counter.take()));
+    let before: Vec<_> = watched.iter().map(Counter::traffic).collect();
     tokio::time::sleep(span).await;
-    watched.iter().map(Counter::take).collect()
+    let sent = watched.iter().zip(&before);
+    sent.map(|(counter, before)| counter.traffic() - before)
+        .collect()
 }
 
 /// Ends when it is dropped.
-#[expect(clippy::expect_used, reason = "a day that does not come to pass cannot be measured")]
+#[expect(
+    clippy::expect_used,
+    reason = "a day that does not come to pass cannot be measured"
+)]
 async fn hold(lock: FairLock) {
     let guard: LockGuard = lock.acquire(RecordWait::Infinite).await.expect("a turn");
     guard.lost().await;

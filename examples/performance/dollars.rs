@@ -25,9 +25,17 @@ pub(crate) fn report(by_length: &Comparison, page: &mut Page) -> Done<()> {
     ]);
     for (by, runs) in by_length.of_eight() {
         let units = |count: fn(&Sent) -> f64| median(runs, |run: &Run| run.a_turn(count));
-        let (writes, reads) = (units(|sent| sent.write_units), units(|sent| sent.read_units));
+        let (writes, reads) = (
+            units(|sent| sent.write_units),
+            units(|sent| sent.read_units),
+        );
         let million = of(writes * 1e6, reads * 1e6);
-        table.row([by.name(), digits(writes), digits(reads), format!("{million:.2}")]);
+        table.row([
+            by.name(),
+            digits(writes),
+            digits(reads),
+            format!("{million:.2}"),
+        ]);
     }
     page.write("dollars", &table.to_string())
 }

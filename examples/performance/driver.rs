@@ -20,7 +20,13 @@ impl Driver {
     pub(crate) fn build(budget: &Budget) -> Done<Driver> {
         if !budget.is_brief {
             let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-            cargo.args(["build", "--release", "--all-features", "--example", "contend"]);
+            cargo.args([
+                "build",
+                "--release",
+                "--all-features",
+                "--example",
+                "contend",
+            ]);
             if !cargo.status()?.success() {
                 return Err("cannot build the driver".into());
             }
@@ -69,7 +75,10 @@ impl Driver {
         } = contend.output()?;
         // Baselines are told on: that their turns overlap, or come out of order, is what is measured.
         let turns = String::from_utf8(stdout)?;
-        let turns: Vec<Turn> = turns.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+        let turns: Vec<Turn> = turns
+            .lines()
+            .map(serde_json::from_str)
+            .collect::<Result<_, _>>()?;
         if scene.by == FAIRLOCK && !status.success() || turns.is_empty() {
             let said = String::from_utf8_lossy(&stderr);
             return Err(format!("{} failed: {said}", scene.command()).into());

@@ -8,12 +8,11 @@ use crate::chart::{Curve, Panel, Style, draw};
 use crate::line::{Line, Toll};
 use crate::page::Page;
 use crate::table::{Table, digits};
-use crate::traffic::Sent;
 
 /// What a line's hand-overs took and cost.
 pub(crate) struct LongLine {
     pub(crate) line: Line,
-    toll: Toll,
+    pub(crate) toll: Toll,
 }
 
 pub(crate) fn measure(budget: &Budget) -> Vec<LongLine> {
@@ -39,39 +38,33 @@ pub(crate) fn in_virtual_time<F: Future>(work: F) -> F::Output {
 }
 
 impl LongLine {
-    pub(crate) fn requests(&self) -> f64 {
-        self.of_looks(|sent| sent.requests as f64) + self.of_heartbeats(|sent| sent.requests as f64)
-    }
-
-    /// Of reads and of writes together.
-    pub(crate) fn units(&self) -> f64 {
-        self.of_looks(units) + self.of_heartbeats(units)
-    }
-
-    fn of_looks(&self, count: impl Fn(&Sent) -> f64) -> f64 {
-        count(&self.toll.traffic.of_turns()) / self.line.hand_overs as f64
-    }
-
-    fn of_heartbeats(&self, count: impl Fn(&Sent) -> f64) -> f64 {
-        count(&self.toll.traffic.heartbeats()) / self.line.hand_overs as f64
-    }
-
     fn took(&self, percent: usize) -> String {
         let took = &self.toll.took;
         let place = (took.len() * percent / 100).min(took.len() - 1);
-        let round_trips = took[place].div_duration_f64(self.line.round_trip);
-        digits(round_trips)
+        digits(took[place].div_duration_f64(self.line.round_trip))
     }
 
-    fn of_verb(&self, operation: &str) -> f64 {
-        let of = self.toll.traffic.lines();
-        let of = of.filter(|(name, verb, _)| *name == operation && *verb != "renew");
-        of.map(|(_, _, sent)| sent.requests as f64).sum::<f64>() / self.line.hand_overs as f64
+    /// What a row of the table says.
+    fn figures(&self) -> [f64; 7] {
+        let toll = &self.toll;
+        let heartbeats = toll.traffic.heartbeats().requests as f64 / toll.took.len() as f64;
+        let (looks, rows) = (self.sent_as("GetItem"), self.sent_as("Query"));
+        [
+            toll.requests(),
+            looks,
+            rows,
+            toll.requests() - looks - rows - heartbeats,
+            heartbeats,
+            toll.a_hand_over(|sent| sent.write_units),
+            toll.a_hand_over(|sent| sent.read_units),
+        ]
     }
-}
 
-fn units(sent: &Sent) -> f64 {
-    sent.write_units + sent.read_units
+    fn sent_as(&self, operation: &str) -> f64 {
+        let sent = self.toll.traffic.lines();
+        let sent = sent.filter(|(name, _, _)| *name == operation);
+        sent.map(|(_, _, sent)| sent.requests as f64).sum::<f64>() / self.toll.took.len() as f64
+    }
 }
 
 pub(crate) fn report(lines: &[LongLine], page: &mut Page) -> Done<()> {
@@ -87,39 +80,28 @@ pub(crate) fn report(lines: &[LongLine], page: &mut Page) -> Done<()> {
         "hand-over p50, p99, in round trips",
     ]);
     for long in lines {
-        let heartbeats = long.of_heartbeats(|sent| sent.requests as f64);
-        let (looks, rows) = (long.of_verb("GetItem"), long.of_verb("Query"));
-        let writes = long.of_looks(|sent| sent.write_units)
-            + long.of_heartbeats(|sent| sent.write_units);
-        let figures = [
-            long.requests(),
-            looks,
-            rows,
-            long.requests() - looks - rows - heartbeats,
-            heartbeats,
-            writes,
-            long.of_looks(|sent| sent.read_units),
-        ];
         let name = [long.line.waiters.to_string()].into_iter();
         let took = format!("{}, {}", long.took(50), long.took(99));
-        table.row(name.chain(figures.map(digits)).chain([took]));
+        table.row(name.chain(long.figures().map(digits)).chain([took]));
     }
     page.write("long-lines", &table.to_string())?;
-    let curve = |place, name: &str, of: fn(&LongLine) -> f64| Curve {
+    let curve = |place, name: &str, of: fn(&Toll) -> f64| Curve {
         name: name.into(),
         style: Style::number(place, false),
-        values: lines.iter().map(of).collect(),
+        values: lines.iter().map(|long| of(&long.toll)).collect(),
     };
     let panel = Panel {
         title: "What a hand-over costs all of the line together".into(),
         across: "processes that wait".into(),
         upwards: "for each hand-over".into(),
-        categories: lines.iter().map(|long| long.line.waiters.to_string()).collect(),
+        categories: lines
+            .iter()
+            .map(|long| long.line.waiters.to_string())
+            .collect(),
         curves: vec![
-            curve(0, "requests, heartbeats among them", LongLine::requests),
-            curve(1, "capacity units", LongLine::units),
+            curve(0, "requests, heartbeats among them", Toll::requests),
+            curve(1, "capacity units", Toll::capacity),
         ],
     };
     draw(&page.picture("long-lines.svg")?, &[panel])
 }
-

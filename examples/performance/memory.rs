@@ -51,7 +51,9 @@ async fn lock() -> Done<FairLock> {
         round_trip,
         ..Faults::default()
     });
-    let locks = LockClient::builder(network.client()).table("locks").build()?;
+    let locks = LockClient::builder(network.client())
+        .table("locks")
+        .build()?;
     locks.create_table(&TableOptions::default()).await?;
     Ok(locks.fair_lock("contended")?)
 }

@@ -21,6 +21,9 @@ struct Promise {
     by: String,
 }
 
+/// What it is called, what is promised of it, and how a run shows it.
+type Figure = (&'static str, Promise, fn(&Run) -> f64);
+
 pub(crate) fn measure(driver: &Driver, budget: &Budget, lines: &[LongLine]) -> Done<String> {
     let mut promises = of_processes(driver, budget)?;
     promises.extend(of_one_client(driver, budget)?);
@@ -31,7 +34,10 @@ pub(crate) fn measure(driver: &Driver, budget: &Budget, lines: &[LongLine]) -> D
         ..at_most(1.15, instructions::ratio(budget)?)
     });
     promises.push(Promise {
-        what: format!("memory of {} tasks of one client that wait, MB", budget.tasks),
+        what: format!(
+            "memory of {} tasks of one client that wait, MB",
+            budget.tasks
+        ),
         by: "in virtual time".into(),
         ..at_most(60.0, memory::of_waiting(budget.tasks)? / MIB)
     });
@@ -46,25 +52,58 @@ fn of_processes(driver: &Driver, budget: &Budget) -> Done<Vec<Promise>> {
     let alone = Scene::new(FAIRLOCK, 1, 0, budget.turns);
     let eight = Scene::new(FAIRLOCK, 8, 50, budget.turns);
     let no_hold = Scene::new(FAIRLOCK, 8, 0, budget.turns);
-    let mut promises = of(driver, budget, alone, &[
-        ("uncontended: requests a turn", at_most(2.0, 0.0), Run::requests),
-        ("uncontended: acquire, p50, round trips", at_most(1.05, 0.0), |run| {
-            in_round_trips(run.wait(50))
-        }),
-    ])?;
-    promises.extend(of(driver, budget, eight, &[
-        ("hand-over, 8 workers, hold 50 ms: p50, round trips", at_most(1.6, 0.0), |run| {
-            in_round_trips(run.hand_over(50))
-        }),
-        ("the same: p99", at_most(3.0, 0.0), |run| in_round_trips(run.hand_over(99))),
-        ("the same: requests a turn", at_most(16.0, 0.0), Run::requests),
-        ("the same: longest wait, against the mean", at_most(1.5, 0.0), Run::unevenness),
-    ])?);
-    promises.extend(of(driver, budget, no_hold, &[(
-        "hold 0, 8 workers: turns a round trip",
-        at_least(0.55),
-        Run::turns_a_round_trip,
-    )])?);
+    let mut promises = of(
+        driver,
+        budget,
+        alone,
+        &[
+            (
+                "uncontended: requests a turn",
+                at_most(2.0, 0.0),
+                Run::requests,
+            ),
+            (
+                "uncontended: acquire, p50, round trips",
+                at_most(1.05, 0.0),
+                |run| in_round_trips(run.wait(50)),
+            ),
+        ],
+    )?;
+    promises.extend(of(
+        driver,
+        budget,
+        eight,
+        &[
+            (
+                "hand-over, 8 workers, hold 50 ms: p50, round trips",
+                at_most(1.6, 0.0),
+                |run| in_round_trips(run.hand_over(50)),
+            ),
+            ("the same: p99", at_most(3.0, 0.0), |run| {
+                in_round_trips(run.hand_over(99))
+            }),
+            (
+                "the same: requests a turn",
+                at_most(16.0, 0.0),
+                Run::requests,
+            ),
+            (
+                "the same: longest wait, against the mean",
+                at_most(1.5, 0.0),
+                Run::unevenness,
+            ),
+        ],
+    )?);
+    promises.extend(of(
+        driver,
+        budget,
+        no_hold,
+        &[(
+            "hold 0, 8 workers: turns a round trip",
+            at_least(0.55),
+            Run::turns_a_round_trip,
+        )],
+    )?);
     Ok(promises)
 }
 
@@ -73,33 +112,45 @@ fn of_one_client(driver: &Driver, budget: &Budget) -> Done<Vec<Promise>> {
         place: Place::OneClient,
         ..Scene::new(FAIRLOCK, 8, hold_ms, budget.turns)
     };
-    let mut promises = of(driver, budget, inside(50), &[
-        ("hand-over inside one client, 8 tasks: p50, round trips", at_most(1.15, 0.0), |run| {
-            in_round_trips(run.hand_over(50))
-        }),
-        ("the same: requests a turn", at_most(4.0, 0.0), Run::requests),
-    ])?;
-    promises.extend(of(driver, budget, inside(0), &[(
-        "hold 0, 8 tasks of one client: turns a round trip",
-        at_least(0.85),
-        Run::turns_a_round_trip,
-    )])?);
+    let mut promises = of(
+        driver,
+        budget,
+        inside(50),
+        &[
+            (
+                "hand-over inside one client, 8 tasks: p50, round trips",
+                at_most(1.15, 0.0),
+                |run| in_round_trips(run.hand_over(50)),
+            ),
+            (
+                "the same: requests a turn",
+                at_most(4.0, 0.0),
+                Run::requests,
+            ),
+        ],
+    )?;
+    promises.extend(of(
+        driver,
+        budget,
+        inside(0),
+        &[(
+            "hold 0, 8 tasks of one client: turns a round trip",
+            at_least(0.85),
+            Run::turns_a_round_trip,
+        )],
+    )?);
     Ok(promises)
 }
 
 /// Medians of runs of a scene.
-fn of(
-    driver: &Driver,
-    budget: &Budget,
-    scene: Scene,
-    figures: &[(&str, Promise, fn(&Run) -> f64)],
-) -> Done<Vec<Promise>> {
+fn of(driver: &Driver, budget: &Budget, scene: Scene, figures: &[Figure]) -> Done<Vec<Promise>> {
     let runs = driver.runs(scene, budget.runs)?;
-    let promise = |(what, bound, figure): &(&str, Promise, fn(&Run) -> f64)| Promise {
+    let promise = |(what, promised, figure): &Figure| Promise {
         what: what.to_string(),
-        by: format!("`{}`", scene.command()),
+        bound: promised.bound,
+        is_least: promised.is_least,
         measured: median(&runs, figure),
-        ..*bound
+        by: format!("`{}`", scene.command()),
     };
     Ok(figures.iter().map(promise).collect())
 }
@@ -118,8 +169,16 @@ fn of_long_lines(lines: &[LongLine]) -> Vec<Promise> {
             ..at_most(most, ratio)
         };
         [
-            of("requests", 2.0, long.requests() / eight.requests()),
-            of("capacity units", 3.0, long.units() / eight.units()),
+            of(
+                "requests",
+                2.0,
+                long.toll.requests() / eight.toll.requests(),
+            ),
+            of(
+                "capacity units",
+                3.0,
+                long.toll.capacity() / eight.toll.capacity(),
+            ),
         ]
     });
     promises.collect()

@@ -17,7 +17,9 @@ pub(crate) fn report(by_length: &Comparison, page: &mut Page) -> Done<()> {
     });
     let categories: Vec<_> = percents.collect();
     let heads = ["wait, against the mean".to_owned()].into_iter();
-    let heads = heads.chain(categories.clone()).chain(ends.map(str::to_owned));
+    let heads = heads
+        .chain(categories.clone())
+        .chain(ends.map(str::to_owned));
     let mut table = Table::new(heads);
     let mut curves = Vec::new();
     for (by, runs) in by_length.of_eight() {

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::traffic::{Counter, Traffic};
+use crate::traffic::{Counter, Sent, Traffic};
 
 /// When the line starts, in seconds since 1970.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
@@ -60,14 +60,31 @@ impl Line {
         }
         tokio::time::sleep(self.settles).await;
         let first = log.turns().len();
-        counter.take();
+        let before = counter.traffic();
         log.until(first + self.hand_overs).await;
-        let traffic = counter.take();
+        let traffic = counter.traffic() - &before;
         let turns = log.turns();
         let pairs = turns[first - 1..].windows(2);
         let mut took: Vec<_> = pairs.map(|pair| pair[1].0 - pair[0].1).collect();
         took.sort_unstable();
         Toll { took, traffic }
+    }
+}
+
+impl Toll {
+    /// What all of the line send for a hand-over, whatever is counted, heartbeats among it.
+    pub(crate) fn a_hand_over(&self, count: impl Fn(&Sent) -> f64) -> f64 {
+        let sent = count(&self.traffic.of_turns()) + count(&self.traffic.heartbeats());
+        sent / self.took.len() as f64
+    }
+
+    pub(crate) fn requests(&self) -> f64 {
+        self.a_hand_over(|sent| sent.requests as f64)
+    }
+
+    /// Of reads and of writes together.
+    pub(crate) fn capacity(&self) -> f64 {
+        self.a_hand_over(|sent| sent.read_units + sent.write_units)
     }
 }
 
