@@ -1,5 +1,5 @@
-//! The page of measurements and the command that writes it: every place on the page is filled, every picture is there and can
-//! be read, and the command works.
+//! The page of measurements and the commands that measure: every place on the page is filled, every picture is there and
+//! can be read, and the commands work.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -93,4 +93,15 @@ fn the_command_fills_an_empty_page_and_draws_all_pictures() {
     assert!(ended.status.success(), "{}", ended.summary);
     let faults = faults(place.path());
     assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// Which `scripts/instructions` counts, by a program that is not everywhere.
+#[test]
+fn turns_whose_instructions_are_counted_are_taken_both_ways() {
+    for by in ["fairlock", "bare"] {
+        let mut command = example("instructions");
+        command.args([by, "3"]);
+        let ended = Run::start(command).end();
+        assert!(ended.status.success(), "{by}: {}", ended.summary);
+    }
 }

@@ -38,7 +38,7 @@ pub(crate) fn measure(driver: &Driver, budget: &Budget, lines: &[LongLine]) -> D
             "memory of {} tasks of one client that wait, MB",
             budget.tasks
         ),
-        by: "in virtual time".into(),
+        by: "in virtual time, the rows in the engine among it".into(),
         ..at_most(60.0, memory::of_waiting(budget.tasks)? / MIB)
     });
     let mut table = Table::new(["", "promised", "measured", "kept", "by"]);
