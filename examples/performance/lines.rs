@@ -63,7 +63,8 @@ impl LongLine {
     fn sent_as(&self, operation: &str) -> f64 {
         let sent = self.toll.traffic.lines();
         let sent = sent.filter(|(name, _, _)| *name == operation);
-        sent.map(|(_, _, sent)| sent.requests as f64).sum::<f64>() / self.toll.took.len() as f64
+        let sent: u64 = sent.map(|(_, _, sent)| sent.requests).sum();
+        sent as f64 / self.toll.took.len() as f64
     }
 }
 

@@ -26,12 +26,13 @@ impl fmt::Display for Table {
     }
 }
 
-/// Three digits, or all before the point.
+/// Three digits, and all before the point.
 pub(crate) fn digits(value: f64) -> String {
     match value.abs() {
         size if size.is_nan() => "–".into(),
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
     }
 }
