@@ -50,7 +50,7 @@ impl Budget {
             slow_turns: 4,
             lengths: &[2, 8],
             holds_ms: &[0, 50],
-            lines: [8, 16].map(|waiters| line(waiters, 12, 20)).to_vec(),
+            lines: [2, 8].map(|waiters| line(waiters, 10, 5)).to_vec(),
             watched: Duration::from_secs(60),
             tasks: 20,
         }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use plotters::coord::combinators::WithKeyPoints;
 use plotters::prelude::*;
 
 use crate::palette::{Canvas, Drawn, FAINT, HOLDING, INK, PAPER, TOGETHER, font};
@@ -102,7 +103,7 @@ fn axes(area: &Canvas<'_>, panel: &Panel) -> Drawn<()> {
         .margin_right(26)
         .set_label_area_size(LabelAreaPosition::Left, 66)
         .set_label_area_size(LabelAreaPosition::Bottom, 48)
-        .build_cartesian_2d(-0.2..last + 0.2, (least * 0.7..most * 1.4).log_scale())?;
+        .build_cartesian_2d(-0.2..last + 0.2, scale(least * 0.7..most * 1.4))?;
     let name = |at: &f64| name(&panel.categories, *at);
     let places = 2 * panel.categories.len() + 1;
     let mesh = &mut chart.configure_mesh();
@@ -127,6 +128,14 @@ fn axes(area: &Canvas<'_>, panel: &Panel) -> Drawn<()> {
         chart.draw_series(points().map(dot))?;
     }
     Ok(())
+}
+
+/// Marked at one, two and five of each power of ten.
+fn scale(span: Range<f64>) -> WithKeyPoints<LogCoord<f64>> {
+    let powers = (-3..7).map(|power| 10_f64.powi(power));
+    let marks = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|mark| mark * power));
+    let marks = marks.filter(|mark| span.contains(mark)).collect();
+    LogCoord::from(span.log_scale()).with_key_points(marks)
 }
 
 /// Of the category that stands there, if one does.

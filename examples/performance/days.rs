@@ -71,7 +71,7 @@ async fn watched(span: Duration) -> Vec<Traffic> {
         watched.extend(is_watched.then_some(counter));
         waiting.spawn(hold(lock));
         // So that they come in this order.
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     tokio::time::sleep(SETTLES).await;
     let before: Vec<_> = watched.iter().map(Counter::traffic).collect();

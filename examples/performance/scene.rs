@@ -81,7 +81,7 @@ impl Scene {
             place: Place::Processes,
             workers,
             hold_ms,
-            cycles: turns.div_ceil(workers).max(2),
+            cycles: turns.div_ceil(workers),
         }
     }
 
