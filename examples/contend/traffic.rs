@@ -1,6 +1,7 @@
 //! What was sent for the turns, counted at the transport.
 
 use std::collections::BTreeMap;
+use std::ops::Sub;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fairlock::embedded::{Exchange, Network, Outcome};
@@ -32,6 +33,11 @@ pub(crate) struct Sent {
 pub(crate) struct Counter(Arc<Mutex<Traffic>>);
 
 impl Counter {
+    /// With what each request consumed. Not over HTTP, where a request is signed before it is rewritten.
+    pub(crate) fn metering(&self, network: Network) -> Network {
+        self.on(network.rewrite(|body| body["ReturnConsumedCapacity"] = "TOTAL".into()))
+    }
+
     pub(crate) fn on(&self, network: Network) -> Network {
         let traffic = Arc::clone(&self.0);
         network.observe(move |exchange| {
@@ -101,7 +107,31 @@ impl Traffic {
     }
 }
 
+/// What was sent between two moments.
+impl Sub<&Traffic> for Traffic {
+    type Output = Traffic;
+
+    fn sub(mut self, earlier: &Traffic) -> Traffic {
+        for (operation, verbs) in &mut self.0 {
+            for (verb, sent) in verbs {
+                let before = earlier.0.get(operation).and_then(|verbs| verbs.get(verb));
+                sent.remove(before.copied().unwrap_or_default());
+            }
+        }
+        self
+    }
+}
+
 impl Sent {
+    fn remove(&mut self, other: Sent) {
+        self.requests -= other.requests;
+        self.refused -= other.refused;
+        self.unanswered -= other.unanswered;
+        self.writes -= other.writes;
+        self.write_units -= other.write_units;
+        self.read_units -= other.read_units;
+    }
+
     fn add(&mut self, other: Sent) {
         self.requests += other.requests;
         self.refused += other.refused;

@@ -12,7 +12,7 @@ mod request;
 mod rows;
 mod scan;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -410,7 +410,8 @@ impl Store {
                 .next()
                 .unwrap_or("")
         });
-        words
+        let once: BTreeSet<_> = words.collect();
+        once.into_iter()
             .map(|word| (format!("#{word}"), self.attribute(word).to_owned()))
             .collect()
     }
