@@ -8,19 +8,23 @@
 mod common;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "common/verbs.rs"]
+mod verbs;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::virtual_time;
-use fairlock::embedded::{Fault, Faults, Latency, When};
+use fairlock::embedded::{Fault, Faults, Gate, Latency, When};
 use fairlock::{Error, FairLock, RecordWait, Ticket};
 use futures::future::join_all;
-use lab::{Host, Lab, acquire};
+use lab::{Host, Lab, acquire, waits};
 use tokio::time::Instant;
+use verbs::meets;
 
 const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many of one client are on their way into the line at a time.
 const AT_ONCE: usize = 32;
@@ -168,4 +172,29 @@ async fn refused(lab: &Lab, callers: usize) -> Duration {
         assert!(matches!(refused, Err(Error::Unavailable { .. })));
     }
     asked.elapsed()
+}
+
+#[test]
+fn who_joins_within_the_grace_is_not_passed_by_those_who_wait_behind() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(3, 1);
+        let guard = acquire(&hosts[0]).await;
+        let heir = waits(&lab, &hosts[1]).await;
+        // It draws, and its row is on the way for less than the grace; another one joins meanwhile, and looks.
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::Before, gate.clone());
+        meets(&hosts[1].network, "join", usize::MAX, held);
+        let first = waits(&lab, &hosts[1]).await;
+        let second = waits(&lab, &hosts[2]).await;
+        guard.release().await.unwrap();
+        heir.await.unwrap().release().await.unwrap();
+        lab.wait(2 * SECOND).await;
+        assert!(!second.is_finished());
+        gate.open();
+        let guard = first.await.unwrap();
+        let ticket = guard.ticket();
+        guard.release().await.unwrap();
+        assert!(second.await.unwrap().ticket() > ticket);
+    });
 }
