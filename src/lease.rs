@@ -226,6 +226,7 @@ mod tests {
         // A first page that ends before it.
         gaps.look(at(4), |ticket| ticket < gap, std::iter::empty());
         gaps.look(at(4), |_| true, [gap].into_iter());
+        assert!(!gaps.is_ripe(gap, grace, at(4)));
         assert!(gaps.is_ripe(gap, grace, at(5)));
         gaps.look(at(6), |_| true, std::iter::empty());
         assert!(gaps.is_empty());

@@ -20,6 +20,8 @@ mod figures;
 mod flags;
 #[path = "../examples/contend/options.rs"]
 mod options;
+#[path = "../examples/contend/palette.rs"]
+mod palette;
 #[path = "../examples/contend/plot.rs"]
 mod plot;
 #[path = "../examples/contend/report.rs"]

@@ -8,19 +8,24 @@
 mod common;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "common/verbs.rs"]
+mod verbs;
 
+use std::mem::take;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::virtual_time;
-use fairlock::embedded::{Faults, Latency};
-use fairlock::{Error, FairLock, RecordWait, Ticket};
+use fairlock::embedded::{Fault, Faults, Gate, Latency, When};
+use fairlock::{Error, FairLock, LockGuard, RecordWait, Ticket};
 use futures::future::join_all;
-use lab::{Host, Lab, acquire};
+use lab::{Host, Lab, acquire, waits};
 use tokio::time::Instant;
+use verbs::meets;
 
 const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Who was inside, in this order.
@@ -38,6 +43,24 @@ impl Visits {
         lab.wait(10 * MS).await;
         self.inside.fetch_sub(1, Ordering::SeqCst);
         guard.release().await.unwrap();
+    }
+
+    /// Runs those who visit and, after a while, ends the hold that they wait for. Returns who was granted, in this order,
+    /// when nothing is left of the line.
+    async fn run(
+        &self,
+        lab: &Lab,
+        visits: impl IntoIterator<Item = impl Future<Output = ()>>,
+        (guard, after): (LockGuard, Duration),
+    ) -> Vec<(usize, Ticket)> {
+        let release = async {
+            lab.wait(after).await;
+            guard.release().await.unwrap();
+        };
+        tokio::join!(join_all(visits), release);
+        lab.settle().await;
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+        take(&mut self.granted.lock().unwrap())
     }
 }
 
@@ -64,16 +87,9 @@ fn thirty_two_waiters_in_four_clients_are_granted_in_the_order_of_their_tickets(
         let locks = hosts.each_ref().map(|host| host.locks.fair_lock("a"));
         let locks = locks.map(Result::unwrap);
         let waiters = (0..32).map(|n| visits.visit(&lab, n, &locks[n % 4]));
-        let release = async {
-            lab.settle().await;
-            guard.release().await.unwrap();
-        };
-        tokio::join!(join_all(waiters), release);
-        let granted = visits.granted.lock().unwrap().clone();
+        let granted = visits.run(&lab, waiters, (guard, SECOND)).await;
         assert_eq!(granted.len(), 32);
         assert!(granted.is_sorted_by(|a, b| a.1 < b.1), "{granted:?}");
-        lab.settle().await;
-        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
     });
 }
 
@@ -87,19 +103,12 @@ fn thirty_two_waiters_who_came_one_after_the_other_are_granted_as_they_came() {
         let (lab, visits, locks) = (&lab, &visits, &locks.map(Result::unwrap));
         // Far enough apart for each to have drawn its ticket before the next comes.
         let waiters = (0..32_usize).map(|n| async move {
-            lab.wait(n as u32 * 1000 * MS).await;
+            lab.wait(n as u32 * SECOND).await;
             visits.visit(lab, n, &locks[n % 4]).await;
         });
-        let release = async {
-            lab.wait(33 * 1000 * MS).await;
-            guard.release().await.unwrap();
-        };
-        tokio::join!(join_all(waiters), release);
-        let granted = visits.granted.lock().unwrap().clone();
+        let granted = visits.run(lab, waiters, (guard, 33 * SECOND)).await;
         let order: Vec<_> = granted.iter().map(|(who, _)| *who).collect();
         assert!(order.iter().copied().eq(0..32), "{order:?}");
-        lab.settle().await;
-        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
     });
 }
 
@@ -111,19 +120,12 @@ fn six_hundred_who_ask_one_client_at_once_stand_in_line_together_and_are_granted
         let guard = acquire(&host).await;
         let lock = host.locks.fair_lock("a").unwrap();
         let waiters = (0..600).map(|n| visits.visit(&lab, n, &lock));
-        let release = async {
-            lab.settle().await;
-            guard.release().await.unwrap();
-        };
-        tokio::join!(join_all(waiters), release);
-        let granted = visits.granted.lock().unwrap().clone();
+        let granted = visits.run(&lab, waiters, (guard, SECOND)).await;
         assert_eq!(granted.len(), 600);
         assert!(granted.is_sorted(), "{granted:?}");
         // A place for the first and one for all others, and its renewals in the six seconds of their turns.
         let requests = host.network.counts().requests();
         assert!(requests < 20, "{:?}", host.network.counts());
-        lab.settle().await;
-        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
     });
 }
 
@@ -153,4 +155,29 @@ async fn refused(lab: &Lab, callers: usize) -> Duration {
         assert!(matches!(refused, Err(Error::Unavailable { .. })));
     }
     asked.elapsed()
+}
+
+#[test]
+fn who_joins_within_the_grace_is_not_passed_by_those_who_wait_behind() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(3, 1);
+        let guard = acquire(&hosts[0]).await;
+        let heir = waits(&lab, &hosts[1]).await;
+        // It draws, and its row is on the way for less than the grace; another one joins meanwhile, and looks.
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::Before, gate.clone());
+        meets(&hosts[1].network, "join", usize::MAX, held);
+        let first = waits(&lab, &hosts[1]).await;
+        let second = waits(&lab, &hosts[2]).await;
+        guard.release().await.unwrap();
+        heir.await.unwrap().release().await.unwrap();
+        lab.wait(2 * SECOND).await;
+        assert!(!second.is_finished());
+        gate.open();
+        let guard = first.await.unwrap();
+        let ticket = guard.ticket();
+        guard.release().await.unwrap();
+        assert!(second.await.unwrap().ticket() > ticket);
+    });
 }

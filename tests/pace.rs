@@ -11,6 +11,12 @@ mod common;
 mod contest;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "pace/line.rs"]
+mod line;
+#[path = "../examples/contend/traffic.rs"]
+mod traffic;
+#[path = "../examples/contend/verb.rs"]
+mod verb;
 
 use std::time::Duration;
 
@@ -19,6 +25,7 @@ use common::virtual_time;
 use contest::{Contest, Course, RTT, distant};
 use fairlock::embedded::{Faults, Latency};
 use lab::{Lab, acquire, cut_off, waits};
+use line::{Line, Toll};
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -147,6 +154,29 @@ fn no_line_stalls_however_long_it_is() {
             2.0 * short,
         );
     }
+}
+
+/// What all of a line of so many processes send for a hand-over.
+fn toll(waiters: usize) -> Toll {
+    virtual_time(
+        Line {
+            waiters,
+            hold: Duration::from_millis(50),
+            round_trip: RTT,
+            settles: 20 * SECOND,
+            hand_overs: 200,
+        }
+        .run(),
+    )
+}
+
+#[test]
+fn a_hand_over_costs_a_line_of_a_hundred_and_twenty_eight_little_more_than_one_of_eight() {
+    let (short, long) = (toll(8), toll(128));
+    let requests = long.requests() / short.requests();
+    at_most("requests of 128 against 8", requests, 2.0);
+    let capacity = long.capacity() / short.capacity();
+    at_most("capacity of 128 against 8", capacity, 3.0);
 }
 
 #[test]

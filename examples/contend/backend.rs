@@ -1,11 +1,12 @@
 //! Where the tables are, and the ways to them.
 
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use fairlock::embedded::{Engine, Faults, Latency, Network};
 use fairlock::{FairLock, LockClient, LockClientBuilder};
-use serde_json::Value;
 
 use crate::endpoint;
 use crate::failure::Failure;
@@ -17,7 +18,12 @@ pub(crate) struct Backend {
     pub(crate) plain: Client,
     counted: Client,
     pub(crate) counter: Counter,
+    /// With --one-client, the one that is in use.
+    shared: Mutex<Weak<LockClient>>,
 }
+
+/// A client of those who use it: the last one shuts it down.
+pub(crate) type Shared = Arc<LockClient>;
 
 pub(crate) fn open(options: &Options) -> Result<Backend, Failure> {
     match &options.endpoint_url {
@@ -38,21 +44,13 @@ fn embedded(options: &Options) -> Result<Backend, Failure> {
         ..Faults::default()
     };
     let counter = Counter::default();
-    let network = Network::to(&engine)
-        .with_exact_delays()
-        .faults(slowed)
-        .rewrite(ask_for_capacity);
-    let network = counter.on(network);
+    let network = Network::to(&engine).with_exact_delays().faults(slowed);
     Ok(Backend {
         plain: engine.client(),
-        counted: network.client(),
+        counted: counter.metering(network).client(),
         counter,
+        shared: Mutex::default(),
     })
-}
-
-/// Not over HTTP, where a request is signed before it is rewritten.
-fn ask_for_capacity(body: &mut Value) {
-    body["ReturnConsumedCapacity"] = "TOTAL".into();
 }
 
 fn over_http(url: &str) -> Backend {
@@ -62,12 +60,26 @@ fn over_http(url: &str) -> Backend {
         plain: endpoint::client(url, &Network::over(https.clone())),
         counted: endpoint::client(url, &counter.on(Network::over(https))),
         counter,
+        shared: Mutex::default(),
     }
 }
 
 impl Backend {
-    /// A worker's own client, as if it were on a machine of its own.
-    pub(crate) fn locks(&self, options: &Options, worker: u32) -> Result<LockClient, Failure> {
+    /// A worker's client: its own, as if it were on a machine of its own, unless all are to share one.
+    pub(crate) fn locks(&self, options: &Options, worker: u32) -> Result<Shared, Failure> {
+        if !options.one_client {
+            return self.new_locks(options, worker).map(Arc::new);
+        }
+        let mut known = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = known.upgrade() {
+            return Ok(shared);
+        }
+        let shared = Arc::new(self.new_locks(options, worker)?);
+        *known = Arc::downgrade(&shared);
+        Ok(shared)
+    }
+
+    fn new_locks(&self, options: &Options, worker: u32) -> Result<LockClient, Failure> {
         built(
             LockClient::builder(self.counted.clone()).owner(format!("worker {worker}")),
             options,

@@ -24,6 +24,7 @@ mod harvest;
 mod log;
 mod options;
 mod outputs;
+mod palette;
 mod plot;
 mod processes;
 mod report;
@@ -74,7 +75,7 @@ async fn contend(options: &Options) -> Result<ExitCode, Failure> {
 
 /// Checks names and lease before anything is written and any process started, and makes the table if it is not there.
 async fn prepare(options: &Options, backend: &Backend) -> Result<(), Failure> {
-    let _named = backend::lock(options, &backend.locks(options, 1)?)?;
+    let _named = backend::lock(options, &*backend.locks(options, 1)?)?;
     let made = backend
         .upkeep(options)?
         .create_table(&TableOptions::default())
@@ -86,9 +87,8 @@ fn judge(options: &Options, outputs: Outputs, mut harvest: Harvest) -> ExitCode 
     if options.plant_fault {
         tally::plant_fault(&mut harvest.turns);
     }
-    harvest
-        .troubles
-        .extend(outputs.write(options, &harvest.turns));
+    let unwritten = outputs.write(options, &harvest);
+    harvest.troubles.extend(unwritten);
     let report = Report {
         figures: Figures::of(&harvest.turns, options.rtt_ms),
         verdict: Verdict::new(

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -74,6 +75,14 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) processes: bool,
 
+    /// All workers in one client, as tasks of one program are that share it
+    #[arg(long, conflicts_with = "processes")]
+    pub(crate) one_client: bool,
+
+    /// Write what was sent into this file, as JSON: by operation and verb
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sent: Option<PathBuf>,
+
     /// Write what happened when into this file, as JSON: a line each time that somebody asked, was granted the lock, went
     /// about releasing it, and had released it
     #[arg(long, value_name = "FILE")]
@@ -119,8 +128,15 @@ impl Options {
         if self.algorithm != Algorithm::Fairlock && self.wait.is_some() {
             return Err("--wait needs --algorithm fairlock: the baselines wait without end");
         }
-        if self.events.is_some() && self.events == self.plot {
-            return Err("--events and --plot need a file each");
+        if self.algorithm != Algorithm::Fairlock && self.one_client {
+            return Err("--one-client needs --algorithm fairlock: the baselines share nothing");
+        }
+        let files: Vec<_> = [&self.events, &self.plot, &self.sent]
+            .into_iter()
+            .flatten()
+            .collect();
+        if BTreeSet::from_iter(&files).len() < files.len() {
+            return Err("--events, --plot and --sent need a file each");
         }
         if self.plant_fault && u64::from(self.workers) * u64::from(self.cycles) < 2 {
             return Err("--plant-fault needs at least two turns");
@@ -176,6 +192,7 @@ mod tests {
     fn what_cannot_go_together_is_refused() {
         assert!(options(&["--endpoint-url", "http://a", "--local", "b"]).is_err());
         assert!(options(&["--endpoint-url", "http://a", "--rtt-ms", "1"]).is_err());
+        assert!(options(&["--processes", "--one-client"]).is_err());
         assert!(options(&["--processes"]).unwrap().check().is_err());
         assert!(
             options(&["--processes", "--local", "b"])
@@ -187,7 +204,9 @@ mod tests {
             &["--poll-ms", "10"][..],
             &["--algorithm", "article", "--wait", "1s"],
             &["--algorithm", "lease", "--wait", "none"],
+            &["--algorithm", "lease", "--one-client"],
             &["--events", "a", "--plot", "a"],
+            &["--plot", "a", "--sent", "a"],
         ] {
             assert!(options(conflict).unwrap().check().is_err(), "{conflict:?}");
         }

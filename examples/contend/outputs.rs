@@ -4,15 +4,16 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use crate::contest::turn::Turn;
 use crate::events;
 use crate::failure::Failure;
+use crate::harvest::Harvest;
 use crate::options::Options;
 use crate::plot;
 
 pub(crate) struct Outputs {
     events: Option<Output>,
     plot: Option<Output>,
+    sent: Option<Output>,
 }
 
 struct Output {
@@ -26,18 +27,23 @@ impl Outputs {
         Ok(Outputs {
             events: open(&options.events)?,
             plot: open(&options.plot)?,
+            sent: open(&options.sent)?,
         })
     }
 
     /// What could not be written.
-    pub(crate) fn write(self, options: &Options, turns: &[Turn]) -> Vec<String> {
+    pub(crate) fn write(self, options: &Options, harvest: &Harvest) -> Vec<String> {
+        let turns = &harvest.turns;
         let events = self
             .events
             .map(|output| output.write(|file| Ok(events::write(BufWriter::new(file), turns)?)));
         let plot = self.plot.map(|output| {
             output.write(|mut file| Ok(file.write_all(plot::svg(options, turns)?.as_bytes())?))
         });
-        let written = events.into_iter().chain(plot);
+        let sent = self
+            .sent
+            .map(|output| output.write(|file| Ok(serde_json::to_writer(file, &harvest.traffic)?)));
+        let written = events.into_iter().chain(plot).chain(sent);
         written.filter_map(Result::err).collect()
     }
 }

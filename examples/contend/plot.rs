@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::contest::turn::Turn;
 use crate::options::Options;
+use crate::palette::{Canvas, Drawn, FAINT, HOLDING, INK, PAPER, TOGETHER, WAITING, font};
 
 /// More than these would be too thin to see.
 const MOST_TURNS: usize = 100;
@@ -17,16 +17,6 @@ const WIDTH: u32 = 1200;
 const LANE: u32 = 30;
 /// Title, legend and axis.
 const AROUND: u32 = 144;
-
-const PAPER: RGBColor = RGBColor(252, 252, 250);
-const INK: RGBColor = RGBColor(40, 44, 52);
-const FAINT: RGBColor = RGBColor(228, 229, 226);
-const WAITING: RGBColor = RGBColor(176, 190, 209);
-const HOLDING: RGBColor = RGBColor(24, 110, 176);
-const TOGETHER: RGBColor = RGBColor(208, 50, 40);
-
-type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// The turns that are drawn, in order of their grants, and the lanes that they are drawn in.
 struct Scene<'a> {
@@ -190,10 +180,6 @@ fn bar(scene: &Scene<'_>, stretch: Stretch) -> Rectangle<(f64, f64)> {
         (stretch.time.end, middle + half),
     ];
     Rectangle::new(corners, stretch.colour.filled())
-}
-
-fn font(size: u32) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(&INK)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What was sent for the turns, counted at the transport.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fairlock::embedded::{Exchange, Network, Outcome};
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,11 @@ pub(crate) struct Sent {
 pub(crate) struct Counter(Arc<Mutex<Traffic>>);
 
 impl Counter {
+    /// With what each request consumed. Not over HTTP, where a request is signed before it is rewritten.
+    pub(crate) fn metering(&self, network: Network) -> Network {
+        self.on(network.rewrite(|body| body["ReturnConsumedCapacity"] = "TOTAL".into()))
+    }
+
     pub(crate) fn on(&self, network: Network) -> Network {
         let traffic = Arc::clone(&self.0);
         network.observe(move |exchange| {
@@ -40,11 +45,9 @@ impl Counter {
         })
     }
 
-    pub(crate) fn traffic(&self) -> Traffic {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    /// What was counted so far. Taken away, it counts anew.
+    pub(crate) fn counted(&self) -> MutexGuard<'_, Traffic> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

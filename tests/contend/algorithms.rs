@@ -78,3 +78,13 @@ fn baselines_contend_in_processes_too() {
         assert!(!ended.summary.contains("failed"), "{}", ended.summary);
     }
 }
+
+#[test]
+fn workers_in_one_client_hand_over_without_looking() {
+    let ended = run(&[&["--one-client"], &SIX_TURNS[..]].concat());
+    assert!(ended.status.success(), "{}", ended.summary);
+    assert_eq!(
+        last_line(&ended),
+        "3 workers, 6 turns: 0 overlaps, 0 out of order"
+    );
+}

@@ -62,7 +62,7 @@ fn a_plot_shows_what_was_run() {
 fn a_file_that_cannot_be_written_is_told_before_any_work() {
     let place = tempfile::tempdir().unwrap();
     let tables = place.path().join("locks.db");
-    for flag in ["--events", "--plot"] {
+    for flag in ["--events", "--plot", "--sent"] {
         let file = ["--local", tables.to_str().unwrap(), flag, "/dev/null/file"];
         let ended = run(&file);
         assert_eq!(ended.status.code(), Some(64), "{}", ended.summary);
@@ -78,10 +78,19 @@ fn a_file_that_cannot_be_written_is_told_before_any_work() {
 #[cfg(target_os = "linux")]
 #[test]
 fn files_that_could_not_be_filled_fail_the_run() {
-    for flag in ["--events", "--plot"] {
+    for flag in ["--events", "--plot", "--sent"] {
         let ended = run(&[&ONE_TURN, &[flag, "/dev/full"][..]].concat());
         assert_eq!(ended.status.code(), Some(1), "{}", ended.summary);
         let told = "failed      cannot write /dev/full: ";
         assert!(ended.summary.contains(told), "{}", ended.summary);
     }
+}
+
+#[test]
+fn what_was_sent_is_in_a_file_as_the_report_has_it() {
+    let (ended, sent) = written("--sent", &ONE_TURN);
+    assert!(ended.status.success(), "{}", ended.summary);
+    let sent: Value = serde_json::from_str(&sent).unwrap();
+    assert_eq!(sent["UpdateItem"]["enter"]["requests"], 1, "{sent}");
+    assert_eq!(sent["UpdateItem"]["release"]["write_units"], 1.0, "{sent}");
 }

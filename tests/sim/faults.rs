@@ -13,7 +13,7 @@ pub(crate) const LATEST: Duration = Duration::from_secs(8);
 pub(crate) const DUPLICATE_WITHIN: Duration = Duration::from_secs(120);
 
 /// To add a fault, add its name here and what it is to [`fault`].
-const KINDS: [&str; 12] = [
+pub(crate) const KINDS: [&str; 12] = [
     "request lost",
     "answer lost",
     "500, not applied",

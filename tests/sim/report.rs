@@ -5,10 +5,23 @@ use std::fmt;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::faults::KINDS;
 use crate::history::{End, Event};
 use crate::oracles::passed::compared;
 use crate::plan::Plan;
 use crate::run::Run;
+
+/// What befalls hosts and tables.
+const HOST_FAULTS: [&str; 8] = [
+    "cut off",
+    "refused",
+    "frozen",
+    "renewal lost",
+    "crash",
+    "TTL",
+    "swept",
+    "wait dropped",
+];
 
 #[derive(Debug, Default)]
 pub(crate) struct Report(Mutex<Figures>);
@@ -48,9 +61,21 @@ impl Report {
         }
     }
 
-    /// How often a timely waiter and a grant were compared.
-    pub(crate) fn compared(&self) -> u64 {
-        self.0.lock().unwrap().compared
+    /// What happens in every thousand seeds, and did not.
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
+        let figures = self.0.lock().unwrap();
+        if figures.seeds < 1_000 {
+            return Vec::new();
+        }
+        let counted = [
+            ("a timely waiter compared with a grant", figures.compared),
+            ("a hold lost", figures.lost),
+            ("a stale write refused", figures.refused_writes),
+        ];
+        let counted = counted.into_iter().filter(|(_, count)| *count == 0);
+        let kinds = KINDS.into_iter().chain(HOST_FAULTS);
+        let kinds = kinds.filter(|kind| !figures.faults.contains_key(kind));
+        counted.map(|(what, _)| what).chain(kinds).collect()
     }
 }
 

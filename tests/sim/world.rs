@@ -121,7 +121,6 @@ impl World {
         crew.made
     }
 
-    /// One client of a mutation is slow: the first.
     fn clock_of(&self, plan: HostPlan) -> Clock {
         self.clock.clone().ahead(plan.ahead).at_rate(plan.rate)
     }

@@ -1,5 +1,6 @@
 //! fairlock itself, as one who contends uses it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock::{FairLock, HeldLocks, LockClient, LockGuard, RecordWait};
@@ -10,7 +11,7 @@ use super::baseline::Failed;
 const TO_FINISH: Duration = Duration::from_secs(30);
 
 pub(crate) struct Fair {
-    pub(crate) locks: LockClient,
+    pub(crate) locks: Arc<LockClient>,
     pub(crate) lock: FairLock,
     pub(crate) wait: RecordWait,
 }
@@ -20,9 +21,12 @@ impl Fair {
         Ok(self.lock.acquire(self.wait).await?)
     }
 
-    /// What was not done in time.
+    /// What was not done in time; of a client that several share, the last of them tells.
     pub(crate) async fn finish(self) -> Vec<String> {
-        let report = self.locks.shutdown(HeldLocks::Keep, TO_FINISH).await;
+        let Some(locks) = Arc::into_inner(self.locks) else {
+            return Vec::new();
+        };
+        let report = locks.shutdown(HeldLocks::Keep, TO_FINISH).await;
         let undone = report.unfinished.iter();
         undone
             .map(|job| format!("not done after {TO_FINISH:?}: {job}"))

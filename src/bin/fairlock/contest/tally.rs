@@ -128,7 +128,7 @@ fn mean(spans: impl ExactSizeIterator<Item = Duration>) -> Option<Duration> {
 }
 
 /// The least of `sorted` that so many percent of them do not exceed.
-fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
+pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.max(1) - 1).copied()
 }
