@@ -15,6 +15,7 @@ mod verbs;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use common::virtual_time;
 use fairlock::embedded::{Fault, Gate, When};
@@ -49,19 +50,37 @@ async fn calls_until_granted(lab: &Lab, host: &Host) -> usize {
     usize::MAX
 }
 
-/// Adds to the tickets drawn, whose drawers never came with a row.
-async fn draw_and_die(lab: &Lab, tickets: u64) {
-    let number = |value: u64| AttributeValue::N(value.to_string());
+/// An update of the lock item as no client makes it.
+fn on_the_lock_item(lab: &Lab, expression: &str) -> UpdateItemFluentBuilder {
     let text = |value: &str| AttributeValue::S(value.into());
     let update = lab.engine.client().update_item().table_name("locks");
     let update = update
         .key("pk", text("a"))
-        .key("sk", text("fairlock/#lock"))
-        .update_expression("SET #last = #last + :tickets, drawn_at = :at")
+        .key("sk", text("fairlock/#lock"));
+    update.update_expression(expression)
+}
+
+fn number(value: u128) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+/// Adds to the tickets drawn, whose drawers never came with a row.
+async fn draw_and_die(lab: &Lab, tickets: u128) {
+    let draw = on_the_lock_item(lab, "SET #last = #last + :tickets, drawn_at = :at")
         .expression_attribute_names("#last", "last")
         .expression_attribute_values(":tickets", number(tickets))
-        .expression_attribute_values(":at", number(EPOCH.as_millis() as u64));
-    update.send().await.unwrap();
+        .expression_attribute_values(":at", number(EPOCH.as_millis()));
+    draw.send().await.unwrap();
+}
+
+/// Free, and so many who drew and died are long overdue.
+async fn full_of_the_dead(tickets: u128) -> (Lab, Host) {
+    let lab = Lab::new().await;
+    let host = lab.host();
+    acquire(&host).await.release().await.unwrap();
+    draw_and_die(&lab, tickets).await;
+    lab.wait(100 * SECOND).await;
+    (lab, host)
 }
 
 #[test]
@@ -83,11 +102,7 @@ fn hundreds_who_left_the_line_are_passed_in_one_call() {
 #[test]
 fn a_thousand_who_drew_and_died_are_passed_in_a_few_calls() {
     virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        acquire(&host).await.release().await.unwrap();
-        draw_and_die(&lab, 1000).await;
-        lab.wait(100 * SECOND).await;
+        let (lab, host) = full_of_the_dead(1000).await;
         let calls = calls_until_granted(&lab, &host).await;
         assert!(calls <= 3, "{calls}");
         let lock = host.locks.fair_lock("a").unwrap();
@@ -177,11 +192,7 @@ fn a_silent_table_ends_the_call_within_five_request_timeouts() {
 #[test]
 fn a_call_ends_within_five_request_timeouts_however_much_is_in_the_way() {
     virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        acquire(&host).await.release().await.unwrap();
-        draw_and_die(&lab, 1000).await;
-        lab.wait(100 * SECOND).await;
+        let (_lab, host) = full_of_the_dead(1000).await;
         let late = Fault::Delay(When::After, 1500 * MS);
         let _ = host.network.clone().script(move |_| Some(late.clone()));
         let started = Instant::now();
@@ -193,11 +204,7 @@ fn a_call_ends_within_five_request_timeouts_however_much_is_in_the_way() {
 #[test]
 fn a_call_that_is_dropped_sends_nothing_more_but_what_cleans_up() {
     virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        acquire(&host).await.release().await.unwrap();
-        draw_and_die(&lab, 1000).await;
-        lab.wait(100 * SECOND).await;
+        let (lab, host) = full_of_the_dead(1000).await;
         let late = Fault::Delay(When::After, SECOND / 2);
         let _ = host.network.clone().script(move |_| Some(late.clone()));
         let call = acquires(&host, RecordWait::NoWait);
@@ -213,11 +220,7 @@ fn a_call_that_is_dropped_sends_nothing_more_but_what_cleans_up() {
 #[test]
 fn cleaning_that_is_refused_keeps_nobody_out() {
     virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        acquire(&host).await.release().await.unwrap();
-        draw_and_die(&lab, 300).await;
-        lab.wait(100 * SECOND).await;
+        let (lab, host) = full_of_the_dead(300).await;
         let refused = Fault::Refuse("AccessDeniedException");
         meets(&host.network, "clean", usize::MAX, refused);
         let calls = calls_until_granted(&lab, &host).await;
@@ -393,14 +396,10 @@ fn a_hold_goes_on_without_a_date_though_a_later_one_stands_there() {
         let [holder, other] = [(); 2].map(|()| lab.host_with(|builder| builder.lease(6 * SECOND)));
         let guard = acquire(&holder).await;
         lab.settle().await;
-        let later = (EPOCH + 3600 * SECOND).as_millis().to_string();
-        let update = lab.engine.client().update_item().table_name("locks");
-        let update = update
-            .key("pk", AttributeValue::S("a".into()))
-            .key("sk", AttributeValue::S("fairlock/#lock".into()))
-            .update_expression("SET holder.renewed_at = :later")
-            .expression_attribute_values(":later", AttributeValue::N(later));
-        update.send().await.unwrap();
+        let later = number((EPOCH + 3600 * SECOND).as_millis());
+        let date = on_the_lock_item(&lab, "SET holder.renewed_at = :later")
+            .expression_attribute_values(":later", later);
+        date.send().await.unwrap();
         lab.wait(60 * SECOND).await;
         assert!(guard.is_held());
         assert!(try_acquire(&other).await.is_none());

@@ -11,13 +11,14 @@ mod lab;
 #[path = "common/verbs.rs"]
 mod verbs;
 
+use std::mem::take;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::virtual_time;
 use fairlock::embedded::{Fault, Faults, Gate, Latency, When};
-use fairlock::{Error, FairLock, RecordWait, Ticket};
+use fairlock::{Error, FairLock, LockGuard, RecordWait, Ticket};
 use futures::future::join_all;
 use lab::{Host, Lab, acquire, waits};
 use tokio::time::Instant;
@@ -45,6 +46,24 @@ impl Visits {
         self.inside.fetch_sub(1, Ordering::SeqCst);
         guard.release().await.unwrap();
     }
+
+    /// Runs those who visit and, after a while, ends the hold that they wait for. Returns who was granted, in this order,
+    /// when nothing is left of the line.
+    async fn run(
+        &self,
+        lab: &Lab,
+        visits: impl IntoIterator<Item = impl Future<Output = ()>>,
+        (guard, after): (LockGuard, Duration),
+    ) -> Vec<(usize, Ticket)> {
+        let release = async {
+            lab.wait(after).await;
+            guard.release().await.unwrap();
+        };
+        tokio::join!(join_all(visits), release);
+        lab.settle().await;
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+        take(&mut self.granted.lock().unwrap())
+    }
 }
 
 fn four_hosts(lab: &Lab) -> [Host; 4] {
@@ -70,16 +89,9 @@ fn thirty_two_waiters_in_four_clients_are_granted_in_the_order_of_their_tickets(
         let locks = hosts.each_ref().map(|host| host.locks.fair_lock("a"));
         let locks = locks.map(Result::unwrap);
         let waiters = (0..32).map(|n| visits.visit(&lab, n, &locks[n % 4]));
-        let release = async {
-            lab.settle().await;
-            guard.release().await.unwrap();
-        };
-        tokio::join!(join_all(waiters), release);
-        let granted = visits.granted.lock().unwrap().clone();
+        let granted = visits.run(&lab, waiters, (guard, SECOND)).await;
         assert_eq!(granted.len(), 32);
         assert!(granted.is_sorted_by(|a, b| a.1 < b.1), "{granted:?}");
-        lab.settle().await;
-        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
     });
 }
 
@@ -93,19 +105,12 @@ fn thirty_two_waiters_who_came_one_after_the_other_are_granted_as_they_came() {
         let (lab, visits, locks) = (&lab, &visits, &locks.map(Result::unwrap));
         // Far enough apart for each to have drawn its ticket before the next comes.
         let waiters = (0..32_usize).map(|n| async move {
-            lab.wait(n as u32 * 1000 * MS).await;
+            lab.wait(n as u32 * SECOND).await;
             visits.visit(lab, n, &locks[n % 4]).await;
         });
-        let release = async {
-            lab.wait(33 * 1000 * MS).await;
-            guard.release().await.unwrap();
-        };
-        tokio::join!(join_all(waiters), release);
-        let granted = visits.granted.lock().unwrap().clone();
+        let granted = visits.run(lab, waiters, (guard, 33 * SECOND)).await;
         let order: Vec<_> = granted.iter().map(|(who, _)| *who).collect();
         assert!(order.iter().copied().eq(0..32), "{order:?}");
-        lab.settle().await;
-        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
     });
 }
 
@@ -128,12 +133,7 @@ fn six_hundred_who_ask_one_client_at_once_draw_their_tickets_a_few_at_a_time_and
         });
         let lock = host.locks.fair_lock("a").unwrap();
         let waiters = (0..600).map(|n| visits.visit(&lab, n, &lock));
-        let release = async {
-            lab.settle().await;
-            guard.release().await.unwrap();
-        };
-        tokio::join!(join_all(waiters), release);
-        let granted = visits.granted.lock().unwrap().clone();
+        let granted = visits.run(&lab, waiters, (guard, SECOND)).await;
         assert_eq!(granted.len(), 600);
         let displaced = granted.iter().enumerate();
         let displaced = displaced.map(|(turn, (who, _))| turn.abs_diff(*who)).max();
@@ -141,8 +141,6 @@ fn six_hundred_who_ask_one_client_at_once_draw_their_tickets_a_few_at_a_time_and
         // Besides those who draw: those who are near a seat look.
         let most = counts.1.load(Ordering::SeqCst);
         assert!((AT_ONCE..4 * AT_ONCE).contains(&most), "{most}");
-        lab.settle().await;
-        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
     });
 }
 

@@ -4,6 +4,7 @@
     reason = "a bench whose workers cannot work measures nothing"
 )]
 
+use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +19,6 @@ use crate::algorithm::Algorithm;
 use crate::backend::{self, Backend};
 use crate::contender::Contender;
 use crate::options::Options;
-use crate::traffic::Traffic;
 
 /// How long a baseline sleeps between two tries, for each worker.
 const POLL_MS: u32 = 5;
@@ -30,8 +30,6 @@ pub(crate) struct Crew {
     log: Log,
     /// Those who come when they are called; those at work work by themselves.
     gathered: Vec<Contender>,
-    /// What was sent before anything was measured.
-    before: Traffic,
 }
 
 /// What the workers did so far.
@@ -54,7 +52,7 @@ impl Crew {
     pub(crate) fn at_work(algorithm: Algorithm, workers: u32, hold_ms: u32) -> Crew {
         let mut crew = Crew::gathered(algorithm, workers);
         let hold = Duration::from_millis(hold_ms.into());
-        for contender in std::mem::take(&mut crew.gathered) {
+        for contender in take(&mut crew.gathered) {
             let log = crew.log.clone();
             crew.runtime.block_on(async {
                 #[expect(
@@ -97,7 +95,6 @@ impl Crew {
             backend,
             log: Log::default(),
             gathered,
-            before: Traffic::default(),
         }
     }
 
@@ -144,12 +141,12 @@ impl Crew {
 
     /// Of all that was watched.
     pub(crate) fn requests_a_turn(&self) -> f64 {
-        let sent = self.backend.counter.traffic() - &self.before;
+        let sent = self.backend.counter.counted();
         sent.of_turns().requests as f64 / self.log.done().turns.max(1) as f64
     }
 
     fn forget(&mut self) {
-        self.before = self.backend.counter.traffic();
+        take(&mut *self.backend.counter.counted());
         *self.log.done() = Done::default();
     }
 }

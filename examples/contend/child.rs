@@ -40,7 +40,7 @@ pub(crate) async fn run(options: &Options, number: u32) -> Result<ExitCode, Fail
     word.await.map_err(no_word)?;
     let mut troubles = worker.run().await;
     troubles.extend(log.take().1);
-    let traffic = backend.counter.traffic();
+    let traffic = backend.counter.counted().clone();
     say(&Line::Parting(Parting { traffic, troubles })).map_err(Failure::Run)?;
     Ok(ExitCode::SUCCESS)
 }

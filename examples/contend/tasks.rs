@@ -22,7 +22,7 @@ pub(crate) async fn run(backend: &Backend, options: &Options) -> Result<Harvest,
     troubles.extend(trouble);
     Ok(Harvest {
         turns,
-        traffic: backend.counter.traffic(),
+        traffic: backend.counter.counted().clone(),
         troubles,
     })
 }

@@ -1,8 +1,7 @@
 //! What was sent for the turns, counted at the transport.
 
 use std::collections::BTreeMap;
-use std::ops::Sub;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fairlock::embedded::{Exchange, Network, Outcome};
 use serde::{Deserialize, Serialize};
@@ -46,11 +45,9 @@ impl Counter {
         })
     }
 
-    pub(crate) fn traffic(&self) -> Traffic {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    /// What was counted so far. Taken away, it counts anew.
+    pub(crate) fn counted(&self) -> MutexGuard<'_, Traffic> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -107,31 +104,7 @@ impl Traffic {
     }
 }
 
-/// What was sent between two moments.
-impl Sub<&Traffic> for Traffic {
-    type Output = Traffic;
-
-    fn sub(mut self, earlier: &Traffic) -> Traffic {
-        for (operation, verbs) in &mut self.0 {
-            for (verb, sent) in verbs {
-                let before = earlier.0.get(operation).and_then(|verbs| verbs.get(verb));
-                sent.remove(before.copied().unwrap_or_default());
-            }
-        }
-        self
-    }
-}
-
 impl Sent {
-    fn remove(&mut self, other: Sent) {
-        self.requests -= other.requests;
-        self.refused -= other.refused;
-        self.unanswered -= other.unanswered;
-        self.writes -= other.writes;
-        self.write_units -= other.write_units;
-        self.read_units -= other.read_units;
-    }
-
     fn add(&mut self, other: Sent) {
         self.requests += other.requests;
         self.refused += other.refused;

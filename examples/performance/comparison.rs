@@ -14,6 +14,9 @@ const HOLD_MS: u32 = 50;
 /// From here on turns take long.
 const LONG_MS: u32 = 200;
 
+/// Of one run.
+type Figure = fn(&Run) -> f64;
+
 pub(crate) struct Comparison {
     /// Of the place on the page, and of its picture.
     name: &'static str,
@@ -63,11 +66,14 @@ impl Comparison {
             "The first of the rows, at its left: `{}`\n",
             first.command()
         );
-        let heads = ["", "median hand-over, in round trips", "requests a turn"];
-        let figures: [fn(&Run) -> f64; 2] =
-            [|run| in_round_trips(run.hand_over(50)), Run::requests];
+        let figures: [(&str, Figure); 2] = [
+            ("median hand-over, in round trips", |run| {
+                in_round_trips(run.hand_over(50))
+            }),
+            ("requests a turn", Run::requests),
+        ];
         let along: Vec<_> = self.along.iter().map(u32::to_string).collect();
-        let tables = heads[1..].iter().zip(figures).map(|(head, figure)| {
+        let tables = figures.map(|(head, figure)| {
             let mut table = Table::new(
                 [format!("{head}: {}", self.across)]
                     .into_iter()
@@ -79,7 +85,6 @@ impl Comparison {
             }
             table.to_string()
         });
-        let tables: Vec<_> = tables.collect();
         page.write(self.name, &format!("{command}\n{}", tables.join("\n")))?;
         let picture = page.picture(&format!("{}.svg", self.name))?;
         let panels = [

@@ -1,5 +1,6 @@
 //! What a day of waiting costs, and one of holding.
 
+use std::mem::take;
 use std::time::Duration;
 
 use fairlock::{FairLock, LockGuard, RecordWait};
@@ -74,11 +75,10 @@ async fn watched(span: Duration) -> Vec<Traffic> {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     tokio::time::sleep(SETTLES).await;
-    let before: Vec<_> = watched.iter().map(Counter::traffic).collect();
+    let taken = |counter: &Counter| take(&mut *counter.counted());
+    watched.iter().for_each(|counter| drop(taken(counter)));
     tokio::time::sleep(span).await;
-    let sent = watched.iter().zip(&before);
-    sent.map(|(counter, before)| counter.traffic() - before)
-        .collect()
+    watched.iter().map(taken).collect()
 }
 
 /// Ends when it is dropped.

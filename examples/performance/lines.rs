@@ -5,6 +5,7 @@ use tokio::runtime::Builder;
 use crate::Done;
 use crate::budget::Budget;
 use crate::chart::{Curve, Panel, Style, draw};
+use crate::contest::tally::percentile;
 use crate::line::{Line, Toll};
 use crate::page::Page;
 use crate::table::{Table, digits};
@@ -39,9 +40,8 @@ pub(crate) fn in_virtual_time<F: Future>(work: F) -> F::Output {
 
 impl LongLine {
     fn took(&self, percent: usize) -> String {
-        let took = &self.toll.took;
-        let place = (took.len() * percent / 100).min(took.len() - 1);
-        digits(took[place].div_duration_f64(self.line.round_trip))
+        let took = percentile(&self.toll.took, percent).unwrap_or_default();
+        digits(took.div_duration_f64(self.line.round_trip))
     }
 
     /// What a row of the table says.

@@ -3,14 +3,15 @@
 use std::process::Command;
 use std::time::Duration;
 
-use fairlock::embedded::{Engine, Faults, Latency, Network};
-use fairlock::{FairLock, LockClient, RecordWait, TableOptions};
+use fairlock::RecordWait;
 use procfs::process::Process;
-use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
 use crate::Done;
+use crate::line::Site;
+use crate::lines::in_virtual_time;
 use crate::scene::ROUND_TRIP_MS;
+use crate::traffic::Counter;
 
 /// All have come, and wait.
 const SETTLES: Duration = Duration::from_secs(60);
@@ -24,14 +25,13 @@ pub(crate) fn of_waiting(tasks: usize) -> Done<f64> {
 }
 
 pub(crate) fn show(tasks: usize) -> Done<()> {
-    let mut runtime = Builder::new_current_thread();
-    let runtime = runtime.enable_all().start_paused(true).build()?;
-    println!("{}", runtime.block_on(added_by(tasks))?);
+    println!("{}", in_virtual_time(added_by(tasks))?);
     Ok(())
 }
 
 async fn added_by(tasks: usize) -> Done<u64> {
-    let lock = lock().await?;
+    let site = Site::new(Duration::from_millis(ROUND_TRIP_MS.into())).await;
+    let lock = site.process(0, &Counter::default());
     let guard = lock.acquire(RecordWait::Infinite).await?;
     let idle = resident()?;
     let mut waiting = JoinSet::new();
@@ -43,19 +43,6 @@ async fn added_by(tasks: usize) -> Done<u64> {
     let added = resident()?.saturating_sub(idle);
     drop(guard);
     Ok(added)
-}
-
-async fn lock() -> Done<FairLock> {
-    let round_trip = Latency::Constant(Duration::from_millis(ROUND_TRIP_MS.into()));
-    let network = Network::to(&Engine::memory()?).faults(Faults {
-        round_trip,
-        ..Faults::default()
-    });
-    let locks = LockClient::builder(network.client())
-        .table("locks")
-        .build()?;
-    locks.create_table(&TableOptions::default()).await?;
-    Ok(locks.fair_lock("contended")?)
 }
 
 fn resident() -> Done<u64> {

@@ -43,7 +43,7 @@ pub(crate) async fn run(soak: &Soak) -> Result<Course, Failure> {
         let vitals = vitals()?;
         course.note(vitals);
         if since() >= reported + soak.options.every {
-            let sent = soak.turns.traffic().of_turns().requests;
+            let sent = soak.turns.counted().of_turns().requests;
             report::say(&Interval {
                 at: since(),
                 took: since() - reported,

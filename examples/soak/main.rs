@@ -77,7 +77,7 @@ async fn soak(options: Options) -> Result<ExitCode, Failure> {
         counts: soak.tally.whole(),
         names: soak.names.count(),
         faults: soak.climate.befallen(),
-        traffic: soak.turns.traffic(),
+        traffic: soak.turns.counted().clone(),
         options,
         course,
         left,

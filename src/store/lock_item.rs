@@ -9,10 +9,10 @@ use crate::item::LockItem;
 use crate::name::LockName;
 use crate::ticket::Ticket;
 
-use super::codec::{self, FORMAT, Item, millis, number, text};
+use super::codec::{self, FORMAT, Item, number, text};
 use super::failure::Failure;
 use super::request::Values;
-use super::{Attempt, STAMPS_DIFFER, Store, Timed, Write, broken_answer, renewal_undated};
+use super::{Attempt, Store, Timed, Write, broken_answer, dated, renewal};
 
 /// A write's two expressions. `format` is in every condition, so that an older client never writes over a newer format.
 struct Form {
@@ -211,20 +211,12 @@ impl Store {
 
     /// Draws the next ticket. It is `last` of the answer. Without a date if a later one stands there, as in a renewal.
     pub(crate) async fn draw(&self, name: &LockName) -> Answer {
-        let counted = || vec![(":one", number(1)), (":end", number(u64::MAX))];
-        if let Some(at) = self.server.stamp() {
-            let newest = ServerTime(at.0 + STAMPS_DIFFER);
-            let mut values = counted();
-            values.extend([(":drawn_at", millis(at.0)), (":newest", millis(newest.0))]);
-            let answer = self.write(name, &DRAW, values).await?;
-            if !answer
-                .value
-                .is_refused_by(|item| item.drawn_at > Some(newest))
-            {
-                return Ok(answer);
-            }
-        }
-        self.write(name, &DRAW_UNDATED, counted()).await
+        let draw = |at: Option<ServerTime>| {
+            let mut values = vec![(":one", number(1)), (":end", number(u64::MAX))];
+            values.extend(at.into_iter().flat_map(|at| dated(":drawn_at", at)));
+            self.write(name, at.map_or(&DRAW_UNDATED, |_| &DRAW), values)
+        };
+        self.with_date(draw, |item| item.drawn_at.is_some()).await
     }
 
     /// Gives seats to `found`, the next in line as `seen` and its rows showed them.
@@ -352,26 +344,23 @@ impl Store {
         .await
     }
 
-    /// Without a date if a later one stands there, which is only so when DynamoDB's clock was set back.
     async fn renew(
         &self,
         name: &LockName,
-        forms: [&Form; 2],
+        [with, without]: [&Form; 2],
         index: Option<usize>,
         nonce: Nonce,
         lease: Duration,
     ) -> Answer {
-        let (form, values) = self.renewal(forms, nonce, lease);
-        let answer = self.write_at(name, form, index, values).await?;
+        let renew = |at: Option<ServerTime>| {
+            let form = at.map_or(without, |_| with);
+            self.write_at(name, form, index, renewal(nonce, lease, at))
+        };
         let is_ours = |item: &LockItem| match index {
             Some(index) => item.heirs.get(index).is_some_and(|it| it.nonce == nonce),
             None => item.holder.as_ref().is_some_and(|it| it.nonce == nonce),
         };
-        if answer.value.is_refused_by(is_ours) {
-            let values = renewal_undated(nonce, lease);
-            return self.write_at(name, forms[1], index, values).await;
-        }
-        Ok(answer)
+        self.with_date(renew, is_ours).await
     }
 
     /// Reads the lock item, strongly consistent.

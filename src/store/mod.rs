@@ -110,11 +110,6 @@ impl<T> Write<T> {
         matches!(self, Write::Applied(_))
     }
 
-    /// Whether an item like this stood in its way.
-    fn is_refused_by(&self, is_such: impl FnOnce(&T) -> bool) -> bool {
-        matches!(self, Write::Refused(Some(item)) if is_such(item))
-    }
-
     fn try_map<U>(self, read: impl Fn(T) -> Result<U, Failure>) -> Result<Write<U>, Failure> {
         Ok(match self {
             Write::Applied(item) => Write::Applied(read(item)?),
@@ -360,22 +355,23 @@ impl Store {
         }
     }
 
-    /// Which of two forms renews an entry, with a date where one is known, and the values that it takes.
-    fn renewal<F>(
+    /// Writes with a date where one is known; without, if a later one stands in the way, which is only so when DynamoDB's
+    /// clock was set back. `only_date` says of the item in the way that nothing but its date is.
+    async fn with_date<T, Fut>(
         &self,
-        [dated, undated]: [F; 2],
-        nonce: Nonce,
-        lease: Duration,
-    ) -> (F, request::Values) {
-        let Some(at) = self.server.stamp() else {
-            return (undated, renewal_undated(nonce, lease));
-        };
-        let mut values = renewal_undated(nonce, lease);
-        values.extend([
-            (":renewed_at", codec::millis(at.0)),
-            (":newest", codec::millis(at.0 + STAMPS_DIFFER)),
-        ]);
-        (dated, values)
+        write: impl Fn(Option<ServerTime>) -> Fut + Send,
+        only_date: impl FnOnce(&T) -> bool + Send,
+    ) -> Result<Timed<Write<T>>, Failure>
+    where
+        T: Send + Sync,
+        Fut: Future<Output = Result<Timed<Write<T>>, Failure>> + Send,
+    {
+        let stamp = self.server.stamp();
+        let answer = write(stamp).await?;
+        match &answer.value {
+            Write::Refused(Some(item)) if stamp.is_some() && only_date(item) => write(None).await,
+            _ => Ok(answer),
+        }
     }
 
     /// When DynamoDB may delete what is written now.
@@ -460,11 +456,21 @@ fn broken_answer(verb: &'static str, what: &'static str) -> Failure {
     }
 }
 
-/// What a renewal without a date takes.
-fn renewal_undated(nonce: Nonce, lease: Duration) -> request::Values {
-    vec![
+/// What a renewal takes.
+fn renewal(nonce: Nonce, lease: Duration, at: Option<ServerTime>) -> request::Values {
+    let mut values = vec![
         (":one", number(1)),
         (":lease", codec::millis(lease)),
         (":nonce", text(nonce.to_string())),
+    ];
+    values.extend(at.into_iter().flat_map(|at| dated(":renewed_at", at)));
+    values
+}
+
+/// A date, and the newest that may stand there before it.
+fn dated(name: &'static str, at: ServerTime) -> request::Values {
+    vec![
+        (name, codec::millis(at.0)),
+        (":newest", codec::millis(at.0 + STAMPS_DIFFER)),
     ]
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, WriteRequest};
 use futures::FutureExt;
 
-use crate::entry::{Entry, Nonce};
+use crate::entry::{Entry, Nonce, ServerTime};
 use crate::item::{LockItem, RowState, TicketRow};
 use crate::name::LockName;
 use crate::ticket::Ticket;
@@ -14,7 +14,7 @@ use super::codec::{self, Item, text};
 use super::failure::{Failure, sort};
 use super::lock_item::judged;
 use super::request::{Values, owned};
-use super::{Attempt, Store, Timed, Write, renewal_undated};
+use super::{Attempt, Store, Timed, Write, renewal};
 
 /// No row yet: a void one means that this one comes too late.
 const NO_ROW: &str = "attribute_not_exists(#pk)";
@@ -105,17 +105,14 @@ impl Store {
         nonce: Nonce,
         lease: Duration,
     ) -> Answer {
-        let renew = |form, mut values: Values| {
+        let renew = |at: Option<ServerTime>| {
+            let mut values = renewal(nonce, lease, at);
             values.push((":waiting", text("waiting")));
+            let form = at.map_or(RENEW_UNDATED, |_| RENEW);
             self.update_row("renew", name, ticket, form, values)
         };
-        let (form, values) = self.renewal([RENEW, RENEW_UNDATED], nonce, lease);
-        let answer = renew(form, values).await?;
         let is_ours = |row: &TicketRow| row.waiting().is_some_and(|it| it.nonce == nonce);
-        if answer.value.is_refused_by(is_ours) {
-            return renew(RENEW_UNDATED, renewal_undated(nonce, lease)).await;
-        }
-        Ok(answer)
+        self.with_date(renew, is_ours).await
     }
 
     /// Reads one page of the line, strongly consistent: from the lock item on, or from where a page ended.

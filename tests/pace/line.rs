@@ -5,6 +5,7 @@
     reason = "a line that cannot be set up cannot be measured"
 )]
 
+use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -60,9 +61,9 @@ impl Line {
         }
         tokio::time::sleep(self.settles).await;
         let first = log.turns().len();
-        let before = counter.traffic();
+        take(&mut *counter.counted());
         log.until(first + self.hand_overs).await;
-        let traffic = counter.traffic() - &before;
+        let traffic = take(&mut *counter.counted());
         let turns = log.turns();
         let pairs = turns[first - 1..].windows(2);
         let mut took: Vec<_> = pairs.map(|pair| pair[1].0 - pair[0].1).collect();
