@@ -52,7 +52,7 @@ impl Crew {
     pub(crate) fn at_work(algorithm: Algorithm, workers: u32, hold_ms: u32) -> Crew {
         let mut crew = Crew::gathered(algorithm, workers);
         let hold = Duration::from_millis(hold_ms.into());
-        for contender in std::mem::take(&mut crew.gathered) {
+        for contender in take(&mut crew.gathered) {
             let log = crew.log.clone();
             crew.runtime.block_on(async {
                 #[expect(

@@ -14,6 +14,9 @@ const HOLD_MS: u32 = 50;
 /// From here on turns take long.
 const LONG_MS: u32 = 200;
 
+/// Of one run.
+type Figure = fn(&Run) -> f64;
+
 pub(crate) struct Comparison {
     /// Of the place on the page, and of its picture.
     name: &'static str,
@@ -63,7 +66,7 @@ impl Comparison {
             "The first of the rows, at its left: `{}`\n",
             first.command()
         );
-        let figures: [(&str, fn(&Run) -> f64); 2] = [
+        let figures: [(&str, Figure); 2] = [
             ("median hand-over, in round trips", |run| {
                 in_round_trips(run.hand_over(50))
             }),
