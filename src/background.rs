@@ -26,13 +26,14 @@ pub(crate) enum Task {
     Clean,
     Heartbeat,
     Sweep,
+    Look,
 }
 
 impl Task {
-    /// Heartbeats go on until their guards go, which may be long after the client; everything else ends by itself or,
-    /// as sweeps do, when the client is shut down.
+    /// Heartbeats go on until their guards go, which may be long after the client; of looks nobody waits for the end.
+    /// Everything else ends by itself or, as sweeps do, when the client is shut down.
     fn ends(self) -> bool {
-        self != Task::Heartbeat
+        !matches!(self, Task::Heartbeat | Task::Look)
     }
 }
 

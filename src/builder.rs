@@ -202,7 +202,7 @@ impl LockClientBuilder {
         self
     }
 
-    /// The shortest and the longest time between two looks of the first heir. Default: 5 ms, and 1 s or a heartbeat if
+    /// The shortest and the longest time between two looks of the first heir. Default: 2 ms, and 1 s or a heartbeat if
     /// that is shorter. Those behind look more rarely, by the turns before them, and at the rarest once in the longest time
     /// for each of these.
     ///

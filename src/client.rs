@@ -208,6 +208,7 @@ impl fmt::Display for Unfinished {
             Task::Clean => "cleaning up behind",
             Task::Heartbeat => "renewing",
             Task::Sweep => "sweeping",
+            Task::Look => "looking at",
         };
         match self.0.ticket {
             Some(ticket) => write!(f, "{what} lock `{}` (ticket {ticket})", self.0.lock),

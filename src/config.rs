@@ -56,7 +56,7 @@ impl Default for Settings {
             owner: None,
             lease: Duration::from_secs(30),
             heartbeat: None,
-            seats: 4,
+            seats: 8,
             gap_grace: None,
             idle_retention: 7 * DAY,
             allowance: Duration::from_secs(10),
@@ -100,8 +100,8 @@ const DATE_GRAIN: Duration = Duration::from_secs(2);
 const DRIFT_SHARE: u32 = 50;
 /// Longer idle retentions are beyond what numbers of seconds are read with anywhere.
 const LONGEST_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// How often the first heir looks by default, unless that is a whole heartbeat.
-const SHORTEST_LOOK: Duration = Duration::from_millis(5);
+/// How often the first heir looks by default, unless that is a whole heartbeat: no request to DynamoDB takes much less.
+const SHORTEST_LOOK: Duration = Duration::from_millis(2);
 /// Shorter leases cannot be kept over any network.
 const SHORTEST_LEASE: Duration = Duration::from_millis(50);
 /// More heirs than this make the lock item, which every write is charged for, larger than one KB.
@@ -478,7 +478,7 @@ mod tests {
         let text = problem(|said| said.longest_look = Some(11 * SECOND));
         assert!(text.contains("11s") && text.contains("10s"), "{text}");
         let text = problem(|said| said.longest_look = Some(MILLISECOND));
-        assert!(text.contains("1ms") && text.contains("5ms"), "{text}");
+        assert!(text.contains("1ms") && text.contains("2ms"), "{text}");
     }
 
     #[test]

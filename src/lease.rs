@@ -28,10 +28,10 @@ pub(crate) fn is_short(lease: Duration, left: Duration) -> bool {
 /// The most by which the lease of a place far back in the line is stretched.
 pub(crate) const MOST_STRETCH: f64 = 8.0;
 
-/// The lease of a place in the line whose turn comes after `left` at the earliest: half of that, so that whoever dies there
+/// The lease of a place in the line whose turn comes after `left` at the earliest: three quarters of that, so that whoever dies there
 /// is dead to all before its turn comes, but not less than the lease of a hold, nor more than `most`.
 pub(crate) fn stretched(lease: Duration, most: Duration, left: Duration) -> Duration {
-    (left / 2).min(most).max(lease)
+    (left * 3 / 4).min(most).max(lease)
 }
 
 /// Which of its own writes established which beat, and when that write was *sent*.

@@ -46,9 +46,11 @@ pub(crate) enum Position {
 ///
 /// The first heir looks again as soon as it has its answer, a request after the other, and slows down with the hold it
 /// watches, so that the hand-over waits for its look for half a round trip on average, and for a twentieth of the
-/// hold at the most. Those behind look by the turns before them, twice in the time that these take: so a line of N
-/// costs O(log N) looks a turn. The speed of the line is tickets over the time between two looks, never the gaps
-/// between one's own looks, from which a waiter would learn its own slowness.
+/// hold at the most. When the hold has lasted for about as long as they do, it does not wait for the answer before it
+/// looks again. Those behind look by the turns before them, heirs twice in the time that these take, and those in the
+/// queue, who have the heirs before them if they are late, after three quarters of it: so a line of N costs O(log N)
+/// looks a turn. The speed of the line is tickets over the time between two looks, never the gaps between one's own
+/// looks, from which a waiter would learn its own slowness.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     shortest: Duration,
@@ -57,6 +59,8 @@ pub(crate) struct Pace {
     sent: Moment,
     /// How long an answer takes, as seen so far.
     round_trip: Duration,
+    /// Since when it is looked.
+    began: Option<Moment>,
     /// The current holder's ticket, and when it was first seen with the lock.
     holder: Option<(Ticket, Moment)>,
     /// How long a ticket's turn took, the last times that the lock was seen to have moved.
@@ -68,6 +72,10 @@ const HOLD_SHARE: u32 = 20;
 /// Turns remembered. The lower quartile of them counts: one long hold, or one stall of the line, is no slow line, and to be
 /// late costs the whole line, and to be early a look.
 const TURNS: usize = 9;
+/// Of several turns that one look saw to have gone by so many count, each for their mean: it takes two looks to know a line.
+const MOST_OF_ONE_LOOK: u32 = 5;
+/// Who knows nothing of a line looks after so many turns of a fast one.
+const TURNS_TO_LEARN: u64 = 100;
 
 impl Pace {
     pub(crate) fn new(shortest: Duration, longest: Duration) -> Self {
@@ -76,6 +84,7 @@ impl Pace {
             longest,
             sent: Moment::default(),
             round_trip: Duration::ZERO,
+            began: None,
             holder: None,
             turns: VecDeque::with_capacity(TURNS),
         }
@@ -83,12 +92,13 @@ impl Pace {
 
     /// For the next wait in this line: the time until then is nobody's turn.
     pub(crate) fn at_rest(mut self) -> Self {
-        self.holder = None;
+        (self.began, self.holder) = (None, None);
         self
     }
 
     /// Takes in who held the lock when an answer arrived.
     pub(crate) fn saw(&mut self, holder: Option<Ticket>, arrived: Moment) {
+        self.began.get_or_insert(arrived);
         match (self.holder, holder) {
             (Some((before, since)), Some(ticket)) if before < ticket => {
                 self.learn(ticket.get() - before.get(), arrived.since(since));
@@ -109,17 +119,47 @@ impl Pace {
         };
     }
 
+    /// Whether the hold has lasted for about as long as they do.
+    pub(crate) fn expects_an_end(&self, now: Moment) -> bool {
+        let Some((_, since)) = self.holder else {
+            return true;
+        };
+        let (held, usual) = (now.since(since), self.turn());
+        usual / 2 <= held && held <= usual * 2
+    }
+
+    /// How long after a look the next is sent, though no answer has come, by one who expects the lock.
+    pub(crate) fn overlap(&self) -> Duration {
+        (self.round_trip / 2).max(self.shortest)
+    }
+
     fn learn(&mut self, turns: u64, span: Duration) {
-        if self.turns.len() == TURNS {
-            self.turns.pop_front();
+        let turns = u32::try_from(turns).unwrap_or(u32::MAX).max(1);
+        for _ in 0..turns.min(MOST_OF_ONE_LOOK) {
+            if self.turns.len() == TURNS {
+                self.turns.pop_front();
+            }
+            self.turns.push_back(span / turns);
         }
-        let turns = u32::try_from(turns).unwrap_or(u32::MAX);
-        self.turns.push_back(span / turns.max(1));
+    }
+
+    /// Whether enough was seen to take the line for anything but fast.
+    fn is_informed(&self) -> bool {
+        self.turns.len() >= TURNS - TURNS / 4
     }
 
     /// How long so many tickets' turns take, if the line is fast.
     pub(crate) fn time_of(&self, turns: u64) -> Duration {
         times(self.turn(), turns)
+    }
+
+    /// When a newcomer looks, however far back it is: early, so as to know the line, and then after twice the time each time.
+    fn time_to_learn(&self, now: Moment) -> Duration {
+        if self.is_informed() {
+            return Duration::MAX;
+        }
+        let looked = self.began.map_or(Duration::ZERO, |began| now.since(began));
+        self.time_of(TURNS_TO_LEARN).max(looked)
     }
 
     /// How long one ticket's turn takes. No hand-over takes less than a round trip.
@@ -134,13 +174,20 @@ impl Pace {
     /// How long from `now` until the next look. `jitter`, a factor around one, is for those behind, of whom there are many.
     pub(crate) fn until_next(&self, position: Position, jitter: f64, now: Moment) -> Duration {
         let (turns, longest) = match position {
-            Position::Heir(before) => (before as u64, times(self.longest, before as u64 + 1)),
-            Position::Queue(before) => (before, times(self.longest, before)),
+            Position::Heir(before) => {
+                let longest = times(self.longest, before as u64 + 1);
+                (self.time_of(before as u64) / 2, longest)
+            }
+            Position::Queue(before) => {
+                let longest = times(self.longest, before);
+                let turns = self.time_of(before).min(self.time_to_learn(now));
+                (turns * 3 / 4, longest)
+            }
         };
         let held = self.holder.map(|(_, since)| now.since(since));
         let slack = held.unwrap_or_default() / HOLD_SHARE;
         let longest = longest.max(self.shortest);
-        let turns = (self.time_of(turns) / 2).min(longest).mul_f64(jitter);
+        let turns = turns.min(longest).mul_f64(jitter);
         let span = slack.max(turns).clamp(self.shortest, longest);
         (self.sent + span).since(now)
     }
@@ -222,18 +269,41 @@ mod tests {
     }
 
     #[test]
-    fn those_behind_look_twice_in_the_time_of_the_turns_before_them() {
+    fn heirs_look_twice_in_the_time_of_the_turns_before_them_and_those_behind_after_three_quarters()
+    {
         let mut pace = pace();
         for turn in 1..=9 {
             look(&mut pace, 1 + turn * 4, 10 + turn as u32 * 400);
         }
         let next = |position| pace.until_next(position, 1.0, at(3610));
         assert_eq!(next(Position::Heir(2)), 90 * MS);
-        assert_eq!(next(Position::Queue(6)), 290 * MS);
+        assert_eq!(next(Position::Queue(6)), 440 * MS);
         assert_eq!(
             next(Position::Queue(u64::MAX)),
-            times(MS, u64::MAX) * 50 - 10 * MS
+            times(MS, u64::MAX) * 75 - 10 * MS
         );
+    }
+
+    #[test]
+    fn the_end_of_a_hold_is_expected_from_half_to_twice_the_time_that_holds_take() {
+        let mut pace = pace();
+        for turn in 1..=9 {
+            look(&mut pace, 1 + turn, 10 + turn as u32 * 100);
+        }
+        let expected = [950, 959, 960, 1010, 1110, 1111].map(|ms| pace.expects_an_end(at(ms)));
+        assert_eq!(expected, [false, false, true, true, true, false]);
+        pace.saw(None, at(1200));
+        assert!(pace.expects_an_end(at(1200)), "free");
+    }
+
+    #[test]
+    fn looks_overlap_by_half_a_round_trip_but_are_no_closer_than_the_shortest() {
+        let mut pace = pace();
+        assert_eq!(pace.overlap(), 5 * MS);
+        (0..99).for_each(|_| pace.timed(at(0), at(40)));
+        assert_eq!(pace.overlap().as_millis(), 19);
+        (0..99).for_each(|_| pace.timed(at(0), at(2)));
+        assert_eq!(pace.overlap(), 5 * MS);
     }
 
     #[test]

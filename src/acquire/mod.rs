@@ -7,6 +7,7 @@ mod party;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::background::Task;
 use crate::core::{Core, Turnstile};
 use crate::guard::LockGuard;
 use crate::item::LockItem;
@@ -109,6 +110,11 @@ impl Acquisition {
     async fn in_line(&self, mut waiter: Box<Waiter>) -> Result<Option<LockGuard>, Refused> {
         let turn = self.turn(&mut waiter).await;
         self.core.clean_later(&self.name, waiter.take_litter());
+        if let Some(look) = waiter.take_ahead() {
+            let ticket = Some(waiter.ticket);
+            self.core
+                .spawn(&self.name, ticket, Task::Look, look.drain());
+        }
         self.core.learnt(&self.name, waiter.pace.clone());
         let (
             seen,
@@ -193,7 +199,7 @@ impl Acquisition {
     }
 
     /// Who is told of the hand-over need not look for it.
-    fn longer(&self, span: Duration, waiter: &Waiter) -> Duration {
+    fn longer(&self, span: Duration, waiter: &mut Waiter) -> Duration {
         if self
             .core
             .surrounds(&self.name, waiter.item(), waiter.ticket)

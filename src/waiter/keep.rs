@@ -19,12 +19,20 @@ const FAR: u64 = WATCHED as u64;
 
 impl Waiter {
     /// Looks again: by renewing a seat that is due, by reading the lock item, or by reading the line where the rows
-    /// are due to be watched. None: there is no lock item any more.
+    /// are due to be watched. A row that is due before the look is renewed without one. None: there is no lock item any
+    /// more.
     pub(crate) async fn look_again(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
         let is_due = self.renewal_due() <= self.store.now();
         match self.look.item.place_of(self.attempt.nonce) {
             Some(Spot::Heir(index, _)) if is_due => return self.renew_seat(index, patience).await,
-            None if is_due => self.renew_row(patience).await?,
+            None if is_due => {
+                self.renew_row(patience).await?;
+                let asks = self.is_void || self.is_row_missing;
+                if !asks && self.store.now() < self.look_due {
+                    self.is_spent = true;
+                    return Ok(Some(()));
+                }
+            }
             _ => {}
         }
         let brief = self.until_due(patience);
@@ -66,7 +74,14 @@ impl Waiter {
         self.is_row_missing || behind <= NEAR || behind <= FAR && is_stale
     }
 
-    pub(super) fn until_next(&self, standing: Standing) -> Duration {
+    /// Who is far from a seat leaves it to those near one to give it, unless nobody does.
+    pub(super) fn sees_to_seats(&self) -> bool {
+        let (now, heartbeat) = (self.store.now(), self.store.config().heartbeat);
+        let stands_still = now.since(self.seated.1) >= heartbeat;
+        stands_still || self.look.item.holder.is_none() || self.behind_the_seats() <= NEAR
+    }
+
+    pub(super) fn until_next(&mut self, standing: Standing) -> Duration {
         let now = self.store.now();
         let position = match standing {
             Standing::Heir(index) => Position::Heir(index),
@@ -74,15 +89,23 @@ impl Waiter {
         };
         let jitter = self.store.config().chance.jitter();
         let span = self.pace.until_next(position, jitter, now) * self.store.braked();
-        span.min(self.renewal_due().since(now))
+        self.look_due = now + span;
+        self.until_due_look()
     }
 
     /// Until a look that only makes sure.
-    pub(crate) fn at_leisure(&self) -> Duration {
+    pub(crate) fn at_leisure(&mut self) -> Duration {
         let longest = self.store.config().longest_look;
         let place = u32::try_from(self.place()).unwrap_or(u32::MAX);
-        let span = longest.saturating_mul(place);
-        span.min(self.renewal_due().since(self.store.now()))
+        let leisurely = self.store.now() + longest.saturating_mul(place);
+        self.look_due = self.look_due.max(leisurely);
+        self.until_due_look()
+    }
+
+    /// Until the look that is due, or a renewal before it.
+    pub(super) fn until_due_look(&self) -> Duration {
+        let due = self.look_due.min(self.renewal_due());
+        due.since(self.store.now())
     }
 
     /// Seats are given again when half of them are free.
@@ -110,20 +133,12 @@ impl Waiter {
     /// At once if the line got so much faster that the turn would come before the lease of one who died is over.
     fn row_due(&self) -> Moment {
         let config = self.store.config();
-        let left = self.pace.time_of(self.turns_to_a_seat());
+        let left = self.pace.time_of(self.behind_the_seats());
         if self.row_lease > config.lease.max(left) {
             Moment::default()
         } else {
             self.row_renewed + config.heartbeat_of(self.row_lease)
         }
-    }
-
-    async fn read_lock(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
-        let answer = self
-            .store
-            .persist(patience, || self.store.read_lock(&self.name))
-            .await?;
-        Ok(self.take_in(answer))
     }
 
     /// A renewal shows holder and neighbours, so it is a look; refused, it shows where the seat has shifted to.
@@ -147,7 +162,7 @@ impl Waiter {
     /// Renews the row while it waits; one that is no longer there to be renewed is found out about by reading the line.
     async fn renew_row(&mut self, patience: &Patience) -> Result<(), Failure> {
         let (config, nonce) = (self.store.config(), self.attempt.nonce);
-        let left = self.pace.time_of(self.turns_to_a_seat());
+        let left = self.pace.time_of(self.behind_the_seats());
         let lease = lease::stretched(config.lease, config.longest_lease(), left);
         self.beats.asks_for(lease);
         let renew = || self.store.renew_row(&self.name, self.ticket, nonce, lease);

@@ -2,6 +2,7 @@
 
 mod clear;
 mod keep;
+mod overlap;
 
 use std::time::Duration;
 
@@ -51,6 +52,13 @@ pub(crate) struct Waiter {
     /// shows.
     row_renewed: Moment,
     row_lease: Duration,
+    look_due: Moment,
+    /// The row was renewed since the last look: nothing more is decided by it.
+    is_spent: bool,
+    /// The newest ticket with a seat, and since when this has been seen to be so.
+    seated: (Ticket, Moment),
+    /// A look that was sent before the last one was answered.
+    ahead: Option<overlap::Sent>,
     /// When the rows were last read and watched.
     rows_read: Option<Moment>,
     /// The row was found void: the ticket will be granted only if it was seated before.
@@ -83,6 +91,10 @@ impl Waiter {
             look: Look::of(answer.value.clone()),
             row_renewed: answer.sent,
             row_lease: store.config().lease,
+            look_due: answer.sent,
+            is_spent: false,
+            seated: (answer.value.seated, answer.arrived),
+            ahead: None,
             rows_read: None,
             is_void: false,
             is_row_missing: false,
@@ -150,11 +162,17 @@ impl Waiter {
     }
 
     async fn take_step(&mut self, patience: &Patience) -> Result<Turn, Failure> {
+        if self.is_spent {
+            return Ok(Turn::Wait(self.until_due_look()));
+        }
         match self.decide() {
             Step::Enter => Ok(Turn::Mine(self.look.item.clone())),
             Step::Retire => Ok(Turn::Retire),
             Step::Wait(Standing::Queue) if self.is_void => Ok(Turn::Retire),
             Step::Wait(standing) => Ok(Turn::Wait(self.until_next(standing))),
+            Step::ReadOn if !self.sees_to_seats() => {
+                Ok(Turn::Wait(self.until_next(Standing::Queue)))
+            }
             Step::ReadOn => self.read_on(patience).await,
             Step::Settle(unsettled) => self.settle(unsettled, patience).await,
             Step::Seat(seating) => self.seat(seating, patience).await,
@@ -200,9 +218,7 @@ impl Waiter {
     /// Takes in a lock item that somebody else's answer showed.
     pub(crate) fn hear(&mut self, item: LockItem) {
         let now = self.store.now();
-        self.look = Look::of(item);
-        self.watch(now);
-        self.pace.saw(self.holder(), now);
+        self.shows(Look::of(item), now);
     }
 
     fn holder(&self) -> Option<Ticket> {
@@ -218,10 +234,18 @@ impl Waiter {
     }
 
     fn saw(&mut self, look: Timed<Look>) {
-        self.look = look.value;
-        self.watch(look.arrived);
         self.pace.timed(look.sent, look.arrived);
-        self.pace.saw(self.holder(), look.arrived);
+        self.shows(look.value, look.arrived);
+    }
+
+    fn shows(&mut self, look: Look, arrived: Moment) {
+        if look.item.seated != self.seated.0 {
+            self.seated = (look.item.seated, arrived);
+        }
+        self.look = look;
+        self.is_spent = false;
+        self.watch(arrived);
+        self.pace.saw(self.holder(), arrived);
     }
 
     /// Watches everyone whom the look shows from its arrival on, and the gaps that it shows.

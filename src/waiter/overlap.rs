@@ -1,0 +1,97 @@
+//! The first heir, about when the lock is expected: it sends the next look before the last one is answered.
+
+use std::fmt;
+
+use futures::FutureExt;
+use futures::future::{self, BoxFuture, Either};
+
+use super::Waiter;
+use crate::item::{LockItem, Spot};
+use crate::moment::Moment;
+use crate::store::{Failure, Patience, Timed};
+
+type Answer = Result<Timed<Option<LockItem>>, Failure>;
+
+/// A look that is under way.
+pub(crate) struct Sent {
+    at: Moment,
+    answer: BoxFuture<'static, Answer>,
+}
+
+impl Sent {
+    /// Takes the answer, of which nobody needs to know, and with it the connection back that it came on.
+    pub(crate) async fn drain(self) {
+        // It showed somebody who has what it waited for.
+        let _ = self.answer.await;
+    }
+}
+
+impl Waiter {
+    /// Reads the lock item, by the look that is under way if there is one.
+    pub(super) async fn read_lock(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
+        let is_expectant = self.is_expectant();
+        let sent = self.ahead.take();
+        if let Some(sent) = sent.or_else(|| is_expectant.then(|| self.send())) {
+            let answer = match is_expectant {
+                true => self.overlapping(sent).await,
+                false => sent.answer.await,
+            };
+            if let Ok(answer) = answer {
+                return Ok(self.take_in(answer));
+            }
+        }
+        let read = || self.store.read_lock(&self.name);
+        let answer = self.store.persist(patience, read).await?;
+        Ok(self.take_in(answer))
+    }
+
+    /// A look that is under way and of no more use.
+    pub(crate) fn take_ahead(&mut self) -> Option<Sent> {
+        self.ahead.take()
+    }
+
+    /// Half a round trip after a look another one is sent, if no answer has come. Whichever is answered first counts: the
+    /// later one shows nothing less, and the earlier one leaves the later one under way.
+    async fn overlapping(&mut self, mut sent: Sent) -> Answer {
+        let next = sent.at + self.pace.overlap();
+        let clock = self.store.config().clock.clone();
+        tokio::select! {
+            biased;
+            answer = &mut sent.answer => return answer,
+            () = clock.sleep(next.since(self.store.now())) => {}
+        }
+        let Sent { at, answer } = self.send();
+        match future::select(sent.answer, answer).await {
+            Either::Left((earlier, answer)) => {
+                self.ahead = Some(Sent { at, answer });
+                earlier
+            }
+            Either::Right((later, _)) => later,
+        }
+    }
+
+    /// Whether it is the next, and may have the lock any moment.
+    fn is_expectant(&self) -> bool {
+        let is_next = matches!(
+            self.look.item.place_of(self.attempt.nonce),
+            Some(Spot::Heir(0, _))
+        );
+        is_next && self.pace.expects_an_end(self.store.now())
+    }
+
+    fn send(&self) -> Sent {
+        let (store, name) = (self.store.clone(), self.name.clone());
+        Sent {
+            at: store.now(),
+            answer: async move { store.read_lock(&name).await }.boxed(),
+        }
+    }
+}
+
+impl fmt::Debug for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sent")
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
