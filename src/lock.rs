@@ -50,8 +50,8 @@ impl FairLock {
     /// The same lock, whose waiting calls tell `observer` how far they have come: when they first stand in line, and
     /// whenever a look shows another place or another holder.
     ///
-    /// The observer runs in the background task that waits, so it must be quick, never block and not panic: a panic
-    /// ends the call, and its place lapses with its lease.
+    /// The observer runs in the client's background tasks, so it must be quick, never block and not panic: a panic ends
+    /// the call with [`Error::ShutDown`].
     ///
     /// # Examples
     ///
