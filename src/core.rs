@@ -565,11 +565,7 @@ impl Core {
         });
     }
 
-    async fn release(
-        self: &Arc<Self>,
-        hold: &Hold,
-        deadline: Moment,
-    ) -> Result<Ended, Failure> {
+    async fn release(self: &Arc<Self>, hold: &Hold, deadline: Moment) -> Result<Ended, Failure> {
         if self.pass_on(hold).await {
             return Ok(Ended::PassedOn);
         }

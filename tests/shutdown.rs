@@ -17,11 +17,12 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use common::{real_time, virtual_time};
-use fairlock::embedded::{Engine, Fault, Faults, Gate, When};
+use fairlock::embedded::{Engine, Fault, Faults, Gate, Network, When};
 use fairlock::{
     Error, HeldLocks, LockClient, LockGuard, Loss, RecordWait, ShutdownReport, SweepOptions,
     TableOptions,
 };
+use futures::future::join_all;
 use lab::{Host, Lab, acquire, cut_off, waits};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -86,6 +87,77 @@ fn a_waiter_that_is_promoted_during_the_shutdown_gives_the_lock_up() {
         let lock = host.locks.fair_lock("a").unwrap();
         assert!(lock.try_acquire().await.unwrap().is_some());
     });
+}
+
+/// Three who ask at once behind a hold of their own client: the first stands alone, the others together. Those at the front
+/// have had their turns.
+async fn three_behind(
+    lab: &Lab,
+    host: &Host,
+    turns: usize,
+) -> (LockGuard, Vec<JoinHandle<Result<LockGuard, Error>>>) {
+    let mut guard = acquire(host).await;
+    let mut calls: Vec<_> = (0..3).map(|_| acquires(host)).collect();
+    lab.wait(SECOND).await;
+    for call in calls.drain(..turns) {
+        guard.release().await.unwrap();
+        guard = call.await.unwrap().unwrap();
+    }
+    (guard, calls)
+}
+
+#[test]
+fn all_who_wait_together_are_told_of_the_shutdown_in_line_and_behind_a_hold_of_theirs() {
+    for (how, turns) in [HeldLocks::Release, HeldLocks::Keep]
+        .into_iter()
+        .flat_map(|how| [0, 1, 2].map(|turns| (how, turns)))
+    {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (host, other) = (lab.host(), lab.host());
+            let (guard, calls) = three_behind(&lab, &host, turns).await;
+            let report = host.locks.shutdown(how, 5 * SECOND).await;
+            assert!(report.unfinished.is_empty(), "{report:?}");
+            for call in calls {
+                assert!(matches!(call.await.unwrap(), Err(Error::ShutDown)));
+            }
+            let lock = other.locks.fair_lock("a").unwrap();
+            if how == HeldLocks::Keep {
+                assert_eq!(report.held, [("a".to_owned(), guard.ticket())]);
+                assert!(guard.is_held() && lock.try_acquire().await.unwrap().is_none());
+                guard.release().await.unwrap();
+            } else {
+                assert_eq!(guard.lost().await, Loss::ShutDown);
+            }
+            assert!(lock.try_acquire().await.unwrap().is_some());
+        });
+    }
+}
+
+#[test]
+fn a_lock_that_is_passed_on_during_the_shutdown_is_given_up() {
+    for how in [HeldLocks::Release, HeldLocks::Keep] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (host, other) = (lab.host(), lab.host());
+            let (guard, mut calls) = three_behind(&lab, &host, 2).await;
+            meets(&host.network, "renew hold", usize::MAX, Fault::Throttle);
+            lab.wait(20 * SECOND).await;
+            // With little of the lease left it is renewed first.
+            let gate = Gate::closed();
+            let held = Fault::Hold(When::After, gate.clone());
+            meets(&host.network, "renew hold", 1, held);
+            let releasing = tokio::spawn(guard.release());
+            gate.reached(1).await;
+            let report = shut_down_and_open(&lab, &host, how, &gate).await;
+            assert!(is_clean(&report), "{how:?}: {report:?}");
+            releasing.await.unwrap().unwrap();
+            let next = calls.remove(0).await.unwrap();
+            assert!(matches!(next, Err(Error::ShutDown)), "{next:?}");
+            let lock = other.locks.fair_lock("a").unwrap();
+            assert!(lock.try_acquire().await.unwrap().is_some());
+        });
+    }
 }
 
 #[test]
@@ -225,4 +297,83 @@ fn a_hold_is_lost_with_the_runtime_of_its_client() {
             "{released:?}"
         );
     });
+}
+
+#[test]
+fn all_who_wait_together_are_told_that_the_runtime_of_their_client_is_gone() {
+    for turns in 0..=2 {
+        let clients = runtime();
+        let engine = Engine::memory().unwrap();
+        let network = Network::to(&engine);
+        let gate = Gate::closed();
+        let locks = clients.block_on(async {
+            let locks = LockClient::builder(network.client()).build().unwrap();
+            locks.create_table(&TableOptions::default()).await.unwrap();
+            locks
+        });
+        let lock = locks.fair_lock("a").unwrap();
+        let ended = real_time(async {
+            let mut guard = lock.acquire(RecordWait::NoWait).await.unwrap();
+            meets(
+                &network,
+                "enter",
+                1,
+                Fault::Hold(When::Before, gate.clone()),
+            );
+            let (line, mut seen) = tokio::sync::mpsc::unbounded_channel();
+            let watched =
+                lock.observed(move |waiting| line.send(waiting.place).unwrap_or_default());
+            let wait = || {
+                let lock = watched.clone();
+                tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await })
+            };
+            let mut calls = vec![wait()];
+            gate.reached(1).await;
+            calls.extend([wait(), wait()]);
+            tokio::task::yield_now().await;
+            gate.open();
+            while seen.recv().await != Some(3) {}
+            for call in calls.drain(..turns) {
+                guard.release().await.unwrap();
+                guard = call.await.unwrap().unwrap();
+            }
+            clients.shutdown_background();
+            assert_eq!(guard.lost().await, Loss::NoRuntime);
+            join_all(calls).await
+        });
+        for call in ended {
+            let ended = call.unwrap();
+            assert!(matches!(ended, Err(Error::ShutDown)), "{ended:?}");
+        }
+    }
+}
+
+#[test]
+fn who_waits_at_the_door_is_told_that_the_runtime_of_its_client_is_gone() {
+    let clients = runtime();
+    let network = Network::to(&Engine::memory().unwrap());
+    let gate = Gate::closed();
+    let locks = clients.block_on(async {
+        let locks = LockClient::builder(network.client()).build().unwrap();
+        locks.create_table(&TableOptions::default()).await.unwrap();
+        locks
+    });
+    let held = Fault::Hold(When::Before, gate.clone());
+    meets(&network, "enter", 1, held);
+    let ended = real_time(async {
+        let wait = || {
+            let lock = locks.fair_lock("a").unwrap();
+            tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await })
+        };
+        let first = wait();
+        gate.reached(1).await;
+        let second = wait();
+        tokio::task::yield_now().await;
+        clients.shutdown_background();
+        join_all([first, second]).await
+    });
+    for call in ended {
+        let ended = call.unwrap();
+        assert!(matches!(ended, Err(Error::ShutDown)), "{ended:?}");
+    }
 }
