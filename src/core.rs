@@ -1,6 +1,6 @@
 //! What all locks of a client share: the store, the background work, and what it remembers of the lines it has met.
 
-use std::collections::{BTreeMap, HashMap, btree_map, hash_map};
+use std::collections::{BTreeMap, HashMap, hash_map};
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -61,6 +61,16 @@ struct Memory {
     doors: HashMap<LockName, Option<Arc<Party>>>,
     /// Those whose turn comes after the one who holds the lock, at the same place.
     parties: BTreeMap<Nonce, Seated>,
+}
+
+impl Memory {
+    /// Whether somebody waits for a hold to be passed on. Those who come after a later hold at its place do not.
+    fn is_passed_on(&self, hold: &Hold) -> bool {
+        let seated = self.parties.get(&hold.attempt.nonce);
+        seated.is_some_and(|seated| {
+            Some(seated.next) == hold.ticket.next() && !seated.party.is_empty()
+        })
+    }
 }
 
 /// The rest of a party at the place of the holder.
@@ -174,10 +184,15 @@ impl Core {
 
     /// Gives the lock to the next at the same place, without a request but for a renewal that is overdue. Whether there is one.
     async fn pass_on(self: &Arc<Self>, hold: &Hold) -> bool {
+        if !self.memory().is_passed_on(hold) {
+            return false;
+        }
+        let is_over = hold.is_lost() || self.closed.is_cancelled();
+        let is_over = is_over || !self.has_lease_left(hold).await;
         let Some(seated) = self.rest_of(hold) else {
             return false;
         };
-        if hold.is_lost() || self.closed.is_cancelled() || !self.has_lease_left(hold).await {
+        if is_over {
             self.stand_anew(&hold.name, seated.party);
             return false;
         }
@@ -204,13 +219,8 @@ impl Core {
     /// Those who come after a hold at the same place, if some of them still wait.
     fn rest_of(&self, hold: &Hold) -> Option<Seated> {
         let mut memory = self.memory();
-        let btree_map::Entry::Occupied(seated) = memory.parties.entry(hold.attempt.nonce) else {
-            return None;
-        };
-        // Those who come after a later hold at this place are not this one's to dispose of.
-        let is_next = Some(seated.get().next) == hold.ticket.next();
-        let seated = is_next.then(|| seated.remove())?;
-        (!seated.party.is_empty()).then_some(seated)
+        let is_passed_on = memory.is_passed_on(hold);
+        is_passed_on.then(|| memory.parties.remove(&hold.attempt.nonce))?
     }
 
     /// The runtime is gone: nobody passes the lock on.

@@ -17,12 +17,13 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use common::{real_time, virtual_time};
-use fairlock::embedded::{Engine, Fault, Faults, Gate, Network, When};
+use fairlock::embedded::{Engine, Fault, Faults, Gate, When};
 use fairlock::{
     Error, HeldLocks, LockClient, LockGuard, Loss, RecordWait, ShutdownReport, SweepOptions,
     TableOptions,
 };
-use futures::future::join_all;
+use futures::future::{BoxFuture, FutureExt, join_all};
+use futures::poll;
 use lab::{Host, Lab, acquire, cut_off, waits};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -299,81 +300,77 @@ fn a_hold_is_lost_with_the_runtime_of_its_client() {
     });
 }
 
-#[test]
-fn all_who_wait_together_are_told_that_the_runtime_of_their_client_is_gone() {
-    for turns in 0..=2 {
-        let clients = runtime();
-        let engine = Engine::memory().unwrap();
-        let network = Network::to(&engine);
-        let gate = Gate::closed();
-        let locks = clients.block_on(async {
-            let locks = LockClient::builder(network.client()).build().unwrap();
-            locks.create_table(&TableOptions::default()).await.unwrap();
-            locks
-        });
-        let lock = locks.fair_lock("a").unwrap();
-        let ended = real_time(async {
-            let mut guard = lock.acquire(RecordWait::NoWait).await.unwrap();
-            meets(
-                &network,
-                "enter",
-                1,
-                Fault::Hold(When::Before, gate.clone()),
-            );
-            let (line, mut seen) = tokio::sync::mpsc::unbounded_channel();
-            let watched =
-                lock.observed(move |waiting| line.send(waiting.place).unwrap_or_default());
-            let wait = || {
-                let lock = watched.clone();
-                tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await })
-            };
-            let mut calls = vec![wait()];
-            gate.reached(1).await;
-            calls.extend([wait(), wait()]);
-            tokio::task::yield_now().await;
-            gate.open();
-            while seen.recv().await != Some(3) {}
-            for call in calls.drain(..turns) {
-                guard.release().await.unwrap();
-                guard = call.await.unwrap().unwrap();
-            }
-            clients.shutdown_background();
-            assert_eq!(guard.lost().await, Loss::NoRuntime);
-            join_all(calls).await
-        });
-        for call in ended {
-            let ended = call.unwrap();
-            assert!(matches!(ended, Err(Error::ShutDown)), "{ended:?}");
-        }
+/// A call that lives on when the runtime of its client has gone.
+async fn begins(host: &Host) -> BoxFuture<'static, Result<LockGuard, Error>> {
+    let lock = host.locks.fair_lock("a").unwrap();
+    let mut call = async move { lock.acquire(RecordWait::Infinite).await }.boxed();
+    assert!(poll!(&mut call).is_pending());
+    call
+}
+
+fn are_told_that_the_runtime_is_gone(
+    calls: impl IntoIterator<Item = BoxFuture<'static, Result<LockGuard, Error>>>,
+) {
+    for ended in virtual_time(join_all(calls)) {
+        assert!(matches!(ended, Err(Error::ShutDown)), "{ended:?}");
     }
 }
 
 #[test]
-fn who_waits_at_the_door_is_told_that_the_runtime_of_its_client_is_gone() {
-    let clients = runtime();
-    let network = Network::to(&Engine::memory().unwrap());
-    let gate = Gate::closed();
-    let locks = clients.block_on(async {
-        let locks = LockClient::builder(network.client()).build().unwrap();
-        locks.create_table(&TableOptions::default()).await.unwrap();
-        locks
-    });
-    let held = Fault::Hold(When::Before, gate.clone());
-    meets(&network, "enter", 1, held);
-    let ended = real_time(async {
-        let wait = || {
-            let lock = locks.fair_lock("a").unwrap();
-            tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await })
-        };
-        let first = wait();
-        gate.reached(1).await;
-        let second = wait();
-        tokio::task::yield_now().await;
-        clients.shutdown_background();
-        join_all([first, second]).await
-    });
-    for call in ended {
-        let ended = call.unwrap();
-        assert!(matches!(ended, Err(Error::ShutDown)), "{ended:?}");
+fn all_who_wait_together_are_told_that_the_runtime_of_their_client_is_gone() {
+    for turns in 0..=2 {
+        let (guard, calls) = virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host();
+            let mut guard = acquire(&host).await;
+            let mut calls = vec![begins(&host).await, begins(&host).await, begins(&host).await];
+            lab.wait(SECOND).await;
+            for call in calls.drain(..turns) {
+                guard.release().await.unwrap();
+                guard = call.await.unwrap();
+            }
+            (guard, calls)
+        });
+        assert!(!guard.is_held());
+        are_told_that_the_runtime_is_gone(calls);
     }
+}
+
+#[test]
+fn one_whom_the_lock_is_passed_on_to_is_told_that_the_runtime_of_its_client_is_gone() {
+    let call = virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let (first, second) = (begins(&host).await, begins(&host).await);
+        let third = begins(&host).await;
+        lab.wait(SECOND).await;
+        guard.release().await.unwrap();
+        first.await.unwrap().release().await.unwrap();
+        let guard = second.await.unwrap();
+        meets(&host.network, "renew hold", usize::MAX, Fault::Throttle);
+        lab.wait(20 * SECOND).await;
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::Before, gate.clone());
+        meets(&host.network, "renew hold", 1, held);
+        drop(guard);
+        gate.reached(1).await;
+        third
+    });
+    are_told_that_the_runtime_is_gone([call]);
+}
+
+#[test]
+fn who_waits_at_the_door_is_told_that_the_runtime_of_its_client_is_gone() {
+    let calls = virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::Before, gate.clone());
+        meets(&host.network, "enter", 1, held);
+        let first = begins(&host).await;
+        gate.reached(1).await;
+        [first, begins(&host).await]
+    });
+    are_told_that_the_runtime_is_gone(calls);
 }
