@@ -236,13 +236,13 @@ fn larger_sizes_hold_too() {
     if std::env::var("FAIRLOCK_MODEL").as_deref() != Ok("large") {
         return;
     }
-    proves(&setup(TWO, 2, 1, Faults::any(2)), 24_497_231);
-    proves(&setup(THREE, 1, 1, UNHEARD), 36_346_479);
+    proves(&setup(TWO, 2, 1, Faults::any(2)), 24_770_460);
+    proves(&setup(THREE, 1, 1, UNHEARD), 36_602_453);
     let with_a_caller = &[Waiter, Waiter, Caller];
-    proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 27_071_215);
-    proves(&setup(FOUR, 1, 3, Faults::NONE), 13_495_308);
+    proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 27_359_900);
+    proves(&setup(FOUR, 1, 3, Faults::NONE), 13_504_646);
     let with_a_sweeper = &[Pair, Pair, Sweeper];
-    proves(&setup(with_a_sweeper, 1, 1, Faults::any(2)), 13_072_187);
+    proves(&setup(with_a_sweeper, 1, 1, Faults::any(2)), 8_963_538);
 }
 
 #[test]

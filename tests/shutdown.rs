@@ -323,7 +323,11 @@ fn all_who_wait_together_are_told_that_the_runtime_of_their_client_is_gone() {
             let lab = Lab::new().await;
             let host = lab.host();
             let mut guard = acquire(&host).await;
-            let mut calls = vec![begins(&host).await, begins(&host).await, begins(&host).await];
+            let mut calls = vec![
+                begins(&host).await,
+                begins(&host).await,
+                begins(&host).await,
+            ];
             lab.wait(SECOND).await;
             for call in calls.drain(..turns) {
                 guard.release().await.unwrap();
