@@ -62,7 +62,8 @@ impl LockGuard {
         self.hold.name.lock()
     }
 
-    /// The ticket of this hold, which is its fencing token: greater than that of every hold of this lock before it.
+    /// The ticket of this hold, which is its fencing token: greater than that of every hold of this lock before it, those
+    /// of other callers of this client too.
     ///
     /// # Examples
     ///
@@ -149,7 +150,8 @@ impl LockGuard {
         }
     }
 
-    /// Hands the lock over: one write, and the next in line has it.
+    /// Hands the lock over: one write, and the next in line has it; none, if that is a caller of this client that came
+    /// together with this one.
     ///
     /// Tries again until the lease ends.
     ///

@@ -56,7 +56,8 @@ pub struct LockState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {
-    /// Its ticket; for the holder the fencing token.
+    /// Its ticket, the newest if it has several. For a holder with one it is the fencing token; of several, each is that
+    /// of one turn.
     pub ticket: Ticket,
     /// How many callers of one client stand here, with a ticket each: those up to this one.
     pub tickets: u64,

@@ -2,9 +2,9 @@
 //!
 //! A write is sent, applied to the one item that it names, and answered, each a step of its own. A look reads the
 //! lock item, then row after row; nothing else happens in the steps that read. What the model does not tell apart:
-//! of several unsettled tickets one look settles the first, and the next look the next; beats are renewed only by
-//! who is late, or in the nick of time; a new lock item takes its first ticket from the clock as of when the enter
-//! applies, for no request is in flight as long as an idle item is retained.
+//! of several unsettled rows and runs of gaps one look settles the first, and the next look the next; beats are
+//! renewed only by who is late, or in the nick of time; a new lock item takes its first ticket from the clock as of
+//! when the enter applies, for no request is in flight as long as an idle item is retained.
 //!
 //! Faults are data (`faults.rs`): each kind at most once a run, and so many of them in all. From every state, those
 //! alive must be able to finish without one more fault and without one more late request.

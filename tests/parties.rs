@@ -1,11 +1,6 @@
 //! Those of one client who ask for a lock at once: they stand in one place, have their turns one after the other, and go
 //! away as freely as if each stood alone.
 #![cfg(feature = "embedded")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "callers' tasks, and helpers of a test that cannot go on has failed the test"
-)]
 
 mod common;
 #[path = "common/lab.rs"]

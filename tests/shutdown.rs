@@ -342,7 +342,7 @@ fn all_who_wait_together_are_told_that_the_runtime_of_their_client_is_gone() {
 
 #[test]
 fn one_whom_the_lock_is_passed_on_to_is_told_that_the_runtime_of_its_client_is_gone() {
-    let call = virtual_time(async {
+    let calls = virtual_time(async {
         let lab = Lab::new().await;
         let host = lab.host();
         let guard = acquire(&host).await;
@@ -359,9 +359,9 @@ fn one_whom_the_lock_is_passed_on_to_is_told_that_the_runtime_of_its_client_is_g
         meets(&host.network, "renew hold", 1, held);
         drop(guard);
         gate.reached(1).await;
-        third
+        [third]
     });
-    are_told_that_the_runtime_is_gone([call]);
+    are_told_that_the_runtime_is_gone(calls);
 }
 
 #[test]
