@@ -63,6 +63,16 @@ struct Memory {
     parties: BTreeMap<Nonce, Seated>,
 }
 
+impl Memory {
+    /// Whether somebody waits for a hold to be passed on. Those who come after a later hold at its place do not.
+    fn is_passed_on(&self, hold: &Hold) -> bool {
+        let seated = self.parties.get(&hold.attempt.nonce);
+        seated.is_some_and(|seated| {
+            Some(seated.next) == hold.ticket.next() && !seated.party.is_empty()
+        })
+    }
+}
+
 /// The rest of a party at the place of the holder.
 #[derive(Debug)]
 struct Seated {
@@ -153,6 +163,7 @@ impl Core {
             party,
             started: self.store.now(),
             waits,
+            is_over: false,
         };
         self.spawn(name, None, Task::Acquire, acquisition.run(turnstile));
     }
@@ -173,10 +184,15 @@ impl Core {
 
     /// Gives the lock to the next at the same place, without a request but for a renewal that is overdue. Whether there is one.
     async fn pass_on(self: &Arc<Self>, hold: &Hold) -> bool {
+        if !self.memory().is_passed_on(hold) {
+            return false;
+        }
+        let is_over = hold.is_lost() || self.closed.is_cancelled();
+        let is_over = is_over || !self.has_lease_left(hold).await;
         let Some(seated) = self.rest_of(hold) else {
             return false;
         };
-        if hold.is_lost() || self.closed.is_cancelled() || !self.has_lease_left(hold).await {
+        if is_over {
             self.stand_anew(&hold.name, seated.party);
             return false;
         }
@@ -191,6 +207,10 @@ impl Core {
         }
         tracing::debug!(lock = %hold.name, ticket = %next, "passed on");
         let guard = LockGuard::new(Arc::clone(self), hold.passed_on(next));
+        // Either `shutdown` saw the hold, or it was called before this: then nobody is to have the guard.
+        if self.closed.is_cancelled() {
+            party.refuse(Refused::GaveUp);
+        }
         // If nobody takes it, it is dropped, and so released.
         drop(party.grant(guard));
         true
@@ -198,8 +218,16 @@ impl Core {
 
     /// Those who come after a hold at the same place, if some of them still wait.
     fn rest_of(&self, hold: &Hold) -> Option<Seated> {
-        let seated = self.memory().parties.remove(&hold.attempt.nonce);
-        seated.filter(|seated| !seated.party.is_empty())
+        let mut memory = self.memory();
+        let is_passed_on = memory.is_passed_on(hold);
+        is_passed_on.then(|| memory.parties.remove(&hold.attempt.nonce))?
+    }
+
+    /// The runtime is gone: nobody passes the lock on.
+    fn abandon_rest_of(&self, hold: &Hold) {
+        if let Some(seated) = self.rest_of(hold) {
+            seated.party.refuse(Refused::Gone);
+        }
     }
 
     /// The place of these is gone: they go to the end of the line.
@@ -487,7 +515,7 @@ impl Core {
             memory.holds.push(Arc::downgrade(hold));
         }
         let (core, hold) = (Arc::clone(self), Arc::clone(hold));
-        let orphan = Orphan(Arc::clone(&hold));
+        let orphan = Orphan(Arc::clone(&core), Arc::clone(&hold));
         self.spawn(
             &hold.name.clone(),
             Some(hold.ticket),
@@ -524,23 +552,30 @@ impl Core {
             }
         }
         let core = Arc::clone(&self);
-        self.spawn(&hold.name.clone(), Some(hold.ticket), Task::Release, async move {
-            match core.release(&hold, deadline).await {
-                Ok(_) => {}
-                Err(failure) => {
-                    tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not release: the lease ends the hold");
-                    core.undone(&hold.name, Some(hold.ticket), Task::Release);
-                }
+        self.release_then(&hold.clone(), deadline, move |ended| match ended {
+            Ok(_) => {}
+            Err(failure) => {
+                tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not release: the lease ends the hold");
+                core.undone(&hold.name, Some(hold.ticket), Task::Release);
             }
         });
     }
 
-    /// Hands the lock over, trying until the lease ends.
-    pub(crate) async fn release(
+    /// Hands the lock over in the background, trying until the lease ends.
+    pub(crate) fn release_then(
         self: &Arc<Self>,
-        hold: &Hold,
+        hold: &Arc<Hold>,
         deadline: Moment,
-    ) -> Result<Ended, Failure> {
+        then: impl FnOnce(Result<Ended, Failure>) + Send + 'static,
+    ) {
+        let releasing = Releasing(Arc::clone(self), Arc::clone(hold));
+        self.spawn(&hold.name, Some(hold.ticket), Task::Release, async move {
+            let Releasing(core, hold) = &releasing;
+            then(core.release(hold, deadline).await);
+        });
+    }
+
+    async fn release(self: &Arc<Self>, hold: &Hold, deadline: Moment) -> Result<Ended, Failure> {
         if self.pass_on(hold).await {
             return Ok(Ended::PassedOn);
         }
@@ -576,11 +611,24 @@ impl Core {
 }
 
 /// Ends a hold whose heartbeat ends before it: with the runtime, which nothing of it may outlive.
-struct Orphan(Arc<Hold>);
+struct Orphan(Arc<Core>, Arc<Hold>);
 
 impl Drop for Orphan {
     fn drop(&mut self) {
-        self.0.lose(Loss::NoRuntime);
+        let Orphan(core, hold) = self;
+        if hold.lose(Loss::NoRuntime) {
+            core.abandon_rest_of(hold);
+        }
+    }
+}
+
+/// A release; dropped before it is done, with the runtime, it is nobody's turn.
+struct Releasing(Arc<Core>, Arc<Hold>);
+
+impl Drop for Releasing {
+    fn drop(&mut self) {
+        let Releasing(core, hold) = self;
+        core.abandon_rest_of(hold);
     }
 }
 

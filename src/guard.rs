@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::background::Task;
 use crate::core::Core;
 use crate::error::{Error, Loss};
 use crate::hold::{Hold, Standing};
@@ -63,7 +62,8 @@ impl LockGuard {
         self.hold.name.lock()
     }
 
-    /// The ticket of this hold, which is its fencing token: greater than that of every hold of this lock before it.
+    /// The ticket of this hold, which is its fencing token: greater than that of every hold of this lock before it, those
+    /// of other callers of this client too.
     ///
     /// # Examples
     ///
@@ -150,7 +150,8 @@ impl LockGuard {
         }
     }
 
-    /// Hands the lock over: one write, and the next in line has it.
+    /// Hands the lock over: one write, and the next in line has it; none, if that is a caller of this client that came
+    /// together with this one.
     ///
     /// Tries again until the lease ends.
     ///
@@ -182,17 +183,11 @@ impl LockGuard {
         let deadline = hold.believed_until();
         hold.give_back();
         let (tell, told) = oneshot::channel();
-        core.clone().spawn(
-            &hold.name.clone(),
-            Some(hold.ticket),
-            Task::Release,
-            async move {
-                let started = core.store.now();
-                let ended = core.release(&hold, deadline).await;
-                // Nobody may be left to be told; the release is done all the same.
-                let _ = tell.send((ended, core.store.now().since(started)));
-            },
-        );
+        let started = core.store.now();
+        core.clone().release_then(&hold, deadline, move |ended| {
+            // Nobody may be left to be told; the release is done all the same.
+            let _ = tell.send((ended, core.store.now().since(started)));
+        });
         let told = told.await;
         match (lost, told) {
             (Some(reason), _) => Err(self.lost_with(reason)),

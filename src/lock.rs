@@ -50,8 +50,8 @@ impl FairLock {
     /// The same lock, whose waiting calls tell `observer` how far they have come: when they first stand in line, and
     /// whenever a look shows another place or another holder.
     ///
-    /// The observer runs in the background task that waits, so it must be quick, never block and not panic: a panic
-    /// ends the call, and its place lapses with its lease.
+    /// The observer runs in the client's background tasks, so it must be quick, never block and not panic: a panic ends
+    /// the call with [`Error::ShutDown`].
     ///
     /// # Examples
     ///
@@ -93,6 +93,14 @@ impl FairLock {
     /// [`RecordWait::Timeout`] the call returns at most one request time-out after the given time, which covers all
     /// of it; leaving the line goes on in the background.
     ///
+    /// # Several callers of one client
+    ///
+    /// Those who ask for a lock while another caller of this client is on its way into the line go together: they draw a
+    /// ticket each by one write, stand at one place, and have their turns one after the other, in the order in which they
+    /// asked. They share one lease: if it is lost while one of them has the lock, the others go to the end of the line,
+    /// with newer tickets, and a client that crashes loses the place of all of them. Other clients wait for the turns
+    /// of all of them, as for so many callers. Whoever stops waiting leaves the others where they are.
+    ///
     /// # Fairness
     ///
     /// First come, first served, from the moment DynamoDB applied the write that drew the ticket. Whoever drew one,
@@ -107,10 +115,10 @@ impl FairLock {
     /// # Errors
     ///
     /// [`Error::NotGranted`] when somebody else has it and the wait is over. [`Error::Unavailable`] when DynamoDB did
-    /// not answer: before a place in line is had after a few attempts, later when the wait is over. Being throttled is
-    /// an answer, and backing off a part of waiting.
+    /// not answer: before a place in line is had, or had anew, after a few attempts, later when the wait is over. Being
+    /// throttled is an answer, and backing off a part of waiting.
     /// [`Error::Refused`], [`Error::Unreadable`], [`Error::Invalid`] for what another try would not mend.
-    /// [`Error::ShutDown`] when the client is, or was, shut down.
+    /// [`Error::ShutDown`] when the client is, or was, shut down, or its runtime is gone.
     ///
     /// # Panics
     ///

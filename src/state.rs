@@ -56,7 +56,8 @@ pub struct LockState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {
-    /// Its ticket; for the holder the fencing token.
+    /// Its ticket, the newest if it has several. For a holder with one it is the fencing token; of several, each is that
+    /// of one turn.
     pub ticket: Ticket,
     /// How many callers of one client stand here, with a ticket each: those up to this one.
     pub tickets: u64,
@@ -141,7 +142,8 @@ impl LockState {
         LockState {
             held_since: item.held_since().map(system_time),
             line: item.heirs.iter().map(participant(Stage::Heir)).collect(),
-            waiting: tickets(&item.heirs) + (item.last.get() - item.seated.get()),
+            waiting: sum(item.heirs.iter().map(|heir| heir.tickets))
+                .saturating_add(item.last.get() - item.seated.get()),
             newest_ticket: Some(item.last),
             holder,
             ..LockState::unused(name)
@@ -161,13 +163,14 @@ impl LockState {
             RowState::Void(_) => None,
         });
         self.line.extend(waiting);
-        self.waiting = self.line.iter().map(|one| one.tickets).sum();
+        self.waiting = sum(self.line.iter().map(|one| one.tickets));
         self
     }
 }
 
-fn tickets(entries: &[Entry]) -> u64 {
-    entries.iter().map(|entry| entry.tickets).sum()
+/// Damaged counts may come to more than there are numbers.
+pub(crate) fn sum(tickets: impl Iterator<Item = u64>) -> u64 {
+    tickets.fold(0, u64::saturating_add)
 }
 
 impl Participant {

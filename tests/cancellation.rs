@@ -22,7 +22,8 @@ use common::virtual_time;
 use fairlock::RecordWait;
 use fate::{CLIENTS, Client, Fate};
 use scene::{
-    AT_ONCE, AT_ONCE_NEVER, CLEANING_UP, HOLDING, LONG, Scene, VERBS, WAITING, WAITING_NEVER,
+    AT_ONCE, AT_ONCE_NEVER, CLEANING_UP, HOLDING, LONG, Scene, TOGETHER, VERBS, WAITING,
+    WAITING_NEVER,
 };
 use stage::{Cell, play};
 
@@ -69,6 +70,13 @@ fn an_acquisition_without_end_of_a_client_that_dies_anywhere_costs_one_lease_at_
 fn an_acquisition_with_a_time_out_dropped_anywhere_is_as_one_without() {
     for client in CLIENTS {
         play_all(WAITING, LONG, client);
+    }
+}
+
+#[test]
+fn an_acquisition_beside_another_at_its_place_dropped_anywhere_holds_nobody_up() {
+    for client in CLIENTS {
+        play_all(TOGETHER, RecordWait::Infinite, client);
     }
 }
 

@@ -156,6 +156,162 @@ fn a_row_of_another_ticket_is_said_and_never_given_a_seat() {
     });
 }
 
+/// Where a count of tickets stands.
+#[derive(Clone, Copy, Debug)]
+enum Counted {
+    Holder,
+    Heir,
+    Waiting,
+    Void,
+}
+
+impl Counted {
+    /// Changes the count, which becomes nothing or another for the newest ticket that it belongs to.
+    fn change(self, item: &mut Item, count: impl Fn(u64) -> Option<AttributeValue>) {
+        let set = |map: &mut Item| {
+            let newest: u64 = map["ticket"].as_n().unwrap().parse().unwrap();
+            map.remove("tickets");
+            map.extend(count(newest).map(|count| ("tickets".to_owned(), count)));
+        };
+        match self {
+            Counted::Holder => {
+                let entered = item["entered"].clone();
+                let AttributeValue::M(holder) = item.get_mut("holder").unwrap() else {
+                    unreachable!()
+                };
+                holder.entry("ticket".into()).or_insert(entered);
+                set(holder);
+            }
+            Counted::Heir => {
+                let AttributeValue::L(heirs) = item.get_mut("heirs").unwrap() else {
+                    unreachable!()
+                };
+                let AttributeValue::M(heir) = &mut heirs[0] else {
+                    unreachable!()
+                };
+                set(heir);
+            }
+            Counted::Waiting => {
+                let AttributeValue::M(entry) = item.get_mut("entry").unwrap() else {
+                    unreachable!()
+                };
+                set(entry);
+            }
+            Counted::Void => {
+                item.insert("state".into(), text("void"));
+                let AttributeValue::M(mut entry) = item.remove("entry").unwrap() else {
+                    unreachable!()
+                };
+                set(&mut entry);
+                item.extend(entry.remove_entry("tickets"));
+            }
+        }
+    }
+
+    fn index(self) -> usize {
+        match self {
+            Counted::Holder | Counted::Heir => 0,
+            Counted::Waiting | Counted::Void => 1,
+        }
+    }
+}
+
+/// A holder, an heir, one who waits behind it, and nobody who renews.
+async fn three_in_line(lab: &Lab) -> impl Sized {
+    let hosts = lab.hosts_with_seats(3, 1);
+    let guard = acquire(&hosts[0]).await;
+    let heir = waits(lab, &hosts[1]).await;
+    let behind = waits(lab, &hosts[2]).await;
+    for host in &hosts {
+        host.network.set_faults(lab::cut_off());
+    }
+    (hosts, guard, heir, behind)
+}
+
+#[test]
+fn a_count_of_tickets_that_cannot_be_is_said_wherever_it_stands() {
+    let counts: [fn(u64) -> AttributeValue; 6] = [
+        |_| number(0),
+        |newest| number(newest + 1),
+        |_| number(u64::MAX),
+        |_| AttributeValue::N("-1".into()),
+        |_| AttributeValue::N("1.5".into()),
+        |_| text("1"),
+    ];
+    let places = [
+        Counted::Holder,
+        Counted::Heir,
+        Counted::Waiting,
+        Counted::Void,
+    ];
+    for (place, count) in places
+        .into_iter()
+        .flat_map(|place| counts.map(|count| (place, count)))
+    {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let _line = three_in_line(&lab).await;
+            damage(&lab, place.index(), |item| {
+                place.change(item, |newest| Some(count(newest)));
+            })
+            .await;
+            let lock = lab.host().locks.fair_lock("a").unwrap();
+            let looked = lock.inspect().await.unwrap_err();
+            let refused = lock.acquire(RecordWait::Timeout(5 * SECOND)).await;
+            for error in [looked, refused.unwrap_err()] {
+                let is_said = matches!(
+                    error,
+                    Error::Unreadable {
+                        problem: Problem::Inconsistent { .. } | Problem::WrongType { .. },
+                        ..
+                    }
+                );
+                assert!(is_said, "{place:?}, {:?}: {error}", count(7));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_count_of_tickets_that_is_not_there_is_one() {
+    for place in [
+        Counted::Holder,
+        Counted::Heir,
+        Counted::Waiting,
+        Counted::Void,
+    ] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let _line = three_in_line(&lab).await;
+            damage(&lab, place.index(), |item| place.change(item, |_| None)).await;
+            let state = lab.host().locks.fair_lock("a").unwrap().inspect().await;
+            let state = state.unwrap();
+            assert_eq!(state.holder.unwrap().tickets, 1);
+            assert!(state.line.iter().all(|at| at.tickets == 1));
+        });
+    }
+}
+
+#[test]
+fn a_count_of_tickets_that_somebody_changed_lowers_no_token() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let heir = waits(&lab, &b).await;
+        damage(&lab, 0, |item| {
+            Counted::Heir.change(item, |_| Some(number(1000)));
+        })
+        .await;
+        let before = guard.ticket();
+        guard.release().await.unwrap();
+        let guard = heir.await.unwrap();
+        assert!(guard.ticket() > before);
+        guard.release().await.unwrap();
+        assert!(acquire(&a).await.ticket() > before);
+    });
+}
+
 #[test]
 fn a_caller_that_does_not_wait_goes_past_many_old_gaps_within_a_bound() {
     virtual_time(async {

@@ -100,6 +100,50 @@ fn the_line_is_shown_in_the_order_of_its_grants_behind_the_seats_too() {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "callers' tasks, not the client's"
+)]
+fn those_who_wait_together_are_shown_as_one_with_their_number_wherever_they_stand() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let single = || lab.host_with(|builder| builder.seats(1));
+        let (a, b, onlooker) = (single(), single(), single());
+        let guard = acquire(&a).await;
+        let call = |host: &Host| {
+            let lock = host.locks.fair_lock("a").unwrap();
+            tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() })
+        };
+        // The first stands alone, the others together.
+        let mut calls: Vec<_> = (0..4).map(|_| call(&b)).collect();
+        lab.wait(SECOND).await;
+        let line = |state: &LockState| -> Vec<_> {
+            let line = state.line.iter();
+            line.map(|at| (at.stage, at.tickets)).collect()
+        };
+        let state = inspect(&onlooker).await;
+        assert_eq!(line(&state), [(Stage::Heir, 1), (Stage::Waiting, 3)]);
+        assert_eq!((state.waiting, listed(&onlooker).await[0].waiting), (4, 4));
+        assert_eq!(state.newest_ticket, Some(state.line[1].ticket));
+        guard.release().await.unwrap();
+        let guard = calls.remove(0).await.unwrap();
+        lab.wait(SECOND).await;
+        let state = inspect(&onlooker).await;
+        assert_eq!(line(&state), [(Stage::Heir, 3)]);
+        assert_eq!((state.waiting, listed(&onlooker).await[0].waiting), (3, 3));
+        guard.release().await.unwrap();
+        for (before, call) in calls.into_iter().enumerate() {
+            let guard = call.await.unwrap();
+            let holder = inspect(&onlooker).await.holder.unwrap();
+            let first = holder.ticket.get() + 1 - holder.tickets;
+            assert_eq!(holder.tickets, 3);
+            assert_eq!(guard.ticket().get(), first + before as u64);
+            guard.release().await.unwrap();
+        }
+    });
+}
+
+#[test]
 fn since_when_it_is_held_counts_from_the_grant_and_in_line_from_the_ticket() {
     virtual_time(async {
         let lab = Lab::new().await;

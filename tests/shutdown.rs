@@ -22,6 +22,8 @@ use fairlock::{
     Error, HeldLocks, LockClient, LockGuard, Loss, RecordWait, ShutdownReport, SweepOptions,
     TableOptions,
 };
+use futures::future::{BoxFuture, FutureExt, join_all};
+use futures::poll;
 use lab::{Host, Lab, acquire, cut_off, waits};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -86,6 +88,77 @@ fn a_waiter_that_is_promoted_during_the_shutdown_gives_the_lock_up() {
         let lock = host.locks.fair_lock("a").unwrap();
         assert!(lock.try_acquire().await.unwrap().is_some());
     });
+}
+
+/// Three who ask at once behind a hold of their own client: the first stands alone, the others together. Those at the front
+/// have had their turns.
+async fn three_behind(
+    lab: &Lab,
+    host: &Host,
+    turns: usize,
+) -> (LockGuard, Vec<JoinHandle<Result<LockGuard, Error>>>) {
+    let mut guard = acquire(host).await;
+    let mut calls: Vec<_> = (0..3).map(|_| acquires(host)).collect();
+    lab.wait(SECOND).await;
+    for call in calls.drain(..turns) {
+        guard.release().await.unwrap();
+        guard = call.await.unwrap().unwrap();
+    }
+    (guard, calls)
+}
+
+#[test]
+fn all_who_wait_together_are_told_of_the_shutdown_in_line_and_behind_a_hold_of_theirs() {
+    for (how, turns) in [HeldLocks::Release, HeldLocks::Keep]
+        .into_iter()
+        .flat_map(|how| [0, 1, 2].map(|turns| (how, turns)))
+    {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (host, other) = (lab.host(), lab.host());
+            let (guard, calls) = three_behind(&lab, &host, turns).await;
+            let report = host.locks.shutdown(how, 5 * SECOND).await;
+            assert!(report.unfinished.is_empty(), "{report:?}");
+            for call in calls {
+                assert!(matches!(call.await.unwrap(), Err(Error::ShutDown)));
+            }
+            let lock = other.locks.fair_lock("a").unwrap();
+            if how == HeldLocks::Keep {
+                assert_eq!(report.held, [("a".to_owned(), guard.ticket())]);
+                assert!(guard.is_held() && lock.try_acquire().await.unwrap().is_none());
+                guard.release().await.unwrap();
+            } else {
+                assert_eq!(guard.lost().await, Loss::ShutDown);
+            }
+            assert!(lock.try_acquire().await.unwrap().is_some());
+        });
+    }
+}
+
+#[test]
+fn a_lock_that_is_passed_on_during_the_shutdown_is_given_up() {
+    for how in [HeldLocks::Release, HeldLocks::Keep] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (host, other) = (lab.host(), lab.host());
+            let (guard, mut calls) = three_behind(&lab, &host, 2).await;
+            meets(&host.network, "renew hold", usize::MAX, Fault::Throttle);
+            lab.wait(20 * SECOND).await;
+            // With little of the lease left it is renewed first.
+            let gate = Gate::closed();
+            let held = Fault::Hold(When::After, gate.clone());
+            meets(&host.network, "renew hold", 1, held);
+            let releasing = tokio::spawn(guard.release());
+            gate.reached(1).await;
+            let report = shut_down_and_open(&lab, &host, how, &gate).await;
+            assert!(is_clean(&report), "{how:?}: {report:?}");
+            releasing.await.unwrap().unwrap();
+            let next = calls.remove(0).await.unwrap();
+            assert!(matches!(next, Err(Error::ShutDown)), "{next:?}");
+            let lock = other.locks.fair_lock("a").unwrap();
+            assert!(lock.try_acquire().await.unwrap().is_some());
+        });
+    }
 }
 
 #[test]
@@ -225,4 +298,83 @@ fn a_hold_is_lost_with_the_runtime_of_its_client() {
             "{released:?}"
         );
     });
+}
+
+/// A call that lives on when the runtime of its client has gone.
+async fn begins(host: &Host) -> BoxFuture<'static, Result<LockGuard, Error>> {
+    let lock = host.locks.fair_lock("a").unwrap();
+    let mut call = async move { lock.acquire(RecordWait::Infinite).await }.boxed();
+    assert!(poll!(&mut call).is_pending());
+    call
+}
+
+fn are_told_that_the_runtime_is_gone(
+    calls: impl IntoIterator<Item = BoxFuture<'static, Result<LockGuard, Error>>>,
+) {
+    for ended in virtual_time(join_all(calls)) {
+        assert!(matches!(ended, Err(Error::ShutDown)), "{ended:?}");
+    }
+}
+
+#[test]
+fn all_who_wait_together_are_told_that_the_runtime_of_their_client_is_gone() {
+    for turns in 0..=2 {
+        let (guard, calls) = virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host();
+            let mut guard = acquire(&host).await;
+            let mut calls = vec![
+                begins(&host).await,
+                begins(&host).await,
+                begins(&host).await,
+            ];
+            lab.wait(SECOND).await;
+            for call in calls.drain(..turns) {
+                guard.release().await.unwrap();
+                guard = call.await.unwrap();
+            }
+            (guard, calls)
+        });
+        assert!(!guard.is_held());
+        are_told_that_the_runtime_is_gone(calls);
+    }
+}
+
+#[test]
+fn one_whom_the_lock_is_passed_on_to_is_told_that_the_runtime_of_its_client_is_gone() {
+    let calls = virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let (first, second) = (begins(&host).await, begins(&host).await);
+        let third = begins(&host).await;
+        lab.wait(SECOND).await;
+        guard.release().await.unwrap();
+        first.await.unwrap().release().await.unwrap();
+        let guard = second.await.unwrap();
+        meets(&host.network, "renew hold", usize::MAX, Fault::Throttle);
+        lab.wait(20 * SECOND).await;
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::Before, gate.clone());
+        meets(&host.network, "renew hold", 1, held);
+        drop(guard);
+        gate.reached(1).await;
+        [third]
+    });
+    are_told_that_the_runtime_is_gone(calls);
+}
+
+#[test]
+fn who_waits_at_the_door_is_told_that_the_runtime_of_its_client_is_gone() {
+    let calls = virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::Before, gate.clone());
+        meets(&host.network, "enter", 1, held);
+        let first = begins(&host).await;
+        gate.reached(1).await;
+        [first, begins(&host).await]
+    });
+    are_told_that_the_runtime_is_gone(calls);
 }

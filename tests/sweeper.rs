@@ -67,6 +67,36 @@ fn all_who_died_go_in_one_sweep_and_one_item_is_left() {
 }
 
 #[test]
+fn those_who_waited_together_and_died_go_as_one_from_a_seat_and_from_a_row() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        let crashables = [world.crashable().await, world.crashable().await];
+        let mut taking = Vec::new();
+        for client in &crashables {
+            for _ in 0..5 {
+                let lock = client.locks.fair_lock("a").unwrap();
+                taking.push(spawn(
+                    async move { lock.acquire(RecordWait::Infinite).await },
+                ));
+            }
+            sleep(SECOND).await;
+            // The first of five stands alone.
+            client.crash();
+        }
+        sleep(DEATH).await;
+        let swept = world.sweep("a").await;
+        assert_eq!((swept.heirs, swept.waiters, swept.gaps), (2, 2, 0));
+        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
+        assert_eq!(world.sweep("a").await, nothing());
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+        assert!(holder.try_acquire().await.unwrap().is_some());
+    });
+}
+
+#[test]
 fn dead_heirs_are_unseated_under_a_living_holder_who_keeps_the_lock() {
     virtual_time(async {
         let world = World::new().await;

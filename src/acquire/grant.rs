@@ -59,10 +59,12 @@ impl Acquisition {
         }
         let waited = self.store().now().since(self.started);
         tracing::debug!(lock = %self.name, %ticket, ?waited, "granted");
+        // By its own count: a token is not to fall by what stands in the table.
+        let first = entry.ticket.first_of(attempt.tickets);
         let hold = Hold::new(
             self.name.clone(),
             attempt,
-            entry.first(),
+            first,
             entry,
             lease,
             self.store().config().clock.clone(),

@@ -64,16 +64,27 @@ pub(crate) struct Acquisition {
     pub(crate) party: Arc<Party>,
     pub(crate) started: Moment,
     pub(crate) waits: bool,
+    pub(crate) is_over: bool,
+}
+
+/// Whoever waits for an acquisition that ends with its runtime, or by a panic, is told so.
+impl Drop for Acquisition {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.party.refuse(Refused::Gone);
+        }
+    }
 }
 
 impl Acquisition {
     /// Runs to the end and tells the callers. A guard that none of them takes is dropped, which releases.
-    pub(crate) async fn run(self, mut turnstile: Option<Turnstile>) {
+    pub(crate) async fn run(mut self, mut turnstile: Option<Turnstile>) {
         let ended = if self.waits {
             self.wait(&mut turnstile).await
         } else {
             Box::pin(self.at_once()).await
         };
+        self.is_over = true;
         match ended {
             Ok(guard) => drop(self.party.grant(guard)),
             Err(refused) => self.party.refuse(refused),

@@ -2,6 +2,7 @@
 //! together, stand in one row, and have their turns one after the other, in the order in which they asked.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub(crate) struct Party {
 #[derive(Debug, Default)]
 struct State {
     asked: u64,
-    /// All have gone.
+    /// All have gone, or are about to.
     is_over: bool,
     members: VecDeque<Member>,
     item: Option<Arc<LockItem>>,
@@ -101,7 +102,7 @@ impl Party {
         let state = self.state();
         let is_last = state.members.iter().all(|member| member.number == number);
         if is_last {
-            self.stop.cancel();
+            self.end(state);
         }
         is_last
     }
@@ -111,9 +112,14 @@ impl Party {
         let mut state = self.state();
         state.members.retain(|member| member.number != number);
         if state.members.is_empty() {
-            state.is_over = true;
-            self.stop.cancel();
+            self.end(state);
         }
+    }
+
+    /// Whoever comes now would be refused with those who stopped.
+    fn end(&self, mut state: MutexGuard<'_, State>) {
+        state.is_over = true;
+        self.stop.cancel();
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -128,12 +134,16 @@ impl Party {
             state.place = place;
             place.map_or_else(Vec::new, |place| state.news(place, item))
         };
-        for (observer, place) in told {
-            observer(&Waiting {
+        for (number, observer, place) in told {
+            let waiting = Waiting {
                 place,
                 holder: item.holder.clone().map(hold::shown),
                 held_since: item.held_since().map(system_time),
-            });
+            };
+            // What it breaks is its caller's, and ends that call alone.
+            if catch_unwind(AssertUnwindSafe(|| observer(&waiting))).is_err() {
+                self.leave(number);
+            }
         }
     }
 
@@ -164,10 +174,21 @@ impl Party {
         while let Some(first) = self.first() {
             match first.tell.send(Ok(guard)) {
                 Err(Ok(back)) => guard = back,
-                Ok(()) | Err(Err(_)) => return None,
+                Ok(()) | Err(Err(_)) => {
+                    self.moved_up();
+                    return None;
+                }
             }
         }
         Some(guard)
+    }
+
+    /// One of them has the lock, and is before all others.
+    fn moved_up(&self) {
+        let item = self.state().item.clone();
+        if let Some(item) = item {
+            self.saw(&item, Some(1));
+        }
     }
 
     /// Tells all of them that there will be no turn.
@@ -192,13 +213,14 @@ impl Party {
 
 impl State {
     /// Whom to tell of a new place, or of another holder.
-    fn news(&mut self, place: usize, item: &LockItem) -> Vec<(Observer, usize)> {
+    fn news(&mut self, place: usize, item: &LockItem) -> Vec<(u64, Observer, usize)> {
         let holder = item.holder.as_ref().map(|holder| holder.ticket);
         let members = self.members.iter_mut().enumerate();
         let observed = members.filter_map(|(index, member)| {
             let (observer, shown) = member.observer.as_mut()?;
             let now = Some((place + index, holder));
-            (std::mem::replace(shown, now) != now).then(|| (observer.clone(), place + index))
+            let is_news = std::mem::replace(shown, now) != now;
+            is_news.then(|| (member.number, Arc::clone(observer), place + index))
         });
         observed.collect()
     }

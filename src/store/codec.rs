@@ -106,7 +106,7 @@ pub(crate) fn ticket_row(item: &Item, ticket: Ticket) -> Result<TicketRow, Probl
     };
     let tickets = match &state {
         RowState::Waiting(entry) => entry.tickets,
-        RowState::Void(_) => read_tickets(item)?,
+        RowState::Void(_) => read_tickets(item, ticket)?,
     };
     Ok(TicketRow {
         ticket,
@@ -172,14 +172,15 @@ fn read_holder(item: &Item, entered: Ticket) -> Result<Option<Entry>, Problem> {
 fn read_entry(map: &Item, unless_written: Option<Ticket>) -> Result<Entry, Problem> {
     let ticket = optional(map, "ticket", "ticket")?
         .map(Ticket::new)
-        .or(unless_written);
+        .or(unless_written)
+        .ok_or(Problem::Missing {
+            attribute: "ticket",
+        })?;
     Ok(Entry {
         nonce: read_nonce(map)?,
         owner: string(map, "owner")?.to_owned(),
-        ticket: ticket.ok_or(Problem::Missing {
-            attribute: "ticket",
-        })?,
-        tickets: read_tickets(map)?,
+        ticket,
+        tickets: read_tickets(map, ticket)?,
         beat: integer(map, "beat")?,
         lease: Duration::from_millis(integer(map, "lease_ms")?),
         renewed_at: read_time(map, "renewed_at")?,
@@ -192,8 +193,14 @@ pub(crate) fn several(tickets: u64) -> Option<(String, AttributeValue)> {
     (tickets > 1).then(|| ("tickets".into(), number(tickets)))
 }
 
-fn read_tickets(map: &Item) -> Result<u64, Problem> {
-    Ok(optional(map, "tickets", "tickets")?.unwrap_or(1))
+/// Its own ticket, and those just before it.
+fn read_tickets(map: &Item, newest: Ticket) -> Result<u64, Problem> {
+    let rule = "nobody has more tickets than there were, or none";
+    match optional(map, "tickets", "tickets")? {
+        None => Ok(1),
+        Some(tickets) if (1..=newest.get()).contains(&tickets) => Ok(tickets),
+        Some(_) => Err(Problem::Inconsistent { rule }),
+    }
 }
 
 fn read_nonce(map: &Item) -> Result<Nonce, Problem> {

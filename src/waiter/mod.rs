@@ -14,6 +14,7 @@ use crate::look::{self, Look};
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::queue;
+use crate::state;
 use crate::store::{Attempt, Failure, Patience, Store, Timed};
 use crate::ticket::Ticket;
 use crate::wait::Pace;
@@ -114,12 +115,12 @@ impl Waiter {
     pub(crate) fn place(&self) -> usize {
         let tickets = |places| -> u64 {
             let entries = self.look.item.entries().take(places);
-            entries.map(|entry| entry.tickets).sum()
+            state::sum(entries.map(|entry| entry.tickets))
         };
         let before = match self.look.item.place_of(self.attempt.nonce) {
             Some(Spot::Holder(_)) => 0,
             Some(Spot::Heir(index, _)) => tickets(1 + index),
-            None => tickets(usize::MAX) + self.behind_the_seats().saturating_sub(1),
+            None => tickets(usize::MAX).saturating_add(self.behind_the_seats().saturating_sub(1)),
         };
         usize::try_from(before).unwrap_or(usize::MAX)
     }

@@ -50,6 +50,8 @@ pub(crate) enum Event {
 pub(crate) enum Act {
     /// Its acquisition is dropped at the gate.
     Acquire,
+    /// As one of two who stand together, behind another of their client: the other waits on.
+    AcquireTogether,
     /// Its acquisition is dropped at that second, and what cleans up comes to the gate.
     Leave(u32),
     /// Holds the lock; the guard is dropped at the gate.
@@ -136,6 +138,17 @@ pub(crate) const WAITING: &[Scene] = &[
     scene("renewing on promotion", "renew hold", &[Live])
         .besides(Besides::Throttled("renew seat"))
         .after(&[(19_000, Release)]),
+];
+
+/// Of one of two who wait together. The one before them sits down; nothing here is a request of its own.
+pub(crate) const TOGETHER: &[Scene] = &[
+    scene("tickets for two", "draw", &[Live]).act(Act::AcquireTogether),
+    scene("a row for two", "join", &[Live]).act(Act::AcquireTogether),
+    scene("reading the line", "read line", &[Live]).act(Act::AcquireTogether),
+    scene("renewing a row for two", "renew row", &[Live]).act(Act::AcquireTogether),
+    scene("giving two a seat", "seat", &[Live])
+        .act(Act::AcquireTogether)
+        .after(&[(3_000, Release)]),
 ];
 
 /// Of callers that do not wait.

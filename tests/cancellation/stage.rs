@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::embedded::{Fault, Gate, When};
-use fairlock::{LockGuard, RecordWait};
+use fairlock::embedded::{Fault, Gate, Request, When};
+use fairlock::{FairLock, LockGuard, RecordWait};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -182,8 +182,10 @@ impl Stage {
         let (fault, met) = (cell.fate.fault(&self.gate), AtomicUsize::new(0));
         let (what, besides) = (cell.scene.verb, cell.scene.besides);
         let until = Instant::now() + 20 * SECOND;
+        let together = cell.scene.act == Act::AcquireTogether;
         let _ = self.leaver.network.clone().script(move |request| {
             let sent = verb(request);
+            assert!(!together || sent != "draw" || tickets(request) == "2");
             let stands = sent == what && met.fetch_add(1, Ordering::SeqCst) == 0;
             if stands {
                 return Some(fault.clone());
@@ -205,6 +207,12 @@ impl Stage {
         let Cell { scene, wait, .. } = cell;
         Box::pin(async move {
             tokio::time::sleep(SECOND * scene.comes).await;
+            if scene.act == Act::AcquireTogether {
+                // The one before them, who is at the door, and the other one.
+                let takes_turn = || tokio::spawn(takes_turn(lock.clone()));
+                drop((takes_turn(), takes_turn()));
+                tokio::task::yield_now().await;
+            }
             let guard = lock.acquire(wait).await;
             match scene.act {
                 Act::Hold => {
@@ -342,6 +350,13 @@ impl Stage {
     }
 }
 
+/// Of a client that may die: then there is no turn.
+async fn takes_turn(lock: FairLock) {
+    if let Ok(guard) = lock.acquire(RecordWait::Infinite).await {
+        let _ = guard.release().await;
+    }
+}
+
 fn late() -> Fault {
     Fault::Delay(When::Before, Duration::from_millis(1_800))
 }
@@ -349,6 +364,12 @@ fn late() -> Fault {
 /// It takes its time, so that its caller can go while it is under way.
 fn unanswered() -> Fault {
     Fault::Lose(When::After).and(Fault::Delay(When::Before, SECOND / 10))
+}
+
+/// How many are drawn.
+fn tickets(request: &Request) -> String {
+    let values = &request.body()["ExpressionAttributeValues"];
+    values[":tickets"]["N"].as_str().unwrap().to_owned()
 }
 
 fn text(value: &str) -> AttributeValue {

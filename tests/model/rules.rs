@@ -28,6 +28,8 @@ pub(crate) enum Mutant {
     LateIsPassed,
     /// Tickets that were drawn together with a row's own are taken for gaps.
     RowOfOne,
+    /// A gap behind a ripe one is closed with it, though it is within its grace.
+    RunIntoGrace,
     /// Who draws several tickets moves the counter by one.
     DrawsOne,
 }

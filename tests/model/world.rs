@@ -176,7 +176,11 @@ impl World {
         let mut client = self.clients[me];
         let rules = &setup.rules;
         let judge = |entry: Entry| self.judge(me, entry);
-        let ripe = |ticket: Ticket| self.is_ripe(ticket.get() as u8);
+        let ripe = |ticket: Ticket| {
+            let ticket = ticket.get() as u8;
+            let behind_a_ripe_one = rules.broken(Mutant::RunIntoGrace) && self.is_ripe(ticket - 1);
+            self.is_ripe(ticket) || behind_a_ripe_one
+        };
         match setup.roles[me] {
             Role::Waiter | Role::Pair => client.decide(me, rules, look, judge, ripe),
             Role::Caller => client.refused(me, rules, look, judge, ripe),
