@@ -48,6 +48,8 @@ pub(crate) struct HostPlan {
     /// Closes gaps as soon as its settings allow, which is too soon for hosts whose time-outs are longer.
     pub(crate) is_hasty: bool,
     pub(crate) workers: usize,
+    /// So many callers at the most come with a worker at once.
+    pub(crate) crowd: usize,
     pub(crate) ahead: Duration,
     pub(crate) rate: f64,
 }
@@ -92,6 +94,11 @@ impl Plan {
     pub(crate) fn longest_grace(&self) -> Duration {
         let graces = self.hosts.iter().map(HostPlan::grace);
         graces.max().unwrap_or_default()
+    }
+
+    pub(crate) fn shortest_grace(&self) -> Duration {
+        let graces = self.hosts.iter().map(HostPlan::grace);
+        graces.min().unwrap_or_default()
     }
 
     pub(crate) fn workers(&self) -> u32 {
@@ -142,6 +149,7 @@ impl HostPlan {
     fn draw(rng: &mut Rng) -> HostPlan {
         let leases = [2, 3, 6, 9, 15];
         let seats = [1, 2, 4, 4, 8];
+        let crowds = [1, 1, 1, 2, 3, 6];
         let lease = leases[rng.usize(0..leases.len())] * SECOND;
         HostPlan {
             lease,
@@ -151,6 +159,7 @@ impl HostPlan {
             workers: rng.usize(1..4),
             ahead: rng.u32(0..=6) * HOUR,
             rate: 0.991 + rng.f64() * 0.018,
+            crowd: crowds[rng.usize(0..crowds.len())],
         }
     }
 }
