@@ -32,7 +32,7 @@ pub(crate) struct Party {
 #[derive(Debug, Default)]
 struct State {
     asked: u64,
-    /// All have gone.
+    /// Nobody of them waits any more, and nobody joins them.
     is_over: bool,
     members: VecDeque<Member>,
     item: Option<Arc<LockItem>>,
@@ -57,7 +57,7 @@ impl Party {
         }
     }
 
-    /// One more, behind all others; none if all others have gone, and with them what they came for.
+    /// One more, behind all others; none if nobody of them waits any more, and so nobody goes for the lock.
     pub(crate) fn join(
         &self,
         until: Option<Moment>,
@@ -98,10 +98,10 @@ impl Party {
     /// One of them waits no more, and all stop if it is the last. Whether it is: then a request under way may still bring it
     /// the lock.
     pub(crate) fn give_up(&self, number: u64) -> bool {
-        let state = self.state();
+        let mut state = self.state();
         let is_last = state.members.iter().all(|member| member.number == number);
         if is_last {
-            self.stop.cancel();
+            self.end(&mut state);
         }
         is_last
     }
@@ -111,9 +111,13 @@ impl Party {
         let mut state = self.state();
         state.members.retain(|member| member.number != number);
         if state.members.is_empty() {
-            state.is_over = true;
-            self.stop.cancel();
+            self.end(&mut state);
         }
+    }
+
+    fn end(&self, state: &mut State) {
+        state.is_over = true;
+        self.stop.cancel();
     }
 
     pub(crate) fn is_over(&self) -> bool {

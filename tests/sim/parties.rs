@@ -1,6 +1,7 @@
 //! The turns of those who have one place in line together, gathered from a history.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::exchange::Answer;
@@ -114,7 +115,7 @@ pub(crate) fn parties(events: &Events) -> Vec<Party> {
             ticket,
             ..
         } = event
-            && let Some((_, party)) = parties.range_mut((lock.as_str(), *ticket)..).next()
+            && let Some((_, party)) = parties.range_mut(of_lock(lock, *ticket)).next()
             && (party.first..=party.last).contains(ticket)
         {
             party.turns.push(Turn {
@@ -149,6 +150,11 @@ fn places(events: &Events) -> Places<'_> {
         }
     }
     places
+}
+
+/// The places of a lock from this ticket on.
+fn of_lock(lock: &str, from: u64) -> RangeInclusive<(&str, u64)> {
+    (lock, from)..=(lock, u64::MAX)
 }
 
 /// How each hold ended, and when.
