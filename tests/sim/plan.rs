@@ -59,7 +59,7 @@ impl Plan {
         let mut rng = Rng::with_seed(seed);
         let locks = if rng.bool() { 1 } else { rng.usize(2..5) };
         let hosts = rng.usize(3..6);
-        Plan {
+        let mut plan = Plan {
             seed,
             locks: (0..locks).map(|lock| format!("lock-{lock}")).collect(),
             hosts: (0..hosts).map(|_| HostPlan::draw(&mut rng)).collect(),
@@ -79,6 +79,23 @@ impl Plan {
             swept_when_idle: rng.bool(),
             long_turns: rng.u8(1..10),
             is_silent: rng.u8(0..3) == 0,
+        };
+        if rng.u8(0..4) == 0 {
+            plan.lose_holds();
+        }
+        plan
+    }
+
+    /// Turns at one lock are long, leases short, and its two hosts cannot renew them: holds are lost that others of the same
+    /// place wait behind.
+    fn lose_holds(&mut self) {
+        self.mischief = vec![Kind::Freeze, Kind::Crash, Kind::CutOff, Kind::Freeze];
+        self.hosts.truncate(2);
+        self.long_turns = 1;
+        self.locks.truncate(1);
+        for host in &mut self.hosts {
+            (host.lease, host.timeout) = (2 * SECOND, SECOND / 3);
+            host.crowd = 6;
         }
     }
 
@@ -149,7 +166,7 @@ impl HostPlan {
     fn draw(rng: &mut Rng) -> HostPlan {
         let leases = [2, 3, 6, 9, 15];
         let seats = [1, 2, 4, 4, 8];
-        let crowds = [1, 1, 1, 2, 3, 6];
+        let crowds = [1, 1, 1, 3, 4, 6];
         let lease = leases[rng.usize(0..leases.len())] * SECOND;
         HostPlan {
             lease,
