@@ -9,6 +9,7 @@
 //! giver saw on the row, long ago if that write was slow: from when an answer shows the seat, the write counts that made
 //! that beat. It ends with the first request of its own host that gives it up, when that is sent. Who joins late, is cut off
 //! or stands still is timely until that renewal is too old, and again from its next; nothing is claimed of the time between.
+//! Nor is anything of a row that came after its ticket was made void in a run of gaps, whose one row does not stand in its way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use super::Events;
 use crate::exchange::{Answer, Exchange};
 use crate::history::Event;
 use crate::plan::Plan;
-use crate::shown::Row;
+use crate::shown::{Row, State};
 
 const FRESH: f64 = 0.9;
 
@@ -36,11 +37,15 @@ pub(super) struct Place {
     /// Since when its row is known to be there.
     pub(super) row: Option<Duration>,
     pub(super) in_line: bool,
+    /// When its row was first known to be there, if it began with one.
+    joined: Option<Duration>,
 }
 
 #[derive(Default)]
 pub(super) struct Lines<'a> {
     places: BTreeMap<(&'a str, &'a str), Place>,
+    /// Gaps closed in a run, by the newest ticket: the first, and when the first look was sent that shows it.
+    closed: BTreeMap<(&'a str, u64), (u64, Duration)>,
     /// How many tickets were drawn, by the newest of them, as answers to the draws tell.
     drawn: BTreeMap<(&'a str, u64), u64>,
     /// When a join was first sent.
@@ -110,6 +115,7 @@ impl<'a> Lines<'a> {
             }
             _ => {}
         }
+        self.close(exchange);
         let Some(shown) = &exchange.shown else { return };
         for ((lock, nonce), place) in &mut self.places {
             if *lock == exchange.lock {
@@ -124,6 +130,24 @@ impl<'a> Lines<'a> {
                 }
             }
         }
+    }
+
+    fn close(&mut self, exchange: &'a Exchange) {
+        let void = exchange.rows.iter().filter(|row| row.state == State::Void);
+        for row in void.filter(|row| row.first < row.ticket) {
+            let key = (exchange.lock.as_str(), row.ticket);
+            let closed = self.closed.entry(key).or_insert((row.first, exchange.sent));
+            closed.1 = closed.1.min(exchange.sent);
+        }
+    }
+
+    /// Whether its row came after a run of gaps was closed that has its ticket in it.
+    fn came_late(&self, lock: &str, place: &Place) -> bool {
+        let mut behind = self
+            .closed
+            .range((lock, place.ticket + 1)..=(lock, u64::MAX));
+        let joined = |shown| place.joined.is_some_and(|joined| shown <= joined);
+        behind.any(|(_, (first, shown))| *first <= place.ticket && joined(*shown))
     }
 
     /// Whoever draws draws the newest.
@@ -173,6 +197,7 @@ impl<'a> Lines<'a> {
                 counted: (exchange.verb != "renew row").then_some(sent),
                 row,
                 in_line: false,
+                joined: row,
             };
             self.places.insert((&exchange.lock, nonce), place);
         }
@@ -200,7 +225,8 @@ impl<'a> Lines<'a> {
         let of_lock = self.places.iter().filter(move |((of, _), _)| *of == lock);
         let timely = of_lock.filter(move |((of, _), place)| {
             let end = self.given_up.get(&(of, place.host, place.ticket));
-            place.is_fresh(now) && end.is_none_or(|end| now < *end)
+            let waits = end.is_none_or(|end| now < *end);
+            place.is_fresh(now) && waits && !self.came_late(of, place)
         });
         timely.map(|(_, place)| place)
     }
