@@ -217,7 +217,7 @@ impl<'a> Call<'a> {
         };
         let (party, turnstile, (number, told)) = loop {
             let (party, turnstile) = party();
-            // All of them may have gone meanwhile; then there is another.
+            // All of them may have given up meanwhile; then there is another.
             if let Some(joined) = party.join(until, observer.clone()) {
                 break (party, turnstile, joined);
             }

@@ -181,3 +181,30 @@ fn who_joins_within_the_grace_is_not_passed_by_those_who_wait_behind() {
         assert!(second.await.unwrap().ticket() > ticket);
     });
 }
+
+#[test]
+fn who_comes_to_those_who_have_just_given_up_waits_on_all_the_same() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::Before, gate.clone());
+        meets(&host.network, "enter", 1, held);
+        let lock = host.locks.fair_lock("a").unwrap();
+        let turn = async |after: Duration| {
+            lab.wait(after).await;
+            let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+            guard.release().await.unwrap();
+        };
+        // The first is at the door, and whoever came to wait behind it does so no longer, when another comes.
+        let brief = async {
+            let refused = lock.acquire(RecordWait::Timeout(100 * MS)).await;
+            assert!(matches!(refused, Err(Error::NotGranted { .. })));
+        };
+        let open = async {
+            lab.wait(200 * MS).await;
+            gate.open();
+        };
+        tokio::join!(turn(Duration::ZERO), brief, turn(150 * MS), open);
+    });
+}

@@ -66,7 +66,7 @@ fn a_lock_that_nobody_has_used_is_free_and_one_request_says_so() {
 fn the_line_is_shown_in_the_order_of_its_grants_behind_the_seats_too() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..8).map(|_| lab.host()).collect();
+        let hosts = lab.hosts_with_seats(8, 4);
         let guard = acquire(&hosts[0]).await;
         let mut waiting = Vec::new();
         for host in &hosts[1..] {

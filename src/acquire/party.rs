@@ -58,7 +58,7 @@ impl Party {
         }
     }
 
-    /// One more, behind all others; none if all others have gone, and with them what they came for.
+    /// One more, behind all others; none if nobody of them waits any more, and so nobody goes for the lock.
     pub(crate) fn join(
         &self,
         until: Option<Moment>,
@@ -99,7 +99,7 @@ impl Party {
     /// One of them waits no more, and all stop if it is the last. Whether it is: then a request under way may still bring it
     /// the lock.
     pub(crate) fn give_up(&self, number: u64) -> bool {
-        let state = self.state();
+        let mut state = self.state();
         let is_last = state.members.iter().all(|member| member.number == number);
         if is_last {
             self.end(state);

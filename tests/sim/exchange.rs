@@ -16,6 +16,8 @@ pub(crate) struct Exchange {
     /// Of whom it speaks, or for whom it asks.
     pub(crate) nonce: Option<String>,
     pub(crate) ticket: Option<u64>,
+    /// How many tickets it draws.
+    pub(crate) draws: Option<u64>,
     /// Conditional on a beat, so judged from outside.
     pub(crate) judges: bool,
     pub(crate) sent: Duration,
@@ -49,6 +51,7 @@ impl Exchange {
             lock: lock(request),
             nonce: nonce(request),
             ticket: number(&values[":ticket"]).or_else(|| ticket_of(request.key("sk")?)),
+            draws: draws(values),
             judges: !values[":beat"].is_null(),
             sent: now.saturating_sub(seen.took()),
             answer,
@@ -90,6 +93,12 @@ fn nonce(request: &Request) -> Option<String> {
     ];
     let mut nonce = nonce.iter().filter_map(|nonce| nonce["S"].as_str());
     nonce.next().map(str::to_owned)
+}
+
+fn draws(values: &Value) -> Option<u64> {
+    let before = || number(&values[":before"]).or_else(|| number(&values[":last"]));
+    let counted = || number(&values[":ticket"])?.checked_sub(before()?);
+    number(&values[":tickets"]).or_else(counted)
 }
 
 fn read_answer(outcome: &Outcome) -> Answer {

@@ -9,9 +9,21 @@ use crate::exchange::Exchange;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
+    /// A call was made, which waits until then, or for ever.
+    Asked {
+        call: usize,
+        host: usize,
+        lock: String,
+        until: Option<Duration>,
+    },
+    /// It waits no more, and was not granted.
+    Gone {
+        call: usize,
+    },
     /// A caller was given a guard, and believes.
     Granted {
         hold: usize,
+        call: usize,
         host: usize,
         lock: String,
         ticket: u64,
@@ -55,6 +67,7 @@ pub(crate) struct History {
 struct Log {
     events: Vec<(Duration, Event)>,
     holds: usize,
+    calls: usize,
 }
 
 impl History {
@@ -78,6 +91,12 @@ impl History {
         let mut log = self.log.lock().unwrap();
         log.holds += 1;
         log.holds
+    }
+
+    pub(crate) fn next_call(&self) -> usize {
+        let mut log = self.log.lock().unwrap();
+        log.calls += 1;
+        log.calls
     }
 
     pub(crate) fn take(&self) -> Vec<(Duration, Event)> {

@@ -1,11 +1,12 @@
 //! The real client on a bad network in virtual time, one seed deciding everything: the promises hold of every history.
 //!
-//! `FAIRLOCK_SIM_SEEDS=N` runs more seeds, `FAIRLOCK_SIM_SEED=N` replays one.
+//! `FAIRLOCK_SIM_SEEDS=N` runs more seeds, `FAIRLOCK_SIM_FIRST=N` others, `FAIRLOCK_SIM_SEED=N` replays one.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+mod call;
 mod exchange;
 mod faults;
 mod history;
@@ -15,6 +16,7 @@ mod mutation;
 mod oracles;
 #[path = "../common/panics.rs"]
 mod panics;
+mod parties;
 mod plan;
 mod provoke;
 mod register;
@@ -102,7 +104,7 @@ fn digests() -> Vec<String> {
 }
 
 /// The planted mistakes, the oracle that notices, and within how many seeds.
-const MUTATIONS: [(Mutation, &str, u64); 16] = [
+const MUTATIONS: [(Mutation, &str, u64); 23] = [
     (Mutation::StartAtOne, "fencing", 10),
     (Mutation::StartAtOne, "ticket order", 10),
     (Mutation::UnknownState, "no surprise", 10),
@@ -119,6 +121,13 @@ const MUTATIONS: [(Mutation, &str, u64); 16] = [
     (Mutation::DeleteNoRow, "nothing left", 10),
     (Mutation::ExpireYearsLater, "nothing left", 10),
     (Mutation::SlowClock, "exclusion", 20),
+    (Mutation::DrawOneLess, "ticket order", 10),
+    (Mutation::DrawOneLess, "fencing", 10),
+    (Mutation::PlaceOfOneLess, "turns as asked", 10),
+    (Mutation::PlaceOfOneLess, "nobody timely voided", 30),
+    (Mutation::PlaceOfOneMore, "the line in order", 10),
+    (Mutation::PlaceOfOneMore, "fencing", 10),
+    (Mutation::Overstay, "exclusion", 10),
 ];
 
 #[test]
@@ -154,7 +163,9 @@ fn caught(mutation: Mutation, oracle: &str, within: u64) -> Option<u64> {
 
 #[test]
 fn the_plans_of_planted_mistakes_break_no_promise_without_them() {
-    for (mutation, ..) in MUTATIONS {
+    let mut mutations = MUTATIONS.map(|(mutation, ..)| mutation).to_vec();
+    mutations.dedup();
+    for mutation in mutations {
         let trial = Trial::Bent(mutation);
         seeds::each(seeds::first(12), trial, |seed, _, violations| {
             let is_kept = violations.is_empty();

@@ -10,6 +10,12 @@ const LEASES: [&str; 4] = [
     "/ExpressionAttributeValues/:lease/N",
     "/Item/entry/M/lease_ms/N",
 ];
+/// Where a request says how many tickets a place has that were drawn together.
+const PLACES: [&str; 3] = [
+    "/ExpressionAttributeValues/:me/M/tickets/N",
+    "/ExpressionAttributeValues/:me/L/0/M/tickets/N",
+    "/Item/entry/M/tickets/N",
+];
 /// The year 2128.
 const YEARS_LATER: &str = "5000000000";
 
@@ -45,6 +51,14 @@ pub(crate) enum Mutation {
     UnknownState,
     /// The clock of one host runs at a quarter of the rate.
     SlowClock,
+    /// Enter and draw: the counter moves by one less than the tickets that are asked for together.
+    DrawOneLess,
+    /// Enter, sit and join: a place has one ticket less than were drawn together.
+    PlaceOfOneLess,
+    /// Enter, sit and join: a place of several has one ticket more, which is that of the place before it.
+    PlaceOfOneMore,
+    /// No write: a caller believes on after it gave the lock back.
+    Overstay,
 }
 
 impl Mutation {
@@ -57,6 +71,13 @@ impl Mutation {
 
     pub(crate) fn rewrite(self, body: &mut Value) {
         match self {
+            Mutation::DrawOneLess
+                if text(&body["UpdateExpression"]).contains("#last + :tickets") =>
+            {
+                count(body, "/ExpressionAttributeValues/:tickets/N", -1);
+            }
+            Mutation::PlaceOfOneLess => PLACES.iter().for_each(|path| count(body, path, -1)),
+            Mutation::PlaceOfOneMore => PLACES.iter().for_each(|path| count(body, path, 1)),
             Mutation::StartAtOne => put(body, "/ExpressionAttributeValues/:start/N", "0"),
             Mutation::UnknownState if body["Item"]["state"]["S"] == "waiting" => {
                 put(body, "/Item/state/S", "walking");
@@ -120,7 +141,11 @@ impl Mutation {
             | Mutation::ExpireYearsLater
             | Mutation::StartAtOne
             | Mutation::UnknownState
-            | Mutation::SlowClock => return None,
+            | Mutation::SlowClock
+            | Mutation::DrawOneLess
+            | Mutation::PlaceOfOneLess
+            | Mutation::PlaceOfOneMore
+            | Mutation::Overstay => return None,
         })
     }
 }
@@ -137,6 +162,15 @@ enum Update {
 fn put(body: &mut Value, path: &str, value: &str) {
     if let Some(old) = body.pointer_mut(path) {
         *old = value.into();
+    }
+}
+
+/// Of several tickets so many more.
+fn count(body: &mut Value, path: &str, more: i64) {
+    let counted = body.pointer(path).and_then(Value::as_str);
+    let counted = counted.and_then(|tickets| tickets.parse::<i64>().ok());
+    if let Some(tickets) = counted.filter(|tickets| *tickets > 1) {
+        put(body, path, &(tickets + more).to_string());
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct HostPlan {
     /// Closes gaps as soon as its settings allow, which is too soon for hosts whose time-outs are longer.
     pub(crate) is_hasty: bool,
     pub(crate) workers: usize,
+    /// So many callers at the most come with a worker at once.
+    pub(crate) crowd: usize,
     pub(crate) ahead: Duration,
     pub(crate) rate: f64,
 }
@@ -57,7 +59,7 @@ impl Plan {
         let mut rng = Rng::with_seed(seed);
         let locks = if rng.bool() { 1 } else { rng.usize(2..5) };
         let hosts = rng.usize(3..6);
-        Plan {
+        let mut plan = Plan {
             seed,
             locks: (0..locks).map(|lock| format!("lock-{lock}")).collect(),
             hosts: (0..hosts).map(|_| HostPlan::draw(&mut rng)).collect(),
@@ -77,6 +79,23 @@ impl Plan {
             swept_when_idle: rng.bool(),
             long_turns: rng.u8(1..10),
             is_silent: rng.u8(0..3) == 0,
+        };
+        if rng.u8(0..4) == 0 {
+            plan.lose_holds();
+        }
+        plan
+    }
+
+    /// Turns at one lock are long, leases short, and its two hosts cannot renew them: holds are lost that others of the same
+    /// place wait behind.
+    fn lose_holds(&mut self) {
+        self.mischief = vec![Kind::Freeze, Kind::Crash, Kind::CutOff, Kind::Freeze];
+        self.hosts.truncate(2);
+        self.long_turns = 1;
+        self.locks.truncate(1);
+        for host in &mut self.hosts {
+            (host.lease, host.timeout) = (2 * SECOND, SECOND / 3);
+            host.crowd = 6;
         }
     }
 
@@ -92,6 +111,11 @@ impl Plan {
     pub(crate) fn longest_grace(&self) -> Duration {
         let graces = self.hosts.iter().map(HostPlan::grace);
         graces.max().unwrap_or_default()
+    }
+
+    pub(crate) fn shortest_grace(&self) -> Duration {
+        let graces = self.hosts.iter().map(HostPlan::grace);
+        graces.min().unwrap_or_default()
     }
 
     pub(crate) fn workers(&self) -> u32 {
@@ -142,6 +166,7 @@ impl HostPlan {
     fn draw(rng: &mut Rng) -> HostPlan {
         let leases = [2, 3, 6, 9, 15];
         let seats = [1, 2, 4, 4, 8];
+        let crowds = [1, 1, 1, 3, 4, 6];
         let lease = leases[rng.usize(0..leases.len())] * SECOND;
         HostPlan {
             lease,
@@ -151,6 +176,7 @@ impl HostPlan {
             workers: rng.usize(1..4),
             ahead: rng.u32(0..=6) * HOUR,
             rate: 0.991 + rng.f64() * 0.018,
+            crowd: crowds[rng.usize(0..crowds.len())],
         }
     }
 }

@@ -53,6 +53,14 @@ impl Mutation {
                 one_lock(plan, 1_500, &[]);
                 plan.long_turns = 1;
             }
+            Mutation::DrawOneLess | Mutation::PlaceOfOneLess | Mutation::PlaceOfOneMore => {
+                each(plan, |_, host| host.crowd = 4);
+            }
+            // Whoever comes next is of the same client.
+            Mutation::Overstay => {
+                plan.hosts.truncate(1);
+                each(plan, |_, host| host.crowd = 4);
+            }
             Mutation::LeaseInMicroseconds => plan.mischief = vec![Kind::Crash],
             _ => {}
         }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::faults::KINDS;
 use crate::history::{End, Event};
-use crate::oracles::passed::compared;
+use crate::oracles::{asked, passed};
+use crate::parties::{self, FATES};
 use crate::plan::Plan;
 use crate::run::Run;
 
@@ -34,8 +35,10 @@ struct Figures {
     lost: u64,
     refused_writes: u64,
     compared: u64,
+    in_order: u64,
     virtual_time: Duration,
     faults: BTreeMap<&'static str, u64>,
+    fates: BTreeMap<&'static str, u64>,
 }
 
 impl Report {
@@ -44,7 +47,11 @@ impl Report {
         let mut figures = self.0.lock().unwrap();
         figures.seeds += 1;
         figures.requests += run.counts.requests;
-        figures.compared += compared(&plan, &run.events);
+        figures.compared += passed::compared(&plan, &run.events);
+        figures.in_order += asked::compared(&plan, &run.events);
+        for fate in parties::fates(&run.events) {
+            *figures.fates.entry(fate).or_default() += 1;
+        }
         figures.virtual_time += run.events.last().map_or(Duration::ZERO, |(at, _)| *at);
         for (_, event) in &run.events {
             match event {
@@ -69,13 +76,18 @@ impl Report {
         }
         let counted = [
             ("a timely waiter compared with a grant", figures.compared),
+            ("two calls of one client compared", figures.in_order),
             ("a hold lost", figures.lost),
             ("a stale write refused", figures.refused_writes),
         ];
         let counted = counted.into_iter().filter(|(_, count)| *count == 0);
         let kinds = KINDS.into_iter().chain(HOST_FAULTS);
         let kinds = kinds.filter(|kind| !figures.faults.contains_key(kind));
-        counted.map(|(what, _)| what).chain(kinds).collect()
+        let fates = FATES
+            .into_iter()
+            .filter(|fate| !figures.fates.contains_key(fate));
+        let counted = counted.map(|(what, _)| what);
+        counted.chain(kinds).chain(fates).collect()
     }
 }
 
@@ -84,16 +96,17 @@ impl fmt::Display for Report {
         let figures = self.0.lock().unwrap();
         writeln!(
             f,
-            "{} seeds, {} requests, {} turns ({} lost), {} stale writes refused, {} waiters compared, {} days",
+            "{} seeds, {} requests, {} turns ({} lost), {} stale writes refused, {} waiters compared, {} calls compared, {} days",
             figures.seeds,
             figures.requests,
             figures.turns,
             figures.lost,
             figures.refused_writes,
             figures.compared,
+            figures.in_order,
             figures.virtual_time.as_secs() / 86_400,
         )?;
-        let faults = figures.faults.iter();
+        let faults = figures.fates.iter().chain(&figures.faults);
         let faults: Vec<_> = faults.map(|(kind, n)| format!("{n} {kind}")).collect();
         write!(f, "{}", faults.join(" · "))
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fairlock::{IdleLocks, RecordWait, SweepOptions};
 
+use crate::call::Call;
 use crate::faults::{Counts, DUPLICATE_WITHIN, LATEST};
 use crate::history::{Event, digest};
 use crate::link::Weather;
@@ -145,8 +146,9 @@ async fn last_turns(world: &Arc<World>) {
     let host = world.host(usize::MAX, world.steady(), Weather::default());
     for lock in &world.plan.locks {
         let free = host.locks.fair_lock(lock).unwrap();
+        let mut call = Call::begin(world, host.id, lock, RecordWait::NoWait);
         match free.acquire(RecordWait::NoWait).await {
-            Ok(guard) => turn(world, &host, guard, &mut world.plan.rng(0)).await,
+            Ok(guard) => turn(world, &host, &mut call, guard, &mut world.plan.rng(0)).await,
             Err(error) => world.history.note(Event::Stuck(error.to_string())),
         }
     }

@@ -27,14 +27,19 @@ pub(crate) fn replayed() -> Option<u64> {
 
 /// Which seeds to run: as the variables say, or so many.
 pub(crate) fn seeds(default: u64) -> RangeInclusive<u64> {
-    first(number("FAIRLOCK_SIM_SEEDS").unwrap_or(default))
+    let begin = number("FAIRLOCK_SIM_FIRST").unwrap_or_default();
+    from(begin, number("FAIRLOCK_SIM_SEEDS").unwrap_or(default))
 }
 
 /// So many seeds, or the one that is to be run again.
 pub(crate) fn first(count: u64) -> RangeInclusive<u64> {
+    from(0, count)
+}
+
+fn from(begin: u64, count: u64) -> RangeInclusive<u64> {
     match replayed() {
         Some(seed) => seed..=seed,
-        None => 0..=count.saturating_sub(1),
+        None => begin..=begin + count.saturating_sub(1),
     }
 }
 

@@ -13,14 +13,18 @@ pub(crate) struct Shown {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
+    /// The newest of its tickets, and the first.
     pub(crate) ticket: u64,
+    pub(crate) first: u64,
     pub(crate) nonce: String,
     pub(crate) beat: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
+    /// The newest of its tickets, and the first.
     pub(crate) ticket: u64,
+    pub(crate) first: u64,
     nonce: Option<String>,
     pub(crate) state: State,
 }
@@ -60,6 +64,7 @@ impl Place {
         let beat = number(&entry["M"]["beat"])?;
         Some(Place {
             ticket,
+            first: first_of(ticket, &entry["M"]["tickets"]),
             nonce,
             beat,
         })
@@ -82,16 +87,19 @@ impl Row {
     }
 
     fn of(item: &Value) -> Option<Row> {
-        let state = match item["state"]["S"].as_str()? {
-            "void" => State::Void,
-            _ => State::Waiting {
-                beat: number(&item["entry"]["M"]["beat"])?,
-            },
+        let entry = &item["entry"]["M"];
+        let (state, tickets) = match item["state"]["S"].as_str()? {
+            "void" => (State::Void, &item["tickets"]),
+            _ => {
+                let beat = number(&entry["beat"])?;
+                (State::Waiting { beat }, &entry["tickets"])
+            }
         };
         let ticket = ticket_of(item["sk"]["S"].as_str()?)?;
-        let nonce = item["entry"]["M"]["nonce"]["S"].as_str();
+        let nonce = entry["nonce"]["S"].as_str();
         Some(Row {
             ticket,
+            first: first_of(ticket, tickets),
             nonce: nonce.map(str::to_owned),
             state,
         })
@@ -105,6 +113,11 @@ impl Row {
 /// The ticket whose row has this sort key.
 pub(crate) fn ticket_of(sort_key: &str) -> Option<u64> {
     sort_key.rsplit('/').next()?.parse().ok()
+}
+
+/// Those just before a ticket may have been drawn with it.
+fn first_of(ticket: u64, tickets: &Value) -> u64 {
+    (ticket + 1).saturating_sub(number(tickets).unwrap_or(1))
 }
 
 pub(crate) fn number(value: &Value) -> Option<u64> {

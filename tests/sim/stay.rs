@@ -21,7 +21,7 @@ struct Belief {
 }
 
 impl Stay {
-    pub(crate) fn begin(world: &World, host: usize, guard: &LockGuard) -> Stay {
+    pub(crate) fn begin(world: &World, host: usize, call: usize, guard: &LockGuard) -> Stay {
         let belief = Arc::new(Belief {
             hold: world.history.next_hold(),
             history: world.history.clone(),
@@ -29,6 +29,7 @@ impl Stay {
         });
         world.history.note(Event::Granted {
             hold: belief.hold,
+            call,
             host,
             lock: guard.name().to_owned(),
             ticket: guard.ticket().get(),

@@ -7,32 +7,60 @@ use std::time::Duration;
 
 use fairlock::{Error, FairLock, LockGuard, RecordWait};
 use fastrand::Rng;
+use futures::future::join_all;
 use tokio::time::Instant;
 
+use crate::call::Call;
 use crate::history::Event;
 use crate::link::Harm;
 use crate::stay::Stay;
 use crate::world::{Host, World, wait};
 
-/// Takes turns until the world stops, and then one more, for which it waits: in peace that is granted.
+/// Whoever overstays believes for as long after giving the lock back.
+const OVERSTAYED: Duration = Duration::from_millis(50);
+
+/// Takes turns until the world stops, and then one more, for which it waits: in peace that is granted. It may bring others,
+/// who want the same lock at nearly the same moment.
 pub(crate) async fn work(world: Arc<World>, host: Arc<Host>, mut rng: Rng) {
     while !world.stopping.get() {
         let lock = any_lock(&world, &host, &mut rng);
-        let how = Patience::draw(&mut rng, world.plan.only_infinite);
-        let began = Instant::now();
-        match how.acquire(&world, &host, &lock).await {
-            Some(Ok(guard)) => turn(&world, &host, guard, &mut rng).await,
-            Some(Err(error)) if is_due(&error, how.wait, host.link.harm(), began) => {
-                pause(&world, Duration::from_millis(rng.u64(20..800))).await;
-            }
-            Some(Err(error)) => surprised(&world, how.wait, &error),
-            None => world.tally.fault("wait dropped"),
-        }
+        let callers = callers(&host, &mut rng);
+        join_all(callers.map(|rng| take_turn(&world, &host, &lock, rng))).await;
     }
     let lock = any_lock(&world, &host, &mut rng);
+    let callers = callers(&host, &mut rng);
+    join_all(callers.map(|rng| last_turn(&world, &host, &lock, rng))).await;
+}
+
+fn callers(host: &Host, rng: &mut Rng) -> impl Iterator<Item = Rng> {
+    let count = rng.usize(1..=host.plan.crowd);
+    (0..count).map(|_| rng.fork())
+}
+
+/// One call, whatever comes of it.
+async fn take_turn(world: &World, host: &Host, lock: &FairLock, mut rng: Rng) {
+    if rng.bool() {
+        wait(Duration::from_millis(rng.u64(0..20))).await;
+    }
+    let how = Patience::draw(&mut rng, world.plan.only_infinite);
+    let began = Instant::now();
+    let mut call = Call::begin(world, host.id, lock.name(), how.wait);
+    match how.acquire(world, host, lock).await {
+        Some(Ok(guard)) => turn(world, host, &mut call, guard, &mut rng).await,
+        Some(Err(error)) if is_due(&error, how.wait, host.link.harm(), began) => {
+            drop(call);
+            pause(world, Duration::from_millis(rng.u64(20..800))).await;
+        }
+        Some(Err(error)) => surprised(world, how.wait, &error),
+        None => world.tally.fault("wait dropped"),
+    }
+}
+
+async fn last_turn(world: &World, host: &Host, lock: &FairLock, mut rng: Rng) {
+    let mut call = Call::begin(world, host.id, lock.name(), RecordWait::Infinite);
     match lock.acquire(RecordWait::Infinite).await {
-        Ok(guard) => turn(&world, &host, guard, &mut rng).await,
-        Err(error) => surprised(&world, RecordWait::Infinite, &error),
+        Ok(guard) => turn(world, host, &mut call, guard, &mut rng).await,
+        Err(error) => surprised(world, RecordWait::Infinite, &error),
     }
 }
 
@@ -130,8 +158,15 @@ async fn polled<T>(future: impl Future<Output = T>, drop: &Drops) -> Option<T> {
 }
 
 /// One turn with the lock. A host that stands still works on when it goes on, and may write before it looks.
-pub(crate) async fn turn(world: &World, host: &Host, guard: LockGuard, rng: &mut Rng) {
-    let mut stay = Stay::begin(world, host.id, &guard);
+pub(crate) async fn turn(
+    world: &World,
+    host: &Host,
+    call: &mut Call,
+    guard: LockGuard,
+    rng: &mut Rng,
+) {
+    call.is_granted();
+    let mut stay = Stay::begin(world, host.id, call.number, &guard);
     host.link.awake().await;
     stay.write(world, &guard);
     let lost = guard.lost();
@@ -143,6 +178,10 @@ pub(crate) async fn turn(world: &World, host: &Host, guard: LockGuard, rng: &mut
     host.link.awake().await;
     if guard.is_held() || rng.bool() {
         stay.write(world, &guard);
+    }
+    if world.overstays() {
+        drop(guard);
+        return pause(world, OVERSTAYED).await;
     }
     if rng.bool() {
         stay.give_back();

@@ -83,6 +83,7 @@ impl World {
             seats: 4,
             is_hasty: false,
             workers: 0,
+            crowd: 1,
             ahead: APART / 3,
             rate: 1.0,
         }
@@ -145,6 +146,11 @@ impl World {
             Some(mutation) => network.rewrite(move |body| mutation.rewrite(body)),
             None => network,
         }
+    }
+
+    /// Whether callers believe on after they gave the lock back.
+    pub(crate) fn overstays(&self) -> bool {
+        self.mutation == Some(Mutation::Overstay)
     }
 
     /// Starts all hosts of the plan, and their workers.

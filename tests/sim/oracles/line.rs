@@ -1,25 +1,41 @@
-//! Every lock item that anybody is shown has its places in ticket order, none above `seated`, and no heirs when free.
+//! Every lock item that anybody is shown has its places in ticket order, none above `seated`, and no heirs when free; the
+//! rows that wait behind the seats are in order too. No two places have a ticket in common.
 
 use super::Events;
 use crate::history::Event;
-use crate::shown::Shown;
+use crate::shown::{Row, Shown, State};
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
     for (at, event) in events {
         if let Event::Exchanged(exchange) = event
             && let Some(shown) = &exchange.shown
-            && !is_in_order(shown)
         {
-            return Err(format!("{at:?}: {} shows {shown:?}", exchange.verb));
+            let (verb, rows) = (exchange.verb, &exchange.rows);
+            if !is_in_order(shown) {
+                return Err(format!("{at:?}: {verb} shows {shown:?}"));
+            }
+            if !is_behind(shown.seated, exchange.behind_the_seats()) {
+                return Err(format!("{at:?}: {verb} shows {shown:?} and {rows:?}"));
+            }
         }
     }
     Ok(())
 }
 
 fn is_in_order(shown: &Shown) -> bool {
-    let tickets: Vec<_> = shown.places().map(|place| place.ticket).collect();
-    let ascend = tickets.is_sorted_by(|one, next| one < next);
-    let seated = tickets.iter().all(|ticket| *ticket <= shown.seated);
+    let places = shown.places().map(|place| (place.first, place.ticket));
+    let seated = shown.places().all(|place| place.ticket <= shown.seated);
     let is_free = shown.holder.is_none() && !shown.heirs.is_empty();
-    ascend && seated && !is_free && shown.seated <= shown.last
+    is_apart(0, places) && seated && !is_free && shown.seated <= shown.last
+}
+
+fn is_behind<'a>(seated: u64, rows: impl Iterator<Item = &'a Row>) -> bool {
+    let waiting = rows.filter(|row| row.state != State::Void);
+    is_apart(seated, waiting.map(|row| (row.first, row.ticket)))
+}
+
+/// Whether each begins after the one before it.
+fn is_apart(before: u64, mut places: impl Iterator<Item = (u64, u64)>) -> bool {
+    let begins = |before, (first, last)| (before < first && first <= last).then_some(last);
+    places.try_fold(before, begins).is_some()
 }

@@ -1,5 +1,6 @@
 //! What must hold of every history, each promise by itself.
 
+pub(crate) mod asked;
 mod exclusion;
 mod fencing;
 mod left;
@@ -31,6 +32,7 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         ("exclusion", exclusion::check(events)),
         ("fencing", fencing::check(events)),
         ("ticket order", order::check(events)),
+        ("turns as asked", asked::check(plan, events)),
         ("nobody timely passed", passed::check(plan, events)),
         ("nobody timely voided", voided::check(plan, events)),
         ("rows go forward", rows::check(events)),

@@ -1,4 +1,4 @@
-//! Whoever is in line and timely is granted before any later ticket.
+//! Whoever is in line and timely is granted before any later ticket, and nobody else has a ticket of its place.
 
 use std::time::Duration;
 
@@ -9,20 +9,23 @@ use crate::plan::Plan;
 
 pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
     walk(plan, events, |lines, at, event| {
-        let Event::Granted { lock, ticket, .. } = event else {
+        let Event::Granted {
+            host, lock, ticket, ..
+        } = event
+        else {
             return Ok(());
         };
-        let passed = in_line(lines, lock, at).find(|place| place.ticket < *ticket);
-        passed.map_or(
-            Ok(()),
-            |Place {
-                 host, ticket: mine, ..
-             }| {
-                Err(format!(
-                    "{at:?}: {ticket} has {lock} before {mine} of host {host}"
-                ))
-            },
-        )
+        let is_passed = |place: &&Place| match place.has(*ticket) {
+            true => place.host != *host,
+            false => place.ticket < *ticket,
+        };
+        let passed = in_line(lines, lock, at).find(is_passed);
+        passed.map_or(Ok(()), |place| {
+            let (other, first, last) = (place.host, place.first, place.ticket);
+            Err(format!(
+                "{at:?}: {ticket} has {lock} before {first} to {last} of host {other}"
+            ))
+        })
     })
 }
 
@@ -31,7 +34,7 @@ pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
     let mut compared = 0;
     let counted = walk(plan, events, |lines, at, event| {
         if let Event::Granted { lock, ticket, .. } = event {
-            let later = in_line(lines, lock, at).filter(|place| *ticket < place.ticket);
+            let later = in_line(lines, lock, at).filter(|place| *ticket < place.first);
             compared += later.count() as u64;
         }
         Ok(())

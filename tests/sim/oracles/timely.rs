@@ -9,21 +9,24 @@
 //! giver saw on the row, long ago if that write was slow: from when an answer shows the seat, the write counts that made
 //! that beat. It ends with the first request of its own host that gives it up, when that is sent. Who joins late, is cut off
 //! or stands still is timely until that renewal is too old, and again from its next; nothing is claimed of the time between.
+//! Nor is anything of a row that came after its ticket was made void in a run of gaps, whose one row does not stand in its way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Events;
 use crate::exchange::{Answer, Exchange};
 use crate::history::Event;
 use crate::plan::Plan;
-use crate::shown::Row;
+use crate::shown::{Row, State};
 
 const FRESH: f64 = 0.9;
 
-/// One ticket's place, by its nonce.
+/// The place of one ticket, or of several that were drawn together, by its nonce.
 pub(super) struct Place {
     pub(super) host: usize,
+    pub(super) first: u64,
+    /// The newest of its tickets.
     pub(super) ticket: u64,
     lease: Duration,
     renewed: Duration,
@@ -34,11 +37,17 @@ pub(super) struct Place {
     /// Since when its row is known to be there.
     pub(super) row: Option<Duration>,
     pub(super) in_line: bool,
+    /// When its row was first known to be there, if it began with one.
+    joined: Option<Duration>,
 }
 
 #[derive(Default)]
 pub(super) struct Lines<'a> {
     places: BTreeMap<(&'a str, &'a str), Place>,
+    /// Gaps closed in a run, by the newest ticket: the first, and when the first look was sent that shows it.
+    closed: BTreeMap<(&'a str, u64), (u64, Duration)>,
+    /// How many tickets were drawn, by the newest of them, as answers to the draws tell.
+    drawn: BTreeMap<(&'a str, u64), u64>,
     /// When a join was first sent.
     joining: BTreeMap<(&'a str, &'a str), Duration>,
     /// When the host of a ticket first sent that it gives it up.
@@ -63,32 +72,30 @@ pub(super) fn walk<'a>(
 }
 
 impl<'a> Lines<'a> {
+    /// A late copy of an enter may bring one nonce a second ticket, which is given up from the beginning.
     fn gather_ends(&mut self, events: &'a Events) {
-        let mut tickets = BTreeMap::new();
-        for (_, event) in events {
-            let Event::Exchanged(exchange) = event else {
-                continue;
-            };
+        let mut tickets: BTreeMap<_, BTreeSet<u64>> = BTreeMap::new();
+        for exchange in exchanges(events) {
             let lock = exchange.lock.as_str();
             if let (Some(nonce), Some(ticket)) = (&exchange.nonce, exchange.ticket) {
-                tickets.insert((lock, nonce.as_str()), ticket);
+                let tickets = tickets.entry((lock, nonce.as_str())).or_default();
+                tickets.insert(ticket);
             }
-            let places = exchange.shown.iter().flat_map(|shown| shown.places());
-            tickets.extend(places.map(|place| ((lock, place.nonce.as_str()), place.ticket)));
+            for place in exchange.shown.iter().flat_map(|shown| shown.places()) {
+                let tickets = tickets.entry((lock, place.nonce.as_str())).or_default();
+                tickets.insert(place.ticket);
+            }
         }
-        for (_, event) in events {
-            let Event::Exchanged(exchange) = event else {
-                continue;
-            };
+        for exchange in exchanges(events) {
             let gives_up = matches!(exchange.verb, "leave" | "void own" | "release" | "give up");
+            if !gives_up || exchange.judges {
+                continue;
+            }
             let lock = exchange.lock.as_str();
             let by_nonce = exchange.nonce.as_deref();
-            let by_nonce = by_nonce.and_then(|nonce| tickets.get(&(lock, nonce)).copied());
-            if let Some(ticket) = exchange.ticket.or(by_nonce)
-                && gives_up
-                && !exchange.judges
-            {
-                let key = (lock, exchange.host, ticket);
+            let by_nonce = by_nonce.and_then(|nonce| tickets.get(&(lock, nonce)));
+            for ticket in exchange.ticket.iter().chain(by_nonce.into_iter().flatten()) {
+                let key = (lock, exchange.host, *ticket);
                 let sent = self.given_up.entry(key).or_insert(exchange.sent);
                 *sent = exchange.sent.min(*sent);
             }
@@ -97,13 +104,18 @@ impl<'a> Lines<'a> {
 
     fn take_in(&mut self, plan: &Plan, exchange: &'a Exchange, at: Duration) {
         match (exchange.verb, exchange.answer) {
+            ("draw", Answer::Ok) => self.draw(exchange),
             ("join", _) => self.join(plan, exchange, at),
-            ("sit", Answer::Ok) => self.begin(plan, exchange, exchange.sent, None),
+            ("sit" | "enter" | "enter over", Answer::Ok) => {
+                self.draw(exchange);
+                self.begin(plan, exchange, exchange.sent, None);
+            }
             ("renew row" | "renew seat" | "renew hold", Answer::Ok) => {
                 self.renew(plan, exchange, at)
             }
             _ => {}
         }
+        self.close(exchange);
         let Some(shown) = &exchange.shown else { return };
         for ((lock, nonce), place) in &mut self.places {
             if *lock == exchange.lock {
@@ -117,6 +129,31 @@ impl<'a> Lines<'a> {
                     place.is_seated(seat.beat);
                 }
             }
+        }
+    }
+
+    fn close(&mut self, exchange: &'a Exchange) {
+        let void = exchange.rows.iter().filter(|row| row.state == State::Void);
+        for row in void.filter(|row| row.first < row.ticket) {
+            let key = (exchange.lock.as_str(), row.ticket);
+            let closed = self.closed.entry(key).or_insert((row.first, exchange.sent));
+            closed.1 = closed.1.min(exchange.sent);
+        }
+    }
+
+    /// Whether its row came after a run of gaps was closed that has its ticket in it.
+    fn came_late(&self, lock: &str, place: &Place) -> bool {
+        let mut behind = self
+            .closed
+            .range((lock, place.ticket + 1)..=(lock, u64::MAX));
+        let joined = |shown| place.joined.is_some_and(|joined| shown <= joined);
+        behind.any(|(_, (first, shown))| *first <= place.ticket && joined(*shown))
+    }
+
+    /// Whoever draws draws the newest.
+    fn draw(&mut self, exchange: &'a Exchange) {
+        if let (Some(shown), Some(tickets)) = (&exchange.shown, exchange.draws) {
+            self.drawn.insert((&exchange.lock, shown.last), tickets);
         }
     }
 
@@ -145,10 +182,14 @@ impl<'a> Lines<'a> {
         row: Option<Duration>,
     ) {
         let host = plan.hosts.get(exchange.host);
-        if let (Some(nonce), Some(ticket), Some(host)) = (&exchange.nonce, exchange.ticket, host) {
+        let entered = exchange.shown.as_ref().map(|shown| shown.last);
+        let ticket = exchange.ticket.or(entered);
+        if let (Some(nonce), Some(ticket), Some(host)) = (&exchange.nonce, ticket, host) {
+            let drawn = self.drawn.get(&(exchange.lock.as_str(), ticket));
             let first_beat = exchange.beat_of_row().unwrap_or_default();
             let place = Place {
                 host: exchange.host,
+                first: (ticket + 1).saturating_sub(drawn.copied().unwrap_or(1)),
                 ticket,
                 lease: host.lease,
                 renewed: sent,
@@ -156,6 +197,7 @@ impl<'a> Lines<'a> {
                 counted: (exchange.verb != "renew row").then_some(sent),
                 row,
                 in_line: false,
+                joined: row,
             };
             self.places.insert((&exchange.lock, nonce), place);
         }
@@ -183,13 +225,25 @@ impl<'a> Lines<'a> {
         let of_lock = self.places.iter().filter(move |((of, _), _)| *of == lock);
         let timely = of_lock.filter(move |((of, _), place)| {
             let end = self.given_up.get(&(of, place.host, place.ticket));
-            place.is_fresh(now) && end.is_none_or(|end| now < *end)
+            let waits = end.is_none_or(|end| now < *end);
+            place.is_fresh(now) && waits && !self.came_late(of, place)
         });
         timely.map(|(_, place)| place)
     }
 }
 
+fn exchanges(events: &Events) -> impl Iterator<Item = &Exchange> {
+    events.iter().filter_map(|(_, event)| match event {
+        Event::Exchanged(exchange) => Some(exchange),
+        _ => None,
+    })
+}
+
 impl Place {
+    pub(super) fn has(&self, ticket: u64) -> bool {
+        (self.first..=self.ticket).contains(&ticket)
+    }
+
     /// A row's renewals count no more.
     fn is_seated(&mut self, beat: u64) {
         if self.row.take().is_some() {

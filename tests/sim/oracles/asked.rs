@@ -1,0 +1,121 @@
+//! Those of one client who wait for one lock have it in the order in which they asked.
+//!
+//! Among those of one place nothing excuses another order. Nobody else is granted before an older call either, unless
+//! something befell its host since that was made: a request failed, was refused its ticket or its row, or took longer than
+//! half of the shortest grace, so that others may have closed a gap in its place; or a hold was lost, whose rest stands in
+//! line anew. A call that does not wait is no part of this.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Events;
+use crate::exchange::{Answer, Exchange};
+use crate::history::{End, Event};
+use crate::parties::{Asked, Calls, calls, parties};
+use crate::plan::Plan;
+
+/// When something befell each host, from its beginning to its end.
+type Troubles = BTreeMap<usize, Vec<(Duration, Duration)>>;
+
+pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
+    let calls = calls(events);
+    at_one_place(events, &calls)?;
+    let troubles = troubles(plan, events);
+    granted(events, &calls).try_for_each(|granted| {
+        let mut older = older(&calls, granted, 0);
+        let passed = older.find(|older| !is_excused(&troubles, older, granted));
+        passed.map_or(Ok(()), |passed| wrong(granted, &passed))
+    })
+}
+
+/// How often a call was granted while a younger one of its client waited, and nothing excused another order.
+pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
+    let (calls, troubles) = (calls(events), troubles(plan, events));
+    let compared = granted(events, &calls).flat_map(|granted| {
+        let younger = calls.range(granted.number + 1..);
+        let at = granted.granted.unwrap_or_default();
+        let younger = younger.take_while(move |(_, younger)| younger.at <= at);
+        let younger =
+            younger.filter(move |(_, younger)| younger.waits(at) && younger.waits_with(granted));
+        younger.filter(|_| !is_excused(&troubles, granted, granted))
+    });
+    compared.count() as u64
+}
+
+fn at_one_place(events: &Events, calls: &Calls<'_>) -> Result<(), String> {
+    for party in parties(events) {
+        let turns = party.turns.iter().map(|turn| turn.call);
+        if !turns.is_sorted_by(|one, next| one < next) {
+            return Err(format!("not as asked: {party:?}"));
+        }
+        for turn in &party.turns {
+            let granted = &calls[&turn.call];
+            if let Some(passed) = older(calls, granted, party.turns[0].call).next() {
+                return wrong(granted, &passed);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn wrong(granted: &Asked<'_>, passed: &Asked<'_>) -> Result<(), String> {
+    Err(format!("{granted:?} while {passed:?} waits"))
+}
+
+/// Those granted who waited, in no order.
+fn granted<'a>(events: &'a Events, calls: &'a Calls<'a>) -> impl Iterator<Item = &'a Asked<'a>> {
+    let granted = events.iter().filter_map(|(_, event)| match event {
+        Event::Granted { call, .. } => calls.get(call),
+        _ => None,
+    });
+    granted.filter(|asked| asked.has_patience())
+}
+
+/// Calls of the same client for the same lock, from this number on, that still waited when a younger one was granted.
+fn older<'a>(
+    calls: &'a Calls<'a>,
+    granted: &'a Asked<'a>,
+    from: usize,
+) -> impl Iterator<Item = Asked<'a>> {
+    let at = granted.granted.unwrap_or_default();
+    let older = calls.range(from..granted.number).map(|(_, older)| *older);
+    older.filter(move |older| older.waits(at) && older.waits_with(granted))
+}
+
+fn is_excused(troubles: &Troubles, older: &Asked<'_>, granted: &Asked<'_>) -> bool {
+    let mut of_host = troubles.get(&older.host).into_iter().flatten();
+    of_host.any(|(begun, ended)| Some(*begun) <= granted.granted && older.at <= *ended)
+}
+
+fn troubles(plan: &Plan, events: &Events) -> Troubles {
+    let mut troubles = Troubles::new();
+    let mut holders = BTreeMap::new();
+    for (at, event) in events {
+        let (host, begun) = match event {
+            Event::Exchanged(exchange) if is_trouble(plan, exchange, *at) => {
+                (exchange.host, exchange.sent)
+            }
+            Event::Granted { hold, host, .. } => {
+                holders.insert(*hold, *host);
+                continue;
+            }
+            Event::Ended {
+                hold,
+                how: End::Lost,
+            } => (holders[hold], *at),
+            _ => continue,
+        };
+        troubles.entry(host).or_default().push((begun, *at));
+    }
+    troubles
+}
+
+fn is_trouble(plan: &Plan, exchange: &Exchange, at: Duration) -> bool {
+    let is_slow = plan.shortest_grace() / 2 <= at.saturating_sub(exchange.sent);
+    let gives = matches!(exchange.verb, "draw" | "join");
+    match exchange.answer {
+        Answer::Ok => is_slow,
+        Answer::Refused => is_slow || gives,
+        Answer::Failed => true,
+    }
+}
