@@ -99,7 +99,7 @@ impl Party {
     /// One of them waits no more, and all stop if it is the last. Whether it is: then a request under way may still bring it
     /// the lock.
     pub(crate) fn give_up(&self, number: u64) -> bool {
-        let mut state = self.state();
+        let state = self.state();
         let is_last = state.members.iter().all(|member| member.number == number);
         if is_last {
             self.end(state);
