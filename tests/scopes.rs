@@ -120,7 +120,7 @@ fn ttl_takes_nothing_of_a_lock_that_is_held_and_waited_for_however_long() {
                 lab.host_with(|builder| {
                     let builder = builder.lease(minutes(60)).heartbeat(minutes(4));
                     let builder = builder.look_bounds(minutes(1), minutes(4));
-                    builder.idle_retention(DAY)
+                    builder.idle_retention(DAY).seats(4)
                 })
             })
             .collect();
