@@ -117,7 +117,7 @@ pub(crate) async fn those_who_wait_are_granted_in_the_order_in_which_they_came(p
 pub(crate) async fn a_wait_that_times_out_leaves_nothing(place: &Place) {
     let guard = acquire(&place.host()).await;
     // More than there are seats, so that some wait in the line behind them.
-    let hosts = [(); 6].map(|()| place.host());
+    let hosts = [(); 6].map(|()| place.host_with(|builder| builder.seats(4)));
     let waits = hosts.iter().map(|host| {
         let lock = host.locks.fair_lock("a").unwrap();
         async move {
