@@ -119,18 +119,25 @@ impl Pace {
         };
     }
 
+    /// How long after its look an heir with so many before it sends the next, though no answer has come. None: it waits for
+    /// the answer.
+    pub(crate) fn overlap(&self, before: usize, now: Moment) -> Option<Duration> {
+        let span = match before {
+            0 if self.expects_an_end(now) => self.round_trip / 2,
+            0 => return None,
+            _ => self.time_of(before as u64) / 2,
+        };
+        let span = span.max(self.shortest);
+        (self.is_informed() && span < self.round_trip).then_some(span)
+    }
+
     /// Whether the hold has lasted for about as long as they do.
-    pub(crate) fn expects_an_end(&self, now: Moment) -> bool {
+    fn expects_an_end(&self, now: Moment) -> bool {
         let Some((_, since)) = self.holder else {
             return true;
         };
         let (held, usual) = (now.since(since), self.turn());
-        usual / 2 <= held && held <= usual * 2
-    }
-
-    /// How long after a look the next is sent, though no answer has come, by one who expects the lock.
-    pub(crate) fn overlap(&self) -> Duration {
-        (self.round_trip / 2).max(self.shortest)
+        usual * 3 / 5 <= held && held <= usual * 2
     }
 
     fn learn(&mut self, turns: u64, span: Duration) {
@@ -285,25 +292,48 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_hold_is_expected_from_half_to_twice_the_time_that_holds_take() {
+    fn the_first_heirs_looks_overlap_when_the_hold_is_about_to_end() {
         let mut pace = pace();
         for turn in 1..=9 {
+            assert_eq!(pace.overlap(0, at(20)), None, "knows {turn} turns");
             look(&mut pace, 1 + turn, 10 + turn as u32 * 100);
         }
-        let expected = [950, 959, 960, 1010, 1110, 1111].map(|ms| pace.expects_an_end(at(ms)));
-        assert_eq!(expected, [false, false, true, true, true, false]);
+        let (before, overlap) = (None, Some(5 * MS));
+        for (ms, expected) in [
+            (969, before),
+            (970, overlap),
+            (1110, overlap),
+            (1111, before),
+        ] {
+            assert_eq!(pace.overlap(0, at(ms)), expected, "at {ms} ms");
+        }
         pace.saw(None, at(1200));
-        assert!(pace.expects_an_end(at(1200)), "free");
+        assert_eq!(pace.overlap(0, at(1200)), overlap, "free");
     }
 
     #[test]
-    fn looks_overlap_by_half_a_round_trip_but_are_no_closer_than_the_shortest() {
-        let mut pace = pace();
-        assert_eq!(pace.overlap(), 5 * MS);
-        (0..99).for_each(|_| pace.timed(at(0), at(40)));
-        assert_eq!(pace.overlap().as_millis(), 19);
-        (0..99).for_each(|_| pace.timed(at(0), at(2)));
-        assert_eq!(pace.overlap(), 5 * MS);
+    fn the_looks_of_those_behind_overlap_when_turns_are_as_short_as_round_trips() {
+        let short = |turn: u32| {
+            let mut pace = pace();
+            for holder in 2..=10 {
+                look(&mut pace, holder, 10 + holder as u32 * turn);
+            }
+            [1, 2].map(|before| pace.overlap(before, at(10 + turn * 10)))
+        };
+        assert_eq!(short(15), [Some(MS * 15 / 2), None]);
+        assert_eq!(short(60), [None, None]);
+    }
+
+    #[test]
+    fn looks_overlap_by_no_less_than_the_shortest() {
+        let mut pace = Pace::new(5 * MS, 1000 * MS);
+        for turn in 0..10 {
+            pace.timed(at(turn * 50), at(turn * 50 + 6));
+            pace.saw(Some(Ticket::new(1 + u64::from(turn))), at(turn * 50 + 6));
+        }
+        assert_eq!(pace.overlap(0, at(500)), Some(5 * MS));
+        (0..99).for_each(|_| pace.timed(at(0), at(4)));
+        assert_eq!(pace.overlap(0, at(500)), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! The first heir, about when the lock is expected: it sends the next look before the last one is answered.
+//! An heir that expects the lock any moment sends the next look before the last one is answered.
 
 use std::fmt;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{self, BoxFuture, Either};
@@ -29,12 +30,12 @@ impl Sent {
 impl Waiter {
     /// Reads the lock item, by the look that is under way if there is one.
     pub(super) async fn read_lock(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
-        let is_expectant = self.is_expectant();
+        let overlap = self.overlap();
         let sent = self.ahead.take();
-        if let Some(sent) = sent.or_else(|| is_expectant.then(|| self.send())) {
-            let answer = match is_expectant {
-                true => self.overlapping(sent).await,
-                false => sent.answer.await,
+        if let Some(sent) = sent.or_else(|| overlap.map(|_| self.send())) {
+            let answer = match overlap {
+                Some(overlap) => self.overlapping(sent, overlap).await,
+                None => sent.answer.await,
             };
             if let Ok(answer) = answer {
                 return Ok(self.take_in(answer));
@@ -50,10 +51,10 @@ impl Waiter {
         self.ahead.take()
     }
 
-    /// Half a round trip after a look another one is sent, if no answer has come. Whichever is answered first counts: the
-    /// later one shows nothing less, and the earlier one leaves the later one under way.
-    async fn overlapping(&mut self, mut sent: Sent) -> Answer {
-        let next = sent.at + self.pace.overlap();
+    /// So long after a look another one is sent, if no answer has come. Whichever is answered first counts: the later one
+    /// shows nothing less, and the earlier one leaves the later one under way.
+    async fn overlapping(&mut self, mut sent: Sent, overlap: Duration) -> Answer {
+        let next = sent.at + overlap;
         let clock = self.store.config().clock.clone();
         tokio::select! {
             biased;
@@ -70,13 +71,12 @@ impl Waiter {
         }
     }
 
-    /// Whether it is the next, and may have the lock any moment.
-    fn is_expectant(&self) -> bool {
-        let is_next = matches!(
-            self.look.item.place_of(self.attempt.nonce),
-            Some(Spot::Heir(0, _))
-        );
-        is_next && self.pace.expects_an_end(self.store.now())
+    /// How long after a look the next is sent, by an heir that may have the lock any moment.
+    fn overlap(&self) -> Option<Duration> {
+        match self.look.item.place_of(self.attempt.nonce)? {
+            Spot::Heir(before, _) => self.pace.overlap(before, self.store.now()),
+            Spot::Holder(_) => None,
+        }
     }
 
     fn send(&self) -> Sent {
