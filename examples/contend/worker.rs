@@ -50,7 +50,10 @@ impl Worker {
         let acquired_ns = now_ns();
         // Without tickets, the order of asking is the order that is wanted.
         let ticket = hold.ticket().unwrap_or(requested_ns);
-        tokio::time::sleep(self.options.hold_ms).await;
+        // A sleep of nothing takes a millisecond.
+        if !self.options.hold_ms.is_zero() {
+            tokio::time::sleep(self.options.hold_ms).await;
+        }
         let releasing_ns = now_ns();
         hold.release().await?;
         Ok(Turn {
