@@ -1,0 +1,323 @@
+//! What all locks of a client share: the store, the background work, and what it remembers of the lines it has met.
+
+mod leaving;
+mod parties;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::acquire::Party;
+use crate::background::{Background, Job, Task};
+use crate::cohort::Cohort;
+use crate::entry::{Entry, Nonce};
+use crate::error::Loss;
+use crate::hold::Hold;
+use crate::item::LockItem;
+use crate::moment::Moment;
+use crate::name::LockName;
+use crate::seats::{Ended, Seats};
+use crate::store::{Attempt, Failure, Limit, Patience, Refusals, Store};
+use crate::ticket::Ticket;
+use crate::wait::Pace;
+
+use parties::Seated;
+pub(crate) use parties::Turnstile;
+
+/// What this process saw of a line serves to skip an enter that must fail for as long as this.
+const HINT_LASTS: Duration = Duration::from_secs(1);
+/// Hints, paces and doubtful nonces kept at the most; beyond that the oldest knowledge is the least useful.
+const REMEMBERED: usize = 1024;
+
+/// What all locks of a client share.
+pub(crate) struct Core {
+    pub(crate) store: Store,
+    pub(crate) background: Arc<Background>,
+    /// Cancelled by `shutdown`; everything that waits stops waiting.
+    pub(crate) closed: CancellationToken,
+    /// Those of this client who wait in line.
+    pub(crate) cohort: Arc<Cohort>,
+    memory: Mutex<Memory>,
+}
+
+/// What a client remembers of the lines it has met.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Lines that were not empty when this client last released.
+    hints: HashMap<LockName, (LockItem, Moment)>,
+    /// Settled rows that are still to be deleted.
+    litter: HashMap<LockName, Vec<Ticket>>,
+    /// How fast the lines were that this client waited in.
+    paces: HashMap<LockName, Pace>,
+    /// Nonces of ended attempts some request of which was never answered.
+    doubtful: BTreeMap<Nonce, LockName>,
+    holds: Vec<Weak<Hold>>,
+    /// Locks of which somebody of this client is on the way into the line, and those who wait until it is there.
+    doors: HashMap<LockName, Option<Arc<Party>>>,
+    /// Those whose turn comes after the one who holds the lock, at the same place.
+    parties: BTreeMap<Nonce, Seated>,
+}
+
+impl Memory {
+    /// Whether somebody waits for a hold to be passed on. Those who come after a later hold at its place do not.
+    fn is_passed_on(&self, hold: &Hold) -> bool {
+        let seated = self.parties.get(&hold.attempt.nonce);
+        seated.is_some_and(|seated| {
+            Some(seated.next) == hold.ticket.next() && !seated.party.is_empty()
+        })
+    }
+}
+
+impl Core {
+    pub(crate) fn new(store: Store, runtime: Handle) -> Self {
+        Core {
+            store,
+            background: Arc::new(Background::new(runtime)),
+            closed: CancellationToken::new(),
+            cohort: Arc::default(),
+            memory: Mutex::default(),
+        }
+    }
+
+    /// A new attempt to get a place, for so many tickets.
+    pub(crate) fn attempt(&self, tickets: u64) -> Attempt {
+        Attempt::new(self.store.config().chance.nonce(), tickets)
+    }
+
+    pub(crate) fn spawn(
+        self: &Arc<Self>,
+        name: &LockName,
+        ticket: Option<Ticket>,
+        task: Task,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.background.spawn(
+            Job {
+                lock: name.to_string(),
+                ticket,
+                task,
+            },
+            work,
+        );
+    }
+
+    /// Notes for the report of a shutdown what could not be done.
+    fn undone(&self, name: &LockName, ticket: Option<Ticket>, task: Task) {
+        self.background.failed(Job {
+            lock: name.to_string(),
+            ticket,
+            task,
+        });
+    }
+
+    /// Takes in a lock item that an answer showed: a place on it that belongs to an attempt that is over was made by
+    /// a request that came late, and is given up at once.
+    pub(crate) fn saw(self: &Arc<Self>, name: &LockName, item: &LockItem) {
+        self.cohort.saw(name, item);
+        let late: Vec<_> = {
+            let mut memory = self.memory();
+            if memory.doubtful.is_empty() {
+                return;
+            }
+            item.entries()
+                .filter(|entry| memory.doubtful.remove(&entry.nonce).is_some())
+                .cloned()
+                .collect()
+        };
+        for entry in late {
+            tracing::info!(lock = %name, ticket = %entry.ticket, "a late request of an ended attempt took a place: gives it up");
+            self.give_up(
+                name,
+                Attempt::new(entry.nonce, entry.tickets),
+                entry.ticket,
+                Some(item.clone()),
+            );
+        }
+    }
+
+    /// Whether all who come before this ticket are of this client: then no hand-over comes to it of which it is not told.
+    pub(crate) fn surrounds(&self, name: &LockName, item: &LockItem, ticket: Ticket) -> bool {
+        let is_held_by = |holder: &Entry| {
+            let holds = self.holds();
+            holds.iter().any(|hold| hold.attempt.nonce == holder.nonce)
+        };
+        item.holder.as_ref().is_some_and(is_held_by) && self.cohort.fills(name, item, ticket)
+    }
+
+    /// What the lock's line looked like when this client last released, if that was a moment ago.
+    pub(crate) fn hint(&self, name: &LockName) -> Option<LockItem> {
+        let (item, seen) = self.memory().hints.remove(name)?;
+        (self.store.now().since(seen) < HINT_LASTS).then_some(item)
+    }
+
+    pub(crate) fn remember(&self, name: &LockName, item: LockItem) {
+        if item.is_idle() {
+            return;
+        }
+        let now = self.store.now();
+        let mut memory = self.memory();
+        if memory.hints.len() >= REMEMBERED {
+            memory
+                .hints
+                .retain(|_, (_, seen)| now.since(*seen) < HINT_LASTS);
+        }
+        if memory.hints.len() < REMEMBERED {
+            memory.hints.insert(name.clone(), (item, now));
+        }
+    }
+
+    /// The pace of a lock's line, as far as this client knows it.
+    pub(crate) fn pace(&self, name: &LockName) -> Pace {
+        let config = self.store.config();
+        let known = self.memory().paces.get(name).cloned();
+        known.unwrap_or_else(|| Pace::new(config.shortest_look, config.longest_look))
+    }
+
+    /// Remembers the pace of a line that was waited in.
+    pub(crate) fn learnt(&self, name: &LockName, pace: Pace) {
+        let mut memory = self.memory();
+        if memory.paces.len() >= REMEMBERED && !memory.paces.contains_key(name) {
+            memory.paces.clear();
+        }
+        memory.paces.insert(name.clone(), pace.at_rest());
+    }
+
+    /// Registers a hold and keeps it renewed.
+    pub(crate) fn keep(self: &Arc<Self>, hold: &Arc<Hold>) {
+        {
+            let mut memory = self.memory();
+            memory.holds.retain(|hold| hold.strong_count() > 0);
+            memory.holds.push(Arc::downgrade(hold));
+        }
+        let (core, hold) = (Arc::clone(self), Arc::clone(hold));
+        let orphan = Orphan(Arc::clone(&core), Arc::clone(&hold));
+        self.spawn(
+            &hold.name.clone(),
+            Some(hold.ticket),
+            Task::Heartbeat,
+            async move {
+                let _orphan = orphan;
+                crate::heartbeat::keep(&core.store, &hold, |item| core.saw(&hold.name, item)).await;
+                if hold.is_lost()
+                    && let Some(seated) = core.rest_of(&hold)
+                {
+                    core.stand_anew(&hold.name, seated.party);
+                }
+            },
+        );
+    }
+
+    pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
+        self.memory()
+            .holds
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
+    /// Releases a hold in the background, ending it locally first: as lost for a reason, or as given back.
+    pub(crate) fn release_behind(self: Arc<Self>, hold: Arc<Hold>, loss: Option<Loss>) {
+        let deadline = hold.believed_until();
+        match loss {
+            // Its guard is releasing it, or will when it is dropped: two releases would take each other for theft.
+            Some(loss) if !hold.lose(loss.clone()) => return,
+            Some(_) => {}
+            None => {
+                hold.give_back();
+            }
+        }
+        let core = Arc::clone(&self);
+        self.release_then(&hold.clone(), deadline, move |ended| match ended {
+            Ok(_) => {}
+            Err(failure) => {
+                tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not release: the lease ends the hold");
+                core.undone(&hold.name, Some(hold.ticket), Task::Release);
+            }
+        });
+    }
+
+    /// Hands the lock over in the background, trying until the lease ends.
+    pub(crate) fn release_then(
+        self: &Arc<Self>,
+        hold: &Arc<Hold>,
+        deadline: Moment,
+        then: impl FnOnce(Result<Ended, Failure>) + Send + 'static,
+    ) {
+        let releasing = Releasing(Arc::clone(self), Arc::clone(hold));
+        self.spawn(&hold.name, Some(hold.ticket), Task::Release, async move {
+            let Releasing(core, hold) = &releasing;
+            then(core.release(hold, deadline).await);
+        });
+    }
+
+    async fn release(self: &Arc<Self>, hold: &Hold, deadline: Moment) -> Result<Ended, Failure> {
+        if self.pass_on(hold).await {
+            return Ok(Ended::PassedOn);
+        }
+        let patience = Patience {
+            until: Some(deadline),
+            limit: Limit::None,
+            refusals: Refusals::Passing,
+            stop: CancellationToken::new(),
+        };
+        let seats = Seats {
+            store: &self.store,
+            name: &hold.name,
+            patience: &patience,
+        };
+        let ended = seats.release(&hold.attempt).await;
+        match &ended {
+            Ok(Ended::HandedOver(item) | Ended::Before(Some(item))) => {
+                tracing::debug!(lock = %hold.name, ticket = %hold.ticket, "released");
+                self.saw(&hold.name, item);
+                let seats = self.store.config().seats;
+                self.cohort.handed_over(&hold.name, item, seats);
+                self.remember(&hold.name, item.clone());
+            }
+            Ok(Ended::PassedOn | Ended::Before(None) | Ended::NotOurs(_)) | Err(_) => {}
+        }
+        self.forget(&hold.name, &hold.attempt);
+        ended
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a hold whose heartbeat ends before it: with the runtime, which nothing of it may outlive.
+struct Orphan(Arc<Core>, Arc<Hold>);
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        let Orphan(core, hold) = self;
+        if hold.lose(Loss::NoRuntime) {
+            core.abandon_rest_of(hold);
+        }
+    }
+}
+
+/// A release; dropped before it is done, with the runtime, it is nobody's turn.
+struct Releasing(Arc<Core>, Arc<Hold>);
+
+impl Drop for Releasing {
+    fn drop(&mut self) {
+        let Releasing(core, hold) = self;
+        core.abandon_rest_of(hold);
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let config = self.store.config();
+        f.debug_struct("Core")
+            .field("table", &config.table)
+            .field("namespace", &config.namespace)
+            .finish_non_exhaustive()
+    }
+}

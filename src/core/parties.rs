@@ -1,0 +1,205 @@
+//! Those who came to a lock together: at its door, and at the place of its holder.
+
+use std::collections::hash_map;
+use std::sync::Arc;
+
+use super::Core;
+use crate::acquire::{Acquisition, Party, Refused};
+use crate::background::Task;
+use crate::entry::Entry;
+use crate::guard::LockGuard;
+use crate::hold::Hold;
+use crate::item::Spot;
+use crate::lease;
+use crate::name::LockName;
+use crate::store::{Limit, Patience, Refusals, Write};
+use crate::ticket::Ticket;
+
+/// The rest of a party at the place of the holder.
+#[derive(Debug)]
+pub(super) struct Seated {
+    pub(super) party: Arc<Party>,
+    /// The ticket of the next of them, and the newest of all.
+    pub(super) next: Ticket,
+    last: Ticket,
+}
+
+/// The way into a line, which those of one client take one after the other. Dropped, it lets the next in.
+pub(crate) struct Turnstile {
+    core: Arc<Core>,
+    name: LockName,
+}
+
+impl Drop for Turnstile {
+    fn drop(&mut self) {
+        self.core.next_at_the_door(&self.name);
+    }
+}
+
+impl Core {
+    /// Where a call waits for a lock: alone at the door, or with those who came while somebody is there.
+    pub(crate) fn party(self: &Arc<Self>, name: &LockName) -> (Arc<Party>, Option<Turnstile>) {
+        let new = || Arc::new(Party::new(self.closed.child_token()));
+        match self.memory().doors.entry(name.clone()) {
+            hash_map::Entry::Vacant(door) => {
+                door.insert(None);
+                let turnstile = Turnstile {
+                    core: Arc::clone(self),
+                    name: name.clone(),
+                };
+                (new(), Some(turnstile))
+            }
+            hash_map::Entry::Occupied(mut door) => {
+                let gathering = door.get_mut();
+                gathering.take_if(|party| party.is_over());
+                (Arc::clone(gathering.get_or_insert_with(new)), None)
+            }
+        }
+    }
+
+    fn next_at_the_door(self: &Arc<Self>, name: &LockName) {
+        let party = {
+            let mut memory = self.memory();
+            let next = memory.doors.get_mut(name).and_then(Option::take);
+            let next = next.filter(|party| !party.is_empty());
+            if next.is_none() {
+                memory.doors.remove(name);
+            }
+            next
+        };
+        if let Some(party) = party {
+            let turnstile = Turnstile {
+                core: Arc::clone(self),
+                name: name.clone(),
+            };
+            self.acquire(name, party, true, Some(turnstile));
+        }
+    }
+
+    /// Goes for the lock, in the background.
+    pub(crate) fn acquire(
+        self: &Arc<Self>,
+        name: &LockName,
+        party: Arc<Party>,
+        waits: bool,
+        turnstile: Option<Turnstile>,
+    ) {
+        let acquisition = Acquisition {
+            core: Arc::clone(self),
+            name: name.clone(),
+            party,
+            started: self.store.now(),
+            waits,
+            is_over: false,
+        };
+        self.spawn(name, None, Task::Acquire, acquisition.run(turnstile));
+    }
+
+    /// Notes who has the lock after a hold at the place of `entry`.
+    pub(crate) fn seat(&self, hold: &Hold, party: &Arc<Party>, entry: &Entry) {
+        if let Some(next) = hold.ticket.next()
+            && next <= entry.ticket
+        {
+            let seated = Seated {
+                party: Arc::clone(party),
+                next,
+                last: entry.ticket,
+            };
+            self.memory().parties.insert(entry.nonce, seated);
+        }
+    }
+
+    /// Gives the lock to the next at the same place, without a request but for a renewal that is overdue. Whether there is one.
+    pub(super) async fn pass_on(self: &Arc<Self>, hold: &Hold) -> bool {
+        if !self.memory().is_passed_on(hold) {
+            return false;
+        }
+        let is_over = hold.is_lost() || self.closed.is_cancelled();
+        let is_over = is_over || !self.has_lease_left(hold).await;
+        let Some(seated) = self.rest_of(hold) else {
+            return false;
+        };
+        if is_over {
+            self.stand_anew(&hold.name, seated.party);
+            return false;
+        }
+        let Seated { party, next, last } = seated;
+        if let Some(after) = next.next().filter(|after| *after <= last) {
+            let rest = Seated {
+                party: Arc::clone(&party),
+                next: after,
+                last,
+            };
+            self.memory().parties.insert(hold.attempt.nonce, rest);
+        }
+        tracing::debug!(lock = %hold.name, ticket = %next, "passed on");
+        let guard = LockGuard::new(Arc::clone(self), hold.passed_on(next));
+        // Either `shutdown` saw the hold, or it was called before this: then nobody is to have the guard.
+        if self.closed.is_cancelled() {
+            party.refuse(Refused::GaveUp);
+        }
+        // If nobody takes it, it is dropped, and so released.
+        drop(party.grant(guard));
+        true
+    }
+
+    /// Those who come after a hold at the same place, if some of them still wait.
+    pub(super) fn rest_of(&self, hold: &Hold) -> Option<Seated> {
+        let mut memory = self.memory();
+        let is_passed_on = memory.is_passed_on(hold);
+        is_passed_on.then(|| memory.parties.remove(&hold.attempt.nonce))?
+    }
+
+    /// The runtime is gone: nobody passes the lock on.
+    pub(super) fn abandon_rest_of(&self, hold: &Hold) {
+        if let Some(seated) = self.rest_of(hold) {
+            seated.party.refuse(Refused::Gone);
+        }
+    }
+
+    /// The place of these is gone: they go to the end of the line.
+    pub(super) fn stand_anew(self: &Arc<Self>, name: &LockName, party: Arc<Party>) {
+        if self.closed.is_cancelled() {
+            party.refuse(Refused::GaveUp);
+        } else {
+            self.acquire(name, party, true, None);
+        }
+    }
+
+    /// Whether a hold has half a lease left, by a renewal if need be.
+    async fn has_lease_left(&self, hold: &Hold) -> bool {
+        let (store, lease) = (&self.store, self.store.config().lease);
+        let until = hold.believed_until();
+        if !lease::is_short(lease, until.since(store.now())) {
+            return true;
+        }
+        let patience = Patience {
+            until: Some(until),
+            limit: Limit::None,
+            refusals: Refusals::Passing,
+            stop: self.closed.clone(),
+        };
+        let renew = || store.renew_hold(&hold.name, hold.attempt.nonce, lease);
+        let Ok(answer) = store.insist(&patience, renew).await else {
+            return false;
+        };
+        match &answer.value {
+            Write::Applied(item) => match item.place_of(hold.attempt.nonce) {
+                Some(Spot::Holder(entry)) => {
+                    hold.renewed(entry, answer.sent);
+                    true
+                }
+                _ => false,
+            },
+            Write::Refused(_) => false,
+        }
+    }
+
+    /// Tells all who wait behind holds that there will be no turn.
+    pub(crate) fn refuse_all(&self) {
+        let parties = std::mem::take(&mut self.memory().parties);
+        for seated in parties.into_values() {
+            seated.party.refuse(Refused::GaveUp);
+        }
+    }
+}
