@@ -119,6 +119,10 @@ impl Pace {
         };
     }
 
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.round_trip
+    }
+
     /// How long after its look an heir with so many before it sends the next, though no answer has come. None: it waits for
     /// the answer.
     pub(crate) fn overlap(&self, before: usize, now: Moment) -> Option<Duration> {

@@ -166,14 +166,15 @@ impl Waiter {
         if self.is_spent {
             return Ok(Turn::Wait(self.until_due_look()));
         }
-        match self.decide() {
+        let step = match self.decide() {
+            Step::ReadOn if !self.sees_to_seats() => Step::Wait(Standing::Queue),
+            step => step,
+        };
+        match step {
             Step::Enter => Ok(Turn::Mine(self.look.item.clone())),
             Step::Retire => Ok(Turn::Retire),
             Step::Wait(Standing::Queue) if self.is_void => Ok(Turn::Retire),
             Step::Wait(standing) => Ok(Turn::Wait(self.until_next(standing))),
-            Step::ReadOn if !self.sees_to_seats() => {
-                Ok(Turn::Wait(self.until_next(Standing::Queue)))
-            }
             Step::ReadOn => self.read_on(patience).await,
             Step::Settle(unsettled) => self.settle(unsettled, patience).await,
             Step::Seat(seating) => self.seat(seating, patience).await,

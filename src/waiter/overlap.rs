@@ -31,19 +31,29 @@ impl Waiter {
     /// Reads the lock item, by the look that is under way if there is one.
     pub(super) async fn read_lock(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
         let overlap = self.overlap();
-        let sent = self.ahead.take();
-        if let Some(sent) = sent.or_else(|| overlap.map(|_| self.send())) {
+        if let Some(sent) = self.recent().or_else(|| overlap.map(|_| self.send())) {
             let answer = match overlap {
                 Some(overlap) => self.overlapping(sent, overlap).await,
                 None => sent.answer.await,
             };
-            if let Ok(answer) = answer {
-                return Ok(self.take_in(answer));
+            match answer {
+                Ok(answer) => return Ok(self.take_in(answer)),
+                Err(failure) if !self.store.has_patience(patience) => return Err(failure),
+                // Tried again, with patience.
+                Err(_) => {}
             }
         }
         let read = || self.store.read_lock(&self.name);
         let answer = self.store.persist(patience, read).await?;
         Ok(self.take_in(answer))
+    }
+
+    /// The look that is under way, if it is no older than looks are when they are answered: something else, a pause or a
+    /// renewal, may have come between.
+    fn recent(&mut self) -> Option<Sent> {
+        let now = self.store.now();
+        let sent = self.ahead.take();
+        sent.filter(|sent| now.since(sent.at) < self.pace.round_trip())
     }
 
     /// A look that is under way and of no more use.
