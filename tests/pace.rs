@@ -170,6 +170,14 @@ fn toll(waiters: usize) -> Toll {
     )
 }
 
+/// A request that is dropped takes its connection with it.
+#[test]
+fn looks_that_are_under_way_when_the_lock_comes_are_answered() {
+    let sent = toll(8).traffic.of_turns();
+    assert!(sent.requests > 2000, "{}", sent.requests);
+    assert_eq!(sent.unanswered, 0);
+}
+
 #[test]
 fn a_hand_over_costs_a_line_of_a_hundred_and_twenty_eight_little_more_than_one_of_eight() {
     let (short, long) = (toll(8), toll(128));
