@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::acquire::{Party, Refused, Told};
+use crate::acquire::{Caller, Party, Refused, Told};
 use crate::core::Core;
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
@@ -211,16 +211,15 @@ impl<'a> Call<'a> {
             RecordWait::NoWait | RecordWait::Infinite => None,
         };
         let waits = wait != RecordWait::NoWait;
-        let party = || match waits {
-            true => core.party(name),
-            false => (Arc::new(Party::new(core.closed.child_token())), None),
+        let caller = Caller {
+            until,
+            observer: observer.clone(),
         };
-        let (party, turnstile, (number, told)) = loop {
-            let (party, turnstile) = party();
-            // All of them may have given up meanwhile; then there is another.
-            if let Some(joined) = party.join(until, observer.clone()) {
-                break (party, turnstile, joined);
-            }
+        let (party, (number, told), turnstile) = if waits {
+            core.take_in(name, caller)
+        } else {
+            let (party, joined) = core.alone(caller);
+            (party, joined, None)
         };
         if turnstile.is_some() || !waits {
             core.acquire(name, Arc::clone(&party), waits, turnstile);

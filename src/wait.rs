@@ -104,7 +104,8 @@ impl Pace {
                 self.learn(ticket.get() - before.get(), arrived.since(since));
                 self.holder = Some((ticket, arrived));
             }
-            (Some((before, _)), Some(ticket)) if before == ticket => {}
+            // An older one is shown by a look that was overtaken.
+            (Some((before, _)), Some(ticket)) if ticket <= before => {}
             (_, ticket) => self.holder = ticket.map(|ticket| (ticket, arrived)),
         }
     }
@@ -119,15 +120,18 @@ impl Pace {
         };
     }
 
-    pub(crate) fn round_trip(&self) -> Duration {
-        self.round_trip
+    /// Whether a look sent then is newer than the last one taken in, and no older than looks are when they are answered.
+    pub(crate) fn is_news(&self, sent: Moment, now: Moment) -> bool {
+        sent > self.sent && now.since(sent) < self.round_trip
     }
 
     /// How long after its look an heir with so many before it sends the next, though no answer has come. None: it waits for
     /// the answer.
     pub(crate) fn overlap(&self, before: usize, now: Moment) -> Option<Duration> {
         let span = match before {
-            0 if self.expects_an_end(now) => self.round_trip / 2,
+            0 if self.expects_an_end(now) && self.slack(now) < self.round_trip => {
+                self.round_trip / 2
+            }
             0 => return None,
             _ => self.time_of(before as u64) / 2,
         };
@@ -182,8 +186,21 @@ impl Pace {
         turns[TURNS / 4].max(self.round_trip)
     }
 
-    /// How long from `now` until the next look. `jitter`, a factor around one, is for those behind, of whom there are many.
-    pub(crate) fn until_next(&self, position: Position, jitter: f64, now: Moment) -> Duration {
+    /// By how much a look may be late in a hold that lasts for so long already.
+    fn slack(&self, now: Moment) -> Duration {
+        let held = self.holder.map(|(_, since)| now.since(since));
+        held.unwrap_or_default() / HOLD_SHARE
+    }
+
+    /// How long from `now` until the next look. `jitter`, a factor around one, is for those behind, of whom there are many;
+    /// `braked` is the factor by which all looks are slowed down.
+    pub(crate) fn until_next(
+        &self,
+        position: Position,
+        jitter: f64,
+        braked: u32,
+        now: Moment,
+    ) -> Duration {
         let (turns, longest) = match position {
             Position::Heir(before) => {
                 let longest = times(self.longest, before as u64 + 1);
@@ -195,12 +212,10 @@ impl Pace {
                 (turns * 3 / 4, longest)
             }
         };
-        let held = self.holder.map(|(_, since)| now.since(since));
-        let slack = held.unwrap_or_default() / HOLD_SHARE;
         let longest = longest.max(self.shortest);
         let turns = turns.min(longest).mul_f64(jitter);
-        let span = slack.max(turns).clamp(self.shortest, longest);
-        (self.sent + span).since(now)
+        let span = self.slack(now).max(turns).clamp(self.shortest, longest);
+        (self.sent + span * braked).since(now)
     }
 }
 
@@ -267,8 +282,18 @@ mod tests {
         let mut pace = pace();
         for (arrived, pause) in [(20, 0), (110, 0), (410, 10), (10_010, 490), (100_010, 990)] {
             look(&mut pace, 1, arrived);
-            let next = pace.until_next(Position::Heir(0), 0.8, at(arrived));
+            let next = pace.until_next(Position::Heir(0), 0.8, 1, at(arrived));
             assert_eq!(next, MS * pause, "at {arrived} ms");
+        }
+    }
+
+    #[test]
+    fn a_brake_slows_down_the_first_heir_too() {
+        let mut pace = pace();
+        look(&mut pace, 1, 20);
+        for (braked, pause) in [(1, 0), (2, 0), (4, 10), (64, 310)] {
+            let next = pace.until_next(Position::Heir(0), 1.0, braked, at(20));
+            assert_eq!(next, MS * pause, "{braked} times");
         }
     }
 
@@ -276,7 +301,7 @@ mod tests {
     fn an_answer_that_takes_no_time_is_followed_by_a_pause() {
         let mut pace = Pace::new(5 * MS, 1000 * MS);
         pace.timed(at(0), at(0));
-        assert_eq!(pace.until_next(Position::Heir(0), 1.2, at(0)), 5 * MS);
+        assert_eq!(pace.until_next(Position::Heir(0), 1.2, 1, at(0)), 5 * MS);
     }
 
     #[test]
@@ -286,7 +311,7 @@ mod tests {
         for turn in 1..=9 {
             look(&mut pace, 1 + turn * 4, 10 + turn as u32 * 400);
         }
-        let next = |position| pace.until_next(position, 1.0, at(3610));
+        let next = |position| pace.until_next(position, 1.0, 1, at(3610));
         assert_eq!(next(Position::Heir(2)), 90 * MS);
         assert_eq!(next(Position::Queue(6)), 440 * MS);
         assert_eq!(
@@ -306,8 +331,8 @@ mod tests {
         for (ms, expected) in [
             (969, before),
             (970, overlap),
-            (1110, overlap),
-            (1111, before),
+            (1109, overlap),
+            (1110, before),
         ] {
             assert_eq!(pace.overlap(0, at(ms)), expected, "at {ms} ms");
         }
@@ -346,7 +371,7 @@ mod tests {
         for turn in 1..=9 {
             look(&mut pace, 1 + turn, 10 + turn as u32 * 60_000);
         }
-        let next = |position| pace.until_next(position, 1.0, at(540_010));
+        let next = |position| pace.until_next(position, 1.0, 1, at(540_010));
         assert_eq!(next(Position::Heir(1)), 1990 * MS);
         assert_eq!(next(Position::Queue(30)), 29_990 * MS);
     }
@@ -367,6 +392,17 @@ mod tests {
         }
         look(&mut pace, 10, 60_000);
         assert_eq!(pace.turn(), 65 * MS);
+    }
+
+    #[test]
+    fn a_look_that_was_overtaken_shows_no_new_turn() {
+        let mut pace = pace();
+        look(&mut pace, 5, 60_010);
+        look(&mut pace, 4, 60_015);
+        look(&mut pace, 6, 60_020);
+        assert_eq!(pace.turns.back(), Some(&(10 * MS)));
+        assert!(!pace.is_news(at(60_010), at(60_020)));
+        assert!(pace.is_news(at(60_015), at(60_020)));
     }
 
     #[test]

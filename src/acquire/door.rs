@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Acquisition, Refused};
+use crate::core::Turnstile;
 use crate::counter;
 use crate::guard::LockGuard;
 use crate::item::{LockItem, Spot};
@@ -41,7 +42,11 @@ pub(super) enum Door {
 
 impl Acquisition {
     /// Gets a place: the lock itself, a seat, or a ticket with its row. Who knows of a line skips the enter.
-    pub(super) async fn door(&self, time: u32) -> Result<Door, Refused> {
+    pub(super) async fn door(
+        &self,
+        time: u32,
+        turnstile: &mut Option<Turnstile>,
+    ) -> Result<Door, Refused> {
         let mut seen = self.core.hint(&self.name);
         for tried in 0..TRIES_AT_THE_DOOR {
             self.check()?;
@@ -59,7 +64,7 @@ impl Acquisition {
             }
         }
         self.check()?;
-        self.draw(time).await
+        self.draw(time, turnstile).await
     }
 
     /// The lock is free and tickets are open: nobody is left who holds one, or somebody is on the way to it. To look again
@@ -138,7 +143,7 @@ impl Acquisition {
     }
 
     /// Draws a ticket and puts its row into the line. From the draw on the ticket is settled whatever happens.
-    async fn draw(&self, time: u32) -> Result<Door, Refused> {
+    async fn draw(&self, time: u32, turnstile: &mut Option<Turnstile>) -> Result<Door, Refused> {
         let store = if time > 1 {
             self.store().with_more_time(time)
         } else {
@@ -150,6 +155,8 @@ impl Acquisition {
         let Some(drawn) = drawn else {
             return Ok(Door::Again);
         };
+        // The next may come: their tickets are newer.
+        turnstile.take();
         let ticket = drawn.value.last;
         self.saw(&drawn.value, None);
         match queue::join(&store, &self.name, &self.patience(), &attempt, ticket).await {

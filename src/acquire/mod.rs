@@ -18,7 +18,7 @@ use crate::store::{Failure, Limit, Patience, Refusals, Store};
 use crate::waiter::{Turn, Waiter};
 
 use door::Door;
-pub(crate) use party::{Party, Told};
+pub(crate) use party::{Caller, Joined, Party, Told};
 
 /// A client that is told "too slow" again and again doubles its time-out up to this factor.
 const MOST_TIME: u32 = 8;
@@ -97,7 +97,7 @@ impl Acquisition {
         let mut time = 1;
         loop {
             self.check()?;
-            let door = Box::pin(self.door(time)).await;
+            let door = Box::pin(self.door(time, turnstile)).await;
             // The next may come.
             turnstile.take();
             let granted = match door? {

@@ -22,6 +22,16 @@ use crate::ticket::Ticket;
 
 pub(crate) type Told = oneshot::Receiver<Result<LockGuard, Refused>>;
 
+/// Which of a party a call is, and how it is told.
+pub(crate) type Joined = (u64, Told);
+
+/// One who asks.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) until: Option<Moment>,
+    pub(crate) observer: Option<Observer>,
+}
+
 /// In the order in which they asked.
 #[derive(Debug)]
 pub(crate) struct Party {
@@ -51,33 +61,24 @@ struct Member {
 type Shown = Option<(usize, Option<Ticket>)>;
 
 impl Party {
-    pub(crate) fn new(stop: CancellationToken) -> Self {
+    fn new(stop: CancellationToken) -> Self {
         Party {
             stop,
             state: Mutex::default(),
         }
     }
 
+    /// With the first of them.
+    pub(crate) fn founded(stop: CancellationToken, by: Caller) -> (Self, Joined) {
+        let party = Party::new(stop);
+        let joined = party.state().add(by);
+        (party, joined)
+    }
+
     /// One more, behind all others; none if nobody of them waits any more, and so nobody goes for the lock.
-    pub(crate) fn join(
-        &self,
-        until: Option<Moment>,
-        observer: Option<Observer>,
-    ) -> Option<(u64, Told)> {
-        let (tell, told) = oneshot::channel();
+    pub(crate) fn join(&self, caller: Caller) -> Option<Joined> {
         let mut state = self.state();
-        if state.is_over {
-            return None;
-        }
-        state.asked += 1;
-        let number = state.asked;
-        state.members.push_back(Member {
-            number,
-            until,
-            observer: observer.map(|observer| (observer, None)),
-            tell,
-        });
-        Some((number, told))
+        (!state.is_over).then(|| state.add(caller))
     }
 
     /// Tickets that they need.
@@ -120,10 +121,6 @@ impl Party {
     fn end(&self, mut state: MutexGuard<'_, State>) {
         state.is_over = true;
         self.stop.cancel();
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.state().is_over
     }
 
     /// Takes in what an answer showed, and the place of the first of them.
@@ -212,6 +209,18 @@ impl Party {
 }
 
 impl State {
+    fn add(&mut self, Caller { until, observer }: Caller) -> Joined {
+        let (tell, told) = oneshot::channel();
+        self.asked += 1;
+        self.members.push_back(Member {
+            number: self.asked,
+            until,
+            observer: observer.map(|observer| (observer, None)),
+            tell,
+        });
+        (self.asked, told)
+    }
+
     /// Whom to tell of a new place, or of another holder.
     fn news(&mut self, place: usize, item: &LockItem) -> Vec<(u64, Observer, usize)> {
         let holder = item.holder.as_ref().map(|holder| holder.ticket);

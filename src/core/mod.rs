@@ -64,12 +64,16 @@ struct Memory {
 }
 
 impl Memory {
-    /// Whether somebody waits for a hold to be passed on. Those who come after a later hold at its place do not.
+    /// Whether somebody waits for a hold to be passed on.
     fn is_passed_on(&self, hold: &Hold) -> bool {
         let seated = self.parties.get(&hold.attempt.nonce);
-        seated.is_some_and(|seated| {
-            Some(seated.next) == hold.ticket.next() && !seated.party.is_empty()
-        })
+        self.comes_next(hold) && seated.is_some_and(|seated| !seated.party.is_empty())
+    }
+
+    /// Whether what is noted of a hold's place comes after this hold, and not after a later one there.
+    fn comes_next(&self, hold: &Hold) -> bool {
+        let seated = self.parties.get(&hold.attempt.nonce);
+        seated.is_some_and(|seated| Some(seated.next) == hold.ticket.next())
     }
 }
 

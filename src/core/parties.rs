@@ -4,7 +4,7 @@ use std::collections::hash_map;
 use std::sync::Arc;
 
 use super::Core;
-use crate::acquire::{Acquisition, Party, Refused};
+use crate::acquire::{Acquisition, Caller, Joined, Party, Refused};
 use crate::background::Task;
 use crate::entry::Entry;
 use crate::guard::LockGuard;
@@ -37,9 +37,13 @@ impl Drop for Turnstile {
 }
 
 impl Core {
-    /// Where a call waits for a lock: alone at the door, or with those who came while somebody is there.
-    pub(crate) fn party(self: &Arc<Self>, name: &LockName) -> (Arc<Party>, Option<Turnstile>) {
-        let new = || Arc::new(Party::new(self.closed.child_token()));
+    /// Takes a call in: alone at the door, or with those who came while somebody is there. All at once with the door, so that
+    /// nobody joins those who have set out.
+    pub(crate) fn take_in(
+        self: &Arc<Self>,
+        name: &LockName,
+        caller: Caller,
+    ) -> (Arc<Party>, Joined, Option<Turnstile>) {
         match self.memory().doors.entry(name.clone()) {
             hash_map::Entry::Vacant(door) => {
                 door.insert(None);
@@ -47,14 +51,25 @@ impl Core {
                     core: Arc::clone(self),
                     name: name.clone(),
                 };
-                (new(), Some(turnstile))
+                let (party, joined) = self.alone(caller);
+                (party, joined, Some(turnstile))
             }
             hash_map::Entry::Occupied(mut door) => {
                 let gathering = door.get_mut();
-                gathering.take_if(|party| party.is_over());
-                (Arc::clone(gathering.get_or_insert_with(new)), None)
+                let joined = gathering
+                    .as_ref()
+                    .and_then(|party| Some((Arc::clone(party), party.join(caller.clone())?)));
+                let (party, joined) = joined.unwrap_or_else(|| self.alone(caller));
+                *gathering = Some(Arc::clone(&party));
+                (party, joined, None)
             }
         }
+    }
+
+    /// A party of one.
+    pub(crate) fn alone(&self, caller: Caller) -> (Arc<Party>, Joined) {
+        let (party, joined) = Party::founded(self.closed.child_token(), caller);
+        (Arc::new(party), joined)
     }
 
     fn next_at_the_door(self: &Arc<Self>, name: &LockName) {
@@ -112,9 +127,12 @@ impl Core {
     /// Gives the lock to the next at the same place, without a request but for a renewal that is overdue. Whether there is one.
     pub(super) async fn pass_on(self: &Arc<Self>, hold: &Hold) -> bool {
         if !self.memory().is_passed_on(hold) {
+            // Whoever came next has gone, and is forgotten.
+            drop(self.rest_of(hold));
             return false;
         }
-        let is_over = hold.is_lost() || self.closed.is_cancelled();
+        let is_over = self.store.now() >= hold.believed_until();
+        let is_over = is_over || hold.is_lost() || self.closed.is_cancelled();
         let is_over = is_over || !self.has_lease_left(hold).await;
         let Some(seated) = self.rest_of(hold) else {
             return false;
@@ -146,8 +164,9 @@ impl Core {
     /// Those who come after a hold at the same place, if some of them still wait.
     pub(super) fn rest_of(&self, hold: &Hold) -> Option<Seated> {
         let mut memory = self.memory();
-        let is_passed_on = memory.is_passed_on(hold);
-        is_passed_on.then(|| memory.parties.remove(&hold.attempt.nonce))?
+        let comes_next = memory.comes_next(hold);
+        let seated = comes_next.then(|| memory.parties.remove(&hold.attempt.nonce))?;
+        seated.filter(|seated| !seated.party.is_empty())
     }
 
     /// The runtime is gone: nobody passes the lock on.

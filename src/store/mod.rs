@@ -313,15 +313,20 @@ impl Store {
     fn worth_another(&self, patience: &Patience) -> impl FnMut(&Failure) -> bool {
         let mut counted = 0;
         move |failure| {
-            if failure.is_busy() {
-                self.brake().press(self.now());
-            }
+            self.heed(failure);
             counted += usize::from(patience.limit.counts(failure));
             let may_help = match patience.refusals {
                 Refusals::Passing if failure.is_refused() => true,
                 Refusals::Passing | Refusals::Final => failure.is_transient(),
             };
             may_help && patience.limit.allows(counted) && self.has_patience(patience)
+        }
+    }
+
+    /// Slows looks down if a failure says that DynamoDB is too busy.
+    pub(crate) fn heed(&self, failure: &Failure) {
+        if failure.is_busy() {
+            self.brake().press(self.now());
         }
     }
 

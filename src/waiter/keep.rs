@@ -19,7 +19,7 @@ const FAR: u64 = WATCHED as u64;
 
 impl Waiter {
     /// Looks again: by renewing a seat that is due, by reading the lock item, or by reading the line where the rows
-    /// are due to be watched. A row that is due before the look is renewed without one. None: there is no lock item any
+    /// are due to be watched. A row far back that is due before the look is renewed without one. None: there is no lock item any
     /// more.
     pub(crate) async fn look_again(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
         let is_due = self.renewal_due() <= self.store.now();
@@ -28,7 +28,7 @@ impl Waiter {
             None if is_due => {
                 self.renew_row(patience).await?;
                 let asks = self.is_void || self.is_row_missing;
-                if !asks && self.store.now() < self.look_due {
+                if !asks && self.behind_the_seats() > NEAR && self.store.now() < self.look_due {
                     self.is_spent = true;
                     return Ok(Some(()));
                 }
@@ -88,8 +88,9 @@ impl Waiter {
             Standing::Queue => Position::Queue(self.turns_to_a_seat()),
         };
         let jitter = self.store.config().chance.jitter();
-        let span = self.pace.until_next(position, jitter, now) * self.store.braked();
-        self.look_due = now + span;
+        let braked = self.store.braked();
+        let span = self.pace.until_next(position, jitter, braked, now);
+        self.look_due = now + span.min(self.store.config().longest_lease());
         self.until_due_look()
     }
 
@@ -97,8 +98,9 @@ impl Waiter {
     pub(crate) fn at_leisure(&mut self) -> Duration {
         let longest = self.store.config().longest_look;
         let place = u32::try_from(self.place()).unwrap_or(u32::MAX);
-        let leisurely = self.store.now() + longest.saturating_mul(place);
-        self.look_due = self.look_due.max(leisurely);
+        let leisurely = longest.saturating_mul(place);
+        let leisurely = leisurely.min(self.store.config().longest_lease());
+        self.look_due = self.look_due.max(self.looked + leisurely);
         self.until_due_look()
     }
 
@@ -130,10 +132,16 @@ impl Waiter {
         }
     }
 
+    /// Until its seat, if the line is fast, and has been since the last look.
+    fn left(&self) -> Duration {
+        let left = self.pace.time_of(self.behind_the_seats());
+        left.saturating_sub(self.store.now().since(self.looked))
+    }
+
     /// At once if the line got so much faster that the turn would come before the lease of one who died is over.
     fn row_due(&self) -> Moment {
         let config = self.store.config();
-        let left = self.pace.time_of(self.behind_the_seats());
+        let left = self.left();
         if self.row_lease > config.lease.max(left) {
             Moment::default()
         } else {
@@ -162,7 +170,7 @@ impl Waiter {
     /// Renews the row while it waits; one that is no longer there to be renewed is found out about by reading the line.
     async fn renew_row(&mut self, patience: &Patience) -> Result<(), Failure> {
         let (config, nonce) = (self.store.config(), self.attempt.nonce);
-        let left = self.pace.time_of(self.behind_the_seats());
+        let left = self.left();
         let lease = lease::stretched(config.lease, config.longest_lease(), left);
         self.beats.asks_for(lease);
         let renew = || self.store.renew_row(&self.name, self.ticket, nonce, lease);

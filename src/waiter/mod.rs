@@ -49,6 +49,8 @@ pub(crate) struct Waiter {
     gaps: Gaps,
     pub(crate) pace: Pace,
     look: Look,
+    /// When it arrived.
+    looked: Moment,
     /// When the row, while it is in the queue, was renewed last, and for which lease; a seat is renewed by what it
     /// shows.
     row_renewed: Moment,
@@ -90,6 +92,7 @@ impl Waiter {
             gaps: Gaps::default(),
             pace,
             look: Look::of(answer.value.clone()),
+            looked: answer.arrived,
             row_renewed: answer.sent,
             row_lease: store.config().lease,
             look_due: answer.sent,
@@ -223,9 +226,10 @@ impl Waiter {
         self.shows(Look::of(item), now);
     }
 
+    /// The first ticket of the holder, by which turns are counted.
     fn holder(&self) -> Option<Ticket> {
         let holder = self.look.item.holder.as_ref();
-        holder.map(|holder| holder.ticket)
+        holder.map(|holder| holder.ticket.first_of(holder.tickets))
     }
 
     /// Takes in a look at the lock item alone. None: there is none.
@@ -244,7 +248,7 @@ impl Waiter {
         if look.item.seated != self.seated.0 {
             self.seated = (look.item.seated, arrived);
         }
-        self.look = look;
+        (self.look, self.looked) = (look, arrived);
         self.is_spent = false;
         self.watch(arrived);
         self.pace.saw(self.holder(), arrived);

@@ -22,7 +22,7 @@ pub(crate) struct Sent {
 impl Sent {
     /// Takes the answer, of which nobody needs to know, and with it the connection back that it came on.
     pub(crate) async fn drain(self) {
-        // It showed somebody who has what it waited for.
+        // Whoever sent it waits for nothing any more.
         let _ = self.answer.await;
     }
 }
@@ -40,7 +40,7 @@ impl Waiter {
                 Ok(answer) => return Ok(self.take_in(answer)),
                 Err(failure) if !self.store.has_patience(patience) => return Err(failure),
                 // Tried again, with patience.
-                Err(_) => {}
+                Err(failure) => self.store.heed(&failure),
             }
         }
         let read = || self.store.read_lock(&self.name);
@@ -48,12 +48,11 @@ impl Waiter {
         Ok(self.take_in(answer))
     }
 
-    /// The look that is under way, if it is no older than looks are when they are answered: something else, a pause or a
-    /// renewal, may have come between.
+    /// The look that is under way, unless something else, a pause or a renewal, came between.
     fn recent(&mut self) -> Option<Sent> {
         let now = self.store.now();
         let sent = self.ahead.take();
-        sent.filter(|sent| now.since(sent.at) < self.pace.round_trip())
+        sent.filter(|sent| self.pace.is_news(sent.at, now))
     }
 
     /// A look that is under way and of no more use.
@@ -62,7 +61,7 @@ impl Waiter {
     }
 
     /// So long after a look another one is sent, if no answer has come. Whichever is answered first counts: the later one
-    /// shows nothing less, and the earlier one leaves the later one under way.
+    /// makes the earlier one old, and the earlier one leaves the later one under way.
     async fn overlapping(&mut self, mut sent: Sent, overlap: Duration) -> Answer {
         let next = sent.at + overlap;
         let clock = self.store.config().clock.clone();
@@ -84,8 +83,10 @@ impl Waiter {
     /// How long after a look the next is sent, by an heir that may have the lock any moment.
     fn overlap(&self) -> Option<Duration> {
         match self.look.item.place_of(self.attempt.nonce)? {
-            Spot::Heir(before, _) => self.pace.overlap(before, self.store.now()),
-            Spot::Holder(_) => None,
+            Spot::Heir(before, _) if self.store.braked() == 1 => {
+                self.pace.overlap(before, self.store.now())
+            }
+            Spot::Heir(..) | Spot::Holder(_) => None,
         }
     }
 
