@@ -104,7 +104,7 @@ const LONGEST_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 const SHORTEST_LOOK: Duration = Duration::from_millis(2);
 /// Shorter leases cannot be kept over any network.
 const SHORTEST_LEASE: Duration = Duration::from_millis(50);
-/// More heirs than this make the lock item, which every write is charged for, larger than one KB.
+/// More heirs than this make the lock item, which every write is charged for by the KB, larger than the rows that they save.
 pub(crate) const MOST_SEATS: usize = 16;
 /// Attributes of our own, which a key or TTL attribute must not be called by.
 const OURS: [&str; 12] = [

@@ -226,7 +226,7 @@ async fn leases(lab: &Lab) -> Vec<u64> {
     items.iter().filter_map(entry).collect()
 }
 
-/// With turns of ten seconds, a place from which thirty turns come first is renewed for half of their time.
+/// With turns of ten seconds, a place from which thirty turns come first is renewed for three quarters of their time.
 #[test]
 fn leases_far_back_are_stretched_and_those_near_a_seat_are_not() {
     virtual_time(async {
