@@ -47,6 +47,8 @@ pub(crate) struct Entry {
     pub(crate) ticket: Ticket,
     /// How many tickets it has: its own, and those just before it, which were drawn together with it.
     pub(crate) tickets: u64,
+    /// How many of the lock's permits it takes: all of them, if it has the lock alone.
+    pub(crate) permits: u64,
     /// Grows with every renewal; a beat that stands still for a whole lease is dead.
     pub(crate) beat: u64,
     pub(crate) lease: Duration,

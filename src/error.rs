@@ -242,6 +242,14 @@ pub enum Invalid {
         /// The most it may be.
         most: usize,
     },
+    /// So many permits cannot be had of this lock, or no lock has so many.
+    #[error("{said} permits were asked for, where there are 1 to {most}")]
+    Permits {
+        /// What was asked for.
+        said: u64,
+        /// The most that can be.
+        most: u64,
+    },
     /// The client was built outside a tokio runtime.
     #[error(
         "a lock client must be built inside a tokio runtime, where its background work then runs"
@@ -267,6 +275,27 @@ pub enum Problem {
         found: u64,
         /// The newest format that this version knows.
         known: u64,
+    },
+    /// An older version of fairlock wrote this lock, in a form that this one does not use.
+    #[error(
+        "written in format {found}, and this version knows formats from {known}: when no older client uses the lock any \
+         more, delete its items"
+    )]
+    OlderFormat {
+        /// The item's format.
+        found: u64,
+        /// The oldest format that this version knows.
+        known: u64,
+    },
+    /// Others say that this lock has another number of permits.
+    #[error(
+        "a lock of {found} permits, and this caller says {said}: all its users must say the same number"
+    )]
+    Permits {
+        /// What the item says.
+        found: u64,
+        /// What this caller says.
+        said: u64,
     },
     /// An attribute is missing.
     #[error("has no `{attribute}`: not written by fairlock, or damaged")]

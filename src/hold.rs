@@ -5,13 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::entry::{Entry, Nonce};
 use crate::error::{Holder, Loss};
+use crate::item::{LockItem, Spot};
 use crate::lease::{self, Beats};
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::signal::Signal;
-use crate::store::Attempt;
+use crate::store::{Attempt, Held};
 use crate::ticket::Ticket;
 
 /// How a hold stands. It is lost at most once, and what was lost never comes back.
@@ -37,6 +39,8 @@ pub(crate) struct Hold {
 
 #[derive(Debug)]
 struct Tenure {
+    /// Where it stands and what it takes, and whether it is alone, as far as is known.
+    held: Held,
     beats: Beats,
     /// The beat that the table shows.
     beat: u64,
@@ -54,19 +58,19 @@ const DATE_SOON: Duration = Duration::from_secs(1);
 static HELD: Mutex<BTreeMap<Nonce, usize>> = Mutex::new(BTreeMap::new());
 
 impl Hold {
-    /// The hold with `ticket` that `entry`, one's own as holder, shows. It lasts no longer than one's own lease either, whatever
+    /// The hold with `ticket` that `entry`, one's own at its place, shows. It lasts no longer than one's own lease either, whatever
     /// stands in the entry: the next renewal writes that one, and others judge by it from then on.
     pub(crate) fn new(
         name: LockName,
         attempt: Attempt,
         ticket: Ticket,
-        entry: &Entry,
-        own: Duration,
-        clock: Clock,
+        (held, entry): (Held, &Entry),
+        config: &Config,
         beats: Beats,
     ) -> Self {
         *locked(&HELD).entry(attempt.nonce).or_default() += 1;
         let tenure = Tenure {
+            held,
             beats,
             beat: entry.beat,
             is_dated: entry.renewed_at.is_some(),
@@ -76,8 +80,8 @@ impl Hold {
             name,
             attempt,
             ticket,
-            clock,
-            lease: entry.lease.min(own),
+            clock: config.clock.clone(),
+            lease: entry.lease.min(config.lease),
             tenure: Mutex::new(tenure),
             standing: Arc::new(Signal::new(Standing::Held)),
         }
@@ -144,13 +148,34 @@ impl Hold {
         established.map_or_else(Moment::default, |sent| sent + heartbeat)
     }
 
-    /// A renewal sent at `sent` was answered with this entry.
-    pub(crate) fn renewed(&self, entry: &Entry, sent: Moment) {
+    pub(crate) fn permits(&self) -> u64 {
+        self.held().permits
+    }
+
+    /// Where it stands, and what it takes.
+    pub(crate) fn held(&self) -> Held {
+        locked(&self.tenure).held
+    }
+
+    /// A renewal sent at `sent` was answered with this item. Whether it shows the hold.
+    pub(crate) fn renewed(&self, item: &LockItem, sent: Moment) -> bool {
+        let Some(Spot::Has(at, entry)) = item.place_of(self.attempt.nonce) else {
+            return false;
+        };
         let mut tenure = locked(&self.tenure);
+        tenure.held = Held::of(item, at, entry);
         tenure.beats.renewed(entry.beat, sent);
         tenure.beat = entry.beat;
         tenure.is_dated = entry.renewed_at.is_some();
         tenure.is_failing = false;
+        true
+    }
+
+    /// Takes in what an answer shows of its place and its permits.
+    pub(crate) fn saw(&self, item: &LockItem) {
+        if let Some(Spot::Has(at, entry)) = item.place_of(self.attempt.nonce) {
+            locked(&self.tenure).held = Held::of(item, at, entry);
+        }
     }
 
     /// Notes a renewal that brought no answer. Whether it is the first since one did.
@@ -240,6 +265,13 @@ pub(crate) fn shown(holder: Entry) -> Holder {
         owner: holder.owner,
         ticket: holder.ticket,
     }
+}
+
+/// Why a hold has ended that an item, if there is one, does not show.
+pub(crate) fn evicted(item: Option<LockItem>) -> Loss {
+    item.map_or(Loss::Deleted, |item| Loss::Evicted {
+        by: item.first_holder().map(|holder| holder.ticket),
+    })
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::acquire::{Caller, Party, Refused, Told};
+use crate::acquire::{Caller, Claim, Party, Refused, Told};
 use crate::core::Core;
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
@@ -12,6 +12,9 @@ use crate::moment::Moment;
 use crate::name::LockName;
 use crate::state::Waiting;
 use crate::wait::RecordWait;
+
+/// How many may share a fair lock at one time; who has it alone has all of these permits.
+pub(crate) const SHARERS: u64 = 64;
 
 /// A name to be locked. Cheap to clone; naming a lock neither acquires it nor sends anything.
 ///
@@ -137,13 +140,49 @@ impl FairLock {
     /// # }
     /// ```
     pub async fn acquire(&self, wait: RecordWait) -> Result<LockGuard, Error> {
+        self.acquire_permits(SHARERS, wait).await
+    }
+
+    /// Waits for its turn and takes the lock together with others who share it, up to 64 of them: readers together, writers
+    /// alone, in one line.
+    ///
+    /// One request if nobody has the lock, or others share it, and nobody waits. Who asks while a writer waits, stands behind
+    /// it; when it has released, all readers up to the next writer have the lock. So neither starves.
+    ///
+    /// Tickets of those who share a lock do not exclude each other. They are larger than those of all writers
+    /// before them, and smaller than those of all after.
+    ///
+    /// Waits, fairness, cancel safety, errors and panics are those of [`acquire`](Self::acquire), except that callers of
+    /// one client go each for themselves. Not re-entrant: who shares the lock and asks for it alone waits for itself; so
+    /// does who shares it and shares it again, if a writer came between.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// use fairlock::RecordWait;
+    ///
+    /// let reading = lock.acquire_shared(RecordWait::default()).await?;
+    /// // others may read too; nobody writes
+    /// reading.release().await
+    /// # }
+    /// ```
+    pub async fn acquire_shared(&self, wait: RecordWait) -> Result<LockGuard, Error> {
+        self.acquire_permits(1, wait).await
+    }
+
+    pub(crate) async fn acquire_permits(
+        &self,
+        permits: u64,
+        wait: RecordWait,
+    ) -> Result<LockGuard, Error> {
         if wait == RecordWait::Timeout(Duration::ZERO) {
             return Err(Invalid::ZeroTimeout.into());
         }
         if self.core.closed.is_cancelled() {
             return Err(Error::ShutDown);
         }
-        let call = Call::start(self, wait);
+        let call = Call::start(self, permits, wait);
         let ended = call.end().await;
         ended.map_err(|refused| self.explain(refused, &call))
     }
@@ -199,7 +238,7 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn start(lock: &'a FairLock, wait: RecordWait) -> Self {
+    fn start(lock: &'a FairLock, permits: u64, wait: RecordWait) -> Self {
         let FairLock {
             core,
             name,
@@ -215,14 +254,17 @@ impl<'a> Call<'a> {
             until,
             observer: observer.clone(),
         };
-        let (party, (number, told), turnstile) = if waits {
+        // Those who wait for all of it go together with others of this client.
+        let is_for_parties = waits && Some(permits) == name.permits();
+        let (party, (number, told), turnstile) = if is_for_parties {
             core.take_in(name, caller)
         } else {
             let (party, joined) = core.alone(caller);
             (party, joined, None)
         };
-        if turnstile.is_some() || !waits {
-            core.acquire(name, Arc::clone(&party), waits, turnstile);
+        if turnstile.is_some() || !is_for_parties {
+            let claim = Claim { permits, waits };
+            core.acquire(name, Arc::clone(&party), claim, turnstile);
         }
         Call {
             core,

@@ -4,10 +4,10 @@ use futures::future::join_all;
 
 use crate::config::MOST_SEATS;
 use crate::item::LockItem;
-use crate::line::{self, Known, Refusal, Unsettled};
+use crate::line::{self, Has, Known, Refusal, Unsettled};
 use crate::look::{self, Look, WATCHED};
 use crate::name::LockName;
-use crate::store::{Failure, Patience, Store};
+use crate::store::{Failure, Patience, Store, Timed, Write};
 use crate::ticket::Ticket;
 
 /// Steps that a caller takes: all who can be dead on a lock item, and a few pages of those in line.
@@ -31,6 +31,7 @@ pub(crate) async fn clear(
     store: &Store,
     name: &LockName,
     patience: &Patience,
+    permits: u64,
     item: LockItem,
 ) -> Result<Way, Failure> {
     let mut look = Look::of(item);
@@ -40,11 +41,16 @@ pub(crate) async fn clear(
         }
         let digest = look.digest(|_, entry| look::by_common_clock(store, entry));
         let ripe = look::gaps_are_over(store, &look.item);
-        let next = match line::next_refusal(&digest.view(), |_| ripe) {
+        let has_room = look.item.has_room_for(permits);
+        let next = match line::next_refusal(&digest.view(), has_room, |_| ripe) {
             Refusal::Free => return Ok(Way::Free),
             Refusal::Settled => return Ok(Way::Settled(look)),
             Refusal::Taken => return Ok(Way::Taken(look.item)),
-            Refusal::Evict => evict(store, name, patience, &look).await?,
+            Refusal::Evict(has) => {
+                let answer = evict(store, name, patience, &look.item, has).await?;
+                let item = answer.and_then(|answer| answer.value.shown());
+                item.map(Look::of)
+            }
             Refusal::Settle(over) => {
                 settle(store, name, patience, &look, over).await?;
                 read(store, name, patience).await?
@@ -102,18 +108,20 @@ pub(crate) async fn clean(store: &Store, name: &LockName, patience: &Patience, s
     }
 }
 
-async fn evict(
+/// Ends the hold of one who is dead. None: nobody stands there.
+pub(crate) async fn evict(
     store: &Store,
     name: &LockName,
     patience: &Patience,
-    look: &Look,
-) -> Result<Option<Look>, Failure> {
-    let Some(dead) = &look.item.holder else {
+    item: &LockItem,
+    has: Has,
+) -> Result<Option<Timed<Write<LockItem>>>, Failure> {
+    let Some((dead, held)) = item.who(has) else {
         return Ok(None);
     };
     tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "evicts a dead holder");
-    let answer = store.persist(patience, || store.evict(name, dead)).await?;
-    Ok(answer.value.shown().map(Look::of))
+    let evict = || store.evict(name, dead, held);
+    store.persist(patience, evict).await.map(Some)
 }
 
 /// How many tickets were made void.

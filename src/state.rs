@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::entry::{Entry, ServerTime};
 use crate::error::Holder;
-use crate::item::{LockItem, RowState, TicketRow};
+use crate::item::{LockItem, RowState, TicketRow, sum};
 use crate::name::LockName;
 use crate::ticket::Ticket;
 
@@ -28,8 +28,12 @@ use crate::ticket::Ticket;
 pub struct LockState {
     /// The lock's name.
     pub lock: String,
-    /// Who has it.
+    /// How many permits it has; none if there is no lock item. A fair lock has 64: who has it alone has all of them.
+    pub permits: Option<u64>,
+    /// Who has it; of those who share it, who has had it for longest.
     pub holder: Option<Participant>,
+    /// Who has it besides.
+    pub sharers: Vec<Participant>,
     /// Since when the holder has it, by DynamoDB's clock.
     pub held_since: Option<SystemTime>,
     /// Who comes after the holder, in that order: the heirs, and after them those who wait for a seat, whom only
@@ -61,6 +65,8 @@ pub struct Participant {
     pub ticket: Ticket,
     /// How many callers of one client stand here, with a ticket each: those up to this one.
     pub tickets: u64,
+    /// How many of the lock's permits it has, or waits for.
+    pub permits: u64,
     /// Its name for people, by default user@host:pid.
     pub owner: String,
     /// Where it stands.
@@ -127,7 +133,9 @@ impl LockState {
     pub(crate) fn unused(name: &LockName) -> Self {
         LockState {
             lock: name.lock().to_owned(),
+            permits: None,
             holder: None,
+            sharers: Vec::new(),
             held_since: None,
             line: Vec::new(),
             waiting: 0,
@@ -138,14 +146,17 @@ impl LockState {
     /// What the lock item alone tells, read at `now`.
     pub(crate) fn of(name: &LockName, item: &LockItem, now: Option<ServerTime>) -> Self {
         let participant = |stage| move |entry| Participant::of(entry, stage, now);
-        let holder = item.holder.as_ref().map(participant(Stage::Holder));
+        let first = item.first_holder();
+        let others = item.holders().filter(|holder| Some(*holder) != first);
         LockState {
+            permits: Some(item.permits),
+            holder: first.map(participant(Stage::Holder)),
+            sharers: others.map(participant(Stage::Holder)).collect(),
             held_since: item.held_since().map(system_time),
             line: item.heirs.iter().map(participant(Stage::Heir)).collect(),
             waiting: sum(item.heirs.iter().map(|heir| heir.tickets))
                 .saturating_add(item.last.get() - item.seated.get()),
             newest_ticket: Some(item.last),
-            holder,
             ..LockState::unused(name)
         }
     }
@@ -168,11 +179,6 @@ impl LockState {
     }
 }
 
-/// Damaged counts may come to more than there are numbers.
-pub(crate) fn sum(tickets: impl Iterator<Item = u64>) -> u64 {
-    tickets.fold(0, u64::saturating_add)
-}
-
 impl Participant {
     fn of(entry: &Entry, stage: Stage, now: Option<ServerTime>) -> Self {
         let left = |renewed: ServerTime, now: ServerTime| {
@@ -183,6 +189,7 @@ impl Participant {
         Participant {
             ticket: entry.ticket,
             tickets: entry.tickets,
+            permits: entry.permits,
             owner: entry.owner.clone(),
             stage,
             since: entry.since.map(system_time),

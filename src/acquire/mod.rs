@@ -57,13 +57,21 @@ impl From<Failure> for Refused {
     }
 }
 
+/// What a call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// How many of the lock's permits.
+    pub(crate) permits: u64,
+    pub(crate) waits: bool,
+}
+
 /// The way to the lock, of one call or of several that were made at once.
 pub(crate) struct Acquisition {
     pub(crate) core: Arc<Core>,
     pub(crate) name: LockName,
     pub(crate) party: Arc<Party>,
     pub(crate) started: Moment,
-    pub(crate) waits: bool,
+    pub(crate) claim: Claim,
     pub(crate) is_over: bool,
 }
 
@@ -79,7 +87,7 @@ impl Drop for Acquisition {
 impl Acquisition {
     /// Runs to the end and tells the callers. A guard that none of them takes is dropped, which releases.
     pub(crate) async fn run(mut self, mut turnstile: Option<Turnstile>) {
-        let ended = if self.waits {
+        let ended = if self.claim.waits {
             self.wait(&mut turnstile).await
         } else {
             Box::pin(self.at_once()).await

@@ -4,12 +4,11 @@ use std::collections::hash_map;
 use std::sync::Arc;
 
 use super::Core;
-use crate::acquire::{Acquisition, Caller, Joined, Party, Refused};
+use crate::acquire::{Acquisition, Caller, Claim, Joined, Party, Refused};
 use crate::background::Task;
 use crate::entry::Entry;
 use crate::guard::LockGuard;
 use crate::hold::Hold;
-use crate::item::Spot;
 use crate::lease;
 use crate::name::LockName;
 use crate::store::{Limit, Patience, Refusals, Write};
@@ -87,7 +86,7 @@ impl Core {
                 core: Arc::clone(self),
                 name: name.clone(),
             };
-            self.acquire(name, party, true, Some(turnstile));
+            self.acquire(name, party, alone(name), Some(turnstile));
         }
     }
 
@@ -96,7 +95,7 @@ impl Core {
         self: &Arc<Self>,
         name: &LockName,
         party: Arc<Party>,
-        waits: bool,
+        claim: Claim,
         turnstile: Option<Turnstile>,
     ) {
         let acquisition = Acquisition {
@@ -104,7 +103,7 @@ impl Core {
             name: name.clone(),
             party,
             started: self.store.now(),
-            waits,
+            claim,
             is_over: false,
         };
         self.spawn(name, None, Task::Acquire, acquisition.run(turnstile));
@@ -181,7 +180,7 @@ impl Core {
         if self.closed.is_cancelled() {
             party.refuse(Refused::GaveUp);
         } else {
-            self.acquire(name, party, true, None);
+            self.acquire(name, party, alone(name), None);
         }
     }
 
@@ -198,18 +197,12 @@ impl Core {
             refusals: Refusals::Passing,
             stop: self.closed.clone(),
         };
-        let renew = || store.renew_hold(&hold.name, hold.attempt.nonce, lease);
+        let renew = || store.renew(&hold.name, hold.held().at, hold.attempt.nonce, lease);
         let Ok(answer) = store.insist(&patience, renew).await else {
             return false;
         };
         match &answer.value {
-            Write::Applied(item) => match item.place_of(hold.attempt.nonce) {
-                Some(Spot::Holder(entry)) => {
-                    hold.renewed(entry, answer.sent);
-                    true
-                }
-                _ => false,
-            },
+            Write::Applied(item) => hold.renewed(item, answer.sent),
             Write::Refused(_) => false,
         }
     }
@@ -220,5 +213,13 @@ impl Core {
         for seated in parties.into_values() {
             seated.party.refuse(Refused::GaveUp);
         }
+    }
+}
+
+/// Parties are of those who want the lock for themselves.
+fn alone(name: &LockName) -> Claim {
+    Claim {
+        permits: name.permits().unwrap_or_default(),
+        waits: true,
     }
 }

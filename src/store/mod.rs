@@ -6,6 +6,7 @@
 mod codec;
 mod date;
 mod failure;
+mod forms;
 mod lock_item;
 mod probe;
 mod request;
@@ -36,6 +37,7 @@ use crate::wait::Brake;
 use codec::{Item, number, text};
 use date::ServerClock;
 pub(crate) use failure::{Failure, Kind, Refusal, answered};
+pub(crate) use lock_item::Held;
 pub(crate) use probe::Operation;
 pub(crate) use rows::{Cursor, Page};
 pub(crate) use scan::Place as ScanPlace;
@@ -124,17 +126,25 @@ pub(crate) struct Attempt {
     pub(crate) nonce: Nonce,
     /// How many tickets it asks for.
     pub(crate) tickets: u64,
+    /// How many of the lock's permits each of them takes.
+    pub(crate) permits: u64,
     /// A request of this attempt got no answer, so its nonce may turn up in the table at any later time.
     in_doubt: AtomicBool,
 }
 
 impl Attempt {
-    pub(crate) fn new(nonce: Nonce, tickets: u64) -> Self {
+    pub(crate) fn new(nonce: Nonce, tickets: u64, permits: u64) -> Self {
         Attempt {
             nonce,
             tickets,
+            permits,
             in_doubt: AtomicBool::new(false),
         }
+    }
+
+    /// The attempt that an entry is of, or another that is known by nothing else either.
+    pub(crate) fn of(entry: &Entry) -> Self {
+        Attempt::new(entry.nonce, entry.tickets, entry.permits)
     }
 
     /// The same attempt, for the next who has its place.
@@ -365,6 +375,7 @@ impl Store {
             owner: self.config.owner.clone(),
             ticket,
             tickets: attempt.tickets,
+            permits: attempt.permits,
             beat: 0,
             lease: self.config.lease,
             renewed_at: stamp,

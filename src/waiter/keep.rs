@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Waiter;
 use crate::entry::Entry;
-use crate::item::{RowState, Spot, TicketRow};
+use crate::item::{At, RowState, Spot, TicketRow};
 use crate::lease;
 use crate::line::Standing;
 use crate::look::{Look, WATCHED};
@@ -78,7 +78,7 @@ impl Waiter {
     pub(super) fn sees_to_seats(&self) -> bool {
         let (now, heartbeat) = (self.store.now(), self.store.config().heartbeat);
         let stands_still = now.since(self.seated.1) >= heartbeat;
-        stands_still || self.look.item.holder.is_none() || self.behind_the_seats() <= NEAR
+        stands_still || self.look.item.is_free() || self.behind_the_seats() <= NEAR
     }
 
     pub(super) fn until_next(&mut self, standing: Standing) -> Duration {
@@ -117,7 +117,7 @@ impl Waiter {
 
     fn renewal_due(&self) -> Moment {
         match self.look.item.place_of(self.attempt.nonce) {
-            Some(Spot::Holder(entry) | Spot::Heir(_, entry)) => self.seat_due(entry),
+            Some(Spot::Has(_, entry) | Spot::Heir(_, entry)) => self.seat_due(entry),
             None => self.row_due(),
         }
     }
@@ -157,7 +157,7 @@ impl Waiter {
     ) -> Result<Option<()>, Failure> {
         let (lease, nonce) = (self.store.config().lease, self.attempt.nonce);
         self.beats.asks_for(lease);
-        let renew = || self.store.renew_seat(&self.name, index, nonce, lease);
+        let renew = || self.store.renew(&self.name, At::Heir(index), nonce, lease);
         let answer = self.store.insist(patience, renew).await?;
         if let Write::Applied(item) = &answer.value
             && let Some(Spot::Heir(_, entry)) = item.place_of(nonce)

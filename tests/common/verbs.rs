@@ -6,21 +6,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fairlock::embedded::{Fault, Network, Request};
 
 /// What a verb's request has in it that no other verb's has; those of its operation alone come last.
-const MARKS: [(&str, &str); 16] = [
+const MARKS: [(&str, &str); 20] = [
     ("enter", "if_not_exists(#last, :start)"),
     ("enter over", "#entered = :ticket"),
+    ("share", "#taken = #taken + :share, #sharers"),
+    ("admit", "#taken = #taken + :share, #expires_at"),
+    ("downgrade", "#taken = #taken - :freed"),
     ("sit", "#last = :before"),
     ("draw", "#last = #last + :tickets"),
     ("settle", "#seated = :upto, #expires_at"),
     ("seat", "#seated = :upto"),
     ("renew hold", "#holder.#beat = #holder.#beat + :one"),
+    ("renew share", ".#beat = #sharers"),
     ("renew seat", "].#beat + :one"),
     ("renew row", "#entry.#beat = #entry.#beat + :one"),
     ("leave", "#left = #left + :one"),
     ("void dead", "#entry.#beat = :beat"),
     ("void own", "attribute_not_exists(#pk) OR"),
-    ("evict", "#holder.#beat = :beat"),
-    ("release", "#holder = if_not_exists(#heirs[0]"),
+    ("evict", "#beat = :beat AND"),
+    ("release", ".#permits = :share AND #taken"),
     ("unseat", "].#beat = :beat"),
     ("give up", "REMOVE #heirs["),
 ];
