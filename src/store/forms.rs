@@ -109,26 +109,29 @@ pub(super) struct End {
     verb: &'static str,
     /// Nobody else has the lock: the first heir has it the moment this applies.
     last: &'static str,
-    /// Others have it too, and keep it.
+    /// Others have it too, and keep it, or nobody is there who could have it next.
     among_others: &'static str,
 }
 
-/// Still there: a late release must not release another's hold. The share as counted, and nobody beside it, or somebody.
+/// Still there: a late release must not release another's hold. The share as counted. Nobody beside it, so that the first
+/// heir may have all of the lock; or somebody, or no heir, so that none is left with a free lock.
 pub(super) const RELEASE: End = End {
     verb: "release",
     last: "PLACE.#nonce = :nonce AND PLACE.#permits = :share AND #taken = :share",
-    among_others: "PLACE.#nonce = :nonce AND PLACE.#permits = :share AND #taken > :share",
+    among_others: "PLACE.#nonce = :nonce AND PLACE.#permits = :share \
+                   AND (#taken > :share OR size(#heirs) = :zero)",
 };
 /// The very beat that was judged: a renewal that came meanwhile saves the holder.
 pub(super) const EVICT: End = End {
     verb: "evict",
     last: "PLACE.#nonce = :nonce AND PLACE.#beat = :beat AND PLACE.#permits = :share AND #taken = :share",
-    among_others: "PLACE.#nonce = :nonce AND PLACE.#beat = :beat AND PLACE.#permits = :share AND #taken > :share",
+    among_others: "PLACE.#nonce = :nonce AND PLACE.#beat = :beat AND PLACE.#permits = :share \
+                   AND (#taken > :share OR size(#heirs) = :zero)",
 };
 
 impl End {
-    pub(super) fn form(&self, is_sharer: bool, is_last: bool) -> Form {
-        let (update, condition) = match (is_sharer, is_last) {
+    pub(super) fn form(&self, is_sharer: bool, hands_over: bool) -> Form {
+        let (update, condition) = match (is_sharer, hands_over) {
             (false, true) => (HAND_OVER, self.last),
             (true, true) => (HAND_OVER_BY_SHARER, self.last),
             (false, false) => (LEAVE_OTHERS, self.among_others),

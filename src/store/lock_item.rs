@@ -22,17 +22,19 @@ type Answer = Result<Timed<Write<LockItem>>, Failure>;
 pub(crate) struct Held {
     pub(crate) at: At,
     pub(crate) permits: u64,
-    /// Nobody else has the lock.
-    pub(crate) is_last: bool,
+    /// Nobody else has the lock, and somebody may be there to have it next.
+    pub(crate) hands_over: bool,
 }
 
 impl Held {
     /// As an item shows it.
     pub(crate) fn of(item: &LockItem, at: At, entry: &Entry) -> Self {
+        let is_last = item.taken() == entry.permits;
+        let is_alone = entry.permits == item.permits;
         Held {
             at,
             permits: entry.permits,
-            is_last: item.taken() == entry.permits,
+            hands_over: is_last && (is_alone || !item.heirs.is_empty()),
         }
     }
 }
@@ -223,19 +225,16 @@ impl Store {
 
     async fn end(&self, name: &LockName, how: &End, held: Held, values: Values) -> Answer {
         let is_sharer = matches!(held.at, At::Sharer(_));
-        let form = how.form(is_sharer, held.is_last);
+        let form = how.form(is_sharer, held.hands_over);
         self.write_at(name, &form, held.at, values).await
     }
 
     fn ending(&self, held: Held) -> Values {
-        let mut values = vec![(":share", number(held.permits))];
-        if held.is_last {
-            values.extend([
-                (":none", nobody()),
-                (":zero", number(0)),
-                (":granted", self.granted_now()),
-            ]);
-        } else if held.at == At::Holder {
+        let mut values = vec![(":share", number(held.permits)), (":zero", number(0))];
+        if held.hands_over {
+            values.push((":granted", self.granted_now()));
+        }
+        if held.hands_over || held.at == At::Holder {
             values.push((":none", nobody()));
         }
         values

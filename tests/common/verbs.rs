@@ -24,7 +24,7 @@ const MARKS: [(&str, &str); 20] = [
     ("void dead", "#entry.#beat = :beat"),
     ("void own", "attribute_not_exists(#pk) OR"),
     ("evict", "#beat = :beat AND"),
-    ("release", ".#permits = :share AND #taken"),
+    ("release", ".#permits = :share AND"),
     ("unseat", "].#beat = :beat"),
     ("give up", "REMOVE #heirs["),
 ];

@@ -14,6 +14,8 @@ pub(crate) enum Event {
         call: usize,
         host: usize,
         lock: String,
+        /// It wants the lock alone.
+        is_alone: bool,
         until: Option<Duration>,
     },
     /// It waits no more, and was not granted.
@@ -27,6 +29,11 @@ pub(crate) enum Event {
         host: usize,
         lock: String,
         ticket: u64,
+        share: Share,
+    },
+    /// It keeps one permit, and frees the others.
+    Downgraded {
+        hold: usize,
     },
     /// It believes no more.
     Ended {
@@ -48,6 +55,19 @@ pub(crate) enum Event {
     Stuck(String),
     /// What the table had when it should have had less.
     Left(String),
+}
+
+/// So many of a lock's permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) permits: u64,
+    pub(crate) of: u64,
+}
+
+impl Share {
+    pub(crate) fn is_alone(self) -> bool {
+        self.permits == self.of
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

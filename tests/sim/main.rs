@@ -29,6 +29,7 @@ mod signal;
 mod stay;
 #[path = "../common/verbs.rs"]
 mod verbs;
+mod wanted;
 mod worker;
 mod world;
 
@@ -104,7 +105,7 @@ fn digests() -> Vec<String> {
 }
 
 /// The planted mistakes, the oracle that notices, and within how many seeds.
-const MUTATIONS: [(Mutation, &str, u64); 22] = [
+const MUTATIONS: [(Mutation, &str, u64); 26] = [
     (Mutation::StartAtOne, "fencing", 10),
     (Mutation::StartAtOne, "ticket order", 10),
     (Mutation::UnknownState, "no surprise", 10),
@@ -127,6 +128,10 @@ const MUTATIONS: [(Mutation, &str, u64); 22] = [
     (Mutation::PlaceOfOneLess, "nobody timely voided", 30),
     (Mutation::PlaceOfOneMore, "the line in order", 10),
     (Mutation::Overstay, "exclusion", 10),
+    (Mutation::ShareWithoutRoom, "exclusion", 10),
+    (Mutation::SharePastHeirs, "the line in order", 10),
+    (Mutation::AdmitWithoutRoom, "the line in order", 30),
+    (Mutation::HandOverAmongOthers, "the line in order", 10),
 ];
 
 #[test]

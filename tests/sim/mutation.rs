@@ -57,6 +57,14 @@ pub(crate) enum Mutation {
     PlaceOfOneLess,
     /// Enter, sit and join: a place of several has one ticket more, which is that of the place before it.
     PlaceOfOneMore,
+    /// Share: though too many permits are taken.
+    ShareWithoutRoom,
+    /// Share: whoever has a seat.
+    SharePastHeirs,
+    /// Admit: though too many permits are taken.
+    AdmitWithoutRoom,
+    /// Release and evict: as if nobody else had the lock.
+    HandOverAmongOthers,
     /// No write: a caller believes on after it gave the lock back.
     Overstay,
 }
@@ -127,7 +135,11 @@ impl Mutation {
     fn meant(self) -> Option<(Update, &'static str)> {
         use Update::{None as Put, With};
         Some(match self {
-            Mutation::EnterHeld => (With("#entered ="), "attribute_not_exists(#holder.#nonce)"),
+            Mutation::EnterHeld => (With("#entered ="), "#taken = :zero"),
+            Mutation::ShareWithoutRoom => (With("+ :share, #sharers"), "#taken <= :room"),
+            Mutation::SharePastHeirs => (With("+ :share, #sharers"), "size(#heirs) = :zero"),
+            Mutation::AdmitWithoutRoom => (With("+ :share, #expires_at"), "#taken <= :room"),
+            Mutation::HandOverAmongOthers => (With("REMOVE #heirs[0]"), "#taken = :share"),
             Mutation::EnterPastTickets => (With("#entered ="), "#seated = #last"),
             Mutation::SeatWithoutSeated => (With("#seated = :upto"), "#seated = :seated"),
             Mutation::SeatWithoutLeft => (With("#seated = :upto"), "#left = :left"),

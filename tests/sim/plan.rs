@@ -36,8 +36,20 @@ pub(crate) struct Plan {
     pub(crate) only_infinite: bool,
     /// Idle locks are removed by a sweep, else by DynamoDB's TTL.
     pub(crate) swept_when_idle: bool,
+    /// What callers want of the locks.
+    pub(crate) sharing: Sharing,
     /// One turn in so many is long, up to one and a half leases.
     pub(crate) long_turns: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// Each wants a lock alone.
+    None,
+    /// Half of them share.
+    Readers,
+    /// The locks have so many permits, and each wants some.
+    Permits(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,10 +91,16 @@ impl Plan {
             swept_when_idle: rng.bool(),
             long_turns: rng.u8(1..10),
             is_silent: rng.u8(0..3) == 0,
+            sharing: Sharing::None,
         };
         if rng.u8(0..4) == 0 {
             plan.lose_holds();
         }
+        plan.sharing = match rng.u8(0..6) {
+            0 | 1 => Sharing::Readers,
+            2 => Sharing::Permits(rng.u64(2..=4)),
+            _ => Sharing::None,
+        };
         plan
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::mischief::Kind;
 use crate::mutation::Mutation;
-use crate::plan::{HostPlan, Plan};
+use crate::plan::{HostPlan, Plan, Sharing};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -59,6 +59,13 @@ impl Mutation {
             // Whoever comes next is of the same client.
             Mutation::Overstay => {
                 plan.hosts.truncate(1);
+                each(plan, |_, host| host.crowd = 4);
+            }
+            Mutation::ShareWithoutRoom | Mutation::SharePastHeirs => {
+                plan.sharing = Sharing::Readers;
+            }
+            Mutation::HandOverAmongOthers | Mutation::AdmitWithoutRoom => {
+                plan.sharing = Sharing::Permits(3);
                 each(plan, |_, host| host.crowd = 4);
             }
             Mutation::LeaseInMicroseconds => plan.mischief = vec![Kind::Crash],

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use fairlock::LockGuard;
 use tokio::task::AbortHandle;
 
-use crate::history::{End, Event, History};
+use crate::history::{End, Event, History, Share};
 use crate::world::{World, spawn};
 
 /// A stay that is dropped without having ended was cut short by a crash.
@@ -33,6 +33,10 @@ impl Stay {
             host,
             lock: guard.name().to_owned(),
             ticket: guard.ticket().get(),
+            share: Share {
+                permits: guard.permits(),
+                of: guard.of_permits(),
+            },
         });
         let (lost, losing) = (guard.lost(), belief.clone());
         let watch = spawn(async move {
@@ -55,6 +59,11 @@ impl Stay {
             token,
             accepted,
         });
+    }
+
+    pub(crate) fn downgrade(&self) {
+        let hold = self.belief.hold;
+        self.belief.history.note(Event::Downgraded { hold });
     }
 
     pub(crate) fn give_back(&self) {

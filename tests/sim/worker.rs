@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use fairlock::{Error, FairLock, LockGuard, RecordWait};
+use fairlock::{Error, LockGuard, RecordWait};
 use fastrand::Rng;
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -13,7 +13,9 @@ use tokio::time::Instant;
 use crate::call::Call;
 use crate::history::Event;
 use crate::link::Harm;
+use crate::plan::Sharing;
 use crate::stay::Stay;
+use crate::wanted::Wanted;
 use crate::world::{Host, World, wait};
 
 /// Whoever overstays believes for as long after giving the lock back.
@@ -38,14 +40,15 @@ fn callers(host: &Host, rng: &mut Rng) -> impl Iterator<Item = Rng> {
 }
 
 /// One call, whatever comes of it.
-async fn take_turn(world: &World, host: &Host, lock: &FairLock, mut rng: Rng) {
+async fn take_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
+    let wanted = lock.draw(world, &mut rng);
     if rng.bool() {
         wait(Duration::from_millis(rng.u64(0..20))).await;
     }
     let how = Patience::draw(&mut rng, world.plan.only_infinite);
     let began = Instant::now();
-    let mut call = Call::begin(world, host.id, lock.name(), how.wait);
-    match how.acquire(world, host, lock).await {
+    let mut call = Call::begin(world, host.id, &wanted, how.wait);
+    match how.acquire(world, host, &wanted).await {
         Some(Ok(guard)) => turn(world, host, &mut call, guard, &mut rng).await,
         Some(Err(error)) if is_due(&error, how.wait, host.link.harm(), began) => {
             drop(call);
@@ -56,17 +59,18 @@ async fn take_turn(world: &World, host: &Host, lock: &FairLock, mut rng: Rng) {
     }
 }
 
-async fn last_turn(world: &World, host: &Host, lock: &FairLock, mut rng: Rng) {
-    let mut call = Call::begin(world, host.id, lock.name(), RecordWait::Infinite);
-    match lock.acquire(RecordWait::Infinite).await {
+async fn last_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
+    let wanted = lock.draw(world, &mut rng);
+    let mut call = Call::begin(world, host.id, &wanted, RecordWait::Infinite);
+    match wanted.acquire(RecordWait::Infinite).await {
         Ok(guard) => turn(world, host, &mut call, guard, &mut rng).await,
         Err(error) => surprised(world, RecordWait::Infinite, &error),
     }
 }
 
-fn any_lock(world: &World, host: &Host, rng: &mut Rng) -> FairLock {
+fn any_lock(world: &World, host: &Host, rng: &mut Rng) -> Wanted {
     let name = rng.choice(&world.plan.locks).unwrap();
-    host.locks.fair_lock(name).unwrap()
+    Wanted::alone(world, host, name)
 }
 
 /// Whether a call may end so: somebody else has the lock and it did not wait for ever, or its host's link gave cause.
@@ -120,7 +124,7 @@ impl Patience {
         &self,
         world: &World,
         host: &Host,
-        lock: &FairLock,
+        lock: &Wanted,
     ) -> Option<Result<LockGuard, Error>> {
         let granted = lock.acquire(self.wait);
         tokio::select! {
@@ -162,13 +166,16 @@ pub(crate) async fn turn(
     world: &World,
     host: &Host,
     call: &mut Call,
-    guard: LockGuard,
+    mut guard: LockGuard,
     rng: &mut Rng,
 ) {
     call.is_granted();
     let mut stay = Stay::begin(world, host.id, call.number, &guard);
     host.link.awake().await;
-    stay.write(world, &guard);
+    let is_alone = guard.permits() == guard.of_permits();
+    if is_alone {
+        stay.write(world, &guard);
+    }
     let lost = guard.lost();
     tokio::select! {
         biased;
@@ -176,8 +183,15 @@ pub(crate) async fn turn(
         () = pause(world, span_of_work(world, host, rng)) => {}
     }
     host.link.awake().await;
-    if guard.is_held() || rng.bool() {
+    if is_alone && (guard.is_held() || rng.bool()) {
         stay.write(world, &guard);
+    }
+    if world.plan.sharing != Sharing::None && is_alone && rng.bool() {
+        stay.downgrade();
+        // Lost, or not answered, like a release.
+        let _ = guard.downgrade().await;
+        pause(world, span_of_work(world, host, rng)).await;
+        host.link.awake().await;
     }
     if world.overstays() {
         drop(guard);

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::Events;
 use crate::exchange::{Answer, Exchange};
-use crate::history::Event;
+use crate::history::{Event, Share};
 use crate::plan::Plan;
 use crate::shown::{Row, State};
 
@@ -28,6 +28,8 @@ pub(super) struct Place {
     pub(super) first: u64,
     /// The newest of its tickets.
     pub(super) ticket: u64,
+    /// How many of the lock's permits it asks for.
+    permits: u64,
     lease: Duration,
     renewed: Duration,
     /// When the write was sent that made each beat, as far as answers tell.
@@ -106,11 +108,11 @@ impl<'a> Lines<'a> {
         match (exchange.verb, exchange.answer) {
             ("draw", Answer::Ok) => self.draw(exchange),
             ("join", _) => self.join(plan, exchange, at),
-            ("sit" | "enter" | "enter over", Answer::Ok) => {
+            ("sit" | "enter" | "enter over" | "share", Answer::Ok) => {
                 self.draw(exchange);
                 self.begin(plan, exchange, exchange.sent, None);
             }
-            ("renew row" | "renew seat" | "renew hold", Answer::Ok) => {
+            ("renew row" | "renew seat" | "renew hold" | "renew share", Answer::Ok) => {
                 self.renew(plan, exchange, at)
             }
             _ => {}
@@ -191,6 +193,7 @@ impl<'a> Lines<'a> {
                 host: exchange.host,
                 first: (ticket + 1).saturating_sub(drawn.copied().unwrap_or(1)),
                 ticket,
+                permits: exchange.permits.unwrap_or(u64::MAX),
                 lease: host.lease,
                 renewed: sent,
                 beats: vec![(first_beat, sent)],
@@ -242,6 +245,11 @@ fn exchanges(events: &Events) -> impl Iterator<Item = &Exchange> {
 impl Place {
     pub(super) fn has(&self, ticket: u64) -> bool {
         (self.first..=self.ticket).contains(&ticket)
+    }
+
+    /// Whether it cannot have the lock beside one who has this.
+    pub(super) fn excludes(&self, other: Share) -> bool {
+        self.permits.saturating_add(other.permits) > other.of
     }
 
     /// A row's renewals count no more.
