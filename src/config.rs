@@ -107,8 +107,12 @@ const SHORTEST_LEASE: Duration = Duration::from_millis(50);
 /// More heirs than this make the lock item, which every write is charged for by the KB, larger than the rows that they save.
 pub(crate) const MOST_SEATS: usize = 16;
 /// Attributes of our own, which a key or TTL attribute must not be called by.
-const OURS: [&str; 12] = [
+const OURS: [&str; 16] = [
     "format",
+    "permits",
+    "taken",
+    "sharers",
+    "drawn",
     "last",
     "seated",
     "left",

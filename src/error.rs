@@ -262,8 +262,8 @@ pub enum Invalid {
 /// # Examples
 ///
 /// ```
-/// let problem = fairlock::Problem::NewerFormat { found: 2, known: 1 };
-/// assert_eq!(problem.to_string(), "written in format 2, and this version knows formats up to 1: upgrade");
+/// let problem = fairlock::Problem::NewerFormat { found: 3, known: 2 };
+/// assert_eq!(problem.to_string(), "written in format 3, and this version knows formats up to 2: upgrade");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -180,7 +180,7 @@ impl Acquisition {
             let turn = Box::pin(waiter.step(&patience)).await;
             self.tidy(waiter);
             match turn? {
-                Turn::Mine(item) => return Ok(Some(item)),
+                Turn::Mine(item) => return Ok(Some(*item)),
                 Turn::Retire if !Box::pin(waiter.retire(&patience)).await? => return Ok(None),
                 Turn::Retire | Turn::Again => {}
                 Turn::Wait(span) => {

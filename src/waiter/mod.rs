@@ -25,7 +25,7 @@ const GAPS_WATCHED: usize = 1000;
 #[derive(Debug)]
 pub(crate) enum Turn {
     /// The lock is the waiter's: the lock item shows it.
-    Mine(LockItem),
+    Mine(Box<LockItem>),
     /// Look again after so long.
     Wait(Duration),
     /// Look again at once.
@@ -173,7 +173,7 @@ impl Waiter {
             step => step,
         };
         match step {
-            Step::Enter => Ok(Turn::Mine(self.look.item.clone())),
+            Step::Enter => Ok(Turn::Mine(Box::new(self.look.item.clone()))),
             Step::Retire => Ok(Turn::Retire),
             Step::Wait(Standing::Queue) if self.is_void => Ok(Turn::Retire),
             Step::Wait(standing) => Ok(Turn::Wait(self.until_next(standing))),

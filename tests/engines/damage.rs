@@ -15,7 +15,7 @@ use crate::place::{Place, SECOND};
 pub(crate) async fn an_item_of_a_newer_format_is_not_written_to(place: &Place) {
     acquire(&place.host()).await.release().await.unwrap();
     let mut item = place.items().await.remove(0);
-    item.insert("format".into(), AttributeValue::N("2".into()));
+    item.insert("format".into(), AttributeValue::N("3".into()));
     place.put(&item).await;
     for wait in [
         RecordWait::NoWait,
@@ -27,7 +27,7 @@ pub(crate) async fn an_item_of_a_newer_format_is_not_written_to(place: &Place) {
         let Error::Unreadable { problem, .. } = &refused else {
             panic!("{refused}")
         };
-        assert_eq!(*problem, Problem::NewerFormat { found: 2, known: 1 });
+        assert_eq!(*problem, Problem::NewerFormat { found: 3, known: 2 });
     }
     assert_eq!(place.items().await, [item]);
 }
@@ -38,7 +38,9 @@ fn blows() -> Vec<Blow> {
     vec![
         Blow::Remove(Target::LockItem, "format"),
         Blow::Set(Target::LockItem, "last", text.clone()),
-        Blow::Set(Target::LockItem, "seated", huge),
+        Blow::Set(Target::LockItem, "seated", huge.clone()),
+        Blow::Set(Target::LockItem, "taken", huge),
+        Blow::Remove(Target::LockItem, "sharers"),
         Blow::Set(Target::LockItem, "holder", text.clone()),
         Blow::Remove(Target::LockItem, "holder.beat"),
         Blow::Set(Target::LockItem, "heirs[0]", text.clone()),

@@ -59,8 +59,12 @@ pub(crate) enum RowBody {
 }
 
 /// Every attribute of a lock item, by its path.
-pub(crate) const OF_LOCK_ITEM: [&str; 24] = [
+pub(crate) const OF_LOCK_ITEM: [&str; 30] = [
     "format",
+    "permits",
+    "taken",
+    "sharers",
+    "drawn",
     "last",
     "seated",
     "entered",
@@ -75,6 +79,7 @@ pub(crate) const OF_LOCK_ITEM: [&str; 24] = [
     "holder.beat",
     "holder.lease_ms",
     "holder.ticket",
+    "holder.permits",
     "holder.renewed_at",
     "holder.since",
     "heirs[0]",
@@ -83,6 +88,7 @@ pub(crate) const OF_LOCK_ITEM: [&str; 24] = [
     "heirs[0].beat",
     "heirs[0].lease_ms",
     "heirs[0].ticket",
+    "heirs[0].permits",
     "heirs[0].renewed_at",
 ];
 
@@ -95,7 +101,7 @@ const OF_A_HOLD: [&str; 4] = [
 ];
 
 /// Every attribute of a row.
-pub(crate) const OF_ROW: [&str; 10] = [
+pub(crate) const OF_ROW: [&str; 11] = [
     "state",
     "expires_at",
     "entry",
@@ -104,6 +110,7 @@ pub(crate) const OF_ROW: [&str; 10] = [
     "entry.beat",
     "entry.lease_ms",
     "entry.ticket",
+    "entry.permits",
     "entry.renewed_at",
     "entry.since",
 ];

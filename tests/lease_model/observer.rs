@@ -83,6 +83,7 @@ fn watched(place: Place, mark: Mark, rules: &Rules) -> (Place, Entry) {
         owner: String::new(),
         ticket: TICKET,
         tickets: 1,
+        permits: 1,
         beat: beat.into(),
         lease,
         renewed_at: None,

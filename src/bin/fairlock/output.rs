@@ -16,7 +16,9 @@ use crate::text::shown;
 #[derive(Serialize)]
 struct Lock<'a> {
     lock: &'a str,
+    permits: Option<u64>,
     holder: Option<Person<'a>>,
+    sharers: Vec<Person<'a>>,
     held_since: Option<String>,
     line: Vec<Person<'a>>,
     waiting: u64,
@@ -27,6 +29,7 @@ struct Lock<'a> {
 #[derive(Serialize)]
 struct Person<'a> {
     ticket: u64,
+    permits: u64,
     owner: &'a str,
     stage: String,
     since: Option<String>,
@@ -38,7 +41,9 @@ impl<'a> From<&'a LockState> for Lock<'a> {
     fn from(state: &'a LockState) -> Self {
         Lock {
             lock: &state.lock,
+            permits: state.permits,
             holder: state.holder.as_ref().map(Person::from),
+            sharers: state.sharers.iter().map(Person::from).collect(),
             held_since: state.held_since.and_then(to_the_millisecond),
             line: state.line.iter().map(Person::from).collect(),
             waiting: state.waiting,
@@ -51,6 +56,7 @@ impl<'a> From<&'a Participant> for Person<'a> {
     fn from(who: &'a Participant) -> Self {
         Person {
             ticket: who.ticket.get(),
+            permits: who.permits,
             owner: &who.owner,
             stage: who.stage.to_string(),
             since: who.since.and_then(to_the_millisecond),
@@ -139,6 +145,14 @@ pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
         Some(holder) => held(&name, holder, state.held_since, now),
         None => format!("{BOLD}{name}{BOLD:#}: {GOOD}free{GOOD:#}\n"),
     };
+    for sharer in &state.sharers {
+        text.push_str(&format!(
+            "  and by {BOLD}{}{BOLD:#} with ticket {}, lease left {}\n",
+            shown(&sharer.owner),
+            sharer.ticket,
+            left(sharer),
+        ));
+    }
     if !state.line.is_empty() {
         let head = ["PLACE", "TICKET", "OWNER", "STAGE", "SINCE", "LEASE LEFT"];
         let rows = (1..)
