@@ -47,7 +47,7 @@ pub(crate) enum Event {
         token: u64,
         accepted: bool,
     },
-    Exchanged(Exchange),
+    Exchanged(Box<Exchange>),
     Mischief(String),
     /// A caller was told what it never should be, or a task panicked.
     Surprise(String),

@@ -140,7 +140,7 @@ impl World {
                     slow.is_harmed();
                 }
                 let exchange = Exchange::read(id, seen, history.now());
-                history.note(Event::Exchanged(exchange));
+                history.note(Event::Exchanged(Box::new(exchange)));
             });
         match self.mutation {
             Some(mutation) => network.rewrite(move |body| mutation.rewrite(body)),
