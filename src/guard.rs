@@ -38,8 +38,8 @@ use crate::ticket::Ticket;
 /// ```
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct LockGuard {
-    core: Arc<Core>,
-    hold: Arc<Hold>,
+    pub(crate) core: Arc<Core>,
+    pub(crate) hold: Arc<Hold>,
 }
 
 impl LockGuard {
@@ -201,7 +201,7 @@ impl LockGuard {
         }
     }
 
-    fn lost_with(&self, reason: Loss) -> Error {
+    pub(crate) fn lost_with(&self, reason: Loss) -> Error {
         Error::Lost {
             lock: self.name().to_owned(),
             ticket: self.ticket(),

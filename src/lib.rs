@@ -69,6 +69,7 @@ mod counter;
 pub mod embedded;
 mod entry;
 mod error;
+mod fence;
 mod guard;
 mod heartbeat;
 mod hold;
@@ -93,6 +94,7 @@ mod swept;
 mod table;
 mod ticket;
 mod upkeep;
+mod versioned;
 mod wait;
 mod waiter;
 
@@ -101,6 +103,7 @@ pub use chance::Chance;
 pub use client::{HeldLocks, LockClient, ShutdownReport, Unfinished};
 pub use clock::Clock;
 pub use error::{Error, Holder, Invalid, Loss, Problem};
+pub use fence::{Fence, Fenceable};
 pub use guard::LockGuard;
 pub use lock::FairLock;
 pub use state::{LockState, Participant, Stage, Waiting};
@@ -108,6 +111,9 @@ pub use sweeping::{SweepOptions, Sweeper, SweptTable};
 pub use swept::{IdleLocks, Swept};
 pub use table::{Finding, Severity, TableOptions, TableReport};
 pub use ticket::Ticket;
+pub use versioned::{
+    Change, Item, UpdateError, Updated, Version, VersionedTable, VersionedTableBuilder,
+};
 pub use wait::RecordWait;
 
 /// The README's example compiles and runs.

@@ -85,11 +85,12 @@ const SETTLE: Form = Form {
 
 const HAND_OVER: &str = "SET #holder = if_not_exists(#heirs[0], :none), #granted_at = :granted, \
                          #expires_at = :expiry REMOVE #heirs[0]";
+pub(super) const IS_HOLDER: &str = "#format = :format AND #holder.#nonce = :nonce";
 /// Still the holder: a late release must not release another's hold.
 const RELEASE: Form = Form {
     verb: "release",
     update: HAND_OVER,
-    condition: "#format = :format AND #holder.#nonce = :nonce",
+    condition: IS_HOLDER,
 };
 /// The very beat that was judged: a renewal that came meanwhile saves the holder.
 const EVICT: Form = Form {
