@@ -6,10 +6,16 @@
 )]
 
 mod common;
+#[path = "program/example.rs"]
+mod example;
+#[path = "fencing/history.rs"]
+mod history;
 #[path = "fencing/items.rs"]
 mod items;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "fencing/recipes.rs"]
+mod recipes;
 #[path = "common/verbs.rs"]
 mod verbs;
 
@@ -22,6 +28,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Up
 use common::virtual_time;
 use fairlock::embedded::Fault;
 use fairlock::{Error, Fence, LockGuard, Loss, RecordWait, Ticket};
+use history::{Writes, counted};
 use items::*;
 use lab::{Host, Lab, acquire, cut_off, waits};
 use verbs::meets;
@@ -238,6 +245,22 @@ fn callers_of_one_client_are_told_apart_by_their_fences_where_the_table_does_not
 }
 
 #[test]
+fn no_update_is_lost_while_holders_lose_the_lock_and_go_on_unless_they_write_unfenced() {
+    let of = |writes, seed| virtual_time(counted(writes, seed));
+    let (mut known, mut lost) = (0, 0);
+    for seed in 0..20 {
+        let (count, found) = of(Writes::Fenced, seed);
+        assert_eq!(count, found, "seed {seed}");
+        known += count;
+        let (count, found) = of(Writes::Unfenced, seed);
+        lost += count - found;
+    }
+    // Of 240 turns.
+    assert!(known > 80 && known < 240, "{known}");
+    assert!(lost > 20, "unfenced writes lost {lost} updates only");
+}
+
+#[test]
 fn a_raised_fence_refuses_the_stale_before_the_new_holder_has_written() {
     virtual_time(async {
         let Overtaken {
@@ -436,4 +459,21 @@ fn looks_after(times: usize, fault: Fault) -> u64 {
 fn a_conflict_slows_no_look_down_as_being_too_busy_does() {
     let [conflicts, throttles] = [Fault::Conflict, Fault::Throttle].map(|it| looks_after(5, it));
     assert!(conflicts > 2 * throttles, "{conflicts}, {throttles}");
+}
+
+#[test]
+fn the_example_tells_its_story() {
+    let ran = example::example("fencing").output().unwrap();
+    let said = String::from_utf8(ran.stdout).unwrap();
+    assert!(ran.status.success(), "{said}");
+    for line in [
+        "A writes under token",
+        "A is stopped",
+        "B has the lock",
+        "A goes on, and its fenced write is refused",
+        "A goes on without a fence, and what B wrote is lost",
+        "A's transaction is refused",
+    ] {
+        assert!(said.contains(line), "no `{line}` in {said}");
+    }
 }
