@@ -248,16 +248,16 @@ fn callers_of_one_client_are_told_apart_by_their_fences_where_the_table_does_not
 fn no_update_is_lost_while_holders_lose_the_lock_and_go_on_unless_they_write_unfenced() {
     let of = |writes, seed| virtual_time(counted(writes, seed));
     let (mut known, mut lost) = (0, 0);
-    for seed in 0..20 {
+    for seed in 0..4 {
         let (count, found) = of(Writes::Fenced, seed);
         assert_eq!(count, found, "seed {seed}");
         known += count;
         let (count, found) = of(Writes::Unfenced, seed);
         lost += count - found;
     }
-    // Of 240 turns.
-    assert!(known > 80 && known < 240, "{known}");
-    assert!(lost > 20, "unfenced writes lost {lost} updates only");
+    // Of 48 turns.
+    assert!(known > 20 && known < 48, "{known}");
+    assert!(lost > 4, "unfenced writes lost {lost} updates only");
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(crate) async fn counted(writes: Writes, seed: u64) -> (u64, u64) {
     let lab = Lab::new().await;
     let things = things(&lab).await;
     // One whose clock is slow believes in its hold when others have it.
-    let hosts = [0.1, 1.0, 1.0].map(|rate| {
+    let hosts = [0.3, 1.0, 1.0].map(|rate| {
         let clock = lab.clock.clone().at_rate(rate);
         lab.host_with(|builder| builder.clock(clock))
     });
