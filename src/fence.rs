@@ -298,12 +298,9 @@ impl LockGuard {
     /// is then cancelled for `TransactionConflict` and can be sent again. The table of locks must be in the same account
     /// and region, and the caller needs `dynamodb:ConditionCheckItem` on it.
     ///
-    /// # Limitations
-    ///
-    /// Callers of one client who came together have the lock one after the other [at one
-    /// place](crate::FairLock::acquire#several-callers-of-one-client), and the table does not tell them apart. A
-    /// transaction that is still under way when its guard is released or dropped can be applied while the next of them has the
-    /// lock. So release when it was answered; where that cannot be known, fence its items too: tickets differ.
+    /// Of callers of one client who came together and have the lock [at one
+    /// place](crate::FairLock::acquire#several-callers-of-one-client), one after the other, each has a check of its own. Where one
+    /// of them asked for a check, its release is a write before the next of them has the lock, as it is between clients.
     ///
     /// # Errors
     ///
@@ -332,8 +329,9 @@ impl LockGuard {
         if let Some(reason) = self.hold.loss() {
             return Err(self.lost_with(reason));
         }
-        let store = &self.core.store;
-        let check = store.check_holder(&self.hold.name, &self.hold.attempt);
+        let (store, hold) = (&self.core.store, &self.hold);
+        hold.is_to_be_checked();
+        let check = store.check_holder(&hold.name, &hold.attempt, hold.turns_left());
         check.map_err(|failure| failure.into_error(&store.config().table, Duration::ZERO))
     }
 }

@@ -26,7 +26,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem, Update};
 use common::virtual_time;
-use fairlock::embedded::Fault;
+use fairlock::embedded::{Fault, When};
 use fairlock::{Error, Fence, LockGuard, Loss, RecordWait, Ticket};
 use history::{Writes, counted};
 use items::*;
@@ -221,25 +221,138 @@ fn call(host: &Host) -> tokio::task::JoinHandle<LockGuard> {
     tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() })
 }
 
-#[test]
-fn callers_of_one_client_are_told_apart_by_their_fences_where_the_table_does_not() {
-    virtual_time(async {
+/// A lock that another client has let go, and three callers of one client who have it one after the other: the first did, the
+/// second does, and the third is next at the second's place.
+struct Together {
+    lab: Lab,
+    things: Client,
+    host: Host,
+    earlier: LockGuard,
+    later: tokio::task::JoinHandle<LockGuard>,
+}
+
+impl Together {
+    async fn new() -> Self {
         let lab = Lab::new().await;
-        let things = &things(&lab).await;
-        let (a, b) = (lab.host(), lab.host());
-        let holder = acquire(&a).await;
+        let things = things(&lab).await;
+        let (other, host) = (lab.host(), lab.host());
+        let holder = acquire(&other).await;
         // While the first is on its way into the line the others gather, and then go together.
-        let [first, second, third] = [(); 3].map(|()| call(&b));
+        let [first, second, later] = [(); 3].map(|()| call(&host));
         lab.settle().await;
         holder.release().await.unwrap();
         first.await.unwrap().release().await.unwrap();
         let earlier = second.await.unwrap();
-        let (check, stale) = (earlier.check_item().unwrap(), earlier.fence("fence"));
+        Together {
+            lab,
+            things,
+            host,
+            earlier,
+            later,
+        }
+    }
+}
+
+#[test]
+fn callers_who_have_the_lock_at_one_place_are_told_apart_by_their_checks_and_their_fences() {
+    virtual_time(async {
+        let Together {
+            things,
+            earlier,
+            later,
+            ..
+        } = Together::new().await;
+        let (check, fence) = (earlier.check_item().unwrap(), earlier.fence("fence"));
+        assert!(committed(
+            checked(&things, check.clone(), 1).send().await,
+            1
+        ));
         earlier.release().await.unwrap();
-        let later = third.await.unwrap();
-        assert!(committed(checked(things, check, 1).send().await, 1));
-        assert!(applied(later.fence("fence").on(raise(things)).send().await));
-        assert!(!applied(stale.on(set(things, 7)).send().await));
+        let later = later.await.unwrap();
+        assert_eq!(fence.ticket().get() + 1, later.ticket().get());
+        assert!(!committed(
+            checked(&things, check.clone(), 7).send().await,
+            1
+        ));
+        let its_own = later.check_item().unwrap();
+        assert!(committed(
+            checked(&things, its_own.clone(), 2).send().await,
+            1
+        ));
+        assert!(applied(
+            later.fence("fence").on(raise(&things)).send().await
+        ));
+        assert!(!applied(fence.on(set(&things, 7)).send().await));
+        later.release().await.unwrap();
+        for check in [check, its_own] {
+            assert!(!committed(checked(&things, check, 7).send().await, 1));
+        }
+        assert_eq!(number(&things, "value").await, Some(2));
+    });
+}
+
+#[test]
+fn a_turn_is_passed_on_by_one_write_if_it_was_to_be_checked_and_by_none_if_not() {
+    for asks in [true, false] {
+        virtual_time(async {
+            let together = Together::new().await;
+            if asks {
+                drop(together.earlier.check_item().unwrap());
+            }
+            let sent = together.host.network.counts();
+            together.earlier.release().await.unwrap();
+            let later = together.later.await.unwrap();
+            let sent = together.host.network.counts() - sent;
+            assert_eq!(sent.requests(), u64::from(asks));
+            later.release().await.unwrap();
+            assert_eq!(together.lab.items("a").await, ["fairlock/#lock"]);
+        });
+    }
+}
+
+#[test]
+fn a_check_stays_over_however_its_end_was_answered_and_however_late_a_copy_comes() {
+    let late = Fault::Duplicate { after: 2 * SECOND };
+    for fault in [
+        Fault::Lose(When::After).and(late.clone()),
+        Fault::Hang(When::After),
+        Fault::Hang(When::Before).and(late.clone()),
+        Fault::Conflict,
+        late,
+    ] {
+        virtual_time(async {
+            let together = Together::new().await;
+            let met = meets(&together.host.network, "pass on", 1, fault.clone());
+            let check = together.earlier.check_item().unwrap();
+            together.earlier.release().await.unwrap();
+            let later = together.later.await.unwrap();
+            assert_eq!(met.load(Ordering::SeqCst), 1);
+            for _ in 0..5 {
+                let transaction = checked(&together.things, check.clone(), 7).send().await;
+                assert!(!committed(transaction, 1), "{fault:?}");
+                together.lab.wait(SECOND).await;
+            }
+            later.release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_turn_whose_check_cannot_be_ended_is_not_passed_on_and_the_next_stands_in_line_anew() {
+    virtual_time(async {
+        let together = Together::new().await;
+        let check = together.earlier.check_item().unwrap();
+        let denied = Fault::Refuse("AccessDeniedException");
+        let _met = meets(&together.host.network, "pass on", usize::MAX, denied);
+        let ticket = together.earlier.ticket();
+        together.earlier.release().await.unwrap();
+        let later = together.later.await.unwrap();
+        assert!(
+            later.ticket().get() > ticket.get() + 1,
+            "a place of its own"
+        );
+        let transaction = checked(&together.things, check, 7).send().await;
+        assert!(!committed(transaction, 1));
         later.release().await.unwrap();
     });
 }
