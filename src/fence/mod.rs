@@ -1,18 +1,16 @@
 //! A fence for the caller's own writes: items that remember the newest token refuse those that come with an older one.
 
+mod hold;
+mod request;
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use aws_sdk_dynamodb::operation::delete_item::builders::DeleteItemFluentBuilder;
-use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
-use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::types::builders::{DeleteBuilder, PutBuilder, UpdateBuilder};
-use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
+use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::error::Error;
-use crate::guard::LockGuard;
 use crate::ticket::Ticket;
+
+pub use request::Fenceable;
 
 /// A condition, and an update, for writes to items that remember the newest token: a write under an older one is refused.
 ///
@@ -268,225 +266,9 @@ impl Fence {
     }
 }
 
-impl LockGuard {
-    /// A fence of this hold's ticket, for writes to items that remember the newest one in this attribute.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn save(dynamodb: aws_sdk_dynamodb::Client, guard: fairlock::LockGuard) -> Result<(), Box<dyn std::error::Error>> {
-    /// # use aws_sdk_dynamodb::types::AttributeValue;
-    /// let put = dynamodb
-    ///     .put_item()
-    ///     .table_name("reports")
-    ///     .item("id", AttributeValue::S("nightly".into()))
-    ///     .item("lines", AttributeValue::N("1234".into()));
-    /// guard.fence("fence").on(put).send().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn fence(&self, attribute: impl Into<String>) -> Fence {
-        Fence::new(attribute, self.ticket())
-    }
-
-    /// A part of a transaction of the caller's own: `TransactWriteItems` that contains it applies only if this hold is still
-    /// the holder at that moment, by what the table says and not by anybody's clock.
-    ///
-    /// Unlike [a fence](Self::fence) it needs nothing in the items that are written, and lets nothing through once
-    /// somebody else has the lock, before that one has written too. It costs a transaction, which is twice the write units of all
-    /// its items and of the lock item, and it can meet conflicts: with a renewal, or with those who come to the line. The transaction
-    /// is then cancelled for `TransactionConflict` and can be sent again. The table of locks must be in the same account
-    /// and region, and the caller needs `dynamodb:ConditionCheckItem` on it.
-    ///
-    /// Of callers of one client who came together and have the lock [at one
-    /// place](crate::FairLock::acquire#several-callers-of-one-client), one after the other, each has a check of its own. Where one
-    /// of them asked for a check, its release is a write before the next of them has the lock, as it is between clients.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Lost`] if the hold is not believed in any more: nothing is sent to find out.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # async fn settle(dynamodb: aws_sdk_dynamodb::Client, guard: fairlock::LockGuard) -> Result<(), Box<dyn std::error::Error>> {
-    /// # use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
-    /// let update = Update::builder()
-    ///     .table_name("accounts")
-    ///     .key("id", AttributeValue::S("42".into()))
-    ///     .update_expression("SET balance = :balance")
-    ///     .expression_attribute_values(":balance", AttributeValue::N("100".into()));
-    /// dynamodb
-    ///     .transact_write_items()
-    ///     .transact_items(TransactWriteItem::builder().update(update.build()?).build())
-    ///     .transact_items(guard.check_item()?)
-    ///     .send()
-    ///     .await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn check_item(&self) -> Result<TransactWriteItem, Error> {
-        if let Some(reason) = self.hold.loss() {
-            return Err(self.lost_with(reason));
-        }
-        let (store, hold) = (&self.core.store, &self.hold);
-        hold.is_to_be_checked();
-        let check = store.check_holder(&hold.name, &hold.attempt, hold.turns_left());
-        check.map_err(|failure| failure.into_error(&store.config().table, Duration::ZERO))
-    }
-}
-
-/// A write that [`Fence::on`] takes: the SDK's builders of puts, updates and deletions, alone or in a transaction.
-///
-/// # Examples
-///
-/// ```
-/// use fairlock::{Fence, Fenceable};
-///
-/// fn fenced_if<R: Fenceable>(fence: Option<&Fence>, request: R) -> R {
-///     match fence {
-///         Some(fence) => fence.on(request),
-///         None => request,
-///     }
-/// }
-/// ```
-pub trait Fenceable: sealed::Fenceable {}
-
-impl<R: sealed::Fenceable> Fenceable for R {}
-
-mod sealed {
-    /// Not to be named, nor implemented, by anybody else.
-    pub trait Fenceable: Sized {
-        fn fenced(self, fence: &super::Fence) -> Self;
-    }
-}
-
-/// The builders call what they have in common by the same names.
-macro_rules! fenceable {
-    ($($builder:ident remembers by $how:ident;)*) => {$(
-        impl sealed::Fenceable for $builder {
-            fn fenced(self, fence: &Fence) -> Self {
-                let own = self.get_condition_expression().as_deref();
-                let condition = both(own, fence.condition());
-                let ((name, attribute), (compared, token)) = (fence.name(), fence.compared());
-                let request = self
-                    .condition_expression(condition)
-                    .expression_attribute_names(name, attribute)
-                    .expression_attribute_values(compared, token);
-                fenceable!(@ $how request fence)
-            }
-        }
-    )*};
-    (@ item $request:ident $fence:ident) => {
-        $request.item(&$fence.attribute, $fence.value())
-    };
-    (@ update $request:ident $fence:ident) => {{
-        let own = $request.get_update_expression().as_deref();
-        let update = also_set(own.unwrap_or(""), &$fence.assignment());
-        let (name, token) = $fence.assigned();
-        $request.update_expression(update).expression_attribute_values(name, token)
-    }};
-    (@ nothing $request:ident $fence:ident) => {
-        $request
-    };
-}
-
-fenceable! {
-    PutItemFluentBuilder remembers by item;
-    PutBuilder remembers by item;
-    UpdateItemFluentBuilder remembers by update;
-    UpdateBuilder remembers by update;
-    DeleteItemFluentBuilder remembers by nothing;
-    DeleteBuilder remembers by nothing;
-}
-
-fn both(own: Option<&str>, fence: String) -> String {
-    match own {
-        Some(own) if is_enclosed(own) => format!("{own} AND {fence}"),
-        Some(own) => format!("({own}) AND {fence}"),
-        None => fence,
-    }
-}
-
-/// Whether one pair of parentheses is around all of it: DynamoDB refuses a second one.
-fn is_enclosed(condition: &str) -> bool {
-    let condition = condition.trim();
-    let mut depth = 0;
-    let closes = condition.find(|c| {
-        depth += i32::from(c == '(') - i32::from(c == ')');
-        depth == 0
-    });
-    condition.starts_with('(') && closes.is_some_and(|at| at + 1 == condition.len())
-}
-
-/// The update with an assignment more, in its `SET` clause if it has one: each clause may be there once.
-fn also_set(update: &str, assignment: &str) -> String {
-    match behind_set(update) {
-        Some(at) => {
-            let (before, after) = update.split_at(at);
-            format!("{before} {assignment},{after}")
-        }
-        None => format!("SET {assignment} {update}").trim_end().to_owned(),
-    }
-}
-
-/// Where the word `SET` ends. An attribute cannot be called so but by a placeholder, for it is reserved.
-fn behind_set(update: &str) -> Option<usize> {
-    let belongs = |c: char| c == '_' || c.is_ascii_alphanumeric();
-    let upper = update.to_ascii_uppercase();
-    let found = upper
-        .match_indices("SET")
-        .map(|(at, set)| (at, at + set.len()));
-    let mut words = found.filter(|(start, end)| {
-        let (before, after) = (&update[..*start], &update[*end..]);
-        let starts = !before.ends_with(|c| belongs(c) || matches!(c, '#' | ':' | '.'));
-        starts && !after.starts_with(belongs)
-    });
-    words.next().map(|(_, end)| end)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_assignment_joins_the_set_clause_wherever_it_stands() {
-        for (update, fenced) in [
-            ("", "SET #f = :f"),
-            ("SET a = :a", "SET #f = :f, a = :a"),
-            ("set a = :a, b = :b", "set #f = :f, a = :a, b = :b"),
-            ("SET\n a = :a", "SET #f = :f,\n a = :a"),
-            ("REMOVE a SET b = :b", "REMOVE a SET #f = :f, b = :b"),
-            ("REMOVE a", "SET #f = :f REMOVE a"),
-            ("ADD offset :one", "SET #f = :f ADD offset :one"),
-            ("REMOVE #set, a.set", "SET #f = :f REMOVE #set, a.set"),
-            ("ADD a :set", "SET #f = :f ADD a :set"),
-            ("ADD set_a :a", "SET #f = :f ADD set_a :a"),
-            ("SET#a = :a", "SET #f = :f,#a = :a"),
-        ] {
-            assert_eq!(also_set(update, "#f = :f"), fenced);
-        }
-    }
-
-    #[test]
-    fn a_condition_gets_parentheses_unless_it_has_them() {
-        for (own, is_wrapped) in [
-            ("a = :a", true),
-            ("(a = :a OR b = :b)", false),
-            (" (a = :a) ", false),
-            ("((a = :a) OR b = :b)", false),
-            ("(a = :a) OR (b = :b)", true),
-            ("attribute_exists(a)", true),
-            ("(attribute_exists(a))", false),
-        ] {
-            let wrapped = format!("({own}) AND (f)");
-            assert_eq!(
-                both(Some(own), "(f)".into()) == wrapped,
-                is_wrapped,
-                "{own}"
-            );
-        }
-    }
 
     #[test]
     fn different_attributes_have_different_placeholders_that_dynamodb_accepts() {
