@@ -18,7 +18,7 @@ use crate::ticket::Ticket;
 /// A lock that is held, with its lease renewed in the background until the guard is released, dropped, or lost.
 ///
 /// A guard does not protect by itself against a process that stops for longer than its lease: watch
-/// [`lost`](Self::lost), and fence what must never be written late with the [`ticket`](Self::ticket).
+/// [`lost`](Self::lost), and [fence](Self::fence) what must never be written late with the [`ticket`](Self::ticket).
 ///
 /// Dropping the guard releases in the background, also outside of a runtime, without saying how that went.
 ///

@@ -5,8 +5,8 @@
 //! # Limitations
 //!
 //! - **A lease is not a guarantee against a stopped process.** Who is stopped for longer than its lease learns
-//!   afterwards that the lock was lost. What must never be written late has to be fenced with the
-//!   [`ticket`](LockGuard::ticket).
+//!   afterwards that the lock was lost. What must never be written late has to be [fenced](LockGuard::fence) with the
+//!   [`ticket`](LockGuard::ticket); `docs/fencing.md` says how, for DynamoDB, PostgreSQL and S3.
 //! - **Clocks must run at rates within 2 % of each other** over one lease. They may show anything.
 //! - **One region, and no cache**: eventually consistent global tables are unsafe for locks across regions, and so is DAX in
 //!   between.
@@ -115,6 +115,11 @@ pub use versioned::{
     Change, Item, UpdateError, Updated, Version, VersionedTable, VersionedTableBuilder,
 };
 pub use wait::RecordWait;
+
+/// The example of that page compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/fencing.md")]
+struct FencingPage;
 
 /// The README's example compiles and runs.
 #[cfg(all(doctest, feature = "embedded"))]

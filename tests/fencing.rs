@@ -216,29 +216,32 @@ fn a_hold_that_is_not_believed_in_gives_no_check() {
     clippy::disallowed_methods,
     reason = "a caller's task, not the client's"
 )]
-fn call(host: &Host) -> tokio::task::JoinHandle<LockGuard> {
+fn call(host: &Host) -> Call {
     let lock = host.locks.fair_lock("a").unwrap();
     tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() })
 }
 
-/// A lock that another client has let go, and three callers of one client who have it one after the other: the first did, the
-/// second does, and the third is next at the second's place.
-struct Together {
+type Call = tokio::task::JoinHandle<LockGuard>;
+
+/// A lock that another client has let go, and callers of one client who have it one after the other: the first did, the
+/// second does, and the rest are next at the second's place.
+struct Together<const REST: usize> {
     lab: Lab,
     things: Client,
     host: Host,
     earlier: LockGuard,
-    later: tokio::task::JoinHandle<LockGuard>,
+    later: [Call; REST],
 }
 
-impl Together {
+impl<const REST: usize> Together<REST> {
     async fn new() -> Self {
         let lab = Lab::new().await;
         let things = things(&lab).await;
         let (other, host) = (lab.host(), lab.host());
         let holder = acquire(&other).await;
         // While the first is on its way into the line the others gather, and then go together.
-        let [first, second, later] = [(); 3].map(|()| call(&host));
+        let (first, second) = (call(&host), call(&host));
+        let later = [(); REST].map(|()| call(&host));
         lab.settle().await;
         holder.release().await.unwrap();
         first.await.unwrap().release().await.unwrap();
@@ -259,7 +262,7 @@ fn callers_who_have_the_lock_at_one_place_are_told_apart_by_their_checks_and_the
         let Together {
             things,
             earlier,
-            later,
+            later: [later],
             ..
         } = Together::new().await;
         let (check, fence) = (earlier.check_item().unwrap(), earlier.fence("fence"));
@@ -295,13 +298,14 @@ fn callers_who_have_the_lock_at_one_place_are_told_apart_by_their_checks_and_the
 fn a_turn_is_passed_on_by_one_write_if_it_was_to_be_checked_and_by_none_if_not() {
     for asks in [true, false] {
         virtual_time(async {
-            let together = Together::new().await;
+            let together = Together::<1>::new().await;
             if asks {
                 drop(together.earlier.check_item().unwrap());
             }
             let sent = together.host.network.counts();
             together.earlier.release().await.unwrap();
-            let later = together.later.await.unwrap();
+            let [later] = together.later;
+            let later = later.await.unwrap();
             let sent = together.host.network.counts() - sent;
             assert_eq!(sent.requests(), u64::from(asks));
             later.release().await.unwrap();
@@ -321,18 +325,24 @@ fn a_check_stays_over_however_its_end_was_answered_and_however_late_a_copy_comes
         late,
     ] {
         virtual_time(async {
-            let together = Together::new().await;
+            let together = Together::<2>::new().await;
             let met = meets(&together.host.network, "pass on", 1, fault.clone());
-            let check = together.earlier.check_item().unwrap();
+            let [second, third] = together.later;
+            let mut checks = vec![together.earlier.check_item().unwrap()];
             together.earlier.release().await.unwrap();
-            let later = together.later.await.unwrap();
             assert_eq!(met.load(Ordering::SeqCst), 1);
+            let second = second.await.unwrap();
+            checks.push(second.check_item().unwrap());
+            second.release().await.unwrap();
+            let third = third.await.unwrap();
             for _ in 0..5 {
-                let transaction = checked(&together.things, check.clone(), 7).send().await;
-                assert!(!committed(transaction, 1), "{fault:?}");
+                for check in checks.clone() {
+                    let transaction = checked(&together.things, check, 7).send().await;
+                    assert!(!committed(transaction, 1), "{fault:?}");
+                }
                 together.lab.wait(SECOND).await;
             }
-            later.release().await.unwrap();
+            third.release().await.unwrap();
         });
     }
 }
@@ -340,13 +350,14 @@ fn a_check_stays_over_however_its_end_was_answered_and_however_late_a_copy_comes
 #[test]
 fn a_turn_whose_check_cannot_be_ended_is_not_passed_on_and_the_next_stands_in_line_anew() {
     virtual_time(async {
-        let together = Together::new().await;
+        let together = Together::<1>::new().await;
         let check = together.earlier.check_item().unwrap();
         let denied = Fault::Refuse("AccessDeniedException");
         let _met = meets(&together.host.network, "pass on", usize::MAX, denied);
         let ticket = together.earlier.ticket();
         together.earlier.release().await.unwrap();
-        let later = together.later.await.unwrap();
+        let [later] = together.later;
+        let later = later.await.unwrap();
         assert!(
             later.ticket().get() > ticket.get() + 1,
             "a place of its own"
