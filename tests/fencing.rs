@@ -172,6 +172,13 @@ fn a_checked_transaction_is_refused_as_soon_as_another_has_the_lock_and_before_i
     });
 }
 
+async fn delete_lock_item(lab: &Lab) {
+    let delete = lab.engine.client().delete_item().table_name("locks");
+    let delete = delete.key("pk", AttributeValue::S("a".into()));
+    let delete = delete.key("sk", AttributeValue::S("fairlock/#lock".into()));
+    delete.send().await.unwrap();
+}
+
 #[test]
 fn a_check_holds_over_renewals_and_not_after_the_release_nor_the_end_of_the_lock_item() {
     virtual_time(async {
@@ -187,10 +194,7 @@ fn a_check_holds_over_renewals_and_not_after_the_release_nor_the_end_of_the_lock
         let transaction = checked(&things, check.clone(), 2).send().await;
         assert!(!committed(transaction, 1));
         host.locks.fair_lock("a").unwrap().sweep().await.unwrap();
-        let delete = lab.engine.client().delete_item().table_name("locks");
-        let delete = delete.key("pk", AttributeValue::S("a".into()));
-        let delete = delete.key("sk", AttributeValue::S("fairlock/#lock".into()));
-        delete.send().await.unwrap();
+        delete_lock_item(&lab).await;
         assert!(!committed(checked(&things, check, 3).send().await, 1));
     });
 }
@@ -559,6 +563,26 @@ fn conflicts_with_transactions_cost_neither_the_lease_nor_the_release() {
         guard.release().await.unwrap();
         assert_eq!(conflicts.load(Ordering::SeqCst), 3);
         waiting.await.unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_release_that_met_a_conflict_is_told_what_became_of_the_lock_since() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let conflict = Fault::Delay(When::After, SECOND).and(Fault::Conflict);
+        let _met = meets(&host.network, "release", 1, conflict);
+        let deleted = async {
+            lab.wait(SECOND / 2).await;
+            delete_lock_item(&lab).await;
+        };
+        let (released, ()) = tokio::join!(guard.release(), deleted);
+        let Err(Error::Lost { reason, .. }) = released else {
+            panic!("{released:?}: the conflict left no doubt")
+        };
+        assert_eq!(reason, Loss::Deleted);
     });
 }
 

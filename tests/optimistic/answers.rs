@@ -189,6 +189,21 @@ fn a_refusal_or_a_conflict_is_no_doubt() {
         first(&network, "PutItem", Fault::Conflict);
         let done = withdraw(&accounts, "one", 10).await.unwrap();
         assert_eq!((done.version, done.attempts), (number(2), 1));
+        // With any doubt it would be unknown who deleted the item.
+        first(
+            &network,
+            "DeleteItem",
+            Fault::Delay(When::After, SECOND).and(Fault::Conflict),
+        );
+        let others = async {
+            sleep(SECOND / 2).await;
+            bank.accounts().update(key(), delete).await.unwrap();
+        };
+        let (answer, ()) = tokio::join!(accounts.update(key(), delete), others);
+        assert!(
+            matches!(answer, Err(UpdateError::Caller("gone"))),
+            "{answer:?}"
+        );
     });
 }
 
