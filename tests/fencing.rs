@@ -172,13 +172,6 @@ fn a_checked_transaction_is_refused_as_soon_as_another_has_the_lock_and_before_i
     });
 }
 
-async fn delete_lock_item(lab: &Lab) {
-    let delete = lab.engine.client().delete_item().table_name("locks");
-    let delete = delete.key("pk", AttributeValue::S("a".into()));
-    let delete = delete.key("sk", AttributeValue::S("fairlock/#lock".into()));
-    delete.send().await.unwrap();
-}
-
 #[test]
 fn a_check_holds_over_renewals_and_not_after_the_release_nor_the_end_of_the_lock_item() {
     virtual_time(async {
@@ -194,7 +187,7 @@ fn a_check_holds_over_renewals_and_not_after_the_release_nor_the_end_of_the_lock
         let transaction = checked(&things, check.clone(), 2).send().await;
         assert!(!committed(transaction, 1));
         host.locks.fair_lock("a").unwrap().sweep().await.unwrap();
-        delete_lock_item(&lab).await;
+        lab.delete_lock_item().await;
         assert!(!committed(checked(&things, check, 3).send().await, 1));
     });
 }
@@ -576,7 +569,7 @@ fn a_release_that_met_a_conflict_is_told_what_became_of_the_lock_since() {
         let _met = meets(&host.network, "release", 1, conflict);
         let deleted = async {
             lab.wait(SECOND / 2).await;
-            delete_lock_item(&lab).await;
+            lab.delete_lock_item().await;
         };
         let (released, ()) = tokio::join!(guard.release(), deleted);
         let Err(Error::Lost { reason, .. }) = released else {
