@@ -80,8 +80,9 @@ impl Beats {
         }
     }
 
-    /// The same of the row. Whether it is the row that was joined: the beats of that only grow. One whose beats do not was put
-    /// there again, when the place was settled, by a late copy of the join; its beats say nothing of the seat.
+    /// The same of the row. Whether it is the row that was joined: the beats of that only grow. One whose beats do
+    /// not was put there again, when the place was settled, by a late copy of the join; its beats say nothing of the
+    /// seat.
     pub(crate) fn renewed_row(&mut self, beat: u64, sent: Moment) -> bool {
         let grows = self.sent.last().is_none_or(|(newest, _)| *newest < beat);
         if grows {

@@ -29,18 +29,19 @@ impl LockGuard {
         Fence::new(attribute, self.ticket())
     }
 
-    /// A part of a transaction of the caller's own: `TransactWriteItems` that contains it applies only if this hold is still
-    /// the holder at that moment, by what the table says and not by anybody's clock.
+    /// A part of a transaction of the caller's own: `TransactWriteItems` that contains it applies only if this hold
+    /// is still the holder at that moment, by what the table says and not by anybody's clock.
     ///
     /// Unlike [a fence](Self::fence) it needs nothing in the items that are written, and lets nothing through once
-    /// somebody else has the lock, before that one has written too. It costs a transaction, which is twice the write units of all
-    /// its items and of the lock item, and it can meet conflicts: with a renewal, or with those who come to the line. The transaction
-    /// is then cancelled for `TransactionConflict` and can be sent again. The table of locks must be in the same account
-    /// and region, and the caller needs `dynamodb:ConditionCheckItem` on it.
+    /// somebody else has the lock, before that one has written too. It costs a transaction, which is twice the write
+    /// units of all its items and of the lock item, and it can meet conflicts: with a renewal, or with those who come
+    /// to the line. The transaction is then cancelled for `TransactionConflict` and can be sent again. The table of
+    /// locks must be in the same account and region, and the caller needs `dynamodb:ConditionCheckItem` on it.
     ///
     /// Of callers of one client who came together and have the lock [at one
-    /// place](crate::FairLock::acquire#several-callers-of-one-client), one after the other, each has a check of its own. Where one
-    /// of them asked for a check, its release is a write before the next of them has the lock, as it is between clients.
+    /// place](crate::FairLock::acquire), one after the other, each has a check of its own. Where one
+    /// of them asked for a check, its release is a write before the next of them has the lock, as it is between
+    /// clients.
     ///
     /// # Errors
     ///

@@ -12,7 +12,8 @@ use crate::ticket::Ticket;
 
 pub use request::Fenceable;
 
-/// A condition, and an update, for writes to items that remember the newest token: a write under an older one is refused.
+/// A condition, and an update, for writes to items that remember the newest token: a write under an older one is
+/// refused.
 ///
 /// An item accepts a token that is not smaller than the newest it remembers, so several writes under one hold are
 /// fine, and an item without the attribute accepts any. What refuses is the item, when the write arrives: no clock
@@ -21,12 +22,13 @@ pub use request::Fenceable;
 /// # Limitations
 ///
 /// - **All who write the item must fence it**, with the same attribute and tokens of the same lock.
-/// - **The fence closes with the first write under the newer token**, and not when that is granted. Who reads an item and
-///   then decides should [raise the fence](#raising-the-fence) first: what a stale writer wrote before that is then seen, and
-///   nothing comes after it.
+/// - **The fence closes with the first write under the newer token**, and not when that is granted. Who reads an item
+///   and then decides should [raise the fence](#raising-the-fence) first: what a stale writer wrote before that is
+///   then seen, and nothing comes after it.
 /// - **A deletion forgets the token**: any writer can make the item anew, a stale one too. Where that matters put a
 ///   [tombstone](#tombstones) in place of the item.
-/// - It does not tell whether one still has the lock. [`check_item`](LockGuard::check_item) does, in a transaction.
+/// - It does not tell whether one still has the lock. [`check_item`](crate::LockGuard::check_item) does, in a
+///   transaction.
 ///
 /// # Raising the fence
 ///
@@ -45,8 +47,8 @@ pub use request::Fenceable;
 ///
 /// # Tombstones
 ///
-/// A fenced put of the key, the token and the TTL attribute alone: readers take it for no item, stale writers are refused
-/// by it, and DynamoDB deletes it when no write of the old holder can arrive any more.
+/// A fenced put of the key, the token and the TTL attribute alone: readers take it for no item, stale writers are
+/// refused by it, and DynamoDB deletes it when no write of the old holder can arrive any more.
 ///
 /// ```
 /// # async fn bury(dynamodb: aws_sdk_dynamodb::Client, guard: fairlock::LockGuard, tomorrow: u64) -> Result<(), Box<dyn std::error::Error>> {
@@ -88,7 +90,7 @@ impl Fence {
     /// A fence of this ticket, for items that remember the newest one in the top-level attribute of this name.
     ///
     /// For a token that was passed on, to another process say; whoever has the guard asks it for
-    /// [its fence](LockGuard::fence). DynamoDB refuses a write whose attribute has no name, or is a key.
+    /// [its fence](crate::LockGuard::fence). DynamoDB refuses a write whose attribute has no name, or is a key.
     ///
     /// # Examples
     ///
@@ -138,15 +140,16 @@ impl Fence {
     /// The same request, fenced: its own condition and the fence's must both hold, and what it writes remembers the
     /// token. Takes the SDK's builders of puts, updates and deletions, and those of the same for a transaction.
     ///
-    /// Comes last: a condition that is set afterwards takes the place of the fenced one, and the values that the fence then
-    /// left unused make DynamoDB refuse the request.
+    /// Comes last: a condition that is set afterwards takes the place of the fenced one, and the values that the
+    /// fence then left unused make DynamoDB refuse the request.
     ///
     /// Fences of several locks go on one request if their attributes differ.
     ///
     /// # Errors
     ///
-    /// The request fails with `ConditionalCheckFailedException` for either condition. Which one it was shows the item, if the
-    /// request asks for it with `ReturnValuesOnConditionCheckFailure::AllOld`: see [`refused_by`](Self::refused_by).
+    /// The request fails with `ConditionalCheckFailedException` for either condition. Which one it was shows the
+    /// item, if the request asks for it with `ReturnValuesOnConditionCheckFailure::AllOld`: see
+    /// [`refused_by`](Self::refused_by).
     ///
     /// # Examples
     ///
@@ -182,8 +185,8 @@ impl Fence {
         Some(Ticket::new(newest)).filter(|newest| *newest > self.ticket)
     }
 
-    /// The condition alone, in parentheses, for requests that are put together otherwise than by the SDK's builders. It takes
-    /// [`name`](Self::name) and [`compared`](Self::compared).
+    /// The condition alone, in parentheses, for requests that are put together otherwise than by the SDK's builders.
+    /// It takes [`name`](Self::name) and [`compared`](Self::compared).
     ///
     /// # Examples
     ///
@@ -213,8 +216,8 @@ impl Fence {
         format!("{} = {}", self.name().0, self.assigned().0)
     }
 
-    /// The expression attribute name that both expressions use: placeholder and attribute. Placeholders are different for
-    /// different attributes.
+    /// The expression attribute name that both expressions use: placeholder and attribute. Placeholders are different
+    /// for different attributes.
     ///
     /// # Examples
     ///

@@ -22,8 +22,8 @@ const PASS_ON: Form = Form {
 };
 
 impl Store {
-    /// Whatever is written with this is written only while the attempt's place is the holder's, and so many are left to have a
-    /// turn there.
+    /// Whatever is written with this is written only while the attempt's place is the holder's, and so many are left
+    /// to have a turn there.
     pub(crate) fn check_holder(
         &self,
         name: &LockName,

@@ -75,7 +75,8 @@ impl VersionedTableBuilder {
         self
     }
 
-    /// The attribute with the ids of an item's newest writes, a map. Default: the version attribute's name and `_writes`.
+    /// The attribute with the ids of an item's newest writes, a map. Default: the version attribute's name and
+    /// `_writes`.
     ///
     /// # Examples
     ///
@@ -163,8 +164,8 @@ impl VersionedTableBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a table's or an attribute's name that cannot be one, the same name twice, no attempt at all,
-    /// or a time-out below a millisecond or above an hour.
+    /// [`Error::Invalid`] for a table's or an attribute's name that cannot be one, the same name twice, no attempt at
+    /// all, or a time-out below a millisecond or above an hour.
     ///
     /// # Examples
     ///

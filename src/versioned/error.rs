@@ -5,8 +5,8 @@ use crate::ticket::Ticket;
 
 use super::revision::Version;
 
-/// Why [`update`](crate::VersionedTable::update) did not change an item, by what the caller must do. `E` is the error of the
-/// caller's own closure.
+/// Why [`update`](crate::VersionedTable::update) did not change an item, by what the caller must do. `E` is the error
+/// of the caller's own closure.
 ///
 /// # Examples
 ///
@@ -77,7 +77,8 @@ pub enum UpdateError<E> {
         source: Option<Box<Error>>,
     },
 
-    /// The version attribute is something else than a number that can be counted on. Name another attribute, or mend the item.
+    /// The version attribute is something else than a number that can be counted on. Name another attribute, or mend
+    /// the item.
     #[error("`{attribute}` of item `{key}` in table `{table}` is no version: {value}")]
     NotAVersion {
         /// The table.
@@ -90,7 +91,8 @@ pub enum UpdateError<E> {
         value: String,
     },
 
-    /// The request itself: [`Error::Invalid`], [`Error::Refused`] or [`Error::Unavailable`]. Nothing of this call was written.
+    /// The request itself: [`Error::Invalid`], [`Error::Refused`] or [`Error::Unavailable`]. Nothing of this call was
+    /// written.
     #[error(transparent)]
     Table(#[from] Error),
 }

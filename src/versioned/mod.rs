@@ -43,20 +43,20 @@ pub type Item = HashMap<String, AttributeValue>;
 /// A table of the caller's own whose items have versions: an item is read, changed and written back, and the write
 /// applies only if nobody else changed the item meanwhile. No lock is taken, and nobody waits.
 ///
-/// For changes of one item that take little time and seldom meet. Where they often meet, each of those who lose reads and
-/// decides anew, and the slow ones may never win: take a [`FairLock`](crate::FairLock) first, and
+/// For changes of one item that take little time and seldom meet. Where they often meet, each of those who lose reads
+/// and decides anew, and the slow ones may never win: take a [`FairLock`](crate::FairLock) first, and
 /// [fence](Self::fenced) the writes.
 ///
-/// The version is a number in an attribute of the item, one more with each write; it begins with 1. Beside it stand the ids of
-/// the newest writes, up to 16 of about 36 bytes each, by which a writer whose answer was lost finds out whether it
-/// wrote. To the closure neither of the two is shown.
+/// The version is a number in an attribute of the item, one more with each write; it begins with 1. Beside it stand
+/// the ids of the newest writes, up to 16 of about 36 bytes each, by which a writer whose answer was lost finds out
+/// whether it wrote. To the closure neither of the two is shown.
 ///
 /// # Limitations
 ///
 /// - **Who writes without the condition is not noticed**, unless it counts the version up. Those who do as in other
 ///   languages (the version as read in the condition, and one more written) work together with this.
-/// - An item **without a version** gets one with its first write here. Until then only its existence can be conditional,
-///   so what others change in it without a version between the read and that write is lost.
+/// - An item **without a version** gets one with its first write here. Until then only its existence can be
+///   conditional, so what others change in it without a version between the read and that write is lost.
 /// - One item at a time. For several in one step there is `TransactWriteItems`.
 /// - A write puts the whole item. Attributes that grow without end do not belong in it.
 ///
@@ -166,8 +166,8 @@ pub struct Updated {
 }
 
 impl VersionedTable {
-    /// A table with the default settings. Credentials, region and endpoint are those of the SDK client; retries and time-outs
-    /// are fairlock's own.
+    /// A table with the default settings. Credentials, region and endpoint are those of the SDK client; retries and
+    /// time-outs are fairlock's own.
     ///
     /// # Errors
     ///
@@ -218,21 +218,22 @@ impl VersionedTable {
         }
     }
 
-    /// Reads an item, strongly consistent, asks `decide` what is to become of it, and does that if the item is still as it was
-    /// read. If it is not, all of it again, after a pause that grows with each conflict.
+    /// Reads an item, strongly consistent, asks `decide` what is to become of it, and does that if the item is still
+    /// as it was read. If it is not, all of it again, after a pause that grows with each conflict.
     ///
-    /// The key is the partition key, and the sort key if the table has one. `decide` is shown no item where there is none, and
-    /// may be called several times: it must do nothing that counts by itself.
+    /// The key is the partition key, and the sort key if the table has one. `decide` is shown no item where there is
+    /// none, and may be called several times: it must do nothing that counts by itself.
     ///
     /// # A lost answer
     ///
-    /// A write whose answer is lost is sent again under the same condition, so it is never applied to what it did not see; and
-    /// it is known by its id, also under up to 15 later writes. So a change is made once or not at all, and
+    /// A write whose answer is lost is sent again under the same condition, so it is never applied to what it did not
+    /// see; and it is known by its id, also under up to 15 later writes. So a change is made once or not at all, and
     /// `Ok` says once. Where the item does not tell, as a deleted one cannot, the error is [`UpdateError::Unknown`].
     ///
-    /// One case is left to the caller: an item that was not there, or had no version, shows nothing that a write could depend on but
-    /// that. If others delete it after this update has made it, in the seconds in which the answer is missing, it is made
-    /// again. Where keys are used again like that, put a tombstone in place of the deletion.
+    /// One case is left to the caller: an item that was not there, or had no version, shows nothing that a write
+    /// could depend on but that. If others delete it after this update has made it, in the seconds in which the
+    /// answer is missing, it is made again. Where keys are used again like that, put a tombstone in place of the
+    /// deletion.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,5 @@
-//! Which version of an item was read, what a write on it is conditional on, and whether a later one shows that it applied.
+//! Which version of an item was read, what a write on it is conditional on, and whether a later one shows that it
+//! applied.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -147,8 +148,8 @@ impl Revision {
         }
     }
 
-    /// Unchanged since it was read. The id of the last write tells an item from another one, made anew under the same key,
-    /// that has come to the same version.
+    /// Unchanged since it was read. The id of the last write tells an item from another one, made anew under the same
+    /// key, that has come to the same version.
     pub(super) fn condition(&self, attributes: &Attributes, key: &str) -> Condition {
         let (expression, number) = match (&self.version, &self.write) {
             (Version::Absent, _) => ("attribute_not_exists(#key)", None),

@@ -37,7 +37,8 @@ fn a_write_that_was_applied_unseen_is_not_made_again() {
     }
 }
 
-/// One withdrawal whose put meets a fault and is not answered for two seconds, in which others are made one after the other.
+/// One withdrawal whose put meets a fault and is not answered for two seconds, in which others are made one after the
+/// other.
 async fn with_others(
     bank: &Bank,
     fault: Fault,
