@@ -353,7 +353,7 @@ fn check_table(table: &str) -> Result<(), Invalid> {
     }
 }
 
-fn text(
+pub(crate) fn text(
     setting: &'static str,
     value: &str,
     limit: usize,
@@ -366,7 +366,7 @@ fn text(
     }
 }
 
-fn unusable(setting: &'static str, value: &str, rule: &'static str) -> Invalid {
+pub(crate) fn unusable(setting: &'static str, value: &str, rule: &'static str) -> Invalid {
     Invalid::Text {
         setting,
         value: value.to_owned(),
@@ -374,7 +374,7 @@ fn unusable(setting: &'static str, value: &str, rule: &'static str) -> Invalid {
     }
 }
 
-fn at_least(
+pub(crate) fn at_least(
     setting: &'static str,
     value: Duration,
     bound: &'static str,
@@ -392,7 +392,7 @@ fn at_least(
     }
 }
 
-fn at_most(
+pub(crate) fn at_most(
     setting: &'static str,
     value: Duration,
     bound: &'static str,

@@ -18,7 +18,7 @@ use crate::ticket::Ticket;
 /// A lock that is held, with its lease renewed in the background until the guard is released, dropped, or lost.
 ///
 /// A guard does not protect by itself against a process that stops for longer than its lease: watch
-/// [`lost`](Self::lost), and fence what must never be written late with the [`ticket`](Self::ticket).
+/// [`lost`](Self::lost), and [fence](Self::fence) what must never be written late with the [`ticket`](Self::ticket).
 ///
 /// Dropping the guard releases in the background, also outside of a runtime, without saying how that went.
 ///
@@ -38,8 +38,8 @@ use crate::ticket::Ticket;
 /// ```
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct LockGuard {
-    core: Arc<Core>,
-    hold: Arc<Hold>,
+    pub(crate) core: Arc<Core>,
+    pub(crate) hold: Arc<Hold>,
 }
 
 impl LockGuard {
@@ -201,7 +201,7 @@ impl LockGuard {
         }
     }
 
-    fn lost_with(&self, reason: Loss) -> Error {
+    pub(crate) fn lost_with(&self, reason: Loss) -> Error {
         Error::Lost {
             lock: self.name().to_owned(),
             ticket: self.ticket(),

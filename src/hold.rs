@@ -1,6 +1,7 @@
 //! A hold as its owner knows it: until when it may be believed in, whether it is in danger, and how it ended.
 
 use std::collections::{BTreeMap, btree_map};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +30,9 @@ pub(crate) struct Hold {
     pub(crate) name: LockName,
     pub(crate) attempt: Attempt,
     pub(crate) ticket: Ticket,
+    /// Of those who have their turns at the same place, one after the other.
+    newest: Ticket,
+    is_checked: AtomicBool,
     clock: Clock,
     lease: Duration,
     tenure: Mutex<Tenure>,
@@ -76,6 +80,8 @@ impl Hold {
             name,
             attempt,
             ticket,
+            newest: entry.ticket,
+            is_checked: AtomicBool::new(false),
             clock,
             lease: entry.lease.min(own),
             tenure: Mutex::new(tenure),
@@ -91,6 +97,8 @@ impl Hold {
             name: self.name.clone(),
             attempt: self.attempt.again(),
             ticket,
+            newest: self.newest,
+            is_checked: AtomicBool::new(false),
             clock: self.clock.clone(),
             lease: self.lease,
             tenure: Mutex::new(Tenure {
@@ -99,6 +107,20 @@ impl Hold {
             }),
             standing: Arc::new(Signal::new(Standing::Held)),
         }
+    }
+
+    /// How many are still to have a turn at this place, this hold included.
+    pub(crate) fn turns_left(&self) -> u64 {
+        self.newest.get().saturating_sub(self.ticket.get()) + 1
+    }
+
+    /// Notes that transactions of the caller's own may check this hold from now on.
+    pub(crate) fn is_to_be_checked(&self) {
+        self.is_checked.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_checked(&self) -> bool {
+        self.is_checked.load(Ordering::SeqCst)
     }
 
     /// Whether the hold may be believed in now. Local: no request is sent.

@@ -80,6 +80,17 @@ impl Beats {
         }
     }
 
+    /// The same of the row. Whether it is the row that was joined: the beats of that only grow. One whose beats do
+    /// not was put there again, when the place was settled, by a late copy of the join; its beats say nothing of the
+    /// seat.
+    pub(crate) fn renewed_row(&mut self, beat: u64, sent: Moment) -> bool {
+        let grows = self.sent.last().is_none_or(|(newest, _)| *newest < beat);
+        if grows {
+            self.renewed(beat, sent);
+        }
+        grows
+    }
+
     /// When the lease behind `beat` began, at the latest. A beat between two known ones came of a write whose
     /// answer was lost; the earlier of the two was certainly sent before it. None: the beat is from before all
     /// that is remembered.
@@ -216,6 +227,24 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_that_was_put_there_again_takes_no_lease_to_the_seat() {
+        let at = |seconds| Moment::default() + Duration::from_secs(seconds);
+        let lease = Duration::from_secs(30);
+        let mut beats = Beats::taken(at(0), lease);
+        assert!(beats.renewed_row(1, at(10)));
+        // Seated with that beat, settled, removed, and put there again with none.
+        assert!(!beats.renewed_row(1, at(50)));
+        assert_eq!(beats.established(1), Some(at(10)));
+        assert_eq!(
+            beats.believed_until(1, lease),
+            Some(at(10) + believed(lease))
+        );
+        // The seat goes on from the beat that it was given with.
+        beats.renewed(2, at(60));
+        assert_eq!(beats.established(2), Some(at(60)));
+    }
 
     #[test]
     fn a_gap_that_a_look_did_not_get_to_keeps_its_first_sight() {

@@ -5,8 +5,8 @@
 //! # Limitations
 //!
 //! - **A lease is not a guarantee against a stopped process.** Who is stopped for longer than its lease learns
-//!   afterwards that the lock was lost. What must never be written late has to be fenced with the
-//!   [`ticket`](LockGuard::ticket).
+//!   afterwards that the lock was lost. What must never be written late has to be [fenced](LockGuard::fence) with the
+//!   [`ticket`](LockGuard::ticket); `docs/fencing.md` says how, for DynamoDB, PostgreSQL and S3.
 //! - **Clocks must run at rates within 2 % of each other** over one lease. They may show anything.
 //! - **One region, and no cache**: eventually consistent global tables are unsafe for locks across regions, and so is DAX in
 //!   between.
@@ -69,6 +69,7 @@ mod counter;
 pub mod embedded;
 mod entry;
 mod error;
+mod fence;
 mod guard;
 mod heartbeat;
 mod hold;
@@ -93,6 +94,7 @@ mod swept;
 mod table;
 mod ticket;
 mod upkeep;
+mod versioned;
 mod wait;
 mod waiter;
 
@@ -101,6 +103,7 @@ pub use chance::Chance;
 pub use client::{HeldLocks, LockClient, ShutdownReport, Unfinished};
 pub use clock::Clock;
 pub use error::{Error, Holder, Invalid, Loss, Problem};
+pub use fence::{Fence, Fenceable};
 pub use guard::LockGuard;
 pub use lock::FairLock;
 pub use state::{LockState, Participant, Stage, Waiting};
@@ -108,7 +111,15 @@ pub use sweeping::{SweepOptions, Sweeper, SweptTable};
 pub use swept::{IdleLocks, Swept};
 pub use table::{Finding, Severity, TableOptions, TableReport};
 pub use ticket::Ticket;
+pub use versioned::{
+    Change, Item, UpdateError, Updated, Version, VersionedTable, VersionedTableBuilder,
+};
 pub use wait::RecordWait;
+
+/// The example of that page compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/fencing.md")]
+struct FencingPage;
 
 /// The README's example compiles and runs.
 #[cfg(all(doctest, feature = "embedded"))]

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use fairlock::{
-    Chance, Clock, Error, FairLock, Invalid, LockClient, LockClientBuilder, LockGuard, RecordWait,
-    Ticket,
+    Chance, Change, Clock, Error, FairLock, Fence, Invalid, Item, LockClient, LockClientBuilder,
+    LockGuard, RecordWait, Ticket, UpdateError, Updated, Version, VersionedTable,
+    VersionedTableBuilder,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,11 +25,33 @@ fn everything_can_be_shared_between_threads() {
     shared::<Ticket>();
     shared::<Clock>();
     shared::<Chance>();
+    shared::<Fence>();
+    shared::<VersionedTable>();
+    shared::<VersionedTableBuilder>();
+    shared::<Change>();
+    shared::<Updated>();
+    shared::<Version>();
+    shared::<UpdateError<Error>>();
 }
 
 /// Never called: that it compiles is the test.
 #[expect(dead_code, reason = "checked by the compiler")]
-fn futures_can_be_sent(lock: FairLock, guard: LockGuard, locks: LockClient) {
+fn futures_can_be_sent(
+    lock: FairLock,
+    guard: LockGuard,
+    locks: LockClient,
+    accounts: VersionedTable,
+) {
+    drop(sent(async move {
+        let mut calls = 0;
+        // Neither the closure nor its error need to be shared.
+        let count = |_: Option<Item>| {
+            calls += 1;
+            Err::<Change, _>(std::cell::Cell::new(calls))
+        };
+        let key = [("id", aws_sdk_dynamodb::types::AttributeValue::Bool(true))];
+        accounts.update(key, count).await.is_err()
+    }));
     drop(sent(guard.lost()));
     drop(sent(async move { guard.release().await }));
     drop(sent(async move {

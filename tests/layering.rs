@@ -45,8 +45,18 @@ const LAYERS: [(&str, &[&str]); 4] = [
     (
         "facade",
         &[
-            "acquire", "builder", "client", "core", "guard", "lock", "reading", "sweeping",
-            "upkeep", "lib",
+            "acquire",
+            "builder",
+            "client",
+            "core",
+            "fence",
+            "guard",
+            "lock",
+            "reading",
+            "sweeping",
+            "upkeep",
+            "versioned",
+            "lib",
         ],
     ),
 ];
@@ -63,7 +73,15 @@ const PEERS: [(&str, &str); 4] = [
 const UPWARDS: [(&str, &str); 1] = [("config", "clock")];
 
 /// Where the SDK may be named.
-const SDK_DOORS: [&str; 5] = ["store", "table", "client", "builder", "embedded"];
+const SDK_DOORS: [&str; 7] = [
+    "store",
+    "table",
+    "client",
+    "builder",
+    "embedded",
+    "fence",
+    "versioned",
+];
 
 /// Modules that know neither async nor the SDK: the models compile them as they are.
 const PURE: [&str; 8] = [

@@ -15,10 +15,10 @@ use super::request::Values;
 use super::{Attempt, Store, Timed, Write, broken_answer, dated, renewal};
 
 /// A write's two expressions. `format` is in every condition, so that an older client never writes over a newer format.
-struct Form {
-    verb: &'static str,
-    update: &'static str,
-    condition: &'static str,
+pub(super) struct Form {
+    pub(super) verb: &'static str,
+    pub(super) update: &'static str,
+    pub(super) condition: &'static str,
 }
 
 /// Free, and nobody has an open ticket: no barging past one who drew. `left` starts anew: a seat write from before fails
@@ -85,11 +85,12 @@ const SETTLE: Form = Form {
 
 const HAND_OVER: &str = "SET #holder = if_not_exists(#heirs[0], :none), #granted_at = :granted, \
                          #expires_at = :expiry REMOVE #heirs[0]";
+pub(super) const IS_HOLDER: &str = "#format = :format AND #holder.#nonce = :nonce";
 /// Still the holder: a late release must not release another's hold.
 const RELEASE: Form = Form {
     verb: "release",
     update: HAND_OVER,
-    condition: "#format = :format AND #holder.#nonce = :nonce",
+    condition: IS_HOLDER,
 };
 /// The very beat that was judged: a renewal that came meanwhile saves the holder.
 const EVICT: Form = Form {
@@ -150,7 +151,7 @@ const LEFT: Form = Form {
 const REMOVE_IDLE: &str = "#format = :format AND attribute_not_exists(#holder.#nonce) AND #last = :last \
                            AND #seated = :last AND #expires_at = :expiry";
 
-type Answer = Result<Timed<Write<LockItem>>, Failure>;
+pub(super) type Answer = Result<Timed<Write<LockItem>>, Failure>;
 
 impl Store {
     /// Takes a free lock that nobody waits for. The ticket is the one that this write draws.
@@ -397,7 +398,7 @@ impl Store {
         codec::time_if_known(self.server.stamp())
     }
 
-    async fn write(&self, name: &LockName, form: &Form, values: Values) -> Answer {
+    pub(super) async fn write(&self, name: &LockName, form: &Form, values: Values) -> Answer {
         self.write_at(name, form, None, values).await
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fairlock::embedded::{Fault, Network, Request};
 
 /// What a verb's request has in it that no other verb's has; those of its operation alone come last.
-const MARKS: [(&str, &str); 16] = [
+const MARKS: [(&str, &str); 17] = [
     ("enter", "if_not_exists(#last, :start)"),
     ("enter over", "#entered = :ticket"),
     ("sit", "#last = :before"),
@@ -19,6 +19,7 @@ const MARKS: [(&str, &str); 16] = [
     ("leave", "#left = #left + :one"),
     ("void dead", "#entry.#beat = :beat"),
     ("void own", "attribute_not_exists(#pk) OR"),
+    ("pass on", "#holder.#tickets = :left"),
     ("evict", "#holder.#beat = :beat"),
     ("release", "#holder = if_not_exists(#heirs[0]"),
     ("unseat", "].#beat = :beat"),
