@@ -45,8 +45,8 @@ const LAYERS: [(&str, &[&str]); 4] = [
     (
         "facade",
         &[
-            "acquire", "builder", "client", "core", "guard", "lock", "reading", "sweeping",
-            "upkeep", "lib",
+            "acquire", "builder", "client", "core", "guard", "leader", "lock", "reading", "run",
+            "several", "sweeping", "upkeep", "lib",
         ],
     ),
 ];
