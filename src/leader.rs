@@ -17,9 +17,9 @@ use crate::signal::Signal;
 use crate::ticket::Ticket;
 use crate::wait::RecordWait;
 
-/// The first pause after DynamoDB did not answer, and the longest.
+/// The first pause after DynamoDB did not answer, and the longest; each is made longer by up to its double.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// One who leads whenever it has the lock, until it is stopped or has done what it was to do.
 ///
@@ -234,7 +234,7 @@ impl Candidate {
     /// where it awaits, and before the lock is given back. A term whose lock was lost before its work returned is lost,
     /// whatever the work returned, and the candidate stands again.
     ///
-    /// While DynamoDB does not answer it pauses for 1 s, and then for longer, up to 30 s, a part of that at random.
+    /// While DynamoDB does not answer it pauses for one to two seconds, and then for twice as long each time, up to 30 s.
     /// Work that returns at once is begun at once again: what it is to wait for, it waits for itself.
     ///
     /// In a spawned task the work owns what it uses, as `async move` closures do.
