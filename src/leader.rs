@@ -23,8 +23,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// One who leads whenever it has the lock, until it is stopped or has done what it was to do.
 ///
-/// Of all candidates of one lock at most one believes that it leads, as of all who acquire it; each of its terms has a ticket,
-/// greater than that of every term before, which is the fencing token of that term.
+/// Of all candidates of one lock at most one believes that it leads, as of all who acquire it; each of its terms has
+/// a ticket, greater than that of every term before, which is the fencing token of that term. Work that does not await
+/// is not stopped when the lock is lost, as [`FairLock::run`] says.
 ///
 /// # Examples
 ///
@@ -118,8 +119,8 @@ pub enum Leadership {
 pub struct Resignation(Arc<Signal<u64>>);
 
 impl Resignation {
-    /// Ends the term that is under way: its work is dropped, the lock is released, and the candidate stands at the end of the
-    /// line. Does nothing while the candidate does not lead.
+    /// Ends the term that is under way: its work is dropped, the lock is released, and the candidate stands at the
+    /// end of the line. Does nothing while the candidate does not lead.
     ///
     /// # Examples
     ///
@@ -190,7 +191,8 @@ impl Candidate {
     /// Tells `observer` what becomes of the candidate. How far it has come in the line is told to the lock's own
     /// [observer](FairLock::observed).
     ///
-    /// It runs where [`lead`](Self::lead) is polled, so it must be quick and never block; its panics are those of `lead`.
+    /// It runs where [`lead`](Self::lead) is polled, so it must be quick and never block; its panics are those of
+    /// `lead`.
     ///
     /// # Examples
     ///
@@ -228,19 +230,19 @@ impl Candidate {
 
     /// Waits for its turn, runs `work` for as long as the lock is held, and again.
     ///
-    /// A term ends when its work returns: [`ControlFlow::Break`] ends all and is returned, [`ControlFlow::Continue`] gives
-    /// the lock back and stands at the end of the line, so that others lead if there are any. It ends too when the lock is
-    /// lost, upon a [resignation](Self::resignation), and when the candidate is [stopped](Self::until): the work is dropped
-    /// where it awaits, and before the lock is given back. A term whose lock was lost before its work returned is lost,
-    /// whatever the work returned, and the candidate stands again.
+    /// A term ends when its work returns: [`ControlFlow::Break`] ends all and is returned, [`ControlFlow::Continue`]
+    /// gives the lock back and stands at the end of the line, so that others lead if there are any. It ends too when
+    /// the lock is lost, upon a [resignation](Self::resignation), and when the candidate is [stopped](Self::until):
+    /// the work is dropped where it awaits, and before the lock is given back. A term whose lock was lost before its
+    /// work returned is lost, whatever the work returned, and the candidate stands again.
     ///
-    /// While DynamoDB does not answer it pauses for one to two seconds, and then for twice as long each time, up to 30 s.
-    /// Work that returns at once is begun at once again: what it is to wait for, it waits for itself.
+    /// While DynamoDB does not answer it pauses for one to two seconds, and then for twice as long each time, up to
+    /// 30 s. Work that returns at once is begun at once again: what it is to wait for, it waits for itself.
     ///
     /// In a spawned task the work owns what it uses, as `async move` closures do.
     ///
-    /// Returns `None` when it was stopped, with the lock released. A release that failed is told to the observer and logged:
-    /// the next leader then waits for the lease to end.
+    /// Returns `None` when it was stopped, with the lock released; a place in line is given up in the background. A
+    /// release that failed is told to the observer and logged: the next leader then waits for the lease to end.
     ///
     /// # Fairness
     ///
@@ -248,8 +250,8 @@ impl Candidate {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work, and then gives up the lock, or the place in line, in the background. So does a
-    /// panic of the work, which comes through.
+    /// Dropping the future drops the work, and then gives up the lock, or the place in line, in the background. So
+    /// does a panic of the work, which comes through.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use crate::wait::RecordWait;
 
 /// What work under a lock returned, and how the release after it went.
 ///
-/// By then the work is done, so a release that failed takes nothing from its value: the caller says whether it matters, by
-/// [`value`](Self::value) or by [`strict`](Self::strict).
+/// By then the work is done, so a release that failed takes nothing from its value: the caller says whether it
+/// matters, by [`value`](Self::value) or by [`strict`](Self::strict).
 ///
 /// # Examples
 ///
@@ -32,8 +32,8 @@ use crate::wait::RecordWait;
 pub struct Ran<T> {
     /// What the work returned; an error of its own included.
     pub value: T,
-    /// How the release went, as [`LockGuard::release`] says: after [`Error::Lost`] what the work did may have overlapped
-    /// with the next holder; after any other error the next in line only waits for the lease to end.
+    /// How the release went, as [`LockGuard::release`] says: after [`Error::Lost`] what the work did may have
+    /// overlapped with the next holder; after any other error the next in line only waits for the lease to end.
     pub released: Result<(), Error>,
 }
 
@@ -63,9 +63,9 @@ impl<T> Ran<T> {
 impl FairLock {
     /// Acquires the lock, runs `work` for as long as it is held, and releases it: the lock as a scope.
     ///
-    /// `work` is given the guard, for its [`ticket`](LockGuard::ticket), and returns whatever it likes; a `Result` of its own
-    /// comes back as it is, in [`Ran::value`]. When the lock is lost the work is dropped where it awaits, and its result is
-    /// never used: also when it came to its end and the hold had ended before.
+    /// `work` is given the guard, for its [`ticket`](LockGuard::ticket), and returns whatever it likes; a `Result` of
+    /// its own comes back as it is, in [`Ran::value`]. When the lock is lost the work is dropped where it awaits, and
+    /// its result is never used: also when it came to its end and the hold had ended before.
     ///
     /// Work that does not await is not stopped: what must not be done late is fenced with the ticket, or asks
     /// [`is_held`](LockGuard::is_held) first. Work that has something to do at the loss watches
@@ -77,13 +77,13 @@ impl FairLock {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in line; or drops the work, and then releases the lock in the background. So
-    /// does a panic of the work, which comes through.
+    /// Dropping the future gives up the place in line; or drops the work, and then releases the lock in the
+    /// background. So does a panic of the work, which comes through.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire): the work was never begun. [`Error::Lost`] when the lock was lost before the work was
-    /// done. How the release went is no error but in [`Ran::released`].
+    /// As [`acquire`](Self::acquire): the work was never begun. [`Error::Lost`] when the lock was lost before the
+    /// work was done. How the release went is no error but in [`Ran::released`].
     ///
     /// # Panics
     ///

@@ -58,7 +58,7 @@ fn work_under_locks_can_be_sent(lock: FairLock, guard: LockGuard, locks: LockCli
     let wait = RecordWait::default();
     let candidate = sent(lock.candidate());
     drop(sent(async move {
-        let tickets = vec![guard.ticket()];
+        let tickets = [guard.ticket()];
         guard.run(async { tickets.len() }).await
     }));
     drop(sent(async move {

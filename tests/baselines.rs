@@ -1,8 +1,7 @@
-//! The baselines of the contention driver are what they are said to be: the article's queue lets two in at once, also with
-//! one ticket for two locks, and the lock client's lease is taken over only from who is silent.
+//! The baselines of the contention driver are what they are said to be: the article's queue lets two in at once, also
+//! with one ticket for two locks, and the lock client's lease is taken over only from who is silent.
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
@@ -167,7 +166,8 @@ fn one_ticket_of_the_article_for_two_locks_lets_two_into_one_of_them() {
     });
 }
 
-/// The article's queue without its gap: who is first marks itself as the holder, if there is none, and waits if there is.
+/// The article's queue without its gap: who is first marks itself as the holder, if there is none, and waits if there
+/// is.
 async fn enter_alone(article: &Article, ticket: u64) -> Row {
     let row = article.enter(ticket).await.unwrap();
     let Baseline {

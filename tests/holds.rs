@@ -1,9 +1,5 @@
 //! A hold from its grant to its end: how long it may be believed in, how it is lost, and who is told.
 #![cfg(feature = "embedded")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 mod common;
 #[path = "common/lab.rs"]

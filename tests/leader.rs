@@ -1,5 +1,5 @@
-//! Candidates of one lock: at most one leads, whoever loses, resigns or is stopped makes room for the next, and each learns
-//! what becomes of it.
+//! Candidates of one lock: at most one leads, whoever loses, resigns or is stopped makes room for the next, and each
+//! learns what becomes of it.
 #![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use common::{real_time, virtual_time};
 use example::example;
-use fairlock::embedded::{Fault, Faults};
+use fairlock::embedded::{Fault, Faults, Latency};
 use fairlock::{Candidate, Error, HeldLocks, Leadership, LockGuard, Loss, Ticket};
 use futures::{FutureExt, poll};
 use lab::{Host, Lab, acquire, cut_off, waits};
@@ -36,7 +36,10 @@ const BELIEVED: Duration = Duration::from_millis(29_400);
 
 /// What candidates were told, in the order in which they were.
 #[derive(Clone, Default)]
-struct News(Arc<Mutex<Vec<(&'static str, String, Option<Ticket>)>>>);
+struct News(Arc<Mutex<Vec<Told>>>);
+
+/// Who was told what, and of which term.
+type Told = (&'static str, String, Option<Ticket>);
 
 impl News {
     fn candidate(&self, host: &Host, who: &'static str) -> Candidate {
@@ -220,6 +223,10 @@ fn who_is_stopped_returns_with_the_lock_released_or_the_line_left() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b, news) = (lab.host(), lab.host(), News::default());
+        a.network.set_faults(Faults {
+            round_trip: Latency::Constant(SECOND / 10),
+            ..Faults::default()
+        });
         let leads = news.candidate(&a, "a").until(sleep(20 * SECOND));
         let waits = news.candidate(&b, "b").until(sleep(10 * SECOND));
         let (led, waited) = tokio::join!(leads.lead(for_ever), waits.lead(for_ever));

@@ -1,4 +1,5 @@
-//! Several locks at once: all or none, whatever the order in which they are named, within one time, and nothing left behind.
+//! Several locks at once: all or none, whatever the order in which they are named, within one time, and nothing left
+//! behind.
 #![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
@@ -16,6 +17,7 @@ mod history;
 mod lab;
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -27,8 +29,8 @@ use fairlock::{
     Error, HeldLocks, Invalid, LockGuard, Loss, RecordWait, SeveralGuard, SeveralLocks,
 };
 use fastrand::Rng;
-use futures::FutureExt;
 use futures::future::join_all;
+use futures::{FutureExt, poll};
 use history::{Event, check};
 use lab::{Host, Lab};
 use tokio::task::JoinHandle;
@@ -269,6 +271,23 @@ fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
         a.release().await.unwrap();
         let guard = waiting.await.unwrap().unwrap();
         assert!(guard.is_held() && guard.ticket("a") > Some(before));
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn locks_whose_lease_was_over_before_the_caller_had_them_are_taken_again() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let one = several(&host, &["a"]);
+        let mut acquiring = pin!(one.acquire(RecordWait::Infinite));
+        assert!(poll!(&mut acquiring).is_pending());
+        lab.settle().await;
+        // The process stands still, and its caller goes on first.
+        let _ = tokio::time::advance(LEASE).now_or_never();
+        let guard = acquiring.await.unwrap();
+        assert!(guard.is_held());
         guard.release().await.unwrap();
     });
 }

@@ -50,8 +50,8 @@ impl SeveralGuard {
         &self.guards
     }
 
-    /// The ticket of the hold of one of the locks, which is the fencing token for what that lock protects; none if the lock
-    /// is not one of these.
+    /// The ticket of the hold of one of the locks, which is the fencing token for what that lock protects; none if
+    /// the lock is not one of these.
     ///
     /// # Examples
     ///
@@ -124,8 +124,8 @@ impl SeveralGuard {
         }
     }
 
-    /// Runs `work` for as long as all of the locks are held, and releases them: [`SeveralLocks::run`] for locks that are held
-    /// already.
+    /// Runs `work` for as long as all of the locks are held, and releases them: [`SeveralLocks::run`] for locks that
+    /// are held already.
     ///
     /// # Cancel safety
     ///
@@ -146,13 +146,13 @@ impl SeveralGuard {
         run::run(self, async |_| work.await).await
     }
 
-    /// Releases all of the locks at once, each as [`LockGuard::release`] does: what goes wrong with one keeps none of the
-    /// others.
+    /// Releases all of the locks at once, each as [`LockGuard::release`] does: what goes wrong with one keeps none of
+    /// the others.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] of the first of them, in the order of their names, that was no longer ours; if all were, the error of
-    /// the first that could not be released. Those of the others are logged.
+    /// [`Error::Lost`] of the first of them, in the order of their names, that was no longer ours; if all still were,
+    /// the error of the first that could not be released. Those of the others are logged.
     ///
     /// # Cancel safety
     ///

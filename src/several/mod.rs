@@ -25,9 +25,10 @@ const NO_TIME: Duration = Duration::from_nanos(1);
 ///
 /// # Limitations
 ///
-/// - **No deadlock among those who take all of their locks this way.** Who holds one lock and then asks for a lesser one
-///   by itself is outside of the order; the time-outs end what comes of that.
-/// - **The first is held while the next is waited for**, renewed all the time. Whoever wants only the first waits for that too.
+/// - **Deadlocks are ruled out only among those who take all of their locks this way.** Who holds one lock and then
+///   asks for a lesser one by itself is outside of the order; time-outs end what comes of that.
+/// - **The first is held while the next is waited for**, renewed all the time. Whoever wants only the first waits for
+///   that too.
 /// - **One after the other**: with all of them free it takes a round trip each.
 /// - **Tickets are those of each lock.** Nothing orders one lock's holds against another's.
 ///
@@ -56,8 +57,8 @@ pub struct SeveralLocks {
 }
 
 impl LockClient {
-    /// Names several locks, to be had all or none; sends nothing. In which order they are named makes no difference, and a
-    /// lock that is named twice is one lock: the two accounts of a transfer may be the same.
+    /// Names several locks, to be had all or none; sends nothing. In which order they are named makes no difference,
+    /// and a lock that is named twice is one lock: the two accounts of a transfer may be the same.
     ///
     /// # Errors
     ///
@@ -107,18 +108,18 @@ impl SeveralLocks {
 
     /// Waits for its turn at each of the locks in the order of their names, and has all of them, or none.
     ///
-    /// All who take several locks take them in this one order, so nobody who holds a lock waits for one who waits for it. A
-    /// lock that was taken is held and renewed while the others are waited for; if it is lost meanwhile, all are released, and
-    /// it begins again within the same time.
+    /// All who take several locks take them in this one order, so nobody who holds a lock waits for one who waits for
+    /// it. A lock that was taken is held and renewed while the others are waited for; if it is lost meanwhile, all
+    /// are released, and it begins again within the same time.
     ///
-    /// With [`RecordWait::NoWait`] each is tried once, and the first that is held ends the call; of calls that stand in each
-    /// other's way, one has its locks. With [`RecordWait::Timeout`] the time is that of all of them together, and the call
-    /// returns at most one request time-out after it.
+    /// With [`RecordWait::NoWait`] each is tried once, and the first that is held ends the call; of calls that stand
+    /// in each other's way, one has its locks. With [`RecordWait::Timeout`] the time is that of all of them together,
+    /// and the call returns at most one request time-out after it.
     ///
     /// # Fairness
     ///
-    /// First come, first served at each lock by itself, as [`FairLock::acquire`]. Between calls that want several there is no
-    /// order: who came later and wants fewer may be done sooner.
+    /// First come, first served at each lock by itself, as [`FairLock::acquire`]. Between calls that want several
+    /// there is no order: who came later and wants fewer may be done sooner.
     ///
     /// # Cancel safety
     ///
@@ -126,8 +127,8 @@ impl SeveralLocks {
     ///
     /// # Errors
     ///
-    /// As [`FairLock::acquire`], of the lock that could not be had: [`Error::NotGranted`] says which, and who has it. Those
-    /// that were taken are released in the background.
+    /// As [`FairLock::acquire`], of the lock that could not be had: [`Error::NotGranted`] says which, and who has it.
+    /// Those that were taken are released in the background.
     ///
     /// # Panics
     ///
@@ -162,8 +163,8 @@ impl SeveralLocks {
         }
     }
 
-    /// Takes the locks if all of them can be had now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for callers to
-    /// whom somebody else's hold is no error.
+    /// Takes the locks if all of them can be had now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for
+    /// callers to whom somebody else's hold is no error.
     ///
     /// # Fairness, cancel safety
     ///
@@ -191,7 +192,8 @@ impl SeveralLocks {
         }
     }
 
-    /// Acquires the locks, runs `work` for as long as all of them are held, and releases them: [`FairLock::run`] for several.
+    /// Acquires the locks, runs `work` for as long as all of them are held, and releases them: [`FairLock::run`] for
+    /// several.
     ///
     /// # Fairness, panics
     ///
@@ -199,12 +201,13 @@ impl SeveralLocks {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up what was taken so far; or drops the work, and then releases the locks in the background.
+    /// Dropping the future gives up what was taken so far; or drops the work, and then releases the locks in the
+    /// background.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire): the work was never begun. [`Error::Lost`] when one of the locks was lost before the
-    /// work was done.
+    /// As [`acquire`](Self::acquire): the work was never begun. [`Error::Lost`] when one of the locks was lost before
+    /// the work was done.
     ///
     /// # Examples
     ///

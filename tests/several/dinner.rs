@@ -1,4 +1,5 @@
-//! Philosophers who each want some of the forks at once, name them in any order, and dine over a bad network; some of them die.
+//! Philosophers who each want some of the forks at once, name them in any order, and dine over a bad network; some of
+//! them die.
 
 use std::time::Duration;
 
