@@ -223,14 +223,17 @@ fn who_is_stopped_returns_with_the_lock_released_or_the_line_left() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b, news) = (lab.host(), lab.host(), News::default());
+        let leads = news.candidate(&a, "a").until(sleep(20 * SECOND));
+        let waits = news.candidate(&b, "b").until(sleep(10 * SECOND));
+        let mut leading = JoinSet::new();
+        leading.spawn(leads.lead(for_ever));
+        lab.settle().await;
         a.network.set_faults(Faults {
             round_trip: Latency::Constant(SECOND / 10),
             ..Faults::default()
         });
-        let leads = news.candidate(&a, "a").until(sleep(20 * SECOND));
-        let waits = news.candidate(&b, "b").until(sleep(10 * SECOND));
-        let (led, waited) = tokio::join!(leads.lead(for_ever), waits.lead(for_ever));
-        assert_eq!((led.unwrap(), waited.unwrap()), (None, None));
+        assert_eq!(waits.lead(for_ever).await.unwrap(), None);
+        assert_eq!(leading.join_next().await.unwrap().unwrap().unwrap(), None);
         // Nothing of the release is left for the background, where the end of the process would cut it short.
         let lock = b.locks.fair_lock("a").unwrap();
         assert!(lock.try_acquire().await.unwrap().is_some());

@@ -124,8 +124,8 @@ impl SeveralGuard {
         }
     }
 
-    /// Runs `work` for as long as all of the locks are held, and releases them: [`SeveralLocks::run`] for locks that
-    /// are held already.
+    /// Runs `work` for as long as all of the locks are held, and releases them:
+    /// [`SeveralLocks::run`](crate::SeveralLocks::run) for locks that are held already.
     ///
     /// # Cancel safety
     ///
