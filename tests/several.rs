@@ -464,7 +464,8 @@ async fn goes_away(seed: u64) -> usize {
         }
         std::future::pending().await
     };
-    let span = Duration::from_millis(rng.u64(0..6_000));
+    // More often early, where request follows request.
+    let span = (6 * SECOND).mul_f64(rng.f64().powi(3));
     let through = tokio::select! {
         biased;
         guard = &mut acquiring => Some(guard.unwrap()),
