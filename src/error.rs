@@ -166,6 +166,44 @@ impl fmt::Display for Loss {
     }
 }
 
+/// Which hold ended before it was released, and why.
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::{Error, LostLock};
+///
+/// fn stop(lost: LostLock) -> Result<(), Error> {
+///     eprintln!("roll back what ticket {} began: {}", lost.ticket, lost.reason);
+///     Err(lost.into())
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LostLock {
+    /// The lock.
+    pub lock: String,
+    /// The ticket of the hold that ended.
+    pub ticket: Ticket,
+    /// Why it ended.
+    pub reason: Loss,
+}
+
+impl From<LostLock> for Error {
+    fn from(lost: LostLock) -> Self {
+        let LostLock {
+            lock,
+            ticket,
+            reason,
+        } = lost;
+        Error::Lost {
+            lock,
+            ticket,
+            reason,
+        }
+    }
+}
+
 /// A value or a combination of values that cannot work.
 ///
 /// # Examples
@@ -193,6 +231,9 @@ pub enum Invalid {
         /// Its limit in bytes.
         limit: usize,
     },
+    /// Several locks at once are at least one.
+    #[error("several locks at once take one name or more, and none was given")]
+    NoNames,
     /// A wait of zero says neither that nor for how long to wait.
     #[error("RecordWait::Timeout(0) never waits: say RecordWait::NoWait")]
     ZeroTimeout,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::core::Core;
-use crate::error::{Error, Loss};
+use crate::error::{Error, Loss, LostLock};
 use crate::hold::{Hold, Standing};
 use crate::item::LockItem;
 use crate::seats::Ended;
@@ -190,19 +190,36 @@ impl LockGuard {
         });
         let told = told.await;
         match (lost, told) {
-            (Some(reason), _) => Err(self.lost_with(reason)),
+            (Some(reason), _) => Err(self.lost_by(reason).into()),
             (None, Ok((Ok(Ended::PassedOn | Ended::HandedOver(_) | Ended::Before(_)), _))) => {
                 Ok(())
             }
-            (None, Ok((Ok(Ended::NotOurs(item)), _))) => Err(self.lost_with(evicted(item))),
+            (None, Ok((Ok(Ended::NotOurs(item)), _))) => Err(self.lost_by(evicted(item)).into()),
             (None, Ok((Err(failure), waited))) => Err(self.not_told(failure, waited)),
             // The runtime is gone: the lease ends the hold.
             (None, Err(_)) => Err(Error::ShutDown),
         }
     }
 
-    pub(crate) fn lost_with(&self, reason: Loss) -> Error {
-        Error::Lost {
+    /// Whether this hold was lost, also when nobody has noticed yet that its lease ran out.
+    pub(crate) fn loss(&self) -> Option<LostLock> {
+        self.hold.loss().map(|reason| self.lost_by(reason))
+    }
+
+    /// [`lost`](Self::lost), with the name of what was.
+    pub(crate) fn loses(&self) -> impl Future<Output = LostLock> + Send + 'static {
+        let (lock, ticket, lost) = (self.name().to_owned(), self.ticket(), self.lost());
+        async move {
+            LostLock {
+                lock,
+                ticket,
+                reason: lost.await,
+            }
+        }
+    }
+
+    pub(crate) fn lost_by(&self, reason: Loss) -> LostLock {
+        LostLock {
             lock: self.name().to_owned(),
             ticket: self.ticket(),
             reason,

@@ -1,11 +1,12 @@
 //! What the types promise at compile time, and settings that do not go together.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use fairlock::{
-    Chance, Change, Clock, Error, FairLock, Fence, Invalid, Item, LockClient, LockClientBuilder,
-    LockGuard, RecordWait, Ticket, UpdateError, Updated, Version, VersionedTable,
-    VersionedTableBuilder,
+    Chance, Change, Clock, Error, FairLock, Fence, Invalid, Item, Leadership, LockClient,
+    LockClientBuilder, LockGuard, LostLock, Ran, RecordWait, Resignation, SeveralGuard,
+    SeveralLocks, Ticket, UpdateError, Updated, Version, VersionedTable, VersionedTableBuilder,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -32,6 +33,12 @@ fn everything_can_be_shared_between_threads() {
     shared::<Updated>();
     shared::<Version>();
     shared::<UpdateError<Error>>();
+    shared::<Ran<Ticket>>();
+    shared::<SeveralLocks>();
+    shared::<SeveralGuard>();
+    shared::<LostLock>();
+    shared::<Resignation>();
+    shared::<Leadership>();
 }
 
 /// Never called: that it compiles is the test.
@@ -60,6 +67,48 @@ fn futures_can_be_sent(
     }));
     drop(sent(async move {
         locks.shutdown(fairlock::HeldLocks::Keep, SECOND).await
+    }));
+}
+
+async fn step(guard: &LockGuard) -> Ticket {
+    tokio::task::yield_now().await;
+    guard.ticket()
+}
+
+/// Never called: that it compiles is the test. The work borrows the guard and what is around it, across an await.
+#[expect(dead_code, reason = "checked by the compiler")]
+fn work_under_locks_can_be_sent(lock: FairLock, guard: LockGuard, locks: LockClient) {
+    let wait = RecordWait::default();
+    let candidate = sent(lock.candidate());
+    drop(sent(async move {
+        let tickets = [guard.ticket()];
+        guard.run(async { tickets.len() }).await
+    }));
+    drop(sent(async move {
+        let mut done = Vec::new();
+        let ran = lock.run(wait, async |guard| done.push(step(guard).await));
+        ran.await?.strict()
+    }));
+    drop(sent(async move {
+        let mut done = Vec::new();
+        let candidate = candidate.until(std::future::pending());
+        let led = candidate.lead(async move |guard| {
+            done.push(step(guard).await);
+            tokio::task::yield_now().await;
+            ControlFlow::<usize>::Break(done.len())
+        });
+        led.await
+    }));
+    drop(sent(async move {
+        let several = locks.several(["a", "b"])?;
+        let ran = several.run(wait, async |guard| {
+            step(&guard.guards()[0]).await;
+            step(&guard.guards()[1]).await
+        });
+        drop(ran.await?);
+        let guard = several.acquire(wait).await?;
+        drop(sent(guard.lost()));
+        guard.run(async {}).await?.strict()
     }));
 }
 

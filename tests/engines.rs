@@ -27,6 +27,8 @@ mod mishaps;
 mod place;
 #[path = "engines/refusals.rs"]
 mod refusals;
+#[path = "engines/scopes.rs"]
+mod scopes;
 #[path = "engines/table.rs"]
 mod table;
 #[path = "engines/turns.rs"]
@@ -53,6 +55,8 @@ macro_rules! suite {
                 turns::a_wait_that_times_out_leaves_nothing,
                 turns::a_release_hands_the_lock_to_the_next_in_line,
                 turns::tickets_grow_over_a_lock_item_that_was_deleted,
+                scopes::work_ends_when_its_lock_is_lost_and_else_with_a_release,
+                scopes::locks_that_are_named_in_any_order_are_had_together_by_everybody,
                 leaving::a_guard_that_is_dropped_releases,
                 leaving::a_release_that_is_no_longer_waited_for_is_done_all_the_same,
                 leaving::those_who_stop_waiting_are_passed,

@@ -154,7 +154,7 @@ fn a_holder_whose_lock_item_was_deleted_is_told_so_and_the_next_ticket_is_larger
         let (a, b) = (lab.host(), lab.host());
         let guard = acquire(&a).await;
         lab.wait(2 * SECOND).await;
-        lab.delete_lock_item().await;
+        lab.delete_lock_item("a").await;
         assert_eq!(guard.lost().await, Loss::Deleted);
         let next = acquire(&b).await;
         assert!(next.ticket() > guard.ticket());
@@ -175,7 +175,7 @@ fn a_deletion_that_only_the_release_notices_is_a_loss_too() {
         let lab = Lab::new().await;
         let host = lab.host();
         let guard = acquire(&host).await;
-        lab.delete_lock_item().await;
+        lab.delete_lock_item("a").await;
         let Err(Error::Lost {
             reason: Loss::Deleted,
             ticket,

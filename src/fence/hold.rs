@@ -68,7 +68,7 @@ impl LockGuard {
     /// ```
     pub fn check_item(&self) -> Result<TransactWriteItem, Error> {
         if let Some(reason) = self.hold.loss() {
-            return Err(self.lost_with(reason));
+            return Err(self.lost_by(reason).into());
         }
         let (store, hold) = (&self.core.store, &self.hold);
         hold.is_to_be_checked();

@@ -71,7 +71,7 @@ fn a_check_holds_over_renewals_and_not_after_the_release_nor_the_end_of_the_lock
         let transaction = checked(&things, check.clone(), 2).send().await;
         assert!(!committed(transaction, 1));
         host.locks.fair_lock("a").unwrap().sweep().await.unwrap();
-        lab.delete_lock_item().await;
+        lab.delete_lock_item("a").await;
         assert!(!committed(checked(&things, check, 3).send().await, 1));
     });
 }

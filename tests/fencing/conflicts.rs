@@ -45,7 +45,7 @@ fn a_release_that_met_a_conflict_is_told_what_became_of_the_lock_since() {
         let _met = meets(&host.network, "release", 1, conflict);
         let deleted = async {
             lab.wait(SECOND / 2).await;
-            lab.delete_lock_item().await;
+            lab.delete_lock_item("a").await;
         };
         let (released, ()) = tokio::join!(guard.release(), deleted);
         let Err(Error::Lost { reason, .. }) = released else {
