@@ -95,6 +95,7 @@ mod ticket;
 mod upkeep;
 mod wait;
 mod waiter;
+mod watch;
 
 pub use builder::LockClientBuilder;
 pub use chance::Chance;

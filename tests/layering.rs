@@ -46,7 +46,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
         "facade",
         &[
             "acquire", "builder", "client", "core", "guard", "lock", "reading", "sweeping",
-            "upkeep", "lib",
+            "upkeep", "watch", "lib",
         ],
     ),
 ];

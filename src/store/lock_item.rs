@@ -49,7 +49,8 @@ const SIT: Form = Form {
                 AND attribute_exists(#heirs) AND size(#heirs) < :seats",
 };
 
-/// There is a counter, which the fast enter starts, and it can go on. No later date there: a late duplicate must not make
+/// There is a counter, which the fast enter starts, and it can go on: nobody drew since who makes a bounded line too long. No
+/// later date there: a late duplicate must not make
 /// who drew since look overdue by DynamoDB's clock.
 const DRAW: Form = Form {
     verb: "draw",
@@ -159,7 +160,7 @@ impl Store {
         let start = number(self.config.clock.unix().as_micros());
         let values = vec![
             (":start", start),
-            (":end", end(attempt.tickets)),
+            (":end", number(end(attempt.tickets).get())),
             (":zero", number(0)),
             (":tickets", number(attempt.tickets)),
             (":me", me),
@@ -209,15 +210,17 @@ impl Store {
         attempt.note(self.write(name, &SIT, values).await)
     }
 
-    /// Draws the next tickets, so many of them. The newest is `last` of the answer. Without a date if a later one stands there,
-    /// as in a renewal.
-    pub(crate) async fn draw(&self, name: &LockName, tickets: u64) -> Answer {
+    /// Draws the next tickets, so many of them, if none is newer than `most`. The newest is `last` of the answer. Without a
+    /// date if a later one stands there, as in a renewal.
+    pub(crate) async fn draw(&self, name: &LockName, tickets: u64, most: Ticket) -> Answer {
+        let end = most.next().unwrap_or(most).min(end(tickets));
         let draw = |at: Option<ServerTime>| {
-            let mut values = vec![(":tickets", number(tickets)), (":end", end(tickets))];
+            let mut values = vec![(":tickets", number(tickets)), (":end", number(end.get()))];
             values.extend(at.into_iter().flat_map(|at| dated(":drawn_at", at)));
             self.write(name, at.map_or(&DRAW_UNDATED, |_| &DRAW), values)
         };
-        self.with_date(draw, |item| item.drawn_at.is_some()).await
+        let only_date = |item: &LockItem| item.drawn_at.is_some() && item.last < end;
+        self.with_date(draw, only_date).await
     }
 
     /// Gives seats to `found`, the next in line as `seen` and its rows showed them.
@@ -442,8 +445,8 @@ impl Store {
 }
 
 /// What `last` must be below for so many tickets to be left.
-fn end(tickets: u64) -> AttributeValue {
-    number(u64::MAX - (tickets - 1))
+fn end(tickets: u64) -> Ticket {
+    Ticket::new(u64::MAX).first_of(tickets)
 }
 
 /// What a removal is conditional on: the beat that was judged.
