@@ -69,6 +69,7 @@ mod counter;
 pub mod embedded;
 mod entry;
 mod error;
+mod events;
 mod guard;
 mod heartbeat;
 mod hold;
@@ -85,6 +86,7 @@ mod queue;
 mod reading;
 mod seats;
 mod signal;
+mod stagger;
 mod state;
 mod store;
 mod sweeper;
@@ -102,6 +104,7 @@ pub use chance::Chance;
 pub use client::{HeldLocks, LockClient, ShutdownReport, Unfinished};
 pub use clock::Clock;
 pub use error::{Error, Holder, Invalid, Loss, Problem};
+pub use events::HoldEvent;
 pub use guard::LockGuard;
 pub use lock::FairLock;
 pub use state::{LockState, Participant, Stage, Waiting};
@@ -115,3 +118,8 @@ pub use wait::RecordWait;
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// So do those for who comes from another lock client.
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../docs/migration.md")]
+struct Migration;

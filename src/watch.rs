@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::{self, Stream};
+use futures::stream::{self, Stream, StreamExt};
 
 use crate::config;
 use crate::core::Core;
@@ -57,7 +57,7 @@ impl FairLock {
         &self,
         every: Duration,
     ) -> impl Stream<Item = Result<LockState, Error>> + Send + use<> {
-        stream::unfold(Watch::new(self, every), Watch::next)
+        stream::unfold(Watch::new(self, every), Watch::next).fuse()
     }
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fairlock::{
-    Chance, Clock, Error, FairLock, Invalid, LockClient, LockClientBuilder, LockGuard, RecordWait,
-    Ticket,
+    Chance, Clock, Error, FairLock, HoldEvent, Invalid, LockClient, LockClientBuilder, LockGuard,
+    LockState, RecordWait, Ticket,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -21,6 +21,8 @@ fn everything_can_be_shared_between_threads() {
     shared::<FairLock>();
     shared::<LockGuard>();
     shared::<Error>();
+    shared::<HoldEvent>();
+    shared::<LockState>();
     shared::<Ticket>();
     shared::<Clock>();
     shared::<Chance>();
@@ -30,6 +32,8 @@ fn everything_can_be_shared_between_threads() {
 #[expect(dead_code, reason = "checked by the compiler")]
 fn futures_can_be_sent(lock: FairLock, guard: LockGuard, locks: LockClient) {
     drop(sent(guard.lost()));
+    drop(sent(guard.events()));
+    drop(sent(lock.watch(SECOND)));
     drop(sent(async move { guard.release().await }));
     drop(sent(async move {
         let _guard = lock.acquire(RecordWait::default()).await?;

@@ -38,14 +38,35 @@ async fn waiting(onlooker: &Host) -> u64 {
     lock.inspect().await.unwrap().waiting
 }
 
-/// How many wait before each of those who were refused, and how many were not.
-async fn refused(calls: Vec<Call>) -> (Vec<usize>, Vec<Call>) {
-    let (ended, left): (Vec<_>, _) = calls.into_iter().partition(Call::is_finished);
-    let told = |call| match call {
-        Ok(Err(Error::LineFull { waiting, .. })) => waiting,
-        other => panic!("not refused: {other:?}"),
-    };
-    (join_all(ended).await.into_iter().map(told).collect(), left)
+/// What became of some calls.
+struct Sorted {
+    granted: Vec<LockGuard>,
+    /// How many were told to wait before each who was refused.
+    refused: Vec<usize>,
+    waiting: Vec<Call>,
+}
+
+async fn sorted(calls: Vec<Call>) -> Sorted {
+    let (ended, waiting): (Vec<_>, _) = calls.into_iter().partition(Call::is_finished);
+    let (mut granted, mut refused) = (Vec::new(), Vec::new());
+    for ended in join_all(ended).await {
+        match ended.unwrap() {
+            Ok(guard) => granted.push(guard),
+            Err(Error::LineFull { waiting, .. }) => refused.push(waiting),
+            Err(other) => unreachable!("{other}"),
+        }
+    }
+    Sorted {
+        granted,
+        refused,
+        waiting,
+    }
+}
+
+async fn release_all(guards: impl IntoIterator<Item = LockGuard>) {
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
 }
 
 #[test]
@@ -107,25 +128,17 @@ fn no_more_wait_than_may_however_many_come_at_one_moment() {
             let mut calls: Vec<_> = hosts.iter().map(|host| bounded(host, 3)).collect();
             for turn in 0..4 {
                 let mut most = 0;
-                for _ in 0..2_000 {
-                    lab.wait(MS).await;
+                for _ in 0..100 {
+                    lab.wait(20 * MS).await;
                     most = most.max(waiting(&onlooker).await);
                 }
                 assert_eq!(most, 3 - turn, "{seats} seats");
-                let mut holding = None;
-                let mut left = Vec::new();
-                for call in calls {
-                    match call.is_finished().then(|| ()) {
-                        Some(()) => match call.await.unwrap() {
-                            Ok(guard) => assert!(holding.replace(guard).is_none()),
-                            Err(error) => assert!(matches!(error, Error::LineFull { .. })),
-                        },
-                        None => left.push(call),
-                    }
-                }
-                assert_eq!(left.len() as u64, 3 - turn);
-                calls = left;
-                holding.unwrap().release().await.unwrap();
+                let Sorted {
+                    granted, waiting, ..
+                } = sorted(calls).await;
+                assert_eq!((granted.len(), waiting.len() as u64), (1, 3 - turn));
+                calls = waiting;
+                release_all(granted).await;
             }
         });
     }
@@ -141,26 +154,18 @@ fn those_of_one_client_who_come_together_count_one_by_one() {
                 true => Some(acquire(&other).await),
                 false => None,
             };
-            let mut calls: Vec<_> = (0..10).map(|_| bounded(&host, 3)).collect();
+            let calls = (0..10).map(|_| bounded(&host, 3)).collect();
             lab.settle().await;
-            let calls = match guard {
-                Some(guard) => {
-                    let (told, left) = refused(calls).await;
-                    assert_eq!((told, left.len()), (vec![3; 7], 3));
-                    assert_eq!(waiting(&other).await, 3);
-                    guard.release().await.unwrap();
-                    left
-                }
-                // The first has the lock.
-                None => {
-                    let first = calls.remove(0).await.unwrap().unwrap();
-                    let (told, left) = refused(calls).await;
-                    assert_eq!((told, left.len()), (vec![3; 6], 3));
-                    first.release().await.unwrap();
-                    left
-                }
-            };
-            for call in calls {
+            let sorted = sorted(calls).await;
+            // If the lock was free, the first has it.
+            let first = usize::from(!is_held);
+            assert_eq!(sorted.granted.len(), first);
+            assert_eq!(
+                (sorted.refused, sorted.waiting.len()),
+                (vec![3; 7 - first], 3)
+            );
+            release_all(sorted.granted.into_iter().chain(guard)).await;
+            for call in sorted.waiting {
                 call.await.unwrap().unwrap().release().await.unwrap();
             }
             lab.settle().await;
@@ -181,10 +186,12 @@ fn each_of_those_who_come_together_has_its_own_limit() {
         calls.insert(0, unbounded);
         lab.settle().await;
         // Behind them stand one, then two; whoever is refused is in nobody's way.
-        let (told, left) = refused(calls).await;
-        assert_eq!((told, left.len()), (vec![1, 2, 2], 3));
+        let Sorted {
+            refused, waiting, ..
+        } = sorted(calls).await;
+        assert_eq!((refused, waiting.len()), (vec![1, 2, 2], 3));
         guard.release().await.unwrap();
-        for call in left {
+        for call in waiting {
             call.await.unwrap().unwrap().release().await.unwrap();
         }
     });

@@ -19,7 +19,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
         "vocabulary",
         &[
             "chance", "config", "entry", "error", "item", "lease", "line", "moment", "name",
-            "state", "swept", "ticket", "wait",
+            "stagger", "state", "swept", "ticket", "wait",
         ],
     ),
     (
@@ -45,8 +45,8 @@ const LAYERS: [(&str, &[&str]); 4] = [
     (
         "facade",
         &[
-            "acquire", "builder", "client", "core", "guard", "lock", "reading", "sweeping",
-            "upkeep", "watch", "lib",
+            "acquire", "builder", "client", "core", "events", "guard", "lock", "reading",
+            "sweeping", "upkeep", "watch", "lib",
         ],
     ),
 ];
