@@ -124,7 +124,8 @@ impl FairLock {
     /// Not re-entrant: who holds the lock and acquires it again waits for itself, and the error that ends the wait
     /// says that the holder is this very process.
     ///
-    /// With [`RecordWait::NoWait`] a lock that somebody holds costs one request, and nothing is left in the table; a
+    /// With [`RecordWait::NoWait`] a lock that somebody holds costs one request, or two in the first second of one whose process
+    /// took it with its first request; and nothing of the call is left in the table. A
     /// holder, heir or waiter whose lease is over by DynamoDB's own clock does not count. The call tries for at most
     /// four request time-outs, and ends within one more. With
     /// [`RecordWait::Timeout`] the call returns at most one request time-out after the given time, which covers all

@@ -111,6 +111,14 @@ const GIVE_UP_SEAT: Form = Form {
     condition: "#format = :format AND #heirs[INDEX].#nonce = :nonce",
 };
 
+/// The very hold that was seen, and still without a date: what its owner says of itself is not written over.
+const DATE: Form = Form {
+    verb: "date",
+    update: "SET #holder.#renewed_at = :renewed_at, #expires_at = :expiry",
+    condition: "#format = :format AND #holder.#nonce = :nonce AND #holder.#beat = :beat \
+                AND attribute_not_exists(#holder.#renewed_at)",
+};
+
 /// The nonce still there: a renewal must not bring back what was released or evicted. No later date there: a late
 /// duplicate must not make who renewed since look dead by DynamoDB's clock.
 const RENEW_HOLDER: Form = Form {
@@ -301,6 +309,16 @@ impl Store {
             vec![(":nonce", text(nonce.to_string()))],
         )
         .await
+    }
+
+    /// Dates a hold that its owner has not dated, if the time is known.
+    pub(crate) async fn date(&self, name: &LockName, undated: &Entry) -> Result<(), Failure> {
+        let Some(now) = self.server.stamp() else {
+            return Ok(());
+        };
+        let mut values = judged(undated);
+        values.push((":renewed_at", codec::millis(now.0)));
+        self.write(name, &DATE, values).await.map(drop)
     }
 
     /// Renews a hold. The answer shows the heirs.
