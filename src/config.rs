@@ -257,18 +257,8 @@ impl Config {
         at_most("lease", self.lease, "one day", DAY)?;
         let fresh = "every renewal needs a fresh date";
         at_most("heartbeat", self.heartbeat, fresh, LONGEST_HEARTBEAT)?;
-        at_least(
-            "request time-out",
-            self.request_timeout,
-            "the timer's grain",
-            MILLISECOND,
-        )?;
-        at_least(
-            "heartbeat",
-            self.heartbeat,
-            "the timer's grain",
-            MILLISECOND,
-        )?;
+        check_span("request time-out", self.request_timeout)?;
+        check_span("heartbeat", self.heartbeat)?;
         let believed = lease::believed(self.lease);
         let needed = self
             .heartbeat
@@ -319,12 +309,7 @@ impl Config {
             DATE_GRAIN + self.heartbeat / DRIFT_SHARE,
         )?;
         at_most("common-clock allowance", self.allowance, "one day", DAY)?;
-        at_least(
-            "shortest look",
-            self.shortest_look,
-            "the timer's grain",
-            MILLISECOND,
-        )?;
+        check_span("shortest look", self.shortest_look)?;
         at_least(
             "longest look",
             self.longest_look,
@@ -338,6 +323,11 @@ impl Config {
             self.heartbeat,
         )
     }
+}
+
+/// Nothing shorter can be waited for.
+pub(crate) fn check_span(setting: &'static str, span: Duration) -> Result<(), Invalid> {
+    at_least(setting, span, "the timer's grain", MILLISECOND)
 }
 
 /// DynamoDB's own rule for names; what stands behind an ARN is left to it.

@@ -38,6 +38,20 @@ pub enum Error {
         waited: Duration,
     },
 
+    /// As many wait as [`max_waiters`](crate::FairLock::max_waiters) allows, or more. Turn the work away, or try again
+    /// later; nothing of this attempt stays in the line.
+    #[error(
+        "lock `{lock}` has {waiting} waiting already, and this call waits behind fewer than {limit} only"
+    )]
+    LineFull {
+        /// The lock.
+        lock: String,
+        /// How many wait before this caller would, the holder not counted.
+        waiting: usize,
+        /// How many may wait.
+        limit: usize,
+    },
+
     /// The hold ended before it was released. Stop the work it protected, and do not commit what is not fenced.
     #[error("lock `{lock}` was lost before ticket {ticket} was done: {reason}")]
     Lost {
@@ -237,6 +251,9 @@ pub enum Invalid {
     /// A wait of zero says neither that nor for how long to wait.
     #[error("RecordWait::Timeout(0) never waits: say RecordWait::NoWait")]
     ZeroTimeout,
+    /// Nobody may wait, which says neither that nor to have the lock at once.
+    #[error("max_waiters(0) never waits: say RecordWait::NoWait")]
+    ZeroWaiters,
     /// A text setting is empty, too long, or not usable.
     #[error("{setting} {value:?} {rule}")]
     Text {

@@ -5,10 +5,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::stream::Stream;
 use tokio::sync::oneshot;
 
 use crate::core::Core;
 use crate::error::{Error, Loss, LostLock};
+use crate::events::{self, HoldEvent};
 use crate::hold::{Hold, Standing};
 use crate::item::LockItem;
 use crate::seats::Ended;
@@ -20,7 +22,8 @@ use crate::ticket::Ticket;
 /// A guard does not protect by itself against a process that stops for longer than its lease: watch
 /// [`lost`](Self::lost), and [fence](Self::fence) what must never be written late with the [`ticket`](Self::ticket).
 ///
-/// Dropping the guard releases in the background, also outside of a runtime, without saying how that went.
+/// [`release`](Self::release) says how it went: a lock that was lost meanwhile is an error. Dropping the guard releases in
+/// the background as best it can, also outside of a runtime, and says nothing; what fails is logged, and left to the lease.
 ///
 /// # Examples
 ///
@@ -108,7 +111,7 @@ impl LockGuard {
         self.hold.is_held()
     }
 
-    /// Whether less than a third of the lease is left and renewals are failing: finish soon, or save what can be saved.
+    /// Whether a third of the lease is left, or less, and renewals are failing: finish soon, or save what can be saved.
     ///
     /// # Examples
     ///
@@ -148,6 +151,55 @@ impl LockGuard {
                 Standing::Held | Standing::Released => std::future::pending().await,
             }
         }
+    }
+
+    /// What befalls this hold: granted, in danger, recovered, and lost or released, with which the stream ends.
+    ///
+    /// The stream borrows nothing, sends nothing and keeps nothing but what it told last, so there may be any number of them,
+    /// begun at any time. Each tells first that the lock was granted. Whoever does not poll for a while is told how the hold
+    /// stands then, and not what came and went meanwhile; the end is told however late it is asked for. Danger is told
+    /// as soon as the clock shows it, while a renewal waits for its answer too.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: whoever stops waiting for the next event gets it by waiting again.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers while renewals fail, to count the time until danger.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use fairlock::{LockClient, TableOptions, embedded::Engine};
+    /// # let locks = LockClient::builder(Engine::memory()?.client()).build()?;
+    /// # locks.create_table(&TableOptions::default()).await?;
+    /// use fairlock::HoldEvent;
+    /// use futures::StreamExt;
+    ///
+    /// let guard = locks.fair_lock("account/42")?.try_acquire().await?.ok_or("it is free")?;
+    /// let events = guard.events();
+    /// let listening = tokio::spawn(async move {
+    ///     let mut events = std::pin::pin!(events);
+    ///     let mut last = None;
+    ///     while let Some(event) = events.next().await {
+    ///         println!("{event}"); // in danger: start nothing new; lost: stop
+    ///         last = Some(event);
+    ///     }
+    ///     last
+    /// });
+    /// guard.release().await?;
+    /// assert_eq!(listening.await?, Some(HoldEvent::Released));
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub fn events(&self) -> impl Stream<Item = HoldEvent> + Send + use<> {
+        events::of(Arc::clone(&self.hold))
     }
 
     /// Hands the lock over: one write, and the next in line has it; none, if that is a caller of this client that came

@@ -12,6 +12,7 @@ use crate::lease::{self, Beats};
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::signal::Signal;
+use crate::stagger::Stagger;
 use crate::store::Attempt;
 use crate::ticket::Ticket;
 
@@ -36,6 +37,7 @@ pub(crate) struct Hold {
     clock: Clock,
     lease: Duration,
     tenure: Mutex<Tenure>,
+    pulse: Signal<Pulse>,
     standing: Arc<Signal<Standing>>,
 }
 
@@ -46,6 +48,15 @@ struct Tenure {
     beat: u64,
     /// Others can judge the entry by DynamoDB's clock.
     is_dated: bool,
+    /// None until it is kept with the client's others.
+    stagger: Option<Stagger>,
+}
+
+/// How renewals go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pulse {
+    /// How many were answered.
+    renewed: u64,
     is_failing: bool,
 }
 
@@ -74,7 +85,7 @@ impl Hold {
             beats,
             beat: entry.beat,
             is_dated: entry.renewed_at.is_some(),
-            is_failing: false,
+            stagger: None,
         };
         Hold {
             name,
@@ -85,6 +96,7 @@ impl Hold {
             clock,
             lease: entry.lease.min(own),
             tenure: Mutex::new(tenure),
+            pulse: Signal::default(),
             standing: Arc::new(Signal::new(Standing::Held)),
         }
     }
@@ -103,8 +115,10 @@ impl Hold {
             lease: self.lease,
             tenure: Mutex::new(Tenure {
                 beats: tenure.beats.clone(),
+                stagger: tenure.stagger.clone(),
                 ..*tenure
             }),
+            pulse: Signal::new(self.pulse.get()),
             standing: Arc::new(Signal::new(Standing::Held)),
         }
     }
@@ -137,11 +151,32 @@ impl Hold {
     }
 
     pub(crate) fn is_in_danger(&self) -> bool {
-        self.is_failing() && lease::in_danger(self.lease, self.remaining())
+        self.is_failing() && self.until_danger().is_zero()
     }
 
-    pub(crate) fn is_failing(&self) -> bool {
-        locked(&self.tenure).is_failing
+    fn until_danger(&self) -> Duration {
+        lease::until_danger(self.lease, self.remaining())
+    }
+
+    fn is_failing(&self) -> bool {
+        self.pulse.get().is_failing
+    }
+
+    /// Waits until the hold has ended, or is in danger if it was not, or no more if it was. Cancel safe. Each turn of the loop
+    /// ends with the hold, with a renewal, or in danger.
+    pub(crate) async fn news(&self, was_in_danger: bool) -> Standing {
+        loop {
+            let (standing, pulse) = (self.standing.get(), self.pulse.get());
+            if standing != Standing::Held || self.is_in_danger() != was_in_danger {
+                return standing;
+            }
+            tokio::select! {
+                biased;
+                _ended = self.standing.is(|standing| *standing != Standing::Held) => {}
+                _changed = self.pulse.is(|now| *now != pulse) => {}
+                () = self.clock.sleep(self.until_danger()), if pulse.is_failing && !was_in_danger => {}
+            }
+        }
     }
 
     /// The local deadline. It counts from before the write that established the beat the table shows was sent.
@@ -162,22 +197,47 @@ impl Hold {
         } else {
             heartbeat
         };
+        let stagger = tenure.stagger.as_ref();
+        let span = stagger.map_or(heartbeat, |stagger| stagger.span(heartbeat));
         let established = tenure.beats.established(tenure.beat);
-        established.map_or_else(Moment::default, |sent| sent + heartbeat)
+        established.map_or_else(Moment::default, |sent| sent + span)
+    }
+
+    /// Takes its place among the renewals of its client, unless it has one.
+    pub(crate) fn stagger(&self, stagger: Stagger) {
+        locked(&self.tenure).stagger.get_or_insert(stagger);
+    }
+
+    /// Its last renewal came late: it takes its place among those of its client anew.
+    pub(crate) fn stagger_anew(&self) {
+        locked(&self.tenure)
+            .stagger
+            .iter_mut()
+            .for_each(Stagger::anew);
     }
 
     /// A renewal sent at `sent` was answered with this entry.
     pub(crate) fn renewed(&self, entry: &Entry, sent: Moment) {
-        let mut tenure = locked(&self.tenure);
-        tenure.beats.renewed(entry.beat, sent);
-        tenure.beat = entry.beat;
-        tenure.is_dated = entry.renewed_at.is_some();
-        tenure.is_failing = false;
+        {
+            let mut tenure = locked(&self.tenure);
+            tenure.beats.renewed(entry.beat, sent);
+            tenure.beat = entry.beat;
+            // The renewal that only brings a date is no heartbeat.
+            if std::mem::replace(&mut tenure.is_dated, entry.renewed_at.is_some()) {
+                tenure.stagger.iter_mut().for_each(Stagger::step);
+            }
+        }
+        self.pulse.change(|pulse| {
+            pulse.renewed += 1;
+            pulse.is_failing = false;
+            true
+        });
     }
 
     /// Notes a renewal that brought no answer. Whether it is the first since one did.
     pub(crate) fn failed(&self) -> bool {
-        !std::mem::replace(&mut locked(&self.tenure).is_failing, true)
+        let fails = |pulse: &mut Pulse| !std::mem::replace(&mut pulse.is_failing, true);
+        self.pulse.change(fails)
     }
 
     /// Ends the hold as lost, unless it has ended already. Whether it did.

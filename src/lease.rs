@@ -15,9 +15,9 @@ pub(crate) fn believed(lease: Duration) -> Duration {
     lease - lease / MARGIN_DIVISOR
 }
 
-/// Less than a third of the lease is left: the articles' danger zone.
-pub(crate) fn in_danger(lease: Duration, left: Duration) -> bool {
-    left < lease / 3
+/// How long until a third of the lease is left: the articles' danger zone. Zero: it is in danger.
+pub(crate) fn until_danger(lease: Duration, left: Duration) -> Duration {
+    left.saturating_sub(lease / 3)
 }
 
 /// Less than half of the lease is left: too little to start a hold with.

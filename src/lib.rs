@@ -69,6 +69,7 @@ mod counter;
 pub mod embedded;
 mod entry;
 mod error;
+mod events;
 mod fence;
 mod guard;
 mod heartbeat;
@@ -89,6 +90,7 @@ mod run;
 mod seats;
 mod several;
 mod signal;
+mod stagger;
 mod state;
 mod store;
 mod sweeper;
@@ -100,12 +102,14 @@ mod upkeep;
 mod versioned;
 mod wait;
 mod waiter;
+mod watch;
 
 pub use builder::LockClientBuilder;
 pub use chance::Chance;
 pub use client::{HeldLocks, LockClient, ShutdownReport, Unfinished};
 pub use clock::Clock;
 pub use error::{Error, Holder, Invalid, Loss, LostLock, Problem};
+pub use events::HoldEvent;
 pub use fence::{Fence, Fenceable};
 pub use guard::LockGuard;
 pub use leader::{Candidate, Leadership, Resignation};
@@ -131,3 +135,8 @@ struct FencingPage;
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// So do those for who comes from another lock client.
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../docs/migration.md")]
+struct Migration;

@@ -43,7 +43,10 @@ pub(crate) async fn clear(
         let next = match line::next_refusal(&digest.view(), |_| ripe) {
             Refusal::Free => return Ok(Way::Free),
             Refusal::Settled => return Ok(Way::Settled(look)),
-            Refusal::Taken => return Ok(Way::Taken(look.item)),
+            Refusal::Taken => {
+                date(store, name, &look.item).await;
+                return Ok(Way::Taken(look.item));
+            }
             Refusal::Evict => evict(store, name, patience, &look).await?,
             Refusal::Settle(over) => {
                 settle(store, name, patience, &look, over).await?;
@@ -74,6 +77,18 @@ async fn read(
 ) -> Result<Option<Look>, Failure> {
     let look = Look::read(store, name, WATCHED, patience).await?;
     Ok(look.map(|answer| answer.value))
+}
+
+/// Who enters before it has heard the time of any answer leaves no date before its first renewal. If it dies before that, those
+/// who do not wait could never tell: so the first of them writes one down. What fails is left to the next.
+async fn date(store: &Store, name: &LockName, item: &LockItem) {
+    let holder = item.holder.as_ref();
+    if let Some(undated) = holder.filter(|holder| holder.renewed_at.is_none())
+        && let Err(failure) = store.date(name, undated).await
+    {
+        store.heed(&failure);
+        tracing::debug!(lock = %name, %failure, "left a holder without a date to the next who comes");
+    }
 }
 
 /// Raises `seated` over tickets that are settled and deletes their rows, which would have to be read again else. Refused:

@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use fairlock::{
-    Chance, Change, Clock, Error, FairLock, Fence, Invalid, Item, Leadership, LockClient,
-    LockClientBuilder, LockGuard, LostLock, Ran, RecordWait, Resignation, SeveralGuard,
-    SeveralLocks, Ticket, UpdateError, Updated, Version, VersionedTable, VersionedTableBuilder,
+    Chance, Change, Clock, Error, FairLock, Fence, HoldEvent, Invalid, Item, Leadership,
+    LockClient, LockClientBuilder, LockGuard, LockState, LostLock, Ran, RecordWait, Resignation,
+    SeveralGuard, SeveralLocks, Ticket, UpdateError, Updated, Version, VersionedTable,
+    VersionedTableBuilder,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -23,6 +24,8 @@ fn everything_can_be_shared_between_threads() {
     shared::<FairLock>();
     shared::<LockGuard>();
     shared::<Error>();
+    shared::<HoldEvent>();
+    shared::<LockState>();
     shared::<Ticket>();
     shared::<Clock>();
     shared::<Chance>();
@@ -60,6 +63,8 @@ fn futures_can_be_sent(
         accounts.update(key, count).await.is_err()
     }));
     drop(sent(guard.lost()));
+    drop(sent(guard.events()));
+    drop(sent(lock.watch(SECOND)));
     drop(sent(async move { guard.release().await }));
     drop(sent(async move {
         let _guard = lock.acquire(RecordWait::default()).await?;

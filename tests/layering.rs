@@ -19,7 +19,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
         "vocabulary",
         &[
             "chance", "config", "entry", "error", "item", "lease", "line", "moment", "name",
-            "state", "swept", "ticket", "wait",
+            "stagger", "state", "swept", "ticket", "wait",
         ],
     ),
     (
@@ -49,6 +49,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "builder",
             "client",
             "core",
+            "events",
             "fence",
             "guard",
             "leader",
@@ -59,6 +60,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "sweeping",
             "upkeep",
             "versioned",
+            "watch",
             "lib",
         ],
     ),

@@ -49,7 +49,8 @@ const SIT: Form = Form {
                 AND attribute_exists(#heirs) AND size(#heirs) < :seats",
 };
 
-/// There is a counter, which the fast enter starts, and it can go on. No later date there: a late duplicate must not make
+/// There is a counter, which the fast enter starts, and it can go on: nobody drew since who makes a bounded line too long. No
+/// later date there: a late duplicate must not make
 /// who drew since look overdue by DynamoDB's clock.
 const DRAW: Form = Form {
     verb: "draw",
@@ -111,6 +112,14 @@ const GIVE_UP_SEAT: Form = Form {
     condition: "#format = :format AND #heirs[INDEX].#nonce = :nonce",
 };
 
+/// The very hold that was seen, and still without a date: what its owner says of itself is not written over.
+const DATE: Form = Form {
+    verb: "date",
+    update: "SET #holder.#renewed_at = :renewed_at, #expires_at = :expiry",
+    condition: "#format = :format AND #holder.#nonce = :nonce AND #holder.#beat = :beat \
+                AND attribute_not_exists(#holder.#renewed_at)",
+};
+
 /// The nonce still there: a renewal must not bring back what was released or evicted. No later date there: a late
 /// duplicate must not make who renewed since look dead by DynamoDB's clock.
 const RENEW_HOLDER: Form = Form {
@@ -160,7 +169,7 @@ impl Store {
         let start = number(self.config.clock.unix().as_micros());
         let values = vec![
             (":start", start),
-            (":end", end(attempt.tickets)),
+            (":end", number(end(attempt.tickets).get())),
             (":zero", number(0)),
             (":tickets", number(attempt.tickets)),
             (":me", me),
@@ -210,15 +219,17 @@ impl Store {
         attempt.note(self.write(name, &SIT, values).await)
     }
 
-    /// Draws the next tickets, so many of them. The newest is `last` of the answer. Without a date if a later one stands there,
-    /// as in a renewal.
-    pub(crate) async fn draw(&self, name: &LockName, tickets: u64) -> Answer {
+    /// Draws the next tickets, so many of them, if none is newer than `most`. The newest is `last` of the answer. Without a
+    /// date if a later one stands there, as in a renewal.
+    pub(crate) async fn draw(&self, name: &LockName, tickets: u64, most: Ticket) -> Answer {
+        let end = most.next().unwrap_or(most).min(end(tickets));
         let draw = |at: Option<ServerTime>| {
-            let mut values = vec![(":tickets", number(tickets)), (":end", end(tickets))];
+            let mut values = vec![(":tickets", number(tickets)), (":end", number(end.get()))];
             values.extend(at.into_iter().flat_map(|at| dated(":drawn_at", at)));
             self.write(name, at.map_or(&DRAW_UNDATED, |_| &DRAW), values)
         };
-        self.with_date(draw, |item| item.drawn_at.is_some()).await
+        let only_date = |item: &LockItem| item.drawn_at.is_some() && item.last < end;
+        self.with_date(draw, only_date).await
     }
 
     /// Gives seats to `found`, the next in line as `seen` and its rows showed them.
@@ -299,6 +310,16 @@ impl Store {
             vec![(":nonce", text(nonce.to_string()))],
         )
         .await
+    }
+
+    /// Dates a hold that its owner has not dated, if the time is known.
+    pub(crate) async fn date(&self, name: &LockName, undated: &Entry) -> Result<(), Failure> {
+        let Some(now) = self.server.stamp() else {
+            return Ok(());
+        };
+        let mut values = judged(undated);
+        values.push((":renewed_at", codec::millis(now.0)));
+        self.write(name, &DATE, values).await.map(drop)
     }
 
     /// Renews a hold. The answer shows the heirs.
@@ -443,8 +464,8 @@ impl Store {
 }
 
 /// What `last` must be below for so many tickets to be left.
-fn end(tickets: u64) -> AttributeValue {
-    number(u64::MAX - (tickets - 1))
+fn end(tickets: u64) -> Ticket {
+    Ticket::new(u64::MAX).first_of(tickets)
 }
 
 /// What a removal is conditional on: the beat that was judged.

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fairlock::embedded::{Fault, Network, Request};
 
 /// What a verb's request has in it that no other verb's has; those of its operation alone come last.
-const MARKS: [(&str, &str); 17] = [
+const MARKS: [(&str, &str); 18] = [
+    ("date", "attribute_not_exists(#holder.#renewed_at)"),
     ("enter", "if_not_exists(#last, :start)"),
     ("enter over", "#entered = :ticket"),
     ("sit", "#last = :before"),
