@@ -261,18 +261,8 @@ impl Config {
         at_most("lease", self.lease, "one day", DAY)?;
         let fresh = "every renewal needs a fresh date";
         at_most("heartbeat", self.heartbeat, fresh, LONGEST_HEARTBEAT)?;
-        at_least(
-            "request time-out",
-            self.request_timeout,
-            "the timer's grain",
-            MILLISECOND,
-        )?;
-        at_least(
-            "heartbeat",
-            self.heartbeat,
-            "the timer's grain",
-            MILLISECOND,
-        )?;
+        check_span("request time-out", self.request_timeout)?;
+        check_span("heartbeat", self.heartbeat)?;
         let believed = lease::believed(self.lease);
         let needed = self
             .heartbeat
@@ -323,12 +313,7 @@ impl Config {
             DATE_GRAIN + self.heartbeat / DRIFT_SHARE,
         )?;
         at_most("common-clock allowance", self.allowance, "one day", DAY)?;
-        at_least(
-            "shortest look",
-            self.shortest_look,
-            "the timer's grain",
-            MILLISECOND,
-        )?;
+        check_span("shortest look", self.shortest_look)?;
         at_least(
             "longest look",
             self.longest_look,
@@ -344,6 +329,11 @@ impl Config {
     }
 }
 
+/// Nothing shorter can be waited for.
+pub(crate) fn check_span(setting: &'static str, span: Duration) -> Result<(), Invalid> {
+    at_least(setting, span, "the timer's grain", MILLISECOND)
+}
+
 /// DynamoDB's own rule for names; what stands behind an ARN is left to it.
 fn check_table(table: &str) -> Result<(), Invalid> {
     let rule = "must be a table's ARN, or its name: 3 to 255 of a-z, A-Z, 0-9, `_`, `-` and `.`";
@@ -357,7 +347,7 @@ fn check_table(table: &str) -> Result<(), Invalid> {
     }
 }
 
-fn text(
+pub(crate) fn text(
     setting: &'static str,
     value: &str,
     limit: usize,
@@ -370,7 +360,7 @@ fn text(
     }
 }
 
-fn unusable(setting: &'static str, value: &str, rule: &'static str) -> Invalid {
+pub(crate) fn unusable(setting: &'static str, value: &str, rule: &'static str) -> Invalid {
     Invalid::Text {
         setting,
         value: value.to_owned(),
@@ -378,7 +368,7 @@ fn unusable(setting: &'static str, value: &str, rule: &'static str) -> Invalid {
     }
 }
 
-fn at_least(
+pub(crate) fn at_least(
     setting: &'static str,
     value: Duration,
     bound: &'static str,
@@ -396,7 +386,7 @@ fn at_least(
     }
 }
 
-fn at_most(
+pub(crate) fn at_most(
     setting: &'static str,
     value: Duration,
     bound: &'static str,

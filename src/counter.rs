@@ -3,9 +3,10 @@
 use crate::item::LockItem;
 use crate::name::LockName;
 use crate::store::{Failure, Patience, Store, Timed, Write};
+use crate::ticket::Ticket;
 
-/// Draws the next tickets, so many of them. The newest is `last` of the lock item that is returned; none when there is no
-/// counter yet, which the first enter starts.
+/// Draws the next tickets, so many of them, unless there are newer ones than `most`. The newest is `last` of the lock item that is returned; none when there is no
+/// counter yet, which the first enter starts, or when others drew too many.
 ///
 /// A draw whose answer was lost is drawn again: its tickets stay a gap in the line, which closes after the grace.
 pub(crate) async fn draw(
@@ -13,9 +14,10 @@ pub(crate) async fn draw(
     name: &LockName,
     patience: &Patience,
     tickets: u64,
+    most: Ticket,
 ) -> Result<Option<Timed<LockItem>>, Failure> {
     let answer = store
-        .persist(patience, || store.draw(name, tickets))
+        .persist(patience, || store.draw(name, tickets, most))
         .await?;
     let applied = answer.map(|write| match write {
         Write::Applied(item) => Some(item),

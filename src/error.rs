@@ -38,6 +38,20 @@ pub enum Error {
         waited: Duration,
     },
 
+    /// As many wait as [`max_waiters`](crate::FairLock::max_waiters) allows, or more. Turn the work away, or try again
+    /// later; nothing of this attempt stays in the line.
+    #[error(
+        "lock `{lock}` has {waiting} waiting already, and this call waits behind fewer than {limit} only"
+    )]
+    LineFull {
+        /// The lock.
+        lock: String,
+        /// How many wait before this caller would, the holder not counted.
+        waiting: usize,
+        /// How many may wait.
+        limit: usize,
+    },
+
     /// The hold ended before it was released. Stop the work it protected, and do not commit what is not fenced.
     #[error("lock `{lock}` was lost before ticket {ticket} was done: {reason}")]
     Lost {
@@ -166,6 +180,44 @@ impl fmt::Display for Loss {
     }
 }
 
+/// Which hold ended before it was released, and why.
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::{Error, LostLock};
+///
+/// fn stop(lost: LostLock) -> Result<(), Error> {
+///     eprintln!("roll back what ticket {} began: {}", lost.ticket, lost.reason);
+///     Err(lost.into())
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LostLock {
+    /// The lock.
+    pub lock: String,
+    /// The ticket of the hold that ended.
+    pub ticket: Ticket,
+    /// Why it ended.
+    pub reason: Loss,
+}
+
+impl From<LostLock> for Error {
+    fn from(lost: LostLock) -> Self {
+        let LostLock {
+            lock,
+            ticket,
+            reason,
+        } = lost;
+        Error::Lost {
+            lock,
+            ticket,
+            reason,
+        }
+    }
+}
+
 /// A value or a combination of values that cannot work.
 ///
 /// # Examples
@@ -193,9 +245,15 @@ pub enum Invalid {
         /// Its limit in bytes.
         limit: usize,
     },
+    /// Several locks at once are at least one.
+    #[error("several locks at once take one name or more, and none was given")]
+    NoNames,
     /// A wait of zero says neither that nor for how long to wait.
     #[error("RecordWait::Timeout(0) never waits: say RecordWait::NoWait")]
     ZeroTimeout,
+    /// Nobody may wait, which says neither that nor to have the lock at once.
+    #[error("max_waiters(0) never waits: say RecordWait::NoWait")]
+    ZeroWaiters,
     /// A text setting is empty, too long, or not usable.
     #[error("{setting} {value:?} {rule}")]
     Text {

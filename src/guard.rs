@@ -5,10 +5,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::stream::Stream;
 use tokio::sync::oneshot;
 
 use crate::core::Core;
-use crate::error::{Error, Loss};
+use crate::error::{Error, Loss, LostLock};
+use crate::events::{self, HoldEvent};
 use crate::hold::{self, Hold, Standing};
 use crate::seats::Ended;
 use crate::store::Failure;
@@ -17,9 +19,10 @@ use crate::ticket::Ticket;
 /// A lock that is held, with its lease renewed in the background until the guard is released, dropped, or lost.
 ///
 /// A guard does not protect by itself against a process that stops for longer than its lease: watch
-/// [`lost`](Self::lost), and fence what must never be written late with the [`ticket`](Self::ticket).
+/// [`lost`](Self::lost), and [fence](Self::fence) what must never be written late with the [`ticket`](Self::ticket).
 ///
-/// Dropping the guard releases in the background, also outside of a runtime, without saying how that went.
+/// [`release`](Self::release) says how it went: a lock that was lost meanwhile is an error. Dropping the guard releases in
+/// the background as best it can, also outside of a runtime, and says nothing; what fails is logged, and left to the lease.
 ///
 /// # Examples
 ///
@@ -37,8 +40,8 @@ use crate::ticket::Ticket;
 /// ```
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct LockGuard {
-    core: Arc<Core>,
-    hold: Arc<Hold>,
+    pub(crate) core: Arc<Core>,
+    pub(crate) hold: Arc<Hold>,
 }
 
 impl LockGuard {
@@ -133,7 +136,7 @@ impl LockGuard {
         self.hold.is_held()
     }
 
-    /// Whether less than a third of the lease is left and renewals are failing: finish soon, or save what can be saved.
+    /// Whether a third of the lease is left, or less, and renewals are failing: finish soon, or save what can be saved.
     ///
     /// # Examples
     ///
@@ -205,17 +208,66 @@ impl LockGuard {
     pub async fn downgrade(&mut self) -> Result<(), Error> {
         let started = self.core.store.now();
         if let Some(reason) = self.hold.loss() {
-            return Err(self.lost_with(reason));
+            return Err(self.lost_by(reason).into());
         }
         match self.core.downgrade(&self.hold).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(item)) => {
                 let loss = hold::evicted(item);
                 self.hold.lose(loss.clone());
-                Err(self.lost_with(loss))
+                Err(self.lost_by(loss).into())
             }
             Err(failure) => Err(self.not_told(failure, self.core.store.now().since(started))),
         }
+    }
+
+    /// What befalls this hold: granted, in danger, recovered, and lost or released, with which the stream ends.
+    ///
+    /// The stream borrows nothing, sends nothing and keeps nothing but what it told last, so there may be any number of them,
+    /// begun at any time. Each tells first that the lock was granted. Whoever does not poll for a while is told how the hold
+    /// stands then, and not what came and went meanwhile; the end is told however late it is asked for. Danger is told
+    /// as soon as the clock shows it, while a renewal waits for its answer too.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: whoever stops waiting for the next event gets it by waiting again.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers while renewals fail, to count the time until danger.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use fairlock::{LockClient, TableOptions, embedded::Engine};
+    /// # let locks = LockClient::builder(Engine::memory()?.client()).build()?;
+    /// # locks.create_table(&TableOptions::default()).await?;
+    /// use fairlock::HoldEvent;
+    /// use futures::StreamExt;
+    ///
+    /// let guard = locks.fair_lock("account/42")?.try_acquire().await?.ok_or("it is free")?;
+    /// let events = guard.events();
+    /// let listening = tokio::spawn(async move {
+    ///     let mut events = std::pin::pin!(events);
+    ///     let mut last = None;
+    ///     while let Some(event) = events.next().await {
+    ///         println!("{event}"); // in danger: start nothing new; lost: stop
+    ///         last = Some(event);
+    ///     }
+    ///     last
+    /// });
+    /// guard.release().await?;
+    /// assert_eq!(listening.await?, Some(HoldEvent::Released));
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub fn events(&self) -> impl Stream<Item = HoldEvent> + Send + use<> {
+        events::of(Arc::clone(&self.hold))
     }
 
     /// Hands the lock over: one write, and the next in line has it; none, if that is a caller of this client that came
@@ -258,19 +310,38 @@ impl LockGuard {
         });
         let told = told.await;
         match (lost, told) {
-            (Some(reason), _) => Err(self.lost_with(reason)),
+            (Some(reason), _) => Err(self.lost_by(reason).into()),
             (None, Ok((Ok(Ended::PassedOn | Ended::HandedOver(_) | Ended::Before(_)), _))) => {
                 Ok(())
             }
-            (None, Ok((Ok(Ended::NotOurs(item)), _))) => Err(self.lost_with(hold::evicted(item))),
+            (None, Ok((Ok(Ended::NotOurs(item)), _))) => {
+                Err(self.lost_by(hold::evicted(item)).into())
+            }
             (None, Ok((Err(failure), waited))) => Err(self.not_told(failure, waited)),
             // The runtime is gone: the lease ends the hold.
             (None, Err(_)) => Err(Error::ShutDown),
         }
     }
 
-    fn lost_with(&self, reason: Loss) -> Error {
-        Error::Lost {
+    /// Whether this hold was lost, also when nobody has noticed yet that its lease ran out.
+    pub(crate) fn loss(&self) -> Option<LostLock> {
+        self.hold.loss().map(|reason| self.lost_by(reason))
+    }
+
+    /// [`lost`](Self::lost), with the name of what was.
+    pub(crate) fn loses(&self) -> impl Future<Output = LostLock> + Send + 'static {
+        let (lock, ticket, lost) = (self.name().to_owned(), self.ticket(), self.lost());
+        async move {
+            LostLock {
+                lock,
+                ticket,
+                reason: lost.await,
+            }
+        }
+    }
+
+    pub(crate) fn lost_by(&self, reason: Loss) -> LostLock {
+        LostLock {
             lock: self.name().to_owned(),
             ticket: self.ticket(),
             reason,

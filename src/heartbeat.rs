@@ -5,7 +5,11 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Loss;
 use crate::hold::{self, Hold, Standing};
 use crate::item::LockItem;
+use crate::moment::Moment;
 use crate::store::{Failure, Limit, Patience, Refusals, Store, Timed, Write};
+
+/// A renewal is late that is sent a twentieth of a heartbeat after it was due.
+const IN_STEP: u32 = 20;
 
 /// Renews a hold until it ends, and ends it as lost when it is no longer ours, or at its local deadline, whatever
 /// the network does. `saw` is shown every lock item that a renewal brings.
@@ -28,8 +32,9 @@ async fn renew_in_time(
     stop: CancellationToken,
     saw: impl Fn(&LockItem),
 ) {
-    let clock = &store.config().clock;
+    let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
     loop {
+        let due = hold.renewal_due(heartbeat, store.knows_the_date());
         let patience = Patience {
             until: Some(hold.believed_until()),
             limit: Limit::None,
@@ -39,9 +44,9 @@ async fn renew_in_time(
         let answer = tokio::select! {
             biased;
             () = clock.sleep_until(hold.believed_until()) => return lose(hold, hold.lapse()),
-            answer = renew_when_due(store, hold, &patience) => answer,
+            answer = renew_when_due(store, hold, due, &patience) => answer,
         };
-        match answer.map(|answer| settle(hold, answer)) {
+        match answer.map(|answer| settle(hold, answer, due + heartbeat / IN_STEP)) {
             Some(Ok(item)) => saw(&item),
             Some(Err(loss)) => return lose(hold, loss),
             None => {}
@@ -53,10 +58,10 @@ async fn renew_in_time(
 async fn renew_when_due(
     store: &Store,
     hold: &Hold,
+    due: Moment,
     patience: &Patience,
 ) -> Option<Timed<Write<LockItem>>> {
     let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
-    let due = hold.renewal_due(heartbeat, store.knows_the_date());
     clock.sleep_until(due).await;
     match store.insist(patience, || renew_once(store, hold)).await {
         Ok(answer) => Some(answer),
@@ -84,11 +89,13 @@ async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>
     answer
 }
 
-/// What a renewal's answer means for the hold.
-fn settle(hold: &Hold, answer: Timed<Write<LockItem>>) -> Result<LockItem, Loss> {
+/// What a renewal's answer means for the hold. Sent after `latest`, it came late.
+fn settle(hold: &Hold, answer: Timed<Write<LockItem>>, latest: Moment) -> Result<LockItem, Loss> {
     match answer.value {
         Write::Applied(item) => {
-            hold.renewed(&item, answer.sent);
+            if hold.renewed(&item, answer.sent) && answer.sent > latest {
+                hold.stagger_anew();
+            }
             Ok(item)
         }
         Write::Refused(item) => Err(hold::evicted(item)),

@@ -1,6 +1,7 @@
 //! A hold as its owner knows it: until when it may be believed in, whether it is in danger, and how it ended.
 
 use std::collections::{BTreeMap, btree_map};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::lease::{self, Beats};
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::signal::Signal;
+use crate::stagger::Stagger;
 use crate::store::{Attempt, Held};
 use crate::ticket::Ticket;
 
@@ -31,9 +33,13 @@ pub(crate) struct Hold {
     pub(crate) name: LockName,
     pub(crate) attempt: Attempt,
     pub(crate) ticket: Ticket,
+    /// Of those who have their turns at the same place, one after the other.
+    newest: Ticket,
+    is_checked: AtomicBool,
     clock: Clock,
     lease: Duration,
     tenure: Mutex<Tenure>,
+    pulse: Signal<Pulse>,
     standing: Arc<Signal<Standing>>,
 }
 
@@ -46,6 +52,15 @@ struct Tenure {
     beat: u64,
     /// Others can judge the entry by DynamoDB's clock.
     is_dated: bool,
+    /// None until it is kept with the client's others.
+    stagger: Option<Stagger>,
+}
+
+/// How renewals go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pulse {
+    /// How many were answered.
+    renewed: u64,
     is_failing: bool,
 }
 
@@ -74,15 +89,18 @@ impl Hold {
             beats,
             beat: entry.beat,
             is_dated: entry.renewed_at.is_some(),
-            is_failing: false,
+            stagger: None,
         };
         Hold {
             name,
             attempt,
             ticket,
+            newest: entry.ticket,
+            is_checked: AtomicBool::new(false),
             clock: config.clock.clone(),
             lease: entry.lease.min(config.lease),
             tenure: Mutex::new(tenure),
+            pulse: Signal::default(),
             standing: Arc::new(Signal::new(Standing::Held)),
         }
     }
@@ -95,14 +113,32 @@ impl Hold {
             name: self.name.clone(),
             attempt: self.attempt.again(),
             ticket,
+            newest: self.newest,
+            is_checked: AtomicBool::new(false),
             clock: self.clock.clone(),
             lease: self.lease,
             tenure: Mutex::new(Tenure {
                 beats: tenure.beats.clone(),
+                stagger: tenure.stagger.clone(),
                 ..*tenure
             }),
+            pulse: Signal::new(self.pulse.get()),
             standing: Arc::new(Signal::new(Standing::Held)),
         }
+    }
+
+    /// How many are still to have a turn at this place, this hold included.
+    pub(crate) fn turns_left(&self) -> u64 {
+        self.newest.get().saturating_sub(self.ticket.get()) + 1
+    }
+
+    /// Notes that transactions of the caller's own may check this hold from now on.
+    pub(crate) fn is_to_be_checked(&self) {
+        self.is_checked.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_checked(&self) -> bool {
+        self.is_checked.load(Ordering::SeqCst)
     }
 
     /// Whether the hold may be believed in now. Local: no request is sent.
@@ -119,11 +155,32 @@ impl Hold {
     }
 
     pub(crate) fn is_in_danger(&self) -> bool {
-        self.is_failing() && lease::in_danger(self.lease, self.remaining())
+        self.is_failing() && self.until_danger().is_zero()
     }
 
-    pub(crate) fn is_failing(&self) -> bool {
-        locked(&self.tenure).is_failing
+    fn until_danger(&self) -> Duration {
+        lease::until_danger(self.lease, self.remaining())
+    }
+
+    fn is_failing(&self) -> bool {
+        self.pulse.get().is_failing
+    }
+
+    /// Waits until the hold has ended, or is in danger if it was not, or no more if it was. Cancel safe. Each turn of the loop
+    /// ends with the hold, with a renewal, or in danger.
+    pub(crate) async fn news(&self, was_in_danger: bool) -> Standing {
+        loop {
+            let (standing, pulse) = (self.standing.get(), self.pulse.get());
+            if standing != Standing::Held || self.is_in_danger() != was_in_danger {
+                return standing;
+            }
+            tokio::select! {
+                biased;
+                _ended = self.standing.is(|standing| *standing != Standing::Held) => {}
+                _changed = self.pulse.is(|now| *now != pulse) => {}
+                () = self.clock.sleep(self.until_danger()), if pulse.is_failing && !was_in_danger => {}
+            }
+        }
     }
 
     /// The local deadline. It counts from before the write that established the beat the table shows was sent.
@@ -144,8 +201,23 @@ impl Hold {
         } else {
             heartbeat
         };
+        let stagger = tenure.stagger.as_ref();
+        let span = stagger.map_or(heartbeat, |stagger| stagger.span(heartbeat));
         let established = tenure.beats.established(tenure.beat);
-        established.map_or_else(Moment::default, |sent| sent + heartbeat)
+        established.map_or_else(Moment::default, |sent| sent + span)
+    }
+
+    /// Takes its place among the renewals of its client, unless it has one.
+    pub(crate) fn stagger(&self, stagger: Stagger) {
+        locked(&self.tenure).stagger.get_or_insert(stagger);
+    }
+
+    /// Its last renewal came late: it takes its place among those of its client anew.
+    pub(crate) fn stagger_anew(&self) {
+        locked(&self.tenure)
+            .stagger
+            .iter_mut()
+            .for_each(Stagger::anew);
     }
 
     pub(crate) fn permits(&self) -> u64 {
@@ -162,12 +234,21 @@ impl Hold {
         let Some(Spot::Has(at, entry)) = item.place_of(self.attempt.nonce) else {
             return false;
         };
-        let mut tenure = locked(&self.tenure);
-        tenure.held = Held::of(item, at, entry);
-        tenure.beats.renewed(entry.beat, sent);
-        tenure.beat = entry.beat;
-        tenure.is_dated = entry.renewed_at.is_some();
-        tenure.is_failing = false;
+        {
+            let mut tenure = locked(&self.tenure);
+            tenure.held = Held::of(item, at, entry);
+            tenure.beats.renewed(entry.beat, sent);
+            tenure.beat = entry.beat;
+            // The renewal that only brings a date is no heartbeat.
+            if std::mem::replace(&mut tenure.is_dated, entry.renewed_at.is_some()) {
+                tenure.stagger.iter_mut().for_each(Stagger::step);
+            }
+        }
+        self.pulse.change(|pulse| {
+            pulse.renewed += 1;
+            pulse.is_failing = false;
+            true
+        });
         true
     }
 
@@ -180,7 +261,8 @@ impl Hold {
 
     /// Notes a renewal that brought no answer. Whether it is the first since one did.
     pub(crate) fn failed(&self) -> bool {
-        !std::mem::replace(&mut locked(&self.tenure).is_failing, true)
+        let fails = |pulse: &mut Pulse| !std::mem::replace(&mut pulse.is_failing, true);
+        self.pulse.change(fails)
     }
 
     /// Ends the hold as lost, unless it has ended already. Whether it did.

@@ -15,9 +15,9 @@ pub(crate) fn believed(lease: Duration) -> Duration {
     lease - lease / MARGIN_DIVISOR
 }
 
-/// Less than a third of the lease is left: the articles' danger zone.
-pub(crate) fn in_danger(lease: Duration, left: Duration) -> bool {
-    left < lease / 3
+/// How long until a third of the lease is left: the articles' danger zone. Zero: it is in danger.
+pub(crate) fn until_danger(lease: Duration, left: Duration) -> Duration {
+    left.saturating_sub(lease / 3)
 }
 
 /// Less than half of the lease is left: too little to start a hold with.
@@ -78,6 +78,17 @@ impl Beats {
         if self.sent.len() > REMEMBERED {
             self.sent.remove(0);
         }
+    }
+
+    /// The same of the row. Whether it is the row that was joined: the beats of that only grow. One whose beats do
+    /// not was put there again, when the place was settled, by a late copy of the join; its beats say nothing of the
+    /// seat.
+    pub(crate) fn renewed_row(&mut self, beat: u64, sent: Moment) -> bool {
+        let grows = self.sent.last().is_none_or(|(newest, _)| *newest < beat);
+        if grows {
+            self.renewed(beat, sent);
+        }
+        grows
     }
 
     /// When the lease behind `beat` began, at the latest. A beat between two known ones came of a write whose
@@ -216,6 +227,24 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_that_was_put_there_again_takes_no_lease_to_the_seat() {
+        let at = |seconds| Moment::default() + Duration::from_secs(seconds);
+        let lease = Duration::from_secs(30);
+        let mut beats = Beats::taken(at(0), lease);
+        assert!(beats.renewed_row(1, at(10)));
+        // Seated with that beat, settled, removed, and put there again with none.
+        assert!(!beats.renewed_row(1, at(50)));
+        assert_eq!(beats.established(1), Some(at(10)));
+        assert_eq!(
+            beats.believed_until(1, lease),
+            Some(at(10) + believed(lease))
+        );
+        // The seat goes on from the beat that it was given with.
+        beats.renewed(2, at(60));
+        assert_eq!(beats.established(2), Some(at(60)));
+    }
 
     #[test]
     fn a_gap_that_a_look_did_not_get_to_keeps_its_first_sight() {

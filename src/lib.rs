@@ -5,8 +5,8 @@
 //! # Limitations
 //!
 //! - **A lease is not a guarantee against a stopped process.** Who is stopped for longer than its lease learns
-//!   afterwards that the lock was lost. What must never be written late has to be fenced with the
-//!   [`ticket`](LockGuard::ticket).
+//!   afterwards that the lock was lost. What must never be written late has to be [fenced](LockGuard::fence) with the
+//!   [`ticket`](LockGuard::ticket); `docs/fencing.md` says how, for DynamoDB, PostgreSQL and S3.
 //! - **Clocks must run at rates within 2 % of each other** over one lease. They may show anything.
 //! - **One region, and no cache**: eventually consistent global tables are unsafe for locks across regions, and so is DAX in
 //!   between.
@@ -69,11 +69,14 @@ mod counter;
 pub mod embedded;
 mod entry;
 mod error;
+mod events;
+mod fence;
 mod guard;
 mod heartbeat;
 mod hold;
 mod inspect;
 mod item;
+mod leader;
 mod lease;
 mod line;
 mod lock;
@@ -83,9 +86,12 @@ mod name;
 mod passing;
 mod queue;
 mod reading;
+mod run;
 mod seats;
 mod semaphore;
+mod several;
 mod signal;
+mod stagger;
 mod state;
 mod store;
 mod sweeper;
@@ -94,25 +100,45 @@ mod swept;
 mod table;
 mod ticket;
 mod upkeep;
+mod versioned;
 mod wait;
 mod waiter;
+mod watch;
 
 pub use builder::LockClientBuilder;
 pub use chance::Chance;
 pub use client::{HeldLocks, LockClient, ShutdownReport, Unfinished};
 pub use clock::Clock;
-pub use error::{Error, Holder, Invalid, Loss, Problem};
+pub use error::{Error, Holder, Invalid, Loss, LostLock, Problem};
+pub use events::HoldEvent;
+pub use fence::{Fence, Fenceable};
 pub use guard::LockGuard;
+pub use leader::{Candidate, Leadership, Resignation};
 pub use lock::FairLock;
+pub use run::Ran;
 pub use semaphore::Semaphore;
+pub use several::{SeveralGuard, SeveralLocks};
 pub use state::{LockState, Participant, Stage, Waiting};
 pub use sweeping::{SweepOptions, Sweeper, SweptTable};
 pub use swept::{IdleLocks, Swept};
 pub use table::{Finding, Severity, TableOptions, TableReport};
 pub use ticket::Ticket;
+pub use versioned::{
+    Change, Item, UpdateError, Updated, Version, VersionedTable, VersionedTableBuilder,
+};
 pub use wait::RecordWait;
+
+/// The example of that page compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/fencing.md")]
+struct FencingPage;
 
 /// The README's example compiles and runs.
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// So do those for who comes from another lock client.
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../docs/migration.md")]
+struct Migration;

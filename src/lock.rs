@@ -36,6 +36,7 @@ pub struct FairLock {
     pub(crate) core: Arc<Core>,
     pub(crate) name: LockName,
     observer: Option<Observer>,
+    max_waiters: Option<usize>,
 }
 
 /// Who is told how far an acquisition has come.
@@ -47,6 +48,7 @@ impl FairLock {
             core,
             name,
             observer: None,
+            max_waiters: None,
         }
     }
 
@@ -72,6 +74,41 @@ impl FairLock {
         self
     }
 
+    /// The same lock, in whose line no more than so many wait: a call of this value that would have to wait behind as many, or
+    /// more, is refused with [`Error::LineFull`] as soon as the line is seen, and leaves nothing in the table. Calls of
+    /// others with no limit, or a higher one, may still make the line longer. 0 is refused: that is
+    /// [`RecordWait::NoWait`], which takes no place in line and to which this means nothing.
+    ///
+    /// The holder does not count; callers of this client who come together count one by one, in the order in which they asked. The
+    /// condition of the write that draws a ticket sees to it that none is drawn beyond the limit, however many
+    /// come at one moment. What is before a caller is counted as the lock item has it, so some count who do not wait: those
+    /// who left or died behind the seats, until the line passes them, and, of several who share the holder's place, those
+    /// who had their turn. Those who are dead by DynamoDB's clock are cleared away before anybody is refused, unless the holder
+    /// is alive. Who has to draw another ticket, because it was passed or its place was lost, is counted anew.
+    ///
+    /// Costs nothing: the answer that shows the lock held shows how many wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// use fairlock::{Error, RecordWait};
+    ///
+    /// match lock.max_waiters(10).acquire(RecordWait::Infinite).await {
+    ///     Ok(guard) => guard.release().await,
+    ///     Err(Error::LineFull { waiting, .. }) => {
+    ///         eprintln!("busy: {waiting} wait already");
+    ///         Ok(())
+    ///     }
+    ///     Err(error) => Err(error),
+    /// }
+    /// # }
+    /// ```
+    pub fn max_waiters(mut self, most: usize) -> FairLock {
+        self.max_waiters = Some(most);
+        self
+    }
+
     /// The lock's name.
     ///
     /// # Examples
@@ -90,7 +127,8 @@ impl FairLock {
     /// Not re-entrant: who holds the lock and acquires it again waits for itself, and the error that ends the wait
     /// says that the holder is this very process.
     ///
-    /// With [`RecordWait::NoWait`] a lock that somebody holds costs one request, and nothing is left in the table; a
+    /// With [`RecordWait::NoWait`] a lock that somebody holds costs one request, or two in the first second of one whose process
+    /// took it with its first request; and nothing of the call is left in the table. A
     /// holder, heir or waiter whose lease is over by DynamoDB's own clock does not count. The call tries for at most
     /// four request time-outs, and ends within one more. With
     /// [`RecordWait::Timeout`] the call returns at most one request time-out after the given time, which covers all
@@ -117,7 +155,8 @@ impl FairLock {
     ///
     /// # Errors
     ///
-    /// [`Error::NotGranted`] when somebody else has it and the wait is over. [`Error::Unavailable`] when DynamoDB did
+    /// [`Error::NotGranted`] when somebody else has it and the wait is over. [`Error::LineFull`] when more wait than
+    /// [`max_waiters`](Self::max_waiters) allows. [`Error::Unavailable`] when DynamoDB did
     /// not answer: before a place in line is had, or had anew, after a few attempts, later when the wait is over. Being
     /// throttled is an answer, and backing off a part of waiting.
     /// [`Error::Refused`], [`Error::Unreadable`], [`Error::Invalid`] for what another try would not mend.
@@ -179,6 +218,9 @@ impl FairLock {
         if wait == RecordWait::Timeout(Duration::ZERO) {
             return Err(Invalid::ZeroTimeout.into());
         }
+        if self.max_waiters == Some(0) {
+            return Err(Invalid::ZeroWaiters.into());
+        }
         if self.core.closed.is_cancelled() {
             return Err(Error::ShutDown);
         }
@@ -221,6 +263,11 @@ impl FairLock {
         match refused {
             Refused::Gone => Error::ShutDown,
             _ if self.core.closed.is_cancelled() => Error::ShutDown,
+            Refused::LineFull { waiting, limit } => Error::LineFull {
+                lock: self.name().to_owned(),
+                waiting,
+                limit,
+            },
             Refused::Failed(failure) => failure.into_error(&self.core.store.config().table, waited),
             Refused::GaveUp => call.party.not_granted(call.number, &self.name, waited),
         }
@@ -243,6 +290,7 @@ impl<'a> Call<'a> {
             core,
             name,
             observer,
+            max_waiters,
         } = lock;
         let started = core.store.now();
         let until = match wait {
@@ -252,6 +300,7 @@ impl<'a> Call<'a> {
         let waits = wait != RecordWait::NoWait;
         let caller = Caller {
             until,
+            limit: *max_waiters,
             observer: observer.clone(),
         };
         // Those who wait for all of it go together with others of this client.

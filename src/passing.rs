@@ -3,7 +3,7 @@
 use futures::future::join_all;
 
 use crate::config::MOST_SEATS;
-use crate::item::LockItem;
+use crate::item::{LockItem, Spot};
 use crate::line::{self, Has, Known, Refusal, Unsettled};
 use crate::look::{self, Look, WATCHED};
 use crate::name::LockName;
@@ -45,7 +45,10 @@ pub(crate) async fn clear(
         let next = match line::next_refusal(&digest.view(), has_room, |_| ripe) {
             Refusal::Free => return Ok(Way::Free),
             Refusal::Settled => return Ok(Way::Settled(look)),
-            Refusal::Taken => return Ok(Way::Taken(look.item)),
+            Refusal::Taken => {
+                date(store, name, &look.item).await;
+                return Ok(Way::Taken(look.item));
+            }
             Refusal::Evict(has) => {
                 let answer = evict(store, name, patience, &look.item, has).await?;
                 let item = answer.and_then(|answer| answer.value.shown());
@@ -80,6 +83,22 @@ async fn read(
 ) -> Result<Option<Look>, Failure> {
     let look = Look::read(store, name, WATCHED, patience).await?;
     Ok(look.map(|answer| answer.value))
+}
+
+/// Who enters before it has heard the time of any answer leaves no date before its first renewal. If it dies before that, those
+/// who do not wait could never tell: so the first of them writes one down. What fails is left to the next.
+async fn date(store: &Store, name: &LockName, item: &LockItem) {
+    let undated = item.holders().filter(|holder| holder.renewed_at.is_none());
+    let places = undated.filter_map(|undated| match item.place_of(undated.nonce)? {
+        Spot::Has(at, undated) => Some(store.date(name, at, undated)),
+        Spot::Heir(..) => None,
+    });
+    for dated in join_all(places).await {
+        if let Err(failure) = dated {
+            store.heed(&failure);
+            tracing::debug!(lock = %name, %failure, "left a holder without a date to the next who comes");
+        }
+    }
 }
 
 /// Raises `seated` over tickets that are settled and deletes their rows, which would have to be read again else. Refused:

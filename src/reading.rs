@@ -55,7 +55,9 @@ impl FairLock {
         let patience = self.core.patience_of_few(self.core.closed.clone());
         let name = self.name.as_found();
         let read = inspect::lock(&self.core.store, &name, &patience);
-        self.core.told(read).await
+        let mean_turn = self.core.pace(&self.name).mean();
+        let state = self.core.told(read).await?;
+        Ok(LockState { mean_turn, ..state })
     }
 }
 

@@ -7,6 +7,7 @@ use crate::error::Holder;
 use crate::item::{LockItem, RowState, TicketRow, sum};
 use crate::name::LockName;
 use crate::ticket::Ticket;
+use crate::wait::times;
 
 /// What a lock looked like when it was read. It may look otherwise by now: nothing follows from it but what to tell
 /// people.
@@ -44,6 +45,10 @@ pub struct LockState {
     pub waiting: u64,
     /// The newest ticket drawn; none if there is no lock item: nobody has used the lock lately.
     pub newest_ticket: Option<Ticket>,
+    /// How long a turn takes, the hand-over included: the mean of the last nine turns of this lock that this client saw end
+    /// while one of its callers waited in the line, or in the [watch](crate::FairLock::watch) that tells it. None until it
+    /// saw one, and in [`LockClient::locks`](crate::LockClient::locks).
+    pub mean_turn: Option<Duration>,
 }
 
 /// Somebody who has a lock, or waits for it.
@@ -94,6 +99,10 @@ pub struct Participant {
 pub struct Waiting {
     /// How many are before this caller, the holder included.
     pub place: usize,
+    /// How long that may take: `place` times the mean time of the last nine turns of this lock that this client saw end
+    /// while its callers waited; none until it saw one. Nothing is known of how long the holder will still need, so
+    /// it counts as a whole turn; and those who died, or who left since the last look, count too.
+    pub expected_wait: Option<Duration>,
     /// Who has the lock.
     pub holder: Option<Holder>,
     /// Since when the holder has it, by DynamoDB's clock.
@@ -129,6 +138,63 @@ impl std::fmt::Display for Stage {
 }
 
 impl LockState {
+    /// How many turns come before that of a ticket, the holder's included: 0 if it has the lock. None if nobody here has
+    /// it: it was not drawn, is over, or waits where this state does not reach.
+    ///
+    /// Of several callers at the holder's place, nobody but their client knows who has the lock: all their turns count.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn show(state: &fairlock::LockState, ticket: fairlock::Ticket) {
+    /// match state.place_of(ticket) {
+    ///     Some(before) => println!("{before} before ticket {ticket}"),
+    ///     None => println!("ticket {ticket} is not in line"),
+    /// }
+    /// # }
+    /// ```
+    pub fn place_of(&self, ticket: Ticket) -> Option<u64> {
+        let everyone: Vec<_> = self.holder.iter().chain(&self.line).collect();
+        let index = everyone.iter().position(|one| one.has(ticket))?;
+        let before = sum(everyone[..index].iter().map(|one| one.tickets));
+        let first = ticket.get() - everyone[index].first().get();
+        Some(before.saturating_add(first))
+    }
+
+    /// How long somebody with this ticket may still wait: [`mean_turn`](Self::mean_turn) for each turn before its own. None
+    /// if that or its place is not known. An estimate from the past, on which nothing should depend.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn show(state: &fairlock::LockState, ticket: fairlock::Ticket) {
+    /// if let Some(wait) = state.expected_wait_of(ticket) {
+    ///     println!("about {wait:.0?}");
+    /// }
+    /// # }
+    /// ```
+    pub fn expected_wait_of(&self, ticket: Ticket) -> Option<Duration> {
+        Some(times(self.mean_turn?, self.place_of(ticket)?))
+    }
+
+    /// How long somebody who came now may wait: [`mean_turn`](Self::mean_turn) for the holder and for each who waits. None if
+    /// that is not known. An estimate from the past, on which nothing should depend.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn show(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// if let Some(wait) = lock.inspect().await?.expected_wait() {
+    ///     println!("about {wait:.0?} if you stand in line now");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn expected_wait(&self) -> Option<Duration> {
+        let holder = self.holder.as_ref().map_or(0, |holder| holder.tickets);
+        Some(times(self.mean_turn?, self.waiting.saturating_add(holder)))
+    }
+
     /// A lock that has no item.
     pub(crate) fn unused(name: &LockName) -> Self {
         LockState {
@@ -140,6 +206,7 @@ impl LockState {
             line: Vec::new(),
             waiting: 0,
             newest_ticket: None,
+            mean_turn: None,
         }
     }
 
@@ -179,7 +246,23 @@ impl LockState {
     }
 }
 
+/// Turns of all who drew a ticket, the holder's included. Those of them that are over count until they are passed.
+pub(crate) fn turns(item: &LockItem) -> usize {
+    let behind = item.last.get() - item.seated.get();
+    let turns = sum(item.entries().map(|entry| entry.tickets)).saturating_add(behind);
+    usize::try_from(turns).unwrap_or(usize::MAX)
+}
+
 impl Participant {
+    /// The first of its tickets.
+    pub(crate) fn first(&self) -> Ticket {
+        self.ticket.first_of(self.tickets)
+    }
+
+    fn has(&self, ticket: Ticket) -> bool {
+        (self.first()..=self.ticket).contains(&ticket)
+    }
+
     fn of(entry: &Entry, stage: Stage, now: Option<ServerTime>) -> Self {
         let left = |renewed: ServerTime, now: ServerTime| {
             // The judge's time is behind by a second or two, the grain of dates.

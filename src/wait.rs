@@ -163,6 +163,12 @@ impl Pace {
         self.turns.len() >= TURNS - TURNS / 4
     }
 
+    /// The mean of the turns seen, hand-overs included; none until one was seen to end.
+    pub(crate) fn mean(&self) -> Option<Duration> {
+        let count = u32::try_from(self.turns.len()).ok()?;
+        self.turns.iter().sum::<Duration>().checked_div(count)
+    }
+
     /// How long so many tickets' turns take, if the line is fast.
     pub(crate) fn time_of(&self, turns: u64) -> Duration {
         times(self.turn(), turns)
@@ -249,7 +255,8 @@ impl Brake {
     }
 }
 
-fn times(span: Duration, count: u64) -> Duration {
+/// A span so many times over.
+pub(crate) fn times(span: Duration, count: u64) -> Duration {
     span.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
@@ -392,6 +399,20 @@ mod tests {
         }
         look(&mut pace, 10, 60_000);
         assert_eq!(pace.turn(), 65 * MS);
+    }
+
+    #[test]
+    fn the_mean_is_none_until_a_turn_was_seen_to_end_and_counts_the_last_nine() {
+        let mut pace = pace();
+        assert_eq!(pace.mean(), None);
+        look(&mut pace, 2, 110);
+        assert_eq!(pace.mean(), Some(100 * MS));
+        for turn in 1..=8 {
+            look(&mut pace, 2 + turn, 110 + turn as u32 * 10);
+        }
+        assert_eq!(pace.mean(), Some(20 * MS));
+        look(&mut pace, 11, 200);
+        assert_eq!(pace.mean(), Some(10 * MS));
     }
 
     #[test]

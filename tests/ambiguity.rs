@@ -4,6 +4,8 @@
 mod common;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "common/mishaps.rs"]
+mod mishaps;
 #[path = "common/verbs.rs"]
 mod verbs;
 
@@ -14,20 +16,11 @@ use common::virtual_time;
 use fairlock::RecordWait;
 use fairlock::embedded::{Fault, When};
 use lab::{Lab, acquire, waits};
+use mishaps::applied_unseen;
 use tokio::time::Instant;
 use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-/// Every way in which a request may be applied without its sender's knowing.
-fn applied_unseen() -> [Fault; 4] {
-    [
-        Fault::CutShort,
-        Fault::Lose(When::After),
-        Fault::ServerError(When::After),
-        Fault::Hang(When::After),
-    ]
-}
 
 #[test]
 fn an_enter_that_was_applied_unseen_is_recognised_and_costs_no_lease() {

@@ -1,10 +1,13 @@
 //! What the types promise at compile time, and settings that do not go together.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use fairlock::{
-    Chance, Clock, Error, FairLock, Invalid, LockClient, LockClientBuilder, LockGuard, RecordWait,
-    Ticket,
+    Chance, Change, Clock, Error, FairLock, Fence, HoldEvent, Invalid, Item, Leadership,
+    LockClient, LockClientBuilder, LockGuard, LockState, LostLock, Ran, RecordWait, Resignation,
+    SeveralGuard, SeveralLocks, Ticket, UpdateError, Updated, Version, VersionedTable,
+    VersionedTableBuilder,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -21,15 +24,47 @@ fn everything_can_be_shared_between_threads() {
     shared::<FairLock>();
     shared::<LockGuard>();
     shared::<Error>();
+    shared::<HoldEvent>();
+    shared::<LockState>();
     shared::<Ticket>();
     shared::<Clock>();
     shared::<Chance>();
+    shared::<Fence>();
+    shared::<VersionedTable>();
+    shared::<VersionedTableBuilder>();
+    shared::<Change>();
+    shared::<Updated>();
+    shared::<Version>();
+    shared::<UpdateError<Error>>();
+    shared::<Ran<Ticket>>();
+    shared::<SeveralLocks>();
+    shared::<SeveralGuard>();
+    shared::<LostLock>();
+    shared::<Resignation>();
+    shared::<Leadership>();
 }
 
 /// Never called: that it compiles is the test.
 #[expect(dead_code, reason = "checked by the compiler")]
-fn futures_can_be_sent(lock: FairLock, guard: LockGuard, locks: LockClient) {
+fn futures_can_be_sent(
+    lock: FairLock,
+    guard: LockGuard,
+    locks: LockClient,
+    accounts: VersionedTable,
+) {
+    drop(sent(async move {
+        let mut calls = 0;
+        // Neither the closure nor its error need to be shared.
+        let count = |_: Option<Item>| {
+            calls += 1;
+            Err::<Change, _>(std::cell::Cell::new(calls))
+        };
+        let key = [("id", aws_sdk_dynamodb::types::AttributeValue::Bool(true))];
+        accounts.update(key, count).await.is_err()
+    }));
     drop(sent(guard.lost()));
+    drop(sent(guard.events()));
+    drop(sent(lock.watch(SECOND)));
     drop(sent(async move { guard.release().await }));
     drop(sent(async move {
         let _guard = lock.acquire(RecordWait::default()).await?;
@@ -37,6 +72,48 @@ fn futures_can_be_sent(lock: FairLock, guard: LockGuard, locks: LockClient) {
     }));
     drop(sent(async move {
         locks.shutdown(fairlock::HeldLocks::Keep, SECOND).await
+    }));
+}
+
+async fn step(guard: &LockGuard) -> Ticket {
+    tokio::task::yield_now().await;
+    guard.ticket()
+}
+
+/// Never called: that it compiles is the test. The work borrows the guard and what is around it, across an await.
+#[expect(dead_code, reason = "checked by the compiler")]
+fn work_under_locks_can_be_sent(lock: FairLock, guard: LockGuard, locks: LockClient) {
+    let wait = RecordWait::default();
+    let candidate = sent(lock.candidate());
+    drop(sent(async move {
+        let tickets = [guard.ticket()];
+        guard.run(async { tickets.len() }).await
+    }));
+    drop(sent(async move {
+        let mut done = Vec::new();
+        let ran = lock.run(wait, async |guard| done.push(step(guard).await));
+        ran.await?.strict()
+    }));
+    drop(sent(async move {
+        let mut done = Vec::new();
+        let candidate = candidate.until(std::future::pending());
+        let led = candidate.lead(async move |guard| {
+            done.push(step(guard).await);
+            tokio::task::yield_now().await;
+            ControlFlow::<usize>::Break(done.len())
+        });
+        led.await
+    }));
+    drop(sent(async move {
+        let several = locks.several(["a", "b"])?;
+        let ran = several.run(wait, async |guard| {
+            step(&guard.guards()[0]).await;
+            step(&guard.guards()[1]).await
+        });
+        drop(ran.await?);
+        let guard = several.acquire(wait).await?;
+        drop(sent(guard.lost()));
+        guard.run(async {}).await?.strict()
     }));
 }
 

@@ -1,5 +1,5 @@
-//! The baselines of the contention driver are what they are said to be: the article's queue lets two in at once, and the
-//! lock client's lease is taken over only from who is silent.
+//! The baselines of the contention driver are what they are said to be: the article's queue lets two in at once, also
+//! with one ticket for two locks, and the lock client's lease is taken over only from who is silent.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -19,23 +19,29 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use fairlock::embedded::{Engine, Fault, Gate, Network, Request, When};
-use fairlock::{LockClient, TableOptions};
+use fairlock::{LockClient, RecordWait, SeveralLocks, TableOptions};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use article::Article;
-use baseline::{Baseline, number, text};
+use article::{Article, Row};
+use baseline::{Baseline, number, text, unless_refused};
 use common::virtual_time;
 use lease::Lease;
 
 const LEASE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(500);
+/// Longer than any wait that ends.
+const FOR_EVER: Duration = Duration::from_secs(600);
 
 fn on(client: Client) -> Baseline {
+    of("door", client)
+}
+
+fn of(lock: &str, client: Client) -> Baseline {
     Baseline {
         client,
         table: "locks".into(),
-        lock: "door".into(),
+        lock: lock.into(),
         lease: LEASE,
         poll: POLL,
     }
@@ -120,6 +126,117 @@ fn the_article_passes_a_row_that_has_expired() {
         dead.send().await.unwrap();
         let row = Article(on(engine.client())).acquire().await.unwrap();
         assert_eq!(row.ticket, 1);
+    });
+}
+
+/// Two who want both locks `a` and `b`, each with one ticket for both.
+struct OneTicket {
+    a: Article,
+    b: Article,
+    ticket: u64,
+}
+
+impl OneTicket {
+    async fn drawn(engine: &Engine) -> OneTicket {
+        let article = |lock| Article(of(lock, engine.client()));
+        let (a, b) = (article("a"), article("b"));
+        let ticket = a.draw().await.unwrap();
+        OneTicket { a, b, ticket }
+    }
+}
+
+#[test]
+fn one_ticket_of_the_article_for_two_locks_lets_two_into_one_of_them() {
+    virtual_time(async {
+        let engine = engine().await;
+        four_drawn(&engine).await;
+        let five = OneTicket::drawn(&engine).await;
+        let six = OneTicket::drawn(&engine).await;
+        // The later ticket heads `b`, and the earlier one comes to both locks after that.
+        let six_b = six.b.enter(six.ticket).await.unwrap();
+        let five_a = five.a.enter(five.ticket).await.unwrap();
+        let five_b = five.b.enter(five.ticket).await.unwrap();
+        // Nobody waits in a ring, because both are in `b`.
+        assert_eq!((five_b.ticket, six_b.ticket), (5, 6));
+        five_a.release().await.unwrap();
+        let six_a = six.a.enter(six.ticket).await.unwrap();
+        for row in [five_b, six_a, six_b] {
+            row.release().await.unwrap();
+        }
+    });
+}
+
+/// The article's queue without its gap: who is first marks itself as the holder, if there is none, and waits if there
+/// is.
+async fn enter_alone(article: &Article, ticket: u64) -> Row {
+    let row = article.enter(ticket).await.unwrap();
+    let Baseline {
+        client,
+        table,
+        lock,
+        poll,
+        ..
+    } = &article.0;
+    loop {
+        let mark = client.put_item().table_name(table);
+        let mark = mark.item("pk", text(lock)).item("sk", text("holder"));
+        let mark = mark.condition_expression("attribute_not_exists(pk)");
+        if unless_refused(mark.send().await).unwrap().is_some() {
+            return row;
+        }
+        tokio::time::sleep(*poll).await;
+    }
+}
+
+#[test]
+fn one_ticket_for_two_locks_that_let_one_in_ends_in_a_deadlock() {
+    virtual_time(async {
+        let engine = engine().await;
+        four_drawn(&engine).await;
+        let five = OneTicket::drawn(&engine).await;
+        let six = OneTicket::drawn(&engine).await;
+        let _six_b = enter_alone(&six.b, six.ticket).await;
+        let _five_a = enter_alone(&five.a, five.ticket).await;
+        tokio::select! {
+            biased;
+            // Before the mark of six, and behind it in its own right.
+            _ = enter_alone(&five.b, five.ticket) => panic!("it had b"),
+            // Behind the row of five.
+            _ = enter_alone(&six.a, six.ticket) => panic!("it had a"),
+            () = tokio::time::sleep(FOR_EVER) => {}
+        }
+    });
+}
+
+/// A client of fairlock that wants `a` and `b`.
+fn both(network: &Network, named: [&str; 2]) -> SeveralLocks {
+    let locks = LockClient::builder(network.client()).table("locks");
+    locks.build().unwrap().several(named).unwrap()
+}
+
+#[test]
+fn several_locks_of_fairlock_that_two_name_the_other_way_round_are_had_by_both() {
+    virtual_time(async {
+        let (engine, gate) = (engine().await, Gate::closed());
+        let at_gate = gate.clone();
+        let held_up_at_b = Network::to(&engine).script(move |request| {
+            let is_b = request.key("pk") == Some("b");
+            is_b.then(|| Fault::Hold(When::Before, at_gate.clone()))
+        });
+        let free = Network::to(&engine);
+        let (five, six) = (both(&held_up_at_b, ["a", "b"]), both(&free, ["b", "a"]));
+        let (mut has_a, mut waits) = (JoinSet::new(), JoinSet::new());
+        has_a.spawn(async move { five.acquire(RecordWait::Infinite).await });
+        gate.reached(1).await;
+        waits.spawn(async move { six.acquire(RecordWait::Infinite).await });
+        tokio::time::sleep(POLL * 2).await;
+        gate.open();
+        let five = has_a.join_next().await.unwrap().unwrap().unwrap();
+        tokio::time::sleep(POLL * 2).await;
+        assert!(waits.try_join_next().is_none());
+        five.release().await.unwrap();
+        let six = waits.join_next().await.unwrap().unwrap().unwrap();
+        six.release().await.unwrap();
     });
 }
 

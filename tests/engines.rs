@@ -21,10 +21,14 @@ mod lab;
 mod leaving;
 #[path = "engines/looks.rs"]
 mod looks;
+#[path = "common/mishaps.rs"]
+mod mishaps;
 #[path = "engines/place.rs"]
 mod place;
 #[path = "engines/refusals.rs"]
 mod refusals;
+#[path = "engines/scopes.rs"]
+mod scopes;
 #[path = "engines/table.rs"]
 mod table;
 #[path = "engines/turns.rs"]
@@ -33,6 +37,8 @@ mod turns;
 mod upkeep;
 #[path = "common/verbs.rs"]
 mod verbs;
+#[path = "engines/writes.rs"]
+mod writes;
 
 /// Every scenario on one engine.
 macro_rules! suite {
@@ -49,6 +55,8 @@ macro_rules! suite {
                 turns::a_wait_that_times_out_leaves_nothing,
                 turns::a_release_hands_the_lock_to_the_next_in_line,
                 turns::tickets_grow_over_a_lock_item_that_was_deleted,
+                scopes::work_ends_when_its_lock_is_lost_and_else_with_a_release,
+                scopes::locks_that_are_named_in_any_order_are_had_together_by_everybody,
                 leaving::a_guard_that_is_dropped_releases,
                 leaving::a_release_that_is_no_longer_waited_for_is_done_all_the_same,
                 leaving::those_who_stop_waiting_are_passed,
@@ -70,6 +78,10 @@ macro_rules! suite {
                 upkeep::a_sweep_removes_a_holder_that_died_and_no_other,
                 upkeep::a_sweep_removes_the_dead_of_a_whole_line,
                 upkeep::an_idle_lock_is_removed_after_its_retention,
+                writes::a_fenced_item_refuses_the_stale_and_takes_the_fresh,
+                writes::a_checked_transaction_applies_only_while_its_hold_is_the_holder,
+                writes::versioned_updates_of_many_at_once_lose_nothing,
+                writes::a_versioned_write_that_was_applied_unseen_is_made_once,
                 damage::an_item_of_a_newer_format_is_not_written_to,
                 damage::a_damaged_table_is_named_and_the_way_out_leads_out,
             }

@@ -1,9 +1,5 @@
 //! A hold from its grant to its end: how long it may be believed in, how it is lost, and who is told.
 #![cfg(feature = "embedded")]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
 
 mod common;
 #[path = "common/lab.rs"]
@@ -14,7 +10,6 @@ mod verbs;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::types::AttributeValue;
 use common::virtual_time;
 use fairlock::embedded::{Fault, Faults, Latency, Network, When};
 use fairlock::{Error, LockClient, Loss, RecordWait};
@@ -26,20 +21,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 /// The default lease less its margin.
 const BELIEVED: Duration = Duration::from_millis(29_400);
-
-async fn delete_lock_item(lab: &Lab) {
-    let delete = lab
-        .engine
-        .client()
-        .delete_item()
-        .table_name("locks")
-        .key("pk", AttributeValue::S("a".into()));
-    delete
-        .key("sk", AttributeValue::S("fairlock/#lock".into()))
-        .send()
-        .await
-        .unwrap();
-}
 
 #[test]
 fn a_lock_is_held_for_as_long_as_it_is_renewed() {
@@ -173,7 +154,7 @@ fn a_holder_whose_lock_item_was_deleted_is_told_so_and_the_next_ticket_is_larger
         let (a, b) = (lab.host(), lab.host());
         let guard = acquire(&a).await;
         lab.wait(2 * SECOND).await;
-        delete_lock_item(&lab).await;
+        lab.delete_lock_item("a").await;
         assert_eq!(guard.lost().await, Loss::Deleted);
         let next = acquire(&b).await;
         assert!(next.ticket() > guard.ticket());
@@ -194,7 +175,7 @@ fn a_deletion_that_only_the_release_notices_is_a_loss_too() {
         let lab = Lab::new().await;
         let host = lab.host();
         let guard = acquire(&host).await;
-        delete_lock_item(&lab).await;
+        lab.delete_lock_item("a").await;
         let Err(Error::Lost {
             reason: Loss::Deleted,
             ticket,

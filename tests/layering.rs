@@ -19,7 +19,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
         "vocabulary",
         &[
             "chance", "config", "entry", "error", "item", "lease", "line", "moment", "name",
-            "state", "swept", "ticket", "wait",
+            "stagger", "state", "swept", "ticket", "wait",
         ],
     ),
     (
@@ -45,8 +45,23 @@ const LAYERS: [(&str, &[&str]); 4] = [
     (
         "facade",
         &[
-            "acquire", "builder", "client", "core", "guard", "lock", "reading", "sweeping",
-            "upkeep", "lib",
+            "acquire",
+            "builder",
+            "client",
+            "core",
+            "events",
+            "fence",
+            "guard",
+            "leader",
+            "lock",
+            "reading",
+            "run",
+            "several",
+            "sweeping",
+            "upkeep",
+            "versioned",
+            "watch",
+            "lib",
         ],
     ),
 ];
@@ -63,7 +78,15 @@ const PEERS: [(&str, &str); 4] = [
 const UPWARDS: [(&str, &str); 1] = [("config", "clock")];
 
 /// Where the SDK may be named.
-const SDK_DOORS: [&str; 5] = ["store", "table", "client", "builder", "embedded"];
+const SDK_DOORS: [&str; 7] = [
+    "store",
+    "table",
+    "client",
+    "builder",
+    "embedded",
+    "fence",
+    "versioned",
+];
 
 /// Modules that know neither async nor the SDK: the models compile them as they are.
 const PURE: [&str; 8] = [

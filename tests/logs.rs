@@ -11,16 +11,20 @@ mod lab;
 mod verbs;
 
 use std::fmt::{Debug, Write};
+use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::virtual_time;
-use fairlock::embedded::{Fault, When};
-use lab::{Lab, acquire};
+use fairlock::embedded::{Fault, Faults, When};
+use lab::{Lab, acquire, cut_off};
+use tokio::time::sleep;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use verbs::meets;
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Keeps the lines that this crate logs on this thread.
 #[derive(Clone, Default)]
@@ -103,5 +107,41 @@ fn a_failed_request_is_told_in_one_line_without_what_was_sent_and_answered() {
         for sent in ["authorization", "x-amz", "Headers", "SdkBody", "TableName"] {
             assert!(!line.contains(sent), "{sent}: {line}");
         }
+    }
+}
+
+#[test]
+fn a_candidate_logs_when_it_leads_and_why_it_does_no_more() {
+    let lines = Log::of(async || {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let candidate = host.locks.fair_lock("a").unwrap().candidate();
+        let candidate = candidate.until(sleep(100 * SECOND));
+        let weather = async {
+            sleep(20 * SECOND).await;
+            host.network.set_faults(cut_off());
+            sleep(40 * SECOND).await;
+            host.network.set_faults(Faults::default());
+        };
+        let led = candidate.lead::<()>(async |_| pending().await);
+        let (led, ()) = tokio::join!(led, weather);
+        assert_eq!(led.unwrap(), None);
+    });
+    let told = lines.iter().filter(|line| line.contains("lead"));
+    let told: Vec<_> = told.filter(|line| line.contains("lock=\"a\"")).collect();
+    let [leads, lost, .., again, stopped] = told[..] else {
+        panic!("{lines:#?}");
+    };
+    for line in [leads, again] {
+        assert!(
+            line.starts_with("INFO") && line.contains("=leads "),
+            "{line}"
+        );
+    }
+    for (line, why) in [(lost, "reason=its lease ran out"), (stopped, "ticket=")] {
+        assert!(
+            line.contains("=leads no more") && line.contains(why),
+            "{line}"
+        );
     }
 }

@@ -168,6 +168,24 @@ fn one_who_has_just_drawn_and_not_joined_yet_keeps_the_turn() {
 }
 
 #[test]
+fn a_process_that_died_right_after_its_first_request_keeps_nobody_out_for_long() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let dead = lab.host();
+        // No answer has told it the time, so there is no date on its hold.
+        let guard = acquire(&dead).await;
+        dead.network.set_faults(cut_off());
+        // Each caller is a process of its own.
+        assert!(try_acquire(&lab.host()).await.is_none());
+        lab.wait(41 * SECOND).await;
+        assert!(try_acquire(&lab.host()).await.is_none());
+        lab.wait(2 * SECOND).await;
+        assert!(try_acquire(&lab.host()).await.is_some());
+        drop(guard);
+    });
+}
+
+#[test]
 fn a_silent_table_ends_the_call_within_five_request_timeouts() {
     for verb in ["enter", "evict", "read line"] {
         virtual_time(async {

@@ -55,6 +55,8 @@ fn no_wait_on_a_held_lock_is_one_request_and_leaves_nothing() {
             .acquire(RecordWait::NoWait)
             .await
             .unwrap();
+        // The holder says when it was renewed.
+        lab.wait(2 * SECOND).await;
         let refused = other
             .locks
             .fair_lock("a")
@@ -98,6 +100,22 @@ fn no_wait_on_a_held_lock_is_one_request_and_leaves_nothing() {
                 .unwrap()
                 .is_some()
         );
+    });
+}
+
+#[test]
+fn no_wait_on_a_lock_whose_holder_has_no_date_yet_is_two_requests_once() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [holder, first, second] = [(); 3].map(|()| lab.host());
+        let guard = acquire(&holder).await;
+        for (host, requests) in [(&first, 2), (&first, 3), (&second, 1)] {
+            let lock = host.locks.fair_lock("a").unwrap();
+            assert!(lock.try_acquire().await.unwrap().is_none());
+            assert_eq!(host.network.counts().requests(), requests);
+        }
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+        guard.release().await.unwrap();
     });
 }
 

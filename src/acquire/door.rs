@@ -12,6 +12,7 @@ use crate::look::Look;
 use crate::passing::{self, Way};
 use crate::queue::{self, Joined};
 use crate::seats::{Asked, Taken};
+use crate::state;
 use crate::store::{Attempt, Failure, Limit, Patience, Timed};
 use crate::ticket::Ticket;
 use crate::waiter::Waiter;
@@ -47,18 +48,25 @@ impl Acquisition {
         time: u32,
         turnstile: &mut Option<Turnstile>,
     ) -> Result<Door, Refused> {
+        // So many are before each of them at the least.
+        self.party.turn_away(0);
         let mut seen = self.core.hint(&self.name);
         for tried in 0..TRIES_AT_THE_DOOR {
             self.check()?;
-            let asked = match seen {
-                Some(item) if item.is_being_taken() => self.on_its_way(item, tried).await?,
+            let asked = match seen.take() {
+                Some(item) if item.is_being_taken() || self.is_too_long(&item) => {
+                    self.at_its_end(item, tried).await?
+                }
                 Some(item) if self.shares() && item.has_room_for(self.claim.permits) => {
                     self.share().await?
                 }
                 Some(item) if item.has_open_seat(self.store().config().seats) => {
                     self.sit(&item).await?
                 }
-                Some(item) if !item.is_idle() => break,
+                Some(item) if !item.is_idle() => {
+                    seen = Some(item);
+                    break;
+                }
                 _ => self.come_in(tried == 0).await?,
             };
             match asked {
@@ -67,12 +75,20 @@ impl Acquisition {
             }
         }
         self.check()?;
-        self.draw(time, turnstile).await
+        self.draw(time, seen, turnstile).await
     }
 
-    /// The lock is free and tickets are open: nobody is left who holds one, or somebody is on the way to it. To look again
+    /// Whether somebody will not wait at the end of this line.
+    fn is_too_long(&self, item: &LockItem) -> bool {
+        let most = self.party.most_before();
+        most.is_some_and(|most| most < state::turns(item))
+    }
+
+    /// Clears what is over out of the line, and refuses those for whom it is too long all the same.
+    ///
+    /// If the lock is free and tickets are open, nobody is left who holds one, or somebody is on the way to it. To look again
     /// when that one has it, and sit down behind it, is one write, and to stand in line five.
-    async fn on_its_way(&self, item: LockItem, tried: u32) -> Result<Tried, Refused> {
+    async fn at_its_end(&self, item: LockItem, tried: u32) -> Result<Tried, Refused> {
         let patience = self.patience_at_the_door();
         match passing::clear(
             self.store(),
@@ -85,6 +101,10 @@ impl Acquisition {
         {
             Way::Free => Ok(Tried::Busy(None)),
             Way::Settled(look) => self.enter_over(look).await,
+            Way::Taken(item) if self.is_too_long(&item) => {
+                self.party.turn_away(state::turns(&item));
+                Ok(Tried::Busy(Some(item)))
+            }
             Way::Taken(item) if item.is_being_taken() => {
                 self.pause(ON_ITS_WAY * 2_u32.pow(tried.min(2))).await;
                 self.check()?;
@@ -174,7 +194,15 @@ impl Acquisition {
     }
 
     /// Draws a ticket and puts its row into the line. From the draw on the ticket is settled whatever happens.
-    async fn draw(&self, time: u32, turnstile: &mut Option<Turnstile>) -> Result<Door, Refused> {
+    async fn draw(
+        &self,
+        time: u32,
+        seen: Option<LockItem>,
+        turnstile: &mut Option<Turnstile>,
+    ) -> Result<Door, Refused> {
+        let Some(most) = self.most_drawn(seen.as_ref()) else {
+            return Ok(Door::Again);
+        };
         let store = if time > 1 {
             self.store().with_more_time(time)
         } else {
@@ -182,7 +210,7 @@ impl Acquisition {
         };
         let attempt = self.attempt();
         let patience = self.patience_at_the_door();
-        let drawn = counter::draw(&store, &self.name, &patience, attempt.tickets).await?;
+        let drawn = counter::draw(&store, &self.name, &patience, attempt.tickets, most).await?;
         let Some(drawn) = drawn else {
             return Ok(Door::Again);
         };
@@ -207,6 +235,21 @@ impl Acquisition {
                 Err(failure.into())
             }
         }
+    }
+
+    /// The newest ticket that may have been drawn before, for nobody to wait behind more than it will: between two looks there
+    /// come no more turns than tickets are drawn. None: the line is too long, or was not seen.
+    fn most_drawn(&self, seen: Option<&LockItem>) -> Option<Ticket> {
+        let Some(most) = self.party.most_before() else {
+            return Some(Ticket::new(u64::MAX));
+        };
+        let more = most.checked_sub(state::turns(seen?))?;
+        Some(
+            seen?
+                .last
+                .after(more as u64)
+                .unwrap_or(Ticket::new(u64::MAX)),
+        )
     }
 
     fn waiter(

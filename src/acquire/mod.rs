@@ -3,6 +3,7 @@
 mod door;
 mod grant;
 mod party;
+mod prospect;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::waiter::{Turn, Waiter};
 
 use door::Door;
 pub(crate) use party::{Caller, Joined, Party, Told};
+use prospect::Prospect;
 
 /// A client that is told "too slow" again and again doubles its time-out up to this factor.
 const MOST_TIME: u32 = 8;
@@ -28,6 +30,11 @@ const MOST_TIME: u32 = 8;
 pub(crate) enum Refused {
     /// The caller stopped waiting, or does not wait and would have to.
     GaveUp,
+    /// So many wait before the caller that it will not.
+    LineFull {
+        waiting: usize,
+        limit: usize,
+    },
     /// The runtime of the client is gone, and the acquisition with it.
     Gone,
     Failed(Failure),
@@ -38,6 +45,10 @@ impl Refused {
     fn shared(self) -> (Self, Self) {
         match self {
             Refused::GaveUp => (Refused::GaveUp, Refused::GaveUp),
+            Refused::LineFull { waiting, limit } => {
+                let told = || Refused::LineFull { waiting, limit };
+                (told(), told())
+            }
             Refused::Gone => (Refused::Gone, Refused::Gone),
             Refused::Failed(failure) => {
                 let (one, other) = failure.shared();
@@ -99,8 +110,8 @@ impl Acquisition {
         }
     }
 
-    /// Takes tickets until one is granted. Each turn of the loop needs a ticket that was void or lost, and the
-    /// caller's patience bounds them.
+    /// Takes tickets until one is granted. Each turn of the loop needs a ticket that was void or lost, or that others drew
+    /// before a bounded line was full; and the caller's patience bounds them.
     async fn wait(&self, turnstile: &mut Option<Turnstile>) -> Result<LockGuard, Refused> {
         let mut time = 1;
         loop {
@@ -171,7 +182,7 @@ impl Acquisition {
         let cohort = &self.core.cohort;
         let membership = cohort.join(&self.name, waiter.ticket, &waiter.attempt);
         loop {
-            self.saw(waiter.item(), Some(waiter.place()));
+            self.saw(waiter.item(), Some(Prospect::of(waiter)));
             if waiter.place() > 0 {
                 self.check()?;
             }
@@ -245,8 +256,8 @@ impl Acquisition {
         }
     }
 
-    fn saw(&self, item: &LockItem, place: Option<usize>) {
-        self.party.saw(item, place);
+    fn saw(&self, item: &LockItem, prospect: Option<Prospect>) {
+        self.party.saw(item, prospect);
         self.core.saw(&self.name, item);
     }
 

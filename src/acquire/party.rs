@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::Refused;
+use super::{Prospect, Refused};
 use crate::error::{Error, Holder};
 use crate::guard::LockGuard;
 use crate::hold;
@@ -29,6 +29,8 @@ pub(crate) type Joined = (u64, Told);
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) until: Option<Moment>,
+    /// It waits behind no more than so many turns.
+    pub(crate) limit: Option<usize>,
     pub(crate) observer: Option<Observer>,
 }
 
@@ -47,12 +49,14 @@ struct State {
     is_over: bool,
     members: VecDeque<Member>,
     item: Option<Arc<LockItem>>,
-    place: Option<usize>,
+    /// That of the first of them.
+    prospect: Option<Prospect>,
 }
 
 struct Member {
     number: u64,
     until: Option<Moment>,
+    limit: Option<usize>,
     observer: Option<(Observer, Shown)>,
     tell: oneshot::Sender<Result<LockGuard, Refused>>,
 }
@@ -123,17 +127,45 @@ impl Party {
         self.stop.cancel();
     }
 
-    /// Takes in what an answer showed, and the place of the first of them.
-    pub(crate) fn saw(&self, item: &LockItem, place: Option<usize>) {
+    /// Refuses those who will not wait behind so many, of `before` turns before the first of them and those of their party
+    /// who stay.
+    pub(super) fn turn_away(&self, before: usize) {
+        let mut state = self.state();
+        let refused = state.unwilling(before);
+        if state.members.is_empty() {
+            self.end(state);
+        } else {
+            drop(state);
+        }
+        for (member, place) in refused {
+            let limit = member.limit.unwrap_or_default();
+            // One of those before it has the lock, or will, and does not wait.
+            let waiting = place.saturating_sub(1);
+            // Whoever has gone need not be told.
+            let _ = member.tell.send(Err(Refused::LineFull { waiting, limit }));
+        }
+    }
+
+    /// How many turns may be before the first of them for all to stay; none if they wait behind however many.
+    pub(super) fn most_before(&self) -> Option<usize> {
+        let state = self.state();
+        let members = state.members.iter().enumerate();
+        let most = members.filter_map(|(index, member)| Some(member.limit?.saturating_sub(index)));
+        most.min()
+    }
+
+    /// Takes in what an answer showed, and the prospect of the first of them.
+    pub(super) fn saw(&self, item: &LockItem, prospect: Option<Prospect>) {
         let told = {
             let mut state = self.state();
             state.item = Some(Arc::new(item.clone()));
-            state.place = place;
-            place.map_or_else(Vec::new, |place| state.news(place, item))
+            state.prospect = prospect;
+            prospect.map_or_else(Vec::new, |prospect| state.news(prospect, item))
         };
-        for (number, observer, place) in told {
+        for (number, observer, prospect) in told {
             let waiting = Waiting {
-                place,
+                place: prospect.place,
+                expected_wait: prospect.wait(),
                 holder: item.first_holder().cloned().map(hold::shown),
                 held_since: item.held_since().map(system_time),
             };
@@ -161,7 +193,9 @@ impl Party {
                 .and_then(|item| item.held_since())
                 .map(system_time),
             holder,
-            place: state.place.map(|place| place + index.unwrap_or_default()),
+            place: state
+                .prospect
+                .map(|first| first.behind(index.unwrap_or_default()).place),
             waited,
         }
     }
@@ -182,9 +216,12 @@ impl Party {
 
     /// One of them has the lock, and is before all others.
     fn moved_up(&self) {
-        let item = self.state().item.clone();
+        let (item, prospect) = {
+            let state = self.state();
+            (state.item.clone(), state.prospect.unwrap_or_default())
+        };
         if let Some(item) = item {
-            self.saw(&item, Some(1));
+            self.saw(&item, Some(prospect.at(1)));
         }
     }
 
@@ -209,27 +246,49 @@ impl Party {
 }
 
 impl State {
-    fn add(&mut self, Caller { until, observer }: Caller) -> Joined {
+    fn add(&mut self, caller: Caller) -> Joined {
+        let Caller {
+            until,
+            limit,
+            observer,
+        } = caller;
         let (tell, told) = oneshot::channel();
         self.asked += 1;
         self.members.push_back(Member {
             number: self.asked,
             until,
+            limit,
             observer: observer.map(|observer| (observer, None)),
             tell,
         });
         (self.asked, told)
     }
 
+    /// Takes out those who will not wait behind so many; with the place that each would have had.
+    fn unwilling(&mut self, mut place: usize) -> Vec<(Member, usize)> {
+        let (mut staying, mut refused) = (VecDeque::new(), Vec::new());
+        for member in self.members.drain(..) {
+            if member.limit.is_some_and(|limit| limit < place) {
+                refused.push((member, place));
+            } else {
+                staying.push_back(member);
+                place = place.saturating_add(1);
+            }
+        }
+        self.members = staying;
+        refused
+    }
+
     /// Whom to tell of a new place, or of another holder.
-    fn news(&mut self, place: usize, item: &LockItem) -> Vec<(u64, Observer, usize)> {
+    fn news(&mut self, first: Prospect, item: &LockItem) -> Vec<(u64, Observer, Prospect)> {
         let holder = item.first_holder().map(|holder| holder.ticket);
         let members = self.members.iter_mut().enumerate();
         let observed = members.filter_map(|(index, member)| {
             let (observer, shown) = member.observer.as_mut()?;
-            let now = Some((place + index, holder));
+            let prospect = first.behind(index);
+            let now = Some((prospect.place, holder));
             let is_news = std::mem::replace(shown, now) != now;
-            is_news.then(|| (member.number, Arc::clone(observer), place + index))
+            is_news.then(|| (member.number, Arc::clone(observer), prospect))
         });
         observed.collect()
     }

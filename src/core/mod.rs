@@ -22,6 +22,7 @@ use crate::item::LockItem;
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::seats::{Ended, Seats};
+use crate::stagger::Stagger;
 use crate::store::{Attempt, Failure, Limit, Patience, Refusals, Store};
 use crate::ticket::Ticket;
 use crate::wait::Pace;
@@ -57,6 +58,8 @@ struct Memory {
     /// Nonces of ended attempts some request of which was never answered.
     doubtful: BTreeMap<Nonce, LockName>,
     holds: Vec<Weak<Hold>>,
+    /// How many have been held beside others since there were none.
+    staggered: u64,
     /// Locks of which somebody of this client is on the way into the line, and those who wait until it is there.
     doors: HashMap<LockName, Option<Arc<Party>>>,
     /// Those whose turn comes after the one who holds the lock, at the same place.
@@ -68,6 +71,16 @@ impl Memory {
     fn is_passed_on(&self, hold: &Hold) -> bool {
         let seated = self.parties.get(&hold.attempt.nonce);
         self.comes_next(hold) && seated.is_some_and(|seated| !seated.party.is_empty())
+    }
+
+    /// Has a hold renewed at other times than those that are held already.
+    fn stagger(&mut self, hold: &Hold) {
+        let mut others = self.holds.iter().filter_map(Weak::upgrade);
+        self.staggered = match others.any(|other| other.is_held()) {
+            true => self.staggered.wrapping_add(1),
+            false => 0,
+        };
+        hold.stagger(Stagger::of(self.staggered));
     }
 
     /// Whether what is noted of a hold's place comes after this hold, and not after a later one there.
@@ -190,6 +203,7 @@ impl Core {
     pub(crate) fn keep(self: &Arc<Self>, hold: &Arc<Hold>) {
         {
             let mut memory = self.memory();
+            memory.stagger(hold);
             memory.holds.retain(|hold| hold.strong_count() > 0);
             memory.holds.push(Arc::downgrade(hold));
         }

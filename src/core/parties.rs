@@ -9,6 +9,7 @@ use crate::background::Task;
 use crate::entry::Entry;
 use crate::guard::LockGuard;
 use crate::hold::Hold;
+use crate::item::Spot;
 use crate::lease;
 use crate::name::LockName;
 use crate::store::{Limit, Patience, Refusals, Write};
@@ -123,7 +124,8 @@ impl Core {
         }
     }
 
-    /// Gives the lock to the next at the same place, without a request but for a renewal that is overdue. Whether there is one.
+    /// Gives the lock to the next at the same place, without a request but for a renewal that is overdue, and
+    /// the end of what checks this hold. Whether there is one.
     pub(super) async fn pass_on(self: &Arc<Self>, hold: &Hold) -> bool {
         if !self.memory().is_passed_on(hold) {
             // Whoever came next has gone, and is forgotten.
@@ -133,6 +135,7 @@ impl Core {
         let is_over = self.store.now() >= hold.believed_until();
         let is_over = is_over || hold.is_lost() || self.closed.is_cancelled();
         let is_over = is_over || !self.has_lease_left(hold).await;
+        let is_over = is_over || !self.is_checked_no_more(hold).await;
         let Some(seated) = self.rest_of(hold) else {
             return false;
         };
@@ -187,23 +190,40 @@ impl Core {
     /// Whether a hold has half a lease left, by a renewal if need be.
     async fn has_lease_left(&self, hold: &Hold) -> bool {
         let (store, lease) = (&self.store, self.store.config().lease);
-        let until = hold.believed_until();
-        if !lease::is_short(lease, until.since(store.now())) {
+        if !lease::is_short(lease, hold.believed_until().since(store.now())) {
             return true;
         }
-        let patience = Patience {
-            until: Some(until),
-            limit: Limit::None,
-            refusals: Refusals::Passing,
-            stop: self.closed.clone(),
-        };
         let renew = || store.renew(&hold.name, hold.held().at, hold.attempt.nonce, lease);
-        let Ok(answer) = store.insist(&patience, renew).await else {
+        let Ok(answer) = store.insist(&self.while_held(hold), renew).await else {
             return false;
         };
         match &answer.value {
             Write::Applied(item) => hold.renewed(item, answer.sent),
             Write::Refused(_) => false,
+        }
+    }
+
+    /// Whether no transaction that checks a hold passes any more, by a write if one may.
+    async fn is_checked_no_more(&self, hold: &Hold) -> bool {
+        if !hold.is_checked() {
+            return true;
+        }
+        let left = hold.turns_left() - 1;
+        let pass_on = || self.store.pass_on(&hold.name, &hold.attempt, left);
+        let answer = self.store.insist(&self.while_held(hold), pass_on).await;
+        let shown = answer.ok().and_then(|answer| answer.value.shown());
+        shown.is_some_and(|item| match item.place_of(hold.attempt.nonce) {
+            Some(Spot::Has(_, entry)) => entry.tickets <= left,
+            _ => false,
+        })
+    }
+
+    fn while_held(&self, hold: &Hold) -> Patience {
+        Patience {
+            until: Some(hold.believed_until()),
+            limit: Limit::None,
+            refusals: Refusals::Passing,
+            stop: self.closed.clone(),
         }
     }
 

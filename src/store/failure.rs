@@ -24,8 +24,10 @@ pub(crate) struct Failure {
 /// What to make of it.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// Not applied, and may be if sent again: DynamoDB was too busy, or met a conflict.
+    /// Not applied, and may be if sent again: DynamoDB was too busy.
     Busy(Source),
+    /// Not applied, and may be if sent again: somebody's transaction was at the item just then.
+    Conflict(Source),
     /// Not applied, and may be if sent again, but not for want of time: a read without an answer, or credentials that
     /// are over.
     Unserved(Source),
@@ -38,7 +40,7 @@ pub(crate) enum Kind {
 }
 
 /// Codes of DynamoDB and its front end for "not now"; the SDK's own retries are off, and it would miss some.
-const BUSY: [&str; 10] = [
+const BUSY: [&str; 8] = [
     "ProvisionedThroughputExceededException",
     "ProvisionedThroughputExceeded",
     "ThrottlingException",
@@ -47,6 +49,10 @@ const BUSY: [&str; 10] = [
     "RequestLimitExceeded",
     "RequestThrottledException",
     "TooManyRequestsException",
+];
+
+/// Codes for an item that others write at the same moment.
+const CONFLICT: [&str; 2] = [
     "TransactionConflictException",
     "ReplicatedWriteConflictException",
 ];
@@ -59,7 +65,7 @@ impl Failure {
     pub(crate) fn is_transient(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Busy(_) | Kind::Unserved(_) | Kind::Ambiguous(_)
+            Kind::Busy(_) | Kind::Conflict(_) | Kind::Unserved(_) | Kind::Ambiguous(_)
         )
     }
 
@@ -79,9 +85,14 @@ impl Failure {
         )
     }
 
-    /// Whether DynamoDB answered that it was too busy, or met a conflict.
+    /// Whether DynamoDB answered that it was too busy.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.kind, Kind::Busy(_))
+    }
+
+    /// Whether DynamoDB answered that now is not the time, which shows that it is there.
+    pub(crate) fn is_not_now(&self) -> bool {
+        matches!(self.kind, Kind::Busy(_) | Kind::Conflict(_))
     }
 
     /// Whether the request may have been applied, or may be yet.
@@ -103,6 +114,7 @@ impl Failure {
         let verb = self.verb;
         let (one, other) = match self.kind {
             Kind::Busy(source) => twice(source, Kind::Busy),
+            Kind::Conflict(source) => twice(source, Kind::Conflict),
             Kind::Unserved(source) => twice(source, Kind::Unserved),
             Kind::Ambiguous(source) => twice(source, Kind::Ambiguous),
             Kind::Refused(source) => twice(source, Kind::Refused),
@@ -121,14 +133,15 @@ impl Failure {
     pub(crate) fn into_error(self, table: &str, waited: Duration) -> Error {
         let (table, verb) = (table.to_owned(), self.verb);
         match self.kind {
-            Kind::Busy(source) | Kind::Unserved(source) | Kind::Ambiguous(source) => {
-                Error::Unavailable {
-                    table,
-                    verb,
-                    waited,
-                    source,
-                }
-            }
+            Kind::Busy(source)
+            | Kind::Conflict(source)
+            | Kind::Unserved(source)
+            | Kind::Ambiguous(source) => Error::Unavailable {
+                table,
+                verb,
+                waited,
+                source,
+            },
             Kind::Refused(source) => Error::Refused {
                 table,
                 verb,
@@ -183,7 +196,7 @@ impl fmt::Display for Failure {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Busy(source) | Kind::Unserved(source) => {
+            Kind::Busy(source) | Kind::Conflict(source) | Kind::Unserved(source) => {
                 write!(f, "came to nothing: {}", Chain(source.as_ref()))
             }
             Kind::Ambiguous(source) => {
@@ -297,6 +310,7 @@ where
 fn sort_answer(code: Option<&str>, status: u16) -> fn(Source) -> Kind {
     match (code, status) {
         (Some(code), _) if BUSY.contains(&code) => Kind::Busy,
+        (Some(code), _) if CONFLICT.contains(&code) => Kind::Conflict,
         (Some(code), _) if OVER.contains(&code) => Kind::Unserved,
         (_, 429) => Kind::Busy,
         (_, 500..) => Kind::Ambiguous,
@@ -320,6 +334,17 @@ mod tests {
             assert!(matches!(kind(Some(code), 400), Kind::Busy(_)), "{code}");
         }
         assert!(matches!(kind(None, 429), Kind::Busy(_)));
+    }
+
+    #[test]
+    fn a_conflict_is_neither_ambiguous_nor_a_sign_of_being_busy() {
+        for code in CONFLICT {
+            let verb = "renew";
+            let kind = kind(Some(code), 400);
+            let failure = Failure { verb, kind };
+            assert!(failure.is_transient() && failure.is_not_now(), "{code}");
+            assert!(!failure.is_ambiguous() && !failure.is_busy(), "{code}");
+        }
     }
 
     #[test]

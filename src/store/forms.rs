@@ -52,8 +52,8 @@ pub(super) const SIT: Form = Form {
                 AND attribute_exists(#heirs) AND size(#heirs) < :seats",
 };
 
-/// There is a counter, which the fast enter starts, and it can go on. No later date there: a late duplicate must not make
-/// who drew since look overdue by DynamoDB's clock.
+/// There is a counter, which the fast enter starts, and it can go on: nobody drew since who makes a bounded line too long. No
+/// later date there: a late duplicate must not make who drew since look overdue by DynamoDB's clock.
 pub(super) const DRAW: Form = Form {
     verb: "draw",
     update: "SET #last = #last + :tickets, #drawn_at = :drawn_at, #expires_at = :expiry",
@@ -164,6 +164,13 @@ pub(super) const GIVE_UP_SEAT: Form = Form {
     condition: "PLACE.#nonce = :nonce",
 };
 
+/// The very hold that was seen, and still without a date: what its owner says of itself is not written over.
+pub(super) const DATE: Form = Form {
+    verb: "date",
+    update: "SET PLACE.#renewed_at = :renewed_at, #expires_at = :expiry",
+    condition: "PLACE.#nonce = :nonce AND PLACE.#beat = :beat AND attribute_not_exists(PLACE.#renewed_at)",
+};
+
 /// The nonce still there: a renewal must not bring back what was released or evicted. No later date there: a late
 /// duplicate must not make who renewed since look dead by DynamoDB's clock.
 pub(super) const RENEW: Form = Form {
@@ -177,6 +184,17 @@ pub(super) const RENEW_UNDATED: Form = Form {
     update: "SET PLACE.#beat = PLACE.#beat + :one, PLACE.#lease_ms = :lease, #expires_at = :expiry \
              REMOVE PLACE.#renewed_at",
     condition: "PLACE.#nonce = :nonce",
+};
+
+/// Has the lock.
+pub(super) const HOLDS: &str = "PLACE.#nonce = :nonce";
+/// So many are still to have a turn at the place: whoever had one there before had more.
+pub(super) const HAS_ITS_TURN: &str = "PLACE.#nonce = :nonce AND PLACE.#tickets >= :left";
+/// More there: a late copy must not bring an earlier turn back.
+pub(super) const PASS_ON: Form = Form {
+    verb: "pass on",
+    update: "SET PLACE.#tickets = :left, #expires_at = :expiry",
+    condition: "PLACE.#nonce = :nonce AND PLACE.#tickets > :left",
 };
 
 /// Not seated yet: whoever saw the row waiting can then no longer seat it.

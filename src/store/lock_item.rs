@@ -15,7 +15,7 @@ use super::forms::{self, End, Form};
 use super::request::Values;
 use super::{Attempt, Store, Timed, Write, broken_answer, dated, renewal};
 
-type Answer = Result<Timed<Write<LockItem>>, Failure>;
+pub(super) type Answer = Result<Timed<Write<LockItem>>, Failure>;
 
 /// A hold as it is to be ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Store {
         let start = number(self.config.clock.unix().as_micros());
         let values = vec![
             (":start", start),
-            (":end", end(attempt.tickets)),
+            (":end", number(end(attempt.tickets).get())),
             (":zero", number(0)),
             (":tickets", number(attempt.tickets)),
             (":me", me),
@@ -71,7 +71,7 @@ impl Store {
         let values = vec![
             (":one", number(1)),
             (":zero", number(0)),
-            (":end", end(1)),
+            (":end", number(end(1).get())),
             (":me", me),
             (":share", number(attempt.permits)),
             (":room", room(name, attempt.permits)),
@@ -122,11 +122,12 @@ impl Store {
         attempt.note(self.write(name, &forms::SIT, values).await)
     }
 
-    /// Draws the next tickets, so many of them. The newest is `last` of the answer. Without a date if a later one stands there,
-    /// as in a renewal.
-    pub(crate) async fn draw(&self, name: &LockName, tickets: u64) -> Answer {
+    /// Draws the next tickets, so many of them, if none is newer than `most`. The newest is `last` of the answer. Without a
+    /// date if a later one stands there, as in a renewal.
+    pub(crate) async fn draw(&self, name: &LockName, tickets: u64, most: Ticket) -> Answer {
+        let end = most.next().unwrap_or(most).min(end(tickets));
         let draw = |at: Option<ServerTime>| {
-            let mut values = vec![(":tickets", number(tickets)), (":end", end(tickets))];
+            let mut values = vec![(":tickets", number(tickets)), (":end", number(end.get()))];
             values.extend(at.into_iter().flat_map(|at| dated(":drawn_at", at)));
             self.write(
                 name,
@@ -134,7 +135,8 @@ impl Store {
                 values,
             )
         };
-        self.with_date(draw, |item| item.drawn_at.is_some()).await
+        let only_date = |item: &LockItem| item.drawn_at.is_some() && item.last < end;
+        self.with_date(draw, only_date).await
     }
 
     /// Gives seats to `found`, the next in line as `seen` and its rows showed them.
@@ -265,6 +267,22 @@ impl Store {
             .await
     }
 
+    /// Dates a hold that its owner has not dated, if the time is known.
+    pub(crate) async fn date(
+        &self,
+        name: &LockName,
+        at: At,
+        undated: &Entry,
+    ) -> Result<(), Failure> {
+        let Some(now) = self.server.stamp() else {
+            return Ok(());
+        };
+        let mut values = judged(undated);
+        values.push((":renewed_at", codec::millis(now.0)));
+        let answer = self.write_at(name, &forms::DATE, at, values).await;
+        answer.map(drop)
+    }
+
     /// Says that a waiter left the queue, so that no look from before can seat it.
     pub(crate) async fn leave(&self, name: &LockName, ticket: Ticket) -> Answer {
         self.write(
@@ -334,7 +352,13 @@ impl Store {
         self.write_at(name, form, At::Holder, values).await
     }
 
-    async fn write_at(&self, name: &LockName, form: &Form, at: At, values: Values) -> Answer {
+    pub(super) async fn write_at(
+        &self,
+        name: &LockName,
+        form: &Form,
+        at: At,
+        values: Values,
+    ) -> Answer {
         let expressions = [form.update, &ours(form.condition)].map(|it| placed(it, at));
         self.send(name, form.verb, expressions, values).await
     }
@@ -381,8 +405,8 @@ impl Store {
 }
 
 /// What `last` must be below for so many tickets to be left.
-fn end(tickets: u64) -> AttributeValue {
-    number(u64::MAX - (tickets - 1))
+fn end(tickets: u64) -> Ticket {
+    Ticket::new(u64::MAX).first_of(tickets)
 }
 
 /// What a removal is conditional on: the beat that was judged.
@@ -404,16 +428,16 @@ fn room(name: &LockName, permits: u64) -> AttributeValue {
 }
 
 /// No lock has none: of a name that says nothing, nothing is written.
-fn all_of(name: &LockName) -> u64 {
+pub(super) fn all_of(name: &LockName) -> u64 {
     name.permits().unwrap_or_default()
 }
 
-fn ours(condition: &str) -> String {
+pub(super) fn ours(condition: &str) -> String {
     format!("{}{condition}", forms::OURS)
 }
 
 /// The expression at a place.
-fn placed(expression: &str, at: At) -> String {
+pub(super) fn placed(expression: &str, at: At) -> String {
     match at {
         At::Holder => expression.replace("PLACE", "#holder"),
         At::Heir(index) => expression.replace("PLACE", &format!("#heirs[{index}]")),

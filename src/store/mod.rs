@@ -3,6 +3,7 @@
 //! A verb is a single attempt with a time-out. Trying again is [`Store::persist`], in one place for all. The SDK's own
 //! futures are boxed where they are sent: they are so deep that the compiler gives up on what is built on them.
 
+mod check;
 mod codec;
 mod date;
 mod failure;
@@ -36,7 +37,7 @@ use crate::wait::Brake;
 
 use codec::{Item, number, text};
 use date::ServerClock;
-pub(crate) use failure::{Failure, Kind, Refusal, answered};
+pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
 pub(crate) use lock_item::Held;
 pub(crate) use probe::Operation;
 pub(crate) use rows::{Cursor, Page};
@@ -200,7 +201,7 @@ impl Limit {
         match self {
             Limit::None => false,
             Limit::Attempts(_) => true,
-            Limit::Unanswered(_) => !failure.is_busy(),
+            Limit::Unanswered(_) => !failure.is_not_now(),
         }
     }
 

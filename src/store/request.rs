@@ -21,7 +21,7 @@ pub(super) fn owned(values: Values) -> Item {
 
 impl Store {
     /// Reads an item, strongly consistent.
-    pub(super) async fn get(&self, verb: &'static str, key: Item) -> Result<Option<Item>, Failure> {
+    pub(crate) async fn get(&self, verb: &'static str, key: Item) -> Result<Option<Item>, Failure> {
         let request = self
             .client
             .get_item()
@@ -100,7 +100,7 @@ impl Store {
     }
 
     /// The item that a failed condition met: from the answer, or read where the engine is too old to send it along.
-    async fn in_the_way(
+    pub(crate) async fn in_the_way(
         &self,
         verb: &'static str,
         key: Item,

@@ -180,10 +180,7 @@ impl Waiter {
             Write::Applied(TicketRow {
                 state: RowState::Waiting(entry),
                 ..
-            }) => {
-                self.beats.renewed(entry.beat, answer.sent);
-                self.row = Some(entry);
-            }
+            }) if self.beats.renewed_row(entry.beat, answer.sent) => self.row = Some(entry),
             Write::Refused(Some(TicketRow {
                 state: RowState::Void(_),
                 ..

@@ -158,6 +158,7 @@ pub(crate) const AT_ONCE: &[Scene] = &[
     scene("a dead holder", "evict", &[Mortal])
         .after(&[(2_000, Die)])
         .comes(60),
+    scene("a holder without a date", "date", &[Live]),
     scene("reading the line", "read line", &[Gap]).comes(60),
     scene("a gap", "void gap", &[Gap]).comes(60),
     scene("a dead row", "void dead", &[Live, Live, Mortal])
@@ -192,7 +193,7 @@ pub(crate) const HOLDING: &[Scene] = &[
 ];
 
 /// Every request that a client sends for a lock.
-pub(crate) const VERBS: [&str; 20] = [
+pub(crate) const VERBS: [&str; 21] = [
     "enter",
     "enter over",
     "sit",
@@ -213,6 +214,7 @@ pub(crate) const VERBS: [&str; 20] = [
     "renew seat",
     "renew row",
     "clean",
+    "date",
 ];
 
 /// Requests of which there is no scene, and why.
@@ -220,6 +222,10 @@ pub(crate) const WAITING_NEVER: &[(&str, &str)] = &[
     (
         "enter over",
         "who waits draws a ticket and is seated, also over settled tickets",
+    ),
+    (
+        "date",
+        "who waits watches the beat itself, and only cleans up before a line that is too long for it",
     ),
     (
         "settle",

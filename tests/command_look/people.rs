@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use fairlock::embedded::Engine;
 use fairlock::embedded::Network;
-use fairlock::{Clock, LockClient};
+use fairlock::{Clock, LockClient, RecordWait};
 use serde_json::Value;
 
 use crate::command::{Said, fairlock, said};
 use crate::common::real_time;
-use crate::home::{Home, hold, run, with_a_line};
+use crate::home::{Home, hold, run, wait_behind, with_a_line};
 use crate::schema::{assert_a_documented_lock, parsed};
 
 #[test]
@@ -192,4 +192,47 @@ fn colours_are_not_in_what_a_pipe_gets_unless_they_are_forced() {
     let forced = ("CLICOLOR_FORCE", "1");
     assert!(shown(&[forced]).contains("\u{1b}[32mfree\u{1b}[0m"));
     assert_eq!(shown(&[forced, ("NO_COLOR", "1")]), "a: free\n");
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "callers' tasks, and polls of what they do"
+)]
+fn those_who_wait_together_are_one_line_with_all_their_tickets_and_count_one_by_one() {
+    let home = Home::with_table();
+    real_time(async {
+        let [alice, bob] = ["alice", "bob"].map(|owner| home.host(owner));
+        let _guard = hold(&alice, "a").await;
+        let lock = bob.fair_lock("a").unwrap();
+        let call =
+            |lock: fairlock::FairLock| async move { lock.acquire(RecordWait::Infinite).await };
+        // The first goes ahead, and the others stand together.
+        let calls: Vec<_> = (0..4).map(|_| tokio::spawn(call(lock.clone()))).collect();
+        while lock.inspect().await.unwrap().waiting < 4 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let carol = wait_behind(2, &home.host("carol"), "a").await;
+        let newest = lock.inspect().await.unwrap().newest_ticket.unwrap().get();
+        let shown = run(&home, &["show", "a", "--local", "locks.db"]).await;
+        let lines = shown.assert_done().lines().skip(5);
+        let words = |line: &str| {
+            let words = line.split_whitespace().take(3).map(str::to_owned);
+            words.collect::<Vec<_>>()
+        };
+        let told: Vec<_> = lines.map(words).collect();
+        let together = format!("{}-{}", newest - 3, newest - 1);
+        let expected = [
+            ["1st", &(newest - 4).to_string(), "bob"],
+            ["2nd", &together, "bob"],
+            ["5th", &newest.to_string(), "carol"],
+        ];
+        assert_eq!(told, expected);
+        let line = ["show", "--json", "a", "--local", "locks.db"];
+        let lock = &parsed(&run(&home, &line).await)[0];
+        assert_a_documented_lock(lock);
+        assert_eq!(lock["line"][1]["tickets"], 3);
+        calls.iter().for_each(|call| call.abort());
+        carol.abort();
+    });
 }

@@ -38,7 +38,8 @@ pub(crate) struct Host {
 // Every suite is offered all of it, and need not use all.
 const _: () = {
     let _ = (Lab::new, Lab::host, Lab::hosts_with_seats, Lab::items);
-    let _ = (Lab::settle, acquire, waits, cut_off);
+    let _ = (Lab::is_free, Lab::delete_lock_item, Lab::settle);
+    let _ = (acquire, waits, cut_off);
 };
 
 impl Lab {
@@ -110,6 +111,24 @@ impl Lab {
             .iter()
             .filter_map(|item| item["sk"].as_s().ok().cloned())
             .collect()
+    }
+
+    /// Whether nobody has a lock, or waits for it, when everything in the background has run to its end.
+    pub(crate) async fn is_free(&self, lock: &str) -> bool {
+        self.settle().await;
+        let lock = self.host().locks.fair_lock(lock).expect("a lock's name");
+        let guard = lock.try_acquire().await.expect("an answer");
+        let free = guard.is_some();
+        drop(guard);
+        self.settle().await;
+        free
+    }
+
+    pub(crate) async fn delete_lock_item(&self, lock: &str) {
+        let delete = self.engine.client().delete_item().table_name("locks");
+        let delete = delete.key("pk", AttributeValue::S(lock.into()));
+        let delete = delete.key("sk", AttributeValue::S("fairlock/#lock".into()));
+        delete.send().await.expect("a deletion");
     }
 
     /// Lets everything in the background run to its end: leaving, releasing, cleaning.

@@ -170,11 +170,17 @@ impl Place {
 
     /// The table as whoever may write to it has it.
     pub(crate) fn table(&self) -> Table {
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
         Table {
-            client: self.client_on(&self.network(number)),
+            client: self.client().0,
             name: self.table.clone(),
         }
+    }
+
+    /// A client of the SDK, on a network of its own.
+    pub(crate) fn client(&self) -> (Client, Network) {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let network = self.network(number);
+        (self.client_on(&network), network)
     }
 
     /// Everything that the table has.

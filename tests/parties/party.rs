@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Gate, Network, When};
 use fairlock::{Error, FairLock, LockGuard, RecordWait, Ticket, Waiting};
 use tokio::task::JoinHandle;
@@ -151,10 +150,7 @@ impl Line {
     }
 
     pub(crate) async fn delete_lock_item(&self) {
-        let delete = self.lab.engine.client().delete_item().table_name("locks");
-        let delete = delete.key("pk", AttributeValue::S("a".into()));
-        let delete = delete.key("sk", AttributeValue::S("fairlock/#lock".into()));
-        delete.send().await.unwrap();
+        self.lab.delete_lock_item("a").await;
     }
 }
 

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// No run may take longer.
-pub(crate) const BOUND: Duration = Duration::from_secs(60);
+/// No run may take longer, on a machine that has much else to do.
+pub(crate) const BOUND: Duration = Duration::from_secs(300);
 
 /// Killed when it takes too long, and with the test whatever happens.
 pub(crate) struct Run {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::doom::Remains;
 use crate::exchange::Exchange;
 
 #[derive(Clone, Debug)]
@@ -55,6 +56,10 @@ pub(crate) enum Event {
     Stuck(String),
     /// What the table had when it should have had less.
     Left(String),
+    /// What was there of a lock when all died.
+    Remains(Remains),
+    /// Nobody who does not wait was let in after that.
+    Barred(String),
 }
 
 /// So many of a lock's permits.

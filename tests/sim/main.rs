@@ -7,6 +7,7 @@
 )]
 
 mod call;
+mod doom;
 mod exchange;
 mod faults;
 mod history;
@@ -36,6 +37,8 @@ mod world;
 use std::process::Command;
 use std::sync::Mutex;
 
+use doom::Remains;
+use history::Event;
 use mutation::Mutation;
 use report::Report;
 use seeds::Trial;
@@ -137,7 +140,7 @@ const MUTATIONS: [(Mutation, &str, u64); 26] = [
 #[test]
 fn every_planted_mistake_is_noticed_by_its_oracle() {
     for (mutation, oracle, within) in MUTATIONS {
-        let first = caught(mutation, oracle, within);
+        let first = caught(Trial::Mutated(mutation), oracle, within);
         println!("{mutation:?}: {oracle}, seed {first:?} of {within}");
         assert!(
             first.is_some() || seeds::replayed().is_some(),
@@ -147,22 +150,54 @@ fn every_planted_mistake_is_noticed_by_its_oracle() {
 }
 
 /// The seed in which this oracle noticed.
-fn caught(mutation: Mutation, oracle: &str, within: u64) -> Option<u64> {
+fn caught(trial: Trial, oracle: &str, within: u64) -> Option<u64> {
     let first = Mutex::new(None);
-    seeds::each(
-        seeds::first(within),
-        Trial::Mutated(mutation),
-        |seed, _, violations| {
-            let is_caught = violations.iter().any(|broken| broken.oracle == oracle);
-            if is_caught {
-                violations.iter().for_each(|broken| println!("{broken}"));
-                let mut first = first.lock().unwrap();
-                *first = Some(first.map_or(seed, |first: u64| first.min(seed)));
-            }
-            !is_caught
-        },
-    );
+    seeds::each(seeds::first(within), trial, |seed, _, violations| {
+        let is_caught = violations.iter().any(|broken| broken.oracle == oracle);
+        if is_caught {
+            violations.iter().for_each(|broken| println!("{broken}"));
+            let mut first = first.lock().unwrap();
+            *first = Some(first.map_or(seed, |first: u64| first.min(seed)));
+        }
+        !is_caught
+    });
     first.into_inner().unwrap()
+}
+
+/// Seeds in which all die.
+const DOOMED: u64 = 200;
+
+#[test]
+fn who_never_waits_gets_past_all_who_died_by_the_common_clock() {
+    let (trial, left) = (Trial::Doomed(None), Mutex::new(Remains::default()));
+    seeds::each(seeds::first(DOOMED), trial, |seed, run, violations| {
+        let (story, replay) = (history::story(&run.events), seeds::replay(seed, trial));
+        assert!(violations.is_empty(), "{story}{violations:#?}\n{replay}");
+        let mut left = left.lock().unwrap();
+        for (_, event) in &run.events {
+            if let Event::Remains(remains) = event {
+                *left = left.and(remains);
+            }
+        }
+        true
+    });
+    let left = left.into_inner().unwrap();
+    println!("{left:?}");
+    let counts = [left.holders, left.undated, left.heirs, left.rows, left.gaps];
+    let is_every_kind = counts.iter().all(|count| *count > 0);
+    assert!(is_every_kind || seeds::replayed().is_some(), "{left:?}");
+}
+
+#[test]
+fn a_planted_mistake_of_dates_keeps_out_who_never_waits() {
+    for mutation in [Mutation::DatesOfHosts, Mutation::DatesYearsLater] {
+        let first = caught(Trial::Doomed(Some(mutation)), "past the dead", 10);
+        println!("{mutation:?}: past the dead, seed {first:?} of 10");
+        assert!(
+            first.is_some() || seeds::replayed().is_some(),
+            "{mutation:?}"
+        );
+    }
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! What would go wrong if one condition of one write were missing, one write were another, or one clock ran slow: done
 //! to the wire and to the clock, never to the product.
 
+use std::time::Duration;
+
 use serde_json::Value;
+
+use crate::plan::APART;
 
 /// Where a request says for how long an entry lives.
 const LEASES: [&str; 4] = [
@@ -15,6 +19,15 @@ const PLACES: [&str; 3] = [
     "/ExpressionAttributeValues/:me/M/tickets/N",
     "/ExpressionAttributeValues/:me/L/0/M/tickets/N",
     "/Item/entry/M/tickets/N",
+];
+/// Where a request says what time it is.
+const DATES: [&str; 6] = [
+    "/ExpressionAttributeValues/:me/M/renewed_at/N",
+    "/ExpressionAttributeValues/:me/L/0/M/renewed_at/N",
+    "/ExpressionAttributeValues/:renewed_at/N",
+    "/ExpressionAttributeValues/:drawn_at/N",
+    "/ExpressionAttributeValues/:newest/N",
+    "/Item/entry/M/renewed_at/N",
 ];
 /// The year 2128.
 const YEARS_LATER: &str = "5000000000";
@@ -65,6 +78,10 @@ pub(crate) enum Mutation {
     AdmitWithoutRoom,
     /// Release and evict: as if nobody else had the lock.
     HandOverAmongOthers,
+    /// Every date: by the clock of the host that writes it.
+    DatesOfHosts,
+    /// Every date: years ahead, so that nobody is ever taken for dead by it.
+    DatesYearsLater,
     /// No write: a caller believes on after it gave the lock back.
     Overstay,
 }
@@ -77,8 +94,17 @@ impl Mutation {
         }
     }
 
-    pub(crate) fn rewrite(self, body: &mut Value) {
+    /// A request of a host whose clock is so far ahead of the first one's.
+    pub(crate) fn rewrite(self, body: &mut Value, ahead: Duration) {
         match self {
+            Mutation::DatesOfHosts => {
+                let apart = ahead.as_millis() as i64 - (APART / 2).as_millis() as i64;
+                DATES.iter().for_each(|path| count(body, path, apart));
+            }
+            Mutation::DatesYearsLater => {
+                let years = 3_000_000_000_000;
+                DATES.iter().for_each(|path| count(body, path, years));
+            }
             Mutation::DrawOneLess
                 if text(&body["UpdateExpression"]).contains("#last + :tickets") =>
             {
@@ -157,6 +183,8 @@ impl Mutation {
             | Mutation::DrawOneLess
             | Mutation::PlaceOfOneLess
             | Mutation::PlaceOfOneMore
+            | Mutation::DatesOfHosts
+            | Mutation::DatesYearsLater
             | Mutation::Overstay => return None,
         })
     }
@@ -177,7 +205,7 @@ fn put(body: &mut Value, path: &str, value: &str) {
     }
 }
 
-/// Of several tickets so many more.
+/// Of several tickets, or of milliseconds, so many more.
 fn count(body: &mut Value, path: &str, more: i64) {
     let counted = body.pointer(path).and_then(Value::as_str);
     let counted = counted.and_then(|tickets| tickets.parse::<i64>().ok());

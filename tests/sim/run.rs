@@ -48,6 +48,10 @@ pub(crate) async fn run(plan: Plan, mutation: Option<Mutation>) -> Run {
     }
     let counts = world.tally.counts();
     last_turns(&world).await;
+    ended(&world, counts, troubled)
+}
+
+pub(crate) fn ended(world: &World, counts: Counts, troubled: u64) -> Run {
     let events = world.history.take();
     let digest = digest(&events);
     Run {
@@ -59,7 +63,7 @@ pub(crate) async fn run(plan: Plan, mutation: Option<Mutation>) -> Run {
 }
 
 /// Faults and work, until so many more requests were sent; returns how many. After a silence, TTL deletes meanwhile.
-async fn trouble(world: &Arc<World>, requests: u64, is_resumed: bool) -> u64 {
+pub(crate) async fn trouble(world: &Arc<World>, requests: u64, is_resumed: bool) -> u64 {
     let before = world.tally.counts().requests;
     let sent = || world.tally.counts().requests - before;
     let enough = async {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use crate::doom;
 use crate::mutation::Mutation;
 use crate::oracles::{Violation, judge};
 use crate::panics::{count_panics, panics};
@@ -52,6 +53,8 @@ pub(crate) enum Trial {
     Bent(Mutation),
     /// The same with it.
     Mutated(Mutation),
+    /// All die, and nobody waits who comes then; with a mutation or without.
+    Doomed(Option<Mutation>),
 }
 
 /// One seed from its plan to its verdict.
@@ -72,8 +75,12 @@ pub(crate) fn one(seed: u64, trial: Trial) -> (Run, Vec<Violation>) {
             mutation.provoke(&mut plan);
             Some(mutation)
         }
+        Trial::Doomed(mutation) => mutation,
     };
-    let done = runtime.block_on(run(plan.clone(), mutation));
+    let done = match trial {
+        Trial::Doomed(_) => runtime.block_on(doom::run(plan.clone(), mutation)),
+        _ => runtime.block_on(run(plan.clone(), mutation)),
+    };
     let mut violations = judge(&plan, &done.events);
     if panics() > 0 {
         violations.push(Violation {
@@ -112,6 +119,8 @@ pub(crate) fn replay(seed: u64, trial: Trial) -> String {
         Trial::Plain => "the_promises",
         Trial::Bent(_) => "the_plans",
         Trial::Mutated(_) => "every_planted_mistake",
+        Trial::Doomed(None) => "who_never_waits",
+        Trial::Doomed(Some(_)) => "a_planted_mistake_of_dates",
     };
     format!(
         "{trial:?}: replay with\nFAIRLOCK_SIM_SEED={seed} cargo test --all-features --test sim {test}"

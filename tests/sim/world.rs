@@ -1,5 +1,6 @@
 //! One table in memory, the hosts on it, and what is written down about them.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -143,7 +144,7 @@ impl World {
                 history.note(Event::Exchanged(Box::new(exchange)));
             });
         match self.mutation {
-            Some(mutation) => network.rewrite(move |body| mutation.rewrite(body)),
+            Some(mutation) => network.rewrite(move |body| mutation.rewrite(body, plan.ahead)),
             None => network,
         }
     }
@@ -239,13 +240,17 @@ impl World {
 
     /// The sort keys of everything that the table has for a lock.
     pub(crate) async fn items(&self, lock: &str) -> Vec<String> {
+        let items = self.raw(lock).await;
+        let keys = items.iter().filter_map(|item| item["sk"].as_s().ok());
+        keys.cloned().collect()
+    }
+
+    pub(crate) async fn raw(&self, lock: &str) -> Vec<HashMap<String, AttributeValue>> {
         let query = self.engine.client().query().table_name("fairlock");
         let query = query.key_condition_expression("pk = :pk");
         let query = query.expression_attribute_values(":pk", AttributeValue::S(lock.into()));
         let items = query.consistent_read(true).send().await.unwrap();
-        let items = items.items.unwrap_or_default();
-        let keys = items.iter().filter_map(|item| item["sk"].as_s().ok());
-        keys.cloned().collect()
+        items.items.unwrap_or_default()
     }
 }
 

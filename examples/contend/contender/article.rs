@@ -29,7 +29,11 @@ pub(crate) struct Row {
 
 impl Article {
     pub(crate) async fn acquire(&self) -> Result<Row, Failed> {
-        let ticket = self.draw().await?;
+        self.enter(self.draw().await?).await
+    }
+
+    /// With a ticket that was drawn for this lock, or for another.
+    pub(crate) async fn enter(&self, ticket: u64) -> Result<Row, Failed> {
         let row = self.join(ticket).await?;
         // Ends when every earlier row is deleted or has expired.
         while !self.is_first(&sort_key(ticket)).await? {
@@ -38,7 +42,7 @@ impl Article {
         Ok(row)
     }
 
-    async fn draw(&self) -> Result<u64, Failed> {
+    pub(crate) async fn draw(&self) -> Result<u64, Failed> {
         // Ends with the second round at the latest: the counter is there then.
         loop {
             if let Some(ticket) = self.count().await? {

@@ -30,6 +30,7 @@ struct Lock<'a> {
 struct Person<'a> {
     ticket: u64,
     permits: u64,
+    tickets: u64,
     owner: &'a str,
     stage: String,
     since: Option<String>,
@@ -57,6 +58,7 @@ impl<'a> From<&'a Participant> for Person<'a> {
         Person {
             ticket: who.ticket.get(),
             permits: who.permits,
+            tickets: who.tickets,
             owner: &who.owner,
             stage: who.stage.to_string(),
             since: who.since.and_then(to_the_millisecond),
@@ -155,9 +157,12 @@ pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
     }
     if !state.line.is_empty() {
         let head = ["PLACE", "TICKET", "OWNER", "STAGE", "SINCE", "LEASE LEFT"];
-        let rows = (1..)
-            .zip(&state.line)
-            .map(|(place, who)| stand(place, who, now));
+        let mut before = 0_u64;
+        let rows = state.line.iter().map(|who| {
+            let place = before.saturating_add(1);
+            before = before.saturating_add(who.tickets);
+            stand(place, who, now)
+        });
         text.push('\n');
         text.push_str(&table(head, rows.collect()));
     }
@@ -173,16 +178,16 @@ fn held(name: &str, holder: &Participant, since: Option<SystemTime>, now: System
     format!(
         "{BOLD}{name}{BOLD:#}: held by {BOLD}{}{BOLD:#} with ticket {}\n  since {}\n  lease {}, {left}\n",
         shown(&holder.owner),
-        holder.ticket,
+        tickets(holder),
         when(since, now),
         humantime::format_duration(holder.lease),
     )
 }
 
-fn stand(place: usize, who: &Participant, now: SystemTime) -> [Cell; 6] {
+fn stand(place: u64, who: &Participant, now: SystemTime) -> [Cell; 6] {
     [
         Cell::plain(ordinal(place)),
-        Cell::plain(who.ticket.to_string()),
+        Cell::plain(tickets(who)),
         Cell::plain(shown(&who.owner)),
         Cell::plain(who.stage.to_string()),
         Cell::plain(when(who.since, now)),
@@ -225,7 +230,7 @@ fn listed(state: &LockState, now: SystemTime) -> [Cell; 6] {
     [
         name,
         Cell::plain(shown(&holder.owner)),
-        Cell::plain(holder.ticket.to_string()),
+        Cell::plain(tickets(holder)),
         Cell::plain(when(state.held_since, now)),
         Cell::lease_left(holder),
         waiting,
@@ -276,7 +281,7 @@ fn left(who: &Participant) -> String {
 }
 
 /// To the second, and in two units at the most.
-fn rounded(span: Duration) -> String {
+pub(crate) fn rounded(span: Duration) -> String {
     let text = humantime::format_duration(Duration::from_secs(span.as_secs())).to_string();
     text.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
@@ -300,7 +305,16 @@ fn milliseconds(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn ordinal(place: usize) -> String {
+/// Its ticket, or the first and the newest of several.
+fn tickets(who: &Participant) -> String {
+    let newest = who.ticket.get();
+    match who.tickets {
+        0 | 1 => newest.to_string(),
+        several => format!("{}-{newest}", newest.saturating_sub(several - 1)),
+    }
+}
+
+fn ordinal(place: u64) -> String {
     let ending = match (place % 10, place % 100) {
         (_, 11..=13) => "th",
         (1, _) => "st",

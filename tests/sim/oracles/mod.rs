@@ -53,6 +53,13 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
             }),
         ),
         (
+            "past the dead",
+            said(events, |event| match event {
+                Event::Barred(what) => Some(what),
+                _ => None,
+            }),
+        ),
+        (
             "no surprise",
             said(events, |event| match event {
                 Event::Surprise(what) => Some(what),

@@ -237,7 +237,7 @@ impl<'a> Lines<'a> {
 
 fn exchanges(events: &Events) -> impl Iterator<Item = &Exchange> {
     events.iter().filter_map(|(_, event)| match event {
-        Event::Exchanged(exchange) => Some(exchange),
+        Event::Exchanged(exchange) => Some(&**exchange),
         _ => None,
     })
 }

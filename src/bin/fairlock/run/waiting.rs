@@ -7,6 +7,7 @@ use std::time::Duration;
 use fairlock::{FairLock, Waiting};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output::rounded;
 use crate::text::shown;
 
 /// How often the picture changes.
@@ -64,8 +65,12 @@ fn words(lock: &str, waiting: &Waiting) -> String {
         0 | 1 => "next".to_owned(),
         place => format!("{} before us", place),
     };
+    let soon = match waiting.expected_wait {
+        Some(wait) if wait > Duration::ZERO => format!(", in about {}", rounded(wait)),
+        _ => String::new(),
+    };
     match &waiting.holder {
-        Some(holder) => format!("{lock}: {place}, {} has it", shown(&holder.owner)),
-        None => format!("{lock}: {place}"),
+        Some(holder) => format!("{lock}: {place}{soon}, {} has it", shown(&holder.owner)),
+        None => format!("{lock}: {place}{soon}"),
     }
 }

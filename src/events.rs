@@ -1,0 +1,96 @@
+//! What befalls a hold, told to whoever listens.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, Stream, StreamExt};
+
+use crate::error::Loss;
+use crate::hold::{Hold, Standing};
+
+/// What befalls a lock that is held, as [`LockGuard::events`](crate::LockGuard::events) tells it.
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::{HoldEvent, Loss};
+///
+/// let event = HoldEvent::Lost(Loss::Deleted);
+/// assert_eq!(event.to_string(), "lost: the lock item was deleted");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HoldEvent {
+    /// The lock was granted: told first, to everybody who listens.
+    Granted,
+    /// A third of the lease is left, or less, and renewals are failing: finish soon, or save what can be saved.
+    InDanger {
+        /// How long the hold may still be believed in, when this is told.
+        remaining: Duration,
+    },
+    /// A renewal succeeded after all.
+    Recovered,
+    /// The hold was lost: stop the work that it protects. Nothing comes after this.
+    Lost(Loss),
+    /// Its guard was released or dropped. How that went, only [`release`](crate::LockGuard::release) says. Nothing comes after
+    /// this.
+    Released,
+}
+
+impl fmt::Display for HoldEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HoldEvent::Granted => f.write_str("granted"),
+            HoldEvent::InDanger { remaining } => write!(f, "in danger: {remaining:.1?} left"),
+            HoldEvent::Recovered => f.write_str("recovered"),
+            HoldEvent::Lost(loss) => write!(f, "lost: {loss}"),
+            HoldEvent::Released => f.write_str("released"),
+        }
+    }
+}
+
+/// All that befalls a hold from now on, and first that it was granted.
+pub(crate) fn of(hold: Arc<Hold>) -> impl Stream<Item = HoldEvent> + Send + 'static {
+    let told = Told::Nothing;
+    stream::unfold(Listener { hold, told }, Listener::next).fuse()
+}
+
+/// One who listens. What it was told last is all that is kept for it.
+struct Listener {
+    hold: Arc<Hold>,
+    told: Told,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    Well,
+    InDanger,
+    TheEnd,
+}
+
+impl Listener {
+    async fn next(mut self) -> Option<(HoldEvent, Listener)> {
+        let (event, told) = match self.told {
+            Told::Nothing => (HoldEvent::Granted, Told::Well),
+            Told::TheEnd => return None,
+            Told::Well | Told::InDanger => self.news().await,
+        };
+        self.told = told;
+        Some((event, self))
+    }
+
+    async fn news(&self) -> (HoldEvent, Told) {
+        let was_in_danger = self.told == Told::InDanger;
+        match self.hold.news(was_in_danger).await {
+            Standing::Lost(loss) => (HoldEvent::Lost(loss), Told::TheEnd),
+            Standing::Released => (HoldEvent::Released, Told::TheEnd),
+            Standing::Held if was_in_danger => (HoldEvent::Recovered, Told::Well),
+            Standing::Held => {
+                let remaining = self.hold.remaining();
+                (HoldEvent::InDanger { remaining }, Told::InDanger)
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! A fence for the caller's own writes: items that remember the newest token refuse those that come with an older one.
+
+mod hold;
+mod request;
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::ticket::Ticket;
+
+pub use request::Fenceable;
+
+/// A condition, and an update, for writes to items that remember the newest token: a write under an older one is
+/// refused.
+///
+/// An item accepts a token that is not smaller than the newest it remembers, so several writes under one hold are
+/// fine, and an item without the attribute accepts any. What refuses is the item, when the write arrives: no clock
+/// takes part, and it does not matter whether the writer has noticed that it lost the lock.
+///
+/// # Limitations
+///
+/// - **All who write the item must fence it**, with the same attribute and tokens of the same lock.
+/// - **The fence closes with the first write under the newer token**, and not when that is granted. Who reads an item
+///   and then decides should [raise the fence](#raising-the-fence) first: what a stale writer wrote before that is
+///   then seen, and nothing comes after it.
+/// - **A deletion forgets the token**: any writer can make the item anew, a stale one too. Where that matters put a
+///   [tombstone](#tombstones) in place of the item.
+/// - It does not tell whether one still has the lock. [`check_item`](crate::LockGuard::check_item) does, in a
+///   transaction.
+///
+/// # Raising the fence
+///
+/// An update without an update expression of its own writes the token and nothing else, also to an item that is not
+/// there yet:
+///
+/// ```
+/// # async fn raise(dynamodb: aws_sdk_dynamodb::Client, guard: fairlock::LockGuard) -> Result<(), Box<dyn std::error::Error>> {
+/// # use aws_sdk_dynamodb::types::AttributeValue;
+/// let key = AttributeValue::S("42".into());
+/// let raise = dynamodb.update_item().table_name("accounts").key("id", key);
+/// guard.fence("fence").on(raise).send().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Tombstones
+///
+/// A fenced put of the key, the token and the TTL attribute alone: readers take it for no item, stale writers are
+/// refused by it, and DynamoDB deletes it when no write of the old holder can arrive any more.
+///
+/// ```
+/// # async fn bury(dynamodb: aws_sdk_dynamodb::Client, guard: fairlock::LockGuard, tomorrow: u64) -> Result<(), Box<dyn std::error::Error>> {
+/// # use aws_sdk_dynamodb::types::AttributeValue;
+/// let bury = dynamodb
+///     .put_item()
+///     .table_name("accounts")
+///     .item("id", AttributeValue::S("42".into()))
+///     .item("deleted", AttributeValue::Bool(true))
+///     .item("expires_at", AttributeValue::N(tomorrow.to_string())); // unix time in seconds
+/// guard.fence("fence").on(bury).send().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Examples
+///
+/// ```
+/// # async fn settle(dynamodb: aws_sdk_dynamodb::Client, guard: fairlock::LockGuard) -> Result<(), Box<dyn std::error::Error>> {
+/// # use aws_sdk_dynamodb::types::AttributeValue;
+/// let update = dynamodb
+///     .update_item()
+///     .table_name("accounts")
+///     .key("id", AttributeValue::S("42".into()))
+///     .update_expression("SET balance = balance - :amount")
+///     .condition_expression("balance >= :amount")
+///     .expression_attribute_values(":amount", AttributeValue::N("100".into()));
+/// guard.fence("fence").on(update).send().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    attribute: String,
+    ticket: Ticket,
+}
+
+impl Fence {
+    /// A fence of this ticket, for items that remember the newest one in the top-level attribute of this name.
+    ///
+    /// For a token that was passed on, to another process say; whoever has the guard asks it for
+    /// [its fence](crate::LockGuard::fence). DynamoDB refuses a write whose attribute has no name, or is a key.
+    ///
+    /// # Examples
+    ///
+    /// In a command that `fairlock run` started:
+    ///
+    /// ```
+    /// use fairlock::{Fence, Ticket};
+    ///
+    /// fn fence() -> Result<Fence, Box<dyn std::error::Error>> {
+    ///     let ticket = std::env::var("FAIRLOCK_TICKET")?.parse()?;
+    ///     Ok(Fence::new("fence", Ticket::new(ticket)))
+    /// }
+    /// ```
+    pub fn new(attribute: impl Into<String>, ticket: Ticket) -> Self {
+        Fence {
+            attribute: attribute.into(),
+            ticket,
+        }
+    }
+
+    /// The attribute that remembers the newest token.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock::{Fence, Ticket};
+    ///
+    /// assert_eq!(Fence::new("fence", Ticket::new(7)).attribute(), "fence");
+    /// ```
+    pub fn attribute(&self) -> &str {
+        &self.attribute
+    }
+
+    /// The token.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock::{Fence, Ticket};
+    ///
+    /// assert_eq!(Fence::new("fence", Ticket::new(7)).ticket(), Ticket::new(7));
+    /// ```
+    pub fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
+    /// The same request, fenced: its own condition and the fence's must both hold, and what it writes remembers the
+    /// token. Takes the SDK's builders of puts, updates and deletions, and those of the same for a transaction.
+    ///
+    /// Comes last: a condition that is set afterwards takes the place of the fenced one, and the values that the
+    /// fence then left unused make DynamoDB refuse the request.
+    ///
+    /// Fences of several locks go on one request if their attributes differ.
+    ///
+    /// # Errors
+    ///
+    /// The request fails with `ConditionalCheckFailedException` for either condition. Which one it was shows the
+    /// item, if the request asks for it with `ReturnValuesOnConditionCheckFailure::AllOld`: see
+    /// [`refused_by`](Self::refused_by).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use aws_sdk_dynamodb::types::{AttributeValue, Delete, TransactWriteItem};
+    /// use fairlock::Fence;
+    ///
+    /// fn remove(fence: &Fence, id: &str) -> Result<TransactWriteItem, Box<dyn std::error::Error>> {
+    ///     let delete = Delete::builder().table_name("accounts").key("id", AttributeValue::S(id.into()));
+    ///     Ok(TransactWriteItem::builder().delete(fence.on(delete).build()?).build())
+    /// }
+    /// ```
+    #[must_use = "the fence is on the returned request"]
+    pub fn on<R: Fenceable>(&self, request: R) -> R {
+        request.fenced(self)
+    }
+
+    /// The newer token that this item remembers, if it does: why it refuses what comes with this fence.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use aws_sdk_dynamodb::types::AttributeValue;
+    /// use fairlock::{Fence, Ticket};
+    ///
+    /// let item = HashMap::from([("fence".to_owned(), AttributeValue::N("8".into()))]);
+    /// assert_eq!(Fence::new("fence", Ticket::new(7)).refused_by(&item), Some(Ticket::new(8)));
+    /// assert_eq!(Fence::new("fence", Ticket::new(8)).refused_by(&item), None);
+    /// ```
+    pub fn refused_by(&self, item: &HashMap<String, AttributeValue>) -> Option<Ticket> {
+        let newest = item.get(&self.attribute)?.as_n().ok()?.parse().ok()?;
+        Some(Ticket::new(newest)).filter(|newest| *newest > self.ticket)
+    }
+
+    /// The condition alone, in parentheses, for requests that are put together otherwise than by the SDK's builders.
+    /// It takes [`name`](Self::name) and [`compared`](Self::compared).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock::{Fence, Ticket};
+    ///
+    /// let fence = Fence::new("fence", Ticket::new(7));
+    /// assert_eq!(fence.condition(), "(attribute_not_exists(#fenced_fence) OR #fenced_fence <= :fenced_fence_by)");
+    /// assert_eq!(fence.assignment(), "#fenced_fence = :fenced_fence_to");
+    /// assert_eq!(fence.name(), ("#fenced_fence".into(), "fence".into()));
+    /// assert_eq!(fence.compared().0, ":fenced_fence_by");
+    /// assert_eq!(fence.assigned().0, ":fenced_fence_to");
+    /// assert_eq!(fence.value().as_n().map(String::as_str), Ok("7"));
+    /// ```
+    pub fn condition(&self) -> String {
+        let (name, value) = (self.name().0, self.compared().0);
+        format!("(attribute_not_exists({name}) OR {name} <= {value})")
+    }
+
+    /// What a `SET` clause has to contain, without the word. It takes [`name`](Self::name) and
+    /// [`assigned`](Self::assigned). A put has [`value`](Self::value) in its item instead, and a deletion nothing.
+    ///
+    /// # Examples
+    ///
+    /// As [`condition`](Self::condition).
+    pub fn assignment(&self) -> String {
+        format!("{} = {}", self.name().0, self.assigned().0)
+    }
+
+    /// The expression attribute name that both expressions use: placeholder and attribute. Placeholders are different
+    /// for different attributes.
+    ///
+    /// # Examples
+    ///
+    /// As [`condition`](Self::condition).
+    pub fn name(&self) -> (String, String) {
+        (format!("#{}", self.placeholder()), self.attribute.clone())
+    }
+
+    /// The expression attribute value of the condition.
+    ///
+    /// # Examples
+    ///
+    /// As [`condition`](Self::condition).
+    pub fn compared(&self) -> (String, AttributeValue) {
+        (format!(":{}_by", self.placeholder()), self.value())
+    }
+
+    /// The expression attribute value of the assignment: the same, but not under the same name, so that none of the two
+    /// expressions can get lost unnoticed.
+    ///
+    /// # Examples
+    ///
+    /// As [`condition`](Self::condition).
+    pub fn assigned(&self) -> (String, AttributeValue) {
+        (format!(":{}_to", self.placeholder()), self.value())
+    }
+
+    /// The token as an attribute. DynamoDB's numbers are exact to 38 digits, and tokens have 20 at the most.
+    ///
+    /// # Examples
+    ///
+    /// As [`condition`](Self::condition).
+    pub fn value(&self) -> AttributeValue {
+        AttributeValue::N(self.ticket.to_string())
+    }
+
+    /// Different for different attributes: what a placeholder cannot have in it stands there as its bytes.
+    fn placeholder(&self) -> String {
+        let mut placeholder = String::from("fenced_");
+        for byte in self.attribute.bytes() {
+            if byte.is_ascii_alphanumeric() {
+                placeholder.push(char::from(byte));
+            } else {
+                // Writing to a string cannot fail.
+                let _ = write!(placeholder, "_{byte:02x}");
+            }
+        }
+        placeholder
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_attributes_have_different_placeholders_that_dynamodb_accepts() {
+        let names = [
+            "fence", "fence_", "fence-", "fence.", "fence_2d", "Fence", "zäun", "a b", "",
+        ];
+        let placeholder = |name: &str| Fence::new(name, Ticket::new(1)).placeholder();
+        let placeholders: std::collections::BTreeSet<_> = names.map(placeholder).into();
+        assert_eq!(placeholders.len(), names.len());
+        let is_accepted = |c: char| c == '_' || c.is_ascii_alphanumeric();
+        assert!(
+            placeholders
+                .iter()
+                .all(|name| name.chars().all(is_accepted))
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! How a fence goes on the SDK's builders of requests, beside what the caller said there.
+
+use aws_sdk_dynamodb::operation::delete_item::builders::DeleteItemFluentBuilder;
+use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::builders::{DeleteBuilder, PutBuilder, UpdateBuilder};
+
+use super::Fence;
+
+/// A write that [`Fence::on`] takes: the SDK's builders of puts, updates and deletions, alone or in a transaction.
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::{Fence, Fenceable};
+///
+/// fn fenced_if<R: Fenceable>(fence: Option<&Fence>, request: R) -> R {
+///     match fence {
+///         Some(fence) => fence.on(request),
+///         None => request,
+///     }
+/// }
+/// ```
+pub trait Fenceable: sealed::Fenceable {}
+
+impl<R: sealed::Fenceable> Fenceable for R {}
+
+mod sealed {
+    /// Not to be named, nor implemented, by anybody else.
+    pub trait Fenceable: Sized {
+        fn fenced(self, fence: &super::Fence) -> Self;
+    }
+}
+
+/// The builders call what they have in common by the same names.
+macro_rules! fenceable {
+    ($($builder:ident remembers by $how:ident;)*) => {$(
+        impl sealed::Fenceable for $builder {
+            fn fenced(self, fence: &Fence) -> Self {
+                let own = self.get_condition_expression().as_deref();
+                let condition = both(own, fence.condition());
+                let ((name, attribute), (compared, token)) = (fence.name(), fence.compared());
+                let request = self
+                    .condition_expression(condition)
+                    .expression_attribute_names(name, attribute)
+                    .expression_attribute_values(compared, token);
+                fenceable!(@ $how request fence)
+            }
+        }
+    )*};
+    (@ item $request:ident $fence:ident) => {
+        $request.item(&$fence.attribute, $fence.value())
+    };
+    (@ update $request:ident $fence:ident) => {{
+        let own = $request.get_update_expression().as_deref();
+        let update = also_set(own.unwrap_or(""), &$fence.assignment());
+        let (name, token) = $fence.assigned();
+        $request.update_expression(update).expression_attribute_values(name, token)
+    }};
+    (@ nothing $request:ident $fence:ident) => {
+        $request
+    };
+}
+
+fenceable! {
+    PutItemFluentBuilder remembers by item;
+    PutBuilder remembers by item;
+    UpdateItemFluentBuilder remembers by update;
+    UpdateBuilder remembers by update;
+    DeleteItemFluentBuilder remembers by nothing;
+    DeleteBuilder remembers by nothing;
+}
+
+fn both(own: Option<&str>, fence: String) -> String {
+    match own {
+        Some(own) if is_enclosed(own) => format!("{own} AND {fence}"),
+        Some(own) => format!("({own}) AND {fence}"),
+        None => fence,
+    }
+}
+
+/// Whether one pair of parentheses is around all of it: DynamoDB refuses a second one.
+fn is_enclosed(condition: &str) -> bool {
+    let condition = condition.trim();
+    let mut depth = 0;
+    let closes = condition.find(|c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        depth == 0
+    });
+    condition.starts_with('(') && closes.is_some_and(|at| at + 1 == condition.len())
+}
+
+/// The update with an assignment more, in its `SET` clause if it has one: each clause may be there once.
+fn also_set(update: &str, assignment: &str) -> String {
+    match behind_set(update) {
+        Some(at) => {
+            let (before, after) = update.split_at(at);
+            format!("{before} {assignment},{after}")
+        }
+        None => format!("SET {assignment} {update}").trim_end().to_owned(),
+    }
+}
+
+/// Where the word `SET` ends. An attribute cannot be called so but by a placeholder, for it is reserved.
+fn behind_set(update: &str) -> Option<usize> {
+    let belongs = |c: char| c == '_' || c.is_ascii_alphanumeric();
+    let upper = update.to_ascii_uppercase();
+    let found = upper
+        .match_indices("SET")
+        .map(|(at, set)| (at, at + set.len()));
+    let mut words = found.filter(|(start, end)| {
+        let (before, after) = (&update[..*start], &update[*end..]);
+        let starts = !before.ends_with(|c| belongs(c) || matches!(c, '#' | ':' | '.'));
+        starts && !after.starts_with(belongs)
+    });
+    words.next().map(|(_, end)| end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assignment_joins_the_set_clause_wherever_it_stands() {
+        for (update, fenced) in [
+            ("", "SET #f = :f"),
+            ("SET a = :a", "SET #f = :f, a = :a"),
+            ("set a = :a, b = :b", "set #f = :f, a = :a, b = :b"),
+            ("SET\n a = :a", "SET #f = :f,\n a = :a"),
+            ("REMOVE a SET b = :b", "REMOVE a SET #f = :f, b = :b"),
+            ("REMOVE a", "SET #f = :f REMOVE a"),
+            ("ADD offset :one", "SET #f = :f ADD offset :one"),
+            ("REMOVE #set, a.set", "SET #f = :f REMOVE #set, a.set"),
+            ("ADD a :set", "SET #f = :f ADD a :set"),
+            ("ADD set_a :a", "SET #f = :f ADD set_a :a"),
+            ("SET#a = :a", "SET #f = :f,#a = :a"),
+        ] {
+            assert_eq!(also_set(update, "#f = :f"), fenced);
+        }
+    }
+
+    #[test]
+    fn a_condition_gets_parentheses_unless_it_has_them() {
+        for (own, is_wrapped) in [
+            ("a = :a", true),
+            ("(a = :a OR b = :b)", false),
+            (" (a = :a) ", false),
+            ("((a = :a) OR b = :b)", false),
+            ("(a = :a) OR (b = :b)", true),
+            ("attribute_exists(a)", true),
+            ("(attribute_exists(a))", false),
+        ] {
+            let wrapped = format!("({own}) AND (f)");
+            assert_eq!(
+                both(Some(own), "(f)".into()) == wrapped,
+                is_wrapped,
+                "{own}"
+            );
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Leading for as long as a lock is held: stands in line, leads, loses or resigns, and stands again.
+
+use std::fmt;
+use std::future::{Future, pending};
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+
+use crate::error::{Error, Loss, LostLock};
+use crate::guard::LockGuard;
+use crate::lock::FairLock;
+use crate::run::while_held;
+use crate::signal::Signal;
+use crate::ticket::Ticket;
+use crate::wait::RecordWait;
+
+/// The first pause after DynamoDB did not answer, and the longest; each is made longer by up to its double.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// One who leads whenever it has the lock, until it is stopped or has done what it was to do.
+///
+/// Of all candidates of one lock at most one believes that it leads, as of all who acquire it; each of its terms has
+/// a ticket, greater than that of every term before, which is the fencing token of that term. Work that does not await
+/// is not stopped when the lock is lost, as [`FairLock::run`] says.
+///
+/// # Examples
+///
+/// ```
+/// # async fn publish(_: fairlock::Ticket) {}
+/// # async fn shutdown_asked() {}
+/// # async fn serve(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+/// use std::time::Duration;
+///
+/// let candidate = locks.fair_lock("feed/leader")?.candidate().until(shutdown_asked());
+/// let stopped = candidate.lead::<()>(async |guard| {
+///     loop {
+///         publish(guard.ticket()).await; // dropped here when the lock is lost
+///         tokio::time::sleep(Duration::from_secs(10)).await;
+///     }
+/// });
+/// stopped.await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a candidate does not stand until it is told to lead"]
+pub struct Candidate {
+    campaign: Campaign,
+    stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// What all terms of a candidate have in common.
+struct Campaign {
+    lock: FairLock,
+    resigned: Arc<Signal<u64>>,
+    observer: Option<Observer>,
+}
+
+type Observer = Box<dyn Fn(&Leadership) + Send + Sync>;
+
+/// What becomes of a candidate, as its observer is told.
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::Leadership;
+///
+/// fn is_leading(news: &Leadership) -> bool {
+///     matches!(news, Leadership::Began { .. })
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Leadership {
+    /// It leads from now on.
+    Began {
+        /// The fencing token of this term.
+        ticket: Ticket,
+    },
+    /// It leads no more: the work returned or was told to stop, and the lock was given back.
+    Ended {
+        /// The fencing token of the term that ended.
+        ticket: Ticket,
+        /// How the release went, as [`LockGuard::release`] says.
+        released: Result<(), Error>,
+    },
+    /// It leads no more: the lock was lost, and the work was dropped.
+    Lost {
+        /// The fencing token of the term that ended.
+        ticket: Ticket,
+        /// Why the lock was lost.
+        reason: Loss,
+    },
+    /// DynamoDB did not answer, or was too busy: it stands again after a pause.
+    Unavailable {
+        /// What went wrong.
+        error: Error,
+        /// How long it waits before it tries again.
+        pause: Duration,
+    },
+}
+
+/// Ends a candidate's term from elsewhere. Cheap to clone.
+///
+/// # Examples
+///
+/// ```
+/// # async fn serve(lock: fairlock::FairLock) {
+/// let candidate = lock.candidate();
+/// let resignation = candidate.resignation();
+/// tokio::spawn(candidate.lead::<()>(async |_| std::future::pending().await));
+/// resignation.resign(); // somebody else is to lead, if there is somebody
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Resignation(Arc<Signal<u64>>);
+
+impl Resignation {
+    /// Ends the term that is under way: its work is dropped, the lock is released, and the candidate stands at the
+    /// end of the line. Does nothing while the candidate does not lead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn maintenance(resignation: &fairlock::Resignation) {
+    /// resignation.resign();
+    /// # }
+    /// ```
+    pub fn resign(&self) {
+        self.0.change(|resigned| {
+            *resigned += 1;
+            true
+        });
+    }
+}
+
+/// How a term ended.
+enum Term<T> {
+    Stopped,
+    Resigned,
+    Done(ControlFlow<T>),
+    Lost(LostLock),
+}
+
+impl FairLock {
+    /// One who leads whenever it has this lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn stand(lock: &fairlock::FairLock) {
+    /// let candidate = lock.candidate().observed(|news| eprintln!("{news:?}"));
+    /// # drop(candidate);
+    /// # }
+    /// ```
+    pub fn candidate(&self) -> Candidate {
+        let campaign = Campaign {
+            lock: self.clone(),
+            resigned: Arc::default(),
+            observer: None,
+        };
+        Candidate {
+            campaign,
+            stop: Box::pin(pending()),
+        }
+    }
+}
+
+impl Candidate {
+    /// Stops when `stop` resolves, whether it leads or waits; [`lead`](Self::lead) then returns `None`. Of several such
+    /// calls the last counts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn stand(lock: fairlock::FairLock, mut asked: tokio::sync::oneshot::Receiver<()>) {
+    /// let candidate = lock.candidate().until(async move {
+    ///     let _ = asked.await;
+    /// });
+    /// # drop(candidate);
+    /// # }
+    /// ```
+    pub fn until(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.stop = Box::pin(stop);
+        self
+    }
+
+    /// Tells `observer` what becomes of the candidate. How far it has come in the line is told to the lock's own
+    /// [observer](FairLock::observed).
+    ///
+    /// It runs where [`lead`](Self::lead) is polled, so it must be quick and never block; its panics are those of
+    /// `lead`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn stand(lock: &fairlock::FairLock) {
+    /// use fairlock::Leadership;
+    ///
+    /// let candidate = lock.candidate().observed(|news| match news {
+    ///     Leadership::Began { ticket } => println!("leads under token {ticket}"),
+    ///     Leadership::Lost { reason, .. } => println!("leads no more: {reason}"),
+    ///     _ => {}
+    /// });
+    /// # drop(candidate);
+    /// # }
+    /// ```
+    pub fn observed(mut self, observer: impl Fn(&Leadership) + Send + Sync + 'static) -> Self {
+        self.campaign.observer = Some(Box::new(observer));
+        self
+    }
+
+    /// What ends this candidate's terms from elsewhere.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn stand(lock: &fairlock::FairLock) {
+    /// let candidate = lock.candidate();
+    /// let resignation = candidate.resignation();
+    /// # drop((candidate, resignation));
+    /// # }
+    /// ```
+    pub fn resignation(&self) -> Resignation {
+        Resignation(Arc::clone(&self.campaign.resigned))
+    }
+
+    /// Waits for its turn, runs `work` for as long as the lock is held, and again.
+    ///
+    /// A term ends when its work returns: [`ControlFlow::Break`] ends all and is returned, [`ControlFlow::Continue`]
+    /// gives the lock back and stands at the end of the line, so that others lead if there are any. It ends too when
+    /// the lock is lost, upon a [resignation](Self::resignation), and when the candidate is [stopped](Self::until):
+    /// the work is dropped where it awaits, and before the lock is given back. A term whose lock was lost before its
+    /// work returned is lost, whatever the work returned, and the candidate stands again.
+    ///
+    /// While DynamoDB does not answer it pauses for one to two seconds, and then for twice as long each time, up to
+    /// 30 s. Work that returns at once is begun at once again: what it is to wait for, it waits for itself.
+    ///
+    /// In a spawned task the work owns what it uses, as `async move` closures do.
+    ///
+    /// Returns `None` when it was stopped, with the lock released; a place in line is given up in the background. A
+    /// release that failed is told to the observer and logged: the next leader then waits for the lease to end.
+    ///
+    /// # Fairness
+    ///
+    /// As [`FairLock::acquire`]: candidates lead in the order in which they came.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work, and then gives up the lock, or the place in line, in the background. So
+    /// does a panic of the work, which comes through.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`], [`Error::Unreadable`] and [`Error::ShutDown`], for what another try would not mend.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn next_job(_: fairlock::Ticket) -> Option<u32> { None }
+    /// # async fn work_off(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// use std::ops::ControlFlow;
+    ///
+    /// // Leads a job at a time, and ends when there is none.
+    /// let candidate = lock.candidate();
+    /// let ended = candidate.lead(async |guard| match next_job(guard.ticket()).await {
+    ///     Some(_) => ControlFlow::Continue(()),
+    ///     None => ControlFlow::Break("all done"),
+    /// });
+    /// assert_eq!(ended.await?, Some("all done"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn lead<T>(
+        self,
+        mut work: impl AsyncFnMut(&LockGuard) -> ControlFlow<T>,
+    ) -> Result<Option<T>, Error> {
+        let Candidate { campaign, mut stop } = self;
+        // Ends when it is stopped, by the work, or by an error.
+        loop {
+            let guard = tokio::select! {
+                biased;
+                () = &mut stop => return Ok(None),
+                guard = campaign.stand() => guard?,
+            };
+            match campaign.term(guard, &mut stop, &mut work).await {
+                Term::Done(ControlFlow::Break(value)) => return Ok(Some(value)),
+                Term::Stopped => return Ok(None),
+                Term::Done(ControlFlow::Continue(())) | Term::Resigned | Term::Lost(_) => {}
+            }
+        }
+    }
+}
+
+impl Campaign {
+    /// Waits for the lock, also while DynamoDB does not answer. Ends with the lock, or for good.
+    async fn stand(&self) -> Result<LockGuard, Error> {
+        let config = self.lock.core.store.config();
+        let mut pauses = ExponentialBuilder::new()
+            .with_min_delay(FIRST_PAUSE)
+            .with_max_delay(LONGEST_PAUSE)
+            .without_max_times()
+            .with_jitter()
+            .with_jitter_seed(config.chance.seed())
+            .build();
+        loop {
+            let error = match self.lock.acquire(RecordWait::Infinite).await {
+                Err(error @ Error::Unavailable { .. }) => error,
+                granted_or_refused => return granted_or_refused,
+            };
+            let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
+            tracing::warn!(lock = %self.lock.name, %error, ?pause, "cannot stand for leader: tries again");
+            self.tell(&Leadership::Unavailable { error, pause });
+            config.clock.sleep(pause).await;
+        }
+    }
+
+    /// Leads until the term ends, and gives the lock back.
+    async fn term<T>(
+        &self,
+        guard: LockGuard,
+        stop: &mut (impl Future<Output = ()> + Unpin),
+        work: &mut impl AsyncFnMut(&LockGuard) -> ControlFlow<T>,
+    ) -> Term<T> {
+        let (ticket, resigned) = (guard.ticket(), self.resigned.get());
+        tracing::info!(lock = guard.name(), %ticket, "leads");
+        self.tell(&Leadership::Began { ticket });
+        let term = tokio::select! {
+            biased;
+            () = stop => Term::Stopped,
+            _ = self.resigned.is(|now| *now != resigned) => Term::Resigned,
+            done = while_held(&guard, work(&guard)) => done.map_or_else(Term::Lost, Term::Done),
+        };
+        if let Term::Lost(LostLock { reason, .. }) = &term {
+            tracing::info!(lock = guard.name(), %ticket, %reason, "leads no more");
+            let reason = reason.clone();
+            self.tell(&Leadership::Lost { ticket, reason });
+        } else {
+            self.step_down(guard).await;
+        }
+        term
+    }
+
+    async fn step_down(&self, guard: LockGuard) {
+        let (lock, ticket) = (guard.name().to_owned(), guard.ticket());
+        let released = guard.release().await;
+        match &released {
+            Ok(()) => tracing::info!(lock, %ticket, "leads no more"),
+            Err(error) => {
+                tracing::warn!(lock, %ticket, %error, "leads no more, and could not release")
+            }
+        }
+        self.tell(&Leadership::Ended { ticket, released });
+    }
+
+    fn tell(&self, news: &Leadership) {
+        if let Some(observer) = &self.observer {
+            observer(news);
+        }
+    }
+}
+
+impl fmt::Debug for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Candidate")
+            .field("lock", &self.campaign.lock.name())
+            .finish_non_exhaustive()
+    }
+}

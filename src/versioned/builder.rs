@@ -1,0 +1,229 @@
+//! The settings of a versioned table.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+
+use crate::chance::Chance;
+use crate::clock::Clock;
+use crate::config::{self, Config, Settings};
+use crate::error::{Error, Invalid};
+use crate::store::Store;
+
+use super::revision::Attributes;
+use super::{Inner, VersionedTable};
+
+/// A longer time-out for one request is a mistake of units.
+const LONGEST_REQUEST: Duration = Duration::from_secs(3600);
+const MILLISECOND: Duration = Duration::from_millis(1);
+/// DynamoDB's limit for names of attributes that indexes may have.
+const LONGEST_NAME: usize = 255;
+
+/// Settings of a [`VersionedTable`]. [`build`](Self::build) checks them and sends nothing.
+///
+/// # Examples
+///
+/// ```
+/// # fn build(dynamodb: aws_sdk_dynamodb::Client) -> Result<(), fairlock::Error> {
+/// use fairlock::VersionedTable;
+///
+/// let accounts = VersionedTable::builder(dynamodb, "accounts").version_attribute("Version").build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct VersionedTableBuilder {
+    dynamodb: Client,
+    table: String,
+    version: String,
+    writes: Option<String>,
+    attempts: usize,
+    within: Duration,
+    request_timeout: Duration,
+    clock: Clock,
+    chance: Chance,
+}
+
+impl VersionedTableBuilder {
+    pub(super) fn new(dynamodb: Client, table: String) -> Self {
+        VersionedTableBuilder {
+            dynamodb,
+            table,
+            version: "version".into(),
+            writes: None,
+            attempts: 16,
+            within: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(2),
+            clock: Clock::system(),
+            chance: Chance::system(),
+        }
+    }
+
+    /// The attribute with an item's version, a number. Default: `version`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
+    /// builder.version_attribute("rev")
+    /// # }
+    /// ```
+    pub fn version_attribute(mut self, name: impl Into<String>) -> Self {
+        self.version = name.into();
+        self
+    }
+
+    /// The attribute with the ids of an item's newest writes, a map. Default: the version attribute's name and
+    /// `_writes`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
+    /// builder.writes_attribute("w")
+    /// # }
+    /// ```
+    pub fn writes_attribute(mut self, name: impl Into<String>) -> Self {
+        self.writes = Some(name.into());
+        self
+    }
+
+    /// How often an item is read and its change decided on before others have won too often. Default: 16.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
+    /// builder.attempts(3)
+    /// # }
+    /// ```
+    pub fn attempts(mut self, attempts: usize) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// How long an update may take in all; the call may take one request time-out more. Default: 30 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
+    /// builder.within(std::time::Duration::from_secs(5))
+    /// # }
+    /// ```
+    pub fn within(mut self, within: Duration) -> Self {
+        self.within = within;
+        self
+    }
+
+    /// How long one request may take before it is sent again. Default: 2 s.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
+    /// builder.request_timeout(std::time::Duration::from_millis(500))
+    /// # }
+    /// ```
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// Where the time comes from; for tests.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder, clock: fairlock::Clock) -> fairlock::VersionedTableBuilder {
+    /// builder.clock(clock)
+    /// # }
+    /// ```
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Where ids of writes and the jitter of pauses come from; for tests.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
+    /// builder.chance(fairlock::Chance::seeded(7))
+    /// # }
+    /// ```
+    pub fn chance(mut self, chance: Chance) -> Self {
+        self.chance = chance;
+        self
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a table's or an attribute's name that cannot be one, the same name twice, no attempt at
+    /// all, or a time-out below a millisecond or above an hour.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn build(builder: fairlock::VersionedTableBuilder) -> Result<fairlock::VersionedTable, fairlock::Error> {
+    /// builder.build()
+    /// # }
+    /// ```
+    pub fn build(self) -> Result<VersionedTable, Error> {
+        let attributes = self.attributes()?;
+        self.check()?;
+        let defaults = Settings::default();
+        let config = Config::try_from(Settings {
+            table: self.table,
+            // Nothing is leased: time-outs and the pauses between requests are bounded by it, and that is all.
+            lease: defaults.lease.max(self.request_timeout * 6),
+            request_timeout: Some(self.request_timeout),
+            clock: self.clock,
+            chance: self.chance,
+            ..defaults
+        })?;
+        let inner = Inner {
+            store: Store::new(&self.dynamodb, config),
+            attributes,
+            attempts: self.attempts,
+            within: self.within,
+        };
+        Ok(VersionedTable {
+            inner: Arc::new(inner),
+            fence: None,
+        })
+    }
+
+    fn attributes(&self) -> Result<Attributes, Invalid> {
+        let version = self.version.clone();
+        let named = self.writes.clone();
+        let writes = named.unwrap_or_else(|| format!("{version}_writes"));
+        let rule = "must be an attribute name of 1 to 255 bytes";
+        config::text("version attribute", &version, LONGEST_NAME, rule)?;
+        config::text("attribute of writes", &writes, LONGEST_NAME, rule)?;
+        if version == writes {
+            let rule = "must not be the version attribute too";
+            return Err(config::unusable("attribute of writes", &writes, rule));
+        }
+        Ok(Attributes { version, writes })
+    }
+
+    fn check(&self) -> Result<(), Invalid> {
+        if self.attempts == 0 {
+            return Err(Invalid::Range {
+                setting: "attempts",
+                value: 0,
+                least: 1,
+                most: usize::MAX,
+            });
+        }
+        let (setting, timeout) = ("request time-out", self.request_timeout);
+        config::at_least(setting, timeout, "the timer's grain", MILLISECOND)?;
+        config::at_most(setting, timeout, "one hour", LONGEST_REQUEST)
+    }
+}

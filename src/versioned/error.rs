@@ -1,0 +1,104 @@
+//! Why an item was not changed, or may not have been.
+
+use crate::error::{Error, Invalid};
+use crate::ticket::Ticket;
+
+use super::revision::Version;
+
+/// Why [`update`](crate::VersionedTable::update) did not change an item, by what the caller must do. `E` is the error
+/// of the caller's own closure.
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::UpdateError;
+///
+/// fn told<E: std::fmt::Display>(error: &UpdateError<E>) -> String {
+///     match error {
+///         UpdateError::Caller(own) => own.to_string(),
+///         UpdateError::Conflict { attempts, .. } => format!("too busy, after {attempts} attempts"),
+///         UpdateError::Unknown { .. } => "look before you do it again".to_owned(),
+///         other => other.to_string(),
+///     }
+/// }
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpdateError<E> {
+    /// The closure's own error, as it gave it. Nothing of this call was written.
+    #[error(transparent)]
+    Caller(E),
+
+    /// Others changed the item between each read and its write. Nothing of this call was written: try again later, or
+    /// take a lock first where this happens often.
+    #[error(
+        "item `{key}` of table `{table}` was changed by others, after {attempts} attempts: the last expected {expected} and found {found}"
+    )]
+    Conflict {
+        /// The table.
+        table: String,
+        /// The item's key.
+        key: String,
+        /// What the last attempt had read.
+        expected: Version,
+        /// What stood there when it wrote.
+        found: Version,
+        /// How often the item was read and the closure asked.
+        attempts: usize,
+    },
+
+    /// The item remembers a newer fencing token. Nothing of this call was written: the lock was lost, so stop.
+    #[error("item `{key}` of table `{table}` remembers token {newest}, and refuses {ticket}")]
+    Stale {
+        /// The table.
+        table: String,
+        /// The item's key.
+        key: String,
+        /// The fence's own token.
+        ticket: Ticket,
+        /// The one that the item remembers.
+        newest: Ticket,
+    },
+
+    /// The answer to the write was lost, and nothing tells whether it was applied. Look before doing it again.
+    #[error(
+        "no answer to a write of item `{key}` in table `{table}` on {expected}: it may have been applied"
+    )]
+    Unknown {
+        /// The table.
+        table: String,
+        /// The item's key.
+        key: String,
+        /// What the write was conditional on.
+        expected: Version,
+        /// What stands there now; none if that is not known either, and the write may still be on its way.
+        found: Option<Version>,
+        /// The last failure, if it was one that ended the attempts.
+        source: Option<Box<Error>>,
+    },
+
+    /// The version attribute is something else than a number that can be counted on. Name another attribute, or mend
+    /// the item.
+    #[error("`{attribute}` of item `{key}` in table `{table}` is no version: {value}")]
+    NotAVersion {
+        /// The table.
+        table: String,
+        /// The item's key.
+        key: String,
+        /// The attribute.
+        attribute: String,
+        /// What it is.
+        value: String,
+    },
+
+    /// The request itself: [`Error::Invalid`], [`Error::Refused`] or [`Error::Unavailable`]. Nothing of this call was
+    /// written.
+    #[error(transparent)]
+    Table(#[from] Error),
+}
+
+impl<E> From<Invalid> for UpdateError<E> {
+    fn from(invalid: Invalid) -> Self {
+        UpdateError::Table(invalid.into())
+    }
+}

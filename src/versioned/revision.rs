@@ -1,0 +1,321 @@
+//! Which version of an item was read, what a write on it is conditional on, and whether a later one shows that it
+//! applied.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::Item;
+
+/// So many of the newest writes are known in an item by their ids. A writer whose answer was lost finds its own among
+/// them, or the one that came in its place, unless more others wrote before it looked.
+const REMEMBERED: u64 = 16;
+
+/// What stands at a key, as far as versions go.
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::Version;
+///
+/// assert_eq!(Version::Number(7).to_string(), "version 7");
+/// assert_eq!(Version::Absent.to_string(), "no item");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Version {
+    /// No item.
+    Absent,
+    /// An item without the version attribute, as writers leave that know nothing of versions.
+    Unversioned,
+    /// An item of this version.
+    Number(u64),
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Version::Absent => f.write_str("no item"),
+            Version::Unversioned => f.write_str("an item without a version"),
+            Version::Number(number) => write!(f, "version {number}"),
+        }
+    }
+}
+
+/// The attributes that are the table's own.
+#[derive(Clone, Debug)]
+pub(super) struct Attributes {
+    pub(super) version: String,
+    /// A map from the newest versions to the ids of the writes that made them.
+    pub(super) writes: String,
+}
+
+/// An item as it was read: its version, and the write that made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Revision {
+    pub(super) version: Version,
+    /// None where a writer made it that leaves no ids.
+    write: Option<String>,
+}
+
+/// What a write is conditional on, ready to be sent.
+#[derive(Clone, Debug)]
+pub(super) struct Condition {
+    pub(super) expression: &'static str,
+    pub(super) names: HashMap<String, String>,
+    pub(super) values: Option<Item>,
+}
+
+/// What became of a write that was sent and not answered, and whose condition does not hold any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Applied,
+    /// And never will be.
+    NotApplied,
+    Unknown,
+}
+
+impl Attributes {
+    /// The version of what was found; its value, if that is none.
+    pub(super) fn version(&self, item: Option<&Item>) -> Result<Version, String> {
+        let Some(item) = item else {
+            return Ok(Version::Absent);
+        };
+        let Some(value) = item.get(&self.version) else {
+            return Ok(Version::Unversioned);
+        };
+        let number = value.as_n().ok().and_then(|digits| digits.parse().ok());
+        // The last number of all has none after it.
+        let number = number.filter(|number| *number < u64::MAX);
+        number
+            .map(Version::Number)
+            .ok_or_else(|| format!("{value:?}"))
+    }
+
+    pub(super) fn revision(&self, item: Option<&Item>) -> Result<Revision, String> {
+        let version = self.version(item)?;
+        let write = match version {
+            Version::Number(number) => self.write_at(item, number).map(str::to_owned),
+            Version::Absent | Version::Unversioned => None,
+        };
+        Ok(Revision { version, write })
+    }
+
+    /// The item as it is shown to whoever changes it.
+    pub(super) fn stripped(&self, mut item: Item) -> Item {
+        item.remove(&self.version);
+        item.remove(&self.writes);
+        item
+    }
+
+    /// The item as the write `id` puts it over `seen`, of which it is the next version.
+    pub(super) fn marked(
+        &self,
+        mut item: Item,
+        number: u64,
+        id: &str,
+        seen: Option<&Item>,
+    ) -> Item {
+        let mut writes = self.writes(seen).cloned().unwrap_or_default();
+        writes.retain(|version, _| {
+            let version = version.parse().unwrap_or(u64::MAX);
+            version < number && number - version < REMEMBERED
+        });
+        writes.insert(number.to_string(), AttributeValue::S(id.to_owned()));
+        let version = AttributeValue::N(number.to_string());
+        item.insert(self.version.clone(), version);
+        item.insert(self.writes.clone(), AttributeValue::M(writes));
+        item
+    }
+
+    fn writes<'a>(&self, item: Option<&'a Item>) -> Option<&'a Item> {
+        item?.get(&self.writes)?.as_m().ok()
+    }
+
+    fn write_at<'a>(&self, item: Option<&'a Item>, number: u64) -> Option<&'a str> {
+        let id = self.writes(item)?.get(&number.to_string())?.as_s().ok()?;
+        Some(id)
+    }
+}
+
+impl Revision {
+    /// The version of the next write.
+    pub(super) fn next(&self) -> u64 {
+        match self.version {
+            Version::Absent | Version::Unversioned => 1,
+            Version::Number(number) => number + 1,
+        }
+    }
+
+    /// Unchanged since it was read. The id of the last write tells an item from another one, made anew under the same
+    /// key, that has come to the same version.
+    pub(super) fn condition(&self, attributes: &Attributes, key: &str) -> Condition {
+        let (expression, number) = match (&self.version, &self.write) {
+            (Version::Absent, _) => ("attribute_not_exists(#key)", None),
+            (Version::Unversioned, _) => (
+                "attribute_exists(#key) AND attribute_not_exists(#version)",
+                None,
+            ),
+            (Version::Number(number), Some(_)) => (
+                "#version = :version AND #writes.#number = :write",
+                Some(number),
+            ),
+            (Version::Number(number), None) => (
+                "#version = :version AND attribute_not_exists(#writes.#number)",
+                Some(number),
+            ),
+        };
+        let number = number.map(u64::to_string);
+        let names = [
+            ("#key", Some(key)),
+            ("#version", Some(attributes.version.as_str())),
+            ("#writes", Some(attributes.writes.as_str())),
+            ("#number", number.as_deref()),
+        ];
+        let values = [
+            (":version", number.clone().map(AttributeValue::N)),
+            (":write", self.write.clone().map(AttributeValue::S)),
+        ];
+        let names = names
+            .into_iter()
+            .filter_map(|(name, it)| Some((name, it?.to_owned())));
+        let values = values
+            .into_iter()
+            .filter_map(|(name, it)| Some((name, it?)));
+        Condition {
+            expression,
+            names: used(expression, names),
+            values: Some(used(expression, values)).filter(|values| !values.is_empty()),
+        }
+    }
+
+    /// What the item that stands there now tells of the write `id` on this revision.
+    pub(super) fn fate(&self, attributes: &Attributes, id: &str, found: Option<&Item>) -> Fate {
+        let write_at = |number| attributes.write_at(found, number);
+        let is_same_item = match (&self.version, &self.write) {
+            (Version::Number(number), Some(write)) => write_at(*number) == Some(write.as_str()),
+            _ => true,
+        };
+        match write_at(self.next()) {
+            Some(write) if write == id => Fate::Applied,
+            Some(_) if is_same_item => Fate::NotApplied,
+            _ => Fate::Unknown,
+        }
+    }
+}
+
+/// Those that the expression uses: DynamoDB refuses others.
+fn used<T>(expression: &str, all: impl Iterator<Item = (&'static str, T)>) -> HashMap<String, T> {
+    all.filter(|(name, _)| expression.contains(name))
+        .map(|(name, it)| (name.to_owned(), it))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attributes() -> Attributes {
+        Attributes {
+            version: "version".into(),
+            writes: "writes".into(),
+        }
+    }
+
+    /// The item after `ids`, one write after the other.
+    fn written(ids: &[&str]) -> Option<Item> {
+        ids.iter().fold(None, |seen, id| {
+            let revision = attributes().revision(seen.as_ref()).unwrap();
+            let next = revision.next();
+            Some(attributes().marked(Item::new(), next, id, seen.as_ref()))
+        })
+    }
+
+    fn fate(base: &[&str], id: &str, found: &[&str]) -> Fate {
+        let base = attributes().revision(written(base).as_ref()).unwrap();
+        base.fate(&attributes(), id, written(found).as_ref())
+    }
+
+    #[test]
+    fn a_write_is_recognised_under_those_that_came_after_it() {
+        assert_eq!(fate(&["a"], "b", &["a", "b"]), Fate::Applied);
+        assert_eq!(fate(&["a"], "b", &["a", "b", "c", "d"]), Fate::Applied);
+        assert_eq!(fate(&[], "a", &["a", "b"]), Fate::Applied);
+    }
+
+    #[test]
+    fn another_write_in_its_place_shows_that_it_never_applied() {
+        assert_eq!(fate(&["a"], "b", &["a", "c"]), Fate::NotApplied);
+        assert_eq!(fate(&["a"], "b", &["a", "c", "d"]), Fate::NotApplied);
+        assert_eq!(fate(&[], "a", &["b"]), Fate::NotApplied);
+    }
+
+    #[test]
+    fn an_item_that_was_made_anew_tells_nothing() {
+        assert_eq!(fate(&["a"], "b", &["x", "y"]), Fate::Unknown);
+        assert_eq!(fate(&["a"], "b", &["x"]), Fate::Unknown);
+        assert_eq!(fate(&["a"], "b", &[]), Fate::Unknown);
+    }
+
+    #[test]
+    fn so_many_later_writes_leave_room_for_the_one_in_doubt_and_no_more() {
+        let later: Vec<_> = (0..REMEMBERED).map(|n| format!("later {n}")).collect();
+        let of = |first: &str, later: &[String]| {
+            let ids = [first, "b"]
+                .into_iter()
+                .chain(later.iter().map(String::as_str));
+            ids.map(str::to_owned).collect::<Vec<_>>()
+        };
+        for (count, fate_is) in [
+            (14, Fate::Applied),
+            (15, Fate::Applied),
+            (16, Fate::Unknown),
+        ] {
+            let ids = of("a", &later[..count]);
+            let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+            assert_eq!(fate(&["a"], "b", &ids), fate_is, "{count} later writes");
+        }
+        // The write that was read must be there too for another one to be told from a new item's.
+        for (count, fate_is) in [(14, Fate::NotApplied), (15, Fate::Unknown)] {
+            let ids = of("a", &later[..count]);
+            let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+            assert_eq!(fate(&["a"], "other", &ids), fate_is, "{count} later writes");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_or_the_last_one_is_no_version() {
+        for value in [
+            AttributeValue::S("7".into()),
+            AttributeValue::N("-1".into()),
+            AttributeValue::N("1.5".into()),
+            AttributeValue::N(u64::MAX.to_string()),
+        ] {
+            let item = Item::from([("version".to_owned(), value)]);
+            assert!(attributes().version(Some(&item)).is_err(), "{item:?}");
+        }
+        let item = Item::from([("version".to_owned(), AttributeValue::N("0".into()))]);
+        assert_eq!(attributes().version(Some(&item)), Ok(Version::Number(0)));
+    }
+
+    #[test]
+    fn a_condition_names_what_it_uses_and_nothing_else() {
+        let unversioned = Some(Item::new());
+        let foreign = Some(Item::from([(
+            "version".into(),
+            AttributeValue::N("3".into()),
+        )]));
+        for (seen, names, values) in [
+            (None, 1, 0),
+            (unversioned, 2, 0),
+            (foreign, 3, 1),
+            (written(&["a", "b"]), 3, 2),
+        ] {
+            let revision = attributes().revision(seen.as_ref()).unwrap();
+            let condition = revision.condition(&attributes(), "id");
+            assert_eq!(condition.names.len(), names, "{condition:?}");
+            assert_eq!(condition.values.map_or(0, |all| all.len()), values);
+        }
+    }
+}

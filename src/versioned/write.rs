@@ -1,0 +1,333 @@
+//! One update of one item: its reads, its conditional writes, and what became of a write without an answer.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
+use futures::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::config;
+use crate::error::{Error, Invalid};
+use crate::fence::Fence;
+use crate::moment::Moment;
+use crate::store::{Failure, Limit, Patience, Refusals, Write, refusal};
+
+use super::error::UpdateError;
+use super::revision::{Condition, Fate, Revision, Version};
+use super::{Change, Item, VersionedTable};
+
+/// One call of `update`.
+pub(super) struct Call<'a> {
+    table: &'a VersionedTable,
+    key: Item,
+    /// An attribute of the key: there if and only if the item is.
+    key_attribute: String,
+    started: Moment,
+    patience: Patience,
+}
+
+/// An item as it was read.
+pub(super) struct Seen {
+    item: Option<Item>,
+    revision: Revision,
+}
+
+/// What came of a write.
+pub(super) enum Written {
+    Done(Version, Option<Item>),
+    /// What stood there in place of what was read.
+    Conflict(Version),
+}
+
+/// A write that may be sent several times.
+struct Attempt<'a> {
+    verb: &'static str,
+    seen: &'a Seen,
+    condition: Condition,
+    /// None: the item is to be deleted.
+    item: Option<Item>,
+    id: String,
+    /// Some request was never answered.
+    in_doubt: AtomicBool,
+}
+
+/// Puts and deletions take conditions by methods of the same names.
+macro_rules! on_condition {
+    ($request:expr, $condition:expr, $fence:expr) => {{
+        let request = $request
+            .condition_expression($condition.expression)
+            .set_expression_attribute_names(Some($condition.names.clone()))
+            .set_expression_attribute_values($condition.values.clone())
+            .return_values_on_condition_check_failure(AllOld);
+        match &$fence {
+            Some(fence) => fence.on(request),
+            None => request,
+        }
+    }};
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn start(table: &'a VersionedTable, key: Item) -> Result<Self, Invalid> {
+        let store = &table.inner.store;
+        let key_attribute = checked(table, &key)?.to_owned();
+        let started = store.now();
+        let patience = Patience {
+            until: Some(started + table.inner.within),
+            limit: Limit::None,
+            refusals: Refusals::Final,
+            stop: CancellationToken::new(),
+        };
+        Ok(Call {
+            table,
+            key,
+            key_attribute,
+            started,
+            patience,
+        })
+    }
+
+    pub(super) fn has_time(&self) -> bool {
+        self.table.inner.store.has_patience(&self.patience)
+    }
+
+    /// What the caller's closure is shown of it.
+    pub(super) fn shown(&self, seen: &Seen) -> Option<Item> {
+        let item = seen.item.clone();
+        item.map(|item| self.table.inner.attributes.stripped(item))
+    }
+
+    /// Reads the item, strongly consistent.
+    pub(super) async fn read<E>(&self) -> Result<Seen, UpdateError<E>> {
+        let store = &self.table.inner.store;
+        let read = || store.get("read an item", self.key.clone());
+        let read = store.persist(&self.patience, read).await;
+        let item = read.map_err(|failure| self.explained(failure))?;
+        self.check_fence(item.as_ref())?;
+        let revision = self.table.inner.attributes.revision(item.as_ref());
+        let revision = revision.map_err(|value| self.not_a_version(value))?;
+        Ok(Seen { item, revision })
+    }
+
+    /// Does what was decided of the item, if it is still as it was read.
+    pub(super) async fn write<E>(
+        &self,
+        seen: &Seen,
+        change: Change,
+    ) -> Result<Written, UpdateError<E>> {
+        let item = match change {
+            Change::Keep => return Ok(Written::Done(seen.revision.version, self.shown(seen))),
+            Change::Delete if seen.item.is_none() => {
+                return Ok(Written::Done(Version::Absent, None));
+            }
+            Change::Delete => None,
+            Change::Put(item) => Some(item),
+        };
+        let attempt = self.attempt(seen, item);
+        let send = || async {
+            let answer = self.send(&attempt).await;
+            if answer.as_ref().is_err_and(Failure::is_ambiguous) {
+                attempt.in_doubt.store(true, Ordering::Relaxed);
+            }
+            answer
+        };
+        match self.table.inner.store.persist(&self.patience, send).await {
+            Ok(Write::Applied(_)) => Ok(self.done(attempt)),
+            Ok(Write::Refused(found)) => self.refused(attempt, found.as_ref()),
+            Err(failure) if attempt.is_in_doubt() => {
+                Err(self.unknown(seen.revision.version, None, Some(failure)))
+            }
+            Err(failure) => Err(self.explained(failure).into()),
+        }
+    }
+
+    fn attempt<'s>(&self, seen: &'s Seen, item: Option<Item>) -> Attempt<'s> {
+        let attributes = &self.table.inner.attributes;
+        let id = self.table.inner.store.config().chance.nonce().to_string();
+        let item = item.map(|mut item| {
+            item.extend(self.key.clone());
+            attributes.marked(item, seen.revision.next(), &id, seen.item.as_ref())
+        });
+        Attempt {
+            verb: match &item {
+                Some(_) => "put an item",
+                None => "delete an item",
+            },
+            seen,
+            condition: seen.revision.condition(attributes, &self.key_attribute),
+            item,
+            id,
+            in_doubt: AtomicBool::new(false),
+        }
+    }
+
+    async fn send(&self, attempt: &Attempt<'_>) -> Result<Write<Item>, Failure> {
+        match &attempt.item {
+            Some(item) => self.put(attempt, item).await,
+            None => self.delete(attempt).await,
+        }
+    }
+
+    async fn put(&self, attempt: &Attempt<'_>, item: &Item) -> Result<Write<Item>, Failure> {
+        let store = &self.table.inner.store;
+        let put = store.client().put_item();
+        let put = put
+            .table_name(&store.config().table)
+            .set_item(Some(item.clone()));
+        let put = on_condition!(put, attempt.condition, self.table.fence);
+        match put.send().boxed().await {
+            Ok(_) => Ok(Write::Applied(item.clone())),
+            Err(error) => {
+                let found = refusal(attempt.verb, error)?;
+                store
+                    .in_the_way(attempt.verb, self.key.clone(), found)
+                    .await
+            }
+        }
+    }
+
+    async fn delete(&self, attempt: &Attempt<'_>) -> Result<Write<Item>, Failure> {
+        let store = &self.table.inner.store;
+        let delete = store.client().delete_item();
+        let key = self.key.clone();
+        let delete = delete
+            .table_name(&store.config().table)
+            .set_key(Some(key.clone()));
+        let delete = on_condition!(delete, attempt.condition, self.table.fence);
+        match delete.send().boxed().await {
+            Ok(_) => Ok(Write::Applied(Item::new())),
+            Err(error) => {
+                let found = refusal(attempt.verb, error)?;
+                store.in_the_way(attempt.verb, key, found).await
+            }
+        }
+    }
+
+    fn done(&self, attempt: Attempt<'_>) -> Written {
+        let Some(item) = attempt.item else {
+            return Written::Done(Version::Absent, None);
+        };
+        let item = self.table.inner.attributes.stripped(item);
+        Written::Done(Version::Number(attempt.seen.revision.next()), Some(item))
+    }
+
+    /// The condition did not hold: because the write had been applied before, or because something else stands there.
+    fn refused<E>(
+        &self,
+        attempt: Attempt<'_>,
+        found: Option<&Item>,
+    ) -> Result<Written, UpdateError<E>> {
+        let attributes = &self.table.inner.attributes;
+        let revision = &attempt.seen.revision;
+        let version = attributes.version(found);
+        if attempt.is_in_doubt() {
+            match revision.fate(attributes, &attempt.id, found) {
+                Fate::Applied => return Ok(self.done(attempt)),
+                Fate::NotApplied => {}
+                Fate::Unknown => return Err(self.unknown(revision.version, version.ok(), None)),
+            }
+        }
+        self.check_fence(found)?;
+        let version = version.map_err(|value| self.not_a_version(value))?;
+        Ok(Written::Conflict(version))
+    }
+
+    fn check_fence<E>(&self, item: Option<&Item>) -> Result<(), UpdateError<E>> {
+        let Some((fence, item)) = self.table.fence.as_ref().zip(item) else {
+            return Ok(());
+        };
+        let newer = fence.refused_by(item);
+        newer.map_or(Ok(()), |newest| {
+            Err(UpdateError::Stale {
+                table: self.table_name(),
+                key: self.key_text(),
+                ticket: fence.ticket(),
+                newest,
+            })
+        })
+    }
+
+    pub(super) fn conflict<E>(
+        &self,
+        seen: &Seen,
+        found: Version,
+        attempts: usize,
+    ) -> UpdateError<E> {
+        UpdateError::Conflict {
+            table: self.table_name(),
+            key: self.key_text(),
+            expected: seen.revision.version,
+            found,
+            attempts,
+        }
+    }
+
+    fn unknown<E>(
+        &self,
+        expected: Version,
+        found: Option<Version>,
+        failure: Option<Failure>,
+    ) -> UpdateError<E> {
+        UpdateError::Unknown {
+            table: self.table_name(),
+            key: self.key_text(),
+            expected,
+            found,
+            source: failure.map(|failure| Box::new(self.explained(failure))),
+        }
+    }
+
+    fn not_a_version<E>(&self, value: String) -> UpdateError<E> {
+        UpdateError::NotAVersion {
+            table: self.table_name(),
+            key: self.key_text(),
+            attribute: self.table.inner.attributes.version.clone(),
+            value,
+        }
+    }
+
+    fn explained(&self, failure: Failure) -> Error {
+        let waited = self.table.inner.store.now().since(self.started);
+        failure.into_error(&self.table_name(), waited)
+    }
+
+    fn table_name(&self) -> String {
+        self.table.inner.store.config().table.clone()
+    }
+
+    /// The key for people, its attributes in the order of their names.
+    fn key_text(&self) -> String {
+        let attributes: BTreeMap<_, _> = self.key.iter().collect();
+        let shown = attributes.into_iter().map(|(name, value)| match value {
+            AttributeValue::S(text) | AttributeValue::N(text) => format!("{name} = {text}"),
+            other => format!("{name} = {other:?}"),
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Attempt<'_> {
+    fn is_in_doubt(&self) -> bool {
+        self.in_doubt.load(Ordering::Relaxed)
+    }
+}
+
+/// The names of a key's attributes, none of which may be one of the table's own. Some one of them.
+fn checked<'k>(table: &VersionedTable, key: &'k Item) -> Result<&'k str, Invalid> {
+    let attributes = &table.inner.attributes;
+    let own = [&attributes.version, &attributes.writes];
+    if let Some(fence) = table.fence.as_ref().map(Fence::attribute)
+        && own.iter().any(|name| *name == fence)
+    {
+        let rule = "must not be an attribute of the versions too";
+        return Err(config::unusable("attribute of the fence", fence, rule));
+    }
+    if let Some(name) = own.into_iter().find(|name| key.contains_key(*name)) {
+        let rule = "must not be a part of the key too";
+        return Err(config::unusable("attribute of the versions", name, rule));
+    }
+    let rule = "must be the partition key, and the sort key if the table has one";
+    let first = key.keys().min().map(String::as_str);
+    first.ok_or_else(|| config::unusable("key", "", rule))
+}

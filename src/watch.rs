@@ -1,0 +1,152 @@
+//! A lock watched: its state whenever that is another, for as long as somebody looks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, Stream, StreamExt};
+
+use crate::config;
+use crate::core::Core;
+use crate::error::Error;
+use crate::lock::FairLock;
+use crate::moment::Moment;
+use crate::state::{LockState, Participant};
+use crate::wait::Pace;
+
+impl FairLock {
+    /// The lock and all of its line, now and whenever something changed: who has it, who waits, and who looks dead. What
+    /// changes with time alone, such as the leases that are left, is no news.
+    ///
+    /// Reads as [`inspect`](Self::inspect) does, at most once in `every`, and only while the stream is polled: one request, and
+    /// one more for each further thousand who wait, each paid for by the size of the line. What comes and goes between
+    /// two reads is not seen. The states say how long a turn takes, if this client or this watch saw one end, to about
+    /// the time between two reads.
+    ///
+    /// [`Error::Unavailable`] is told whenever a read fails for want of an answer, and the stream goes on; any other error
+    /// ends it. It ends without one when the client is shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: whoever stops waiting for the next state gets it by waiting again. A stream that is dropped reads no
+    /// more.
+    ///
+    /// # Errors
+    ///
+    /// As [`inspect`](Self::inspect); and [`Error::Invalid`] if `every` is shorter than a millisecond.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn show(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// use std::{pin::pin, time::Duration};
+    /// use futures::TryStreamExt;
+    ///
+    /// let mut states = pin!(lock.watch(Duration::from_secs(1)));
+    /// while let Some(state) = states.try_next().await? {
+    ///     let holder = state.holder.as_ref().map_or("nobody", |holder| &holder.owner);
+    ///     println!("{holder} has it, {} wait, a turn takes {:?}", state.waiting, state.mean_turn);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch(
+        &self,
+        every: Duration,
+    ) -> impl Stream<Item = Result<LockState, Error>> + Send + use<> {
+        stream::unfold(Watch::new(self, every), Watch::next).fuse()
+    }
+}
+
+struct Watch {
+    lock: FairLock,
+    every: Duration,
+    /// When the next read may be sent.
+    due: Moment,
+    /// What the last one showed.
+    seen: Option<LockState>,
+    pace: Pace,
+    is_over: bool,
+}
+
+impl Watch {
+    fn new(lock: &FairLock, every: Duration) -> Self {
+        Watch {
+            lock: lock.clone(),
+            every,
+            due: Moment::default(),
+            seen: None,
+            pace: Pace::new(every, every),
+            is_over: false,
+        }
+    }
+
+    /// Ends with news, or with the client.
+    async fn next(mut self) -> Option<(Result<LockState, Error>, Watch)> {
+        while !self.is_over {
+            if let Some(news) = self.look().await {
+                return Some((news, self));
+            }
+        }
+        None
+    }
+
+    async fn look(&mut self) -> Option<Result<LockState, Error>> {
+        let core = Arc::clone(&self.lock.core);
+        match self.look_when_due(&core).await {
+            Ok(state) => self.take_in(state, core.store.now()).map(Ok),
+            Err(Error::ShutDown) => {
+                self.is_over = true;
+                None
+            }
+            Err(error) => {
+                self.seen = None;
+                self.is_over = !matches!(error, Error::Unavailable { .. });
+                Some(Err(error))
+            }
+        }
+    }
+
+    async fn look_when_due(&mut self, core: &Core) -> Result<LockState, Error> {
+        config::check_span("every", self.every)?;
+        tokio::select! {
+            biased;
+            () = core.closed.cancelled() => return Err(Error::ShutDown),
+            () = core.store.config().clock.sleep_until(self.due) => {}
+        }
+        self.due = core.store.now() + self.every;
+        self.lock.inspect().await
+    }
+
+    /// None: it is as it was.
+    fn take_in(&mut self, mut state: LockState, now: Moment) -> Option<LockState> {
+        self.learn(&state, now);
+        state.mean_turn = self.pace.mean().or(state.mean_turn);
+        let before = self.seen.replace(state.clone());
+        let is_news = before.is_none_or(|before| timeless(before) != timeless(state.clone()));
+        is_news.then_some(state)
+    }
+
+    /// Only of those who stood in line at the look before is it known that the lock was not free before their turns.
+    fn learn(&mut self, state: &LockState, now: Moment) {
+        let holder = state.holder.as_ref().map(Participant::first);
+        let newest = self.seen.as_ref().and_then(|seen| seen.newest_ticket);
+        if holder > newest {
+            self.pace.saw(None, now);
+        }
+        self.pace.saw(holder, now);
+    }
+}
+
+/// A state without what changes with time alone.
+fn timeless(mut state: LockState) -> LockState {
+    state.mean_turn = None;
+    for one in state.holder.iter_mut().chain(&mut state.line) {
+        one.lease = Duration::ZERO;
+        one.lease_left = one.lease_left.filter(Duration::is_zero);
+    }
+    state
+}

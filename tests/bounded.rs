@@ -1,0 +1,272 @@
+//! A bounded line: no more wait than a caller allows, however many come at once, and whoever is refused leaves nothing.
+#![cfg(feature = "embedded")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "callers' tasks, and helpers of a test that cannot go on has failed the test"
+)]
+
+mod common;
+#[path = "common/lab.rs"]
+mod lab;
+#[path = "common/verbs.rs"]
+mod verbs;
+
+use std::time::Duration;
+
+use common::virtual_time;
+use fairlock::embedded::{Fault, Faults, Latency, When};
+use fairlock::{Error, Invalid, LockGuard, RecordWait};
+use futures::future::join_all;
+use lab::{Host, Lab, acquire, cut_off, waits};
+use tokio::task::JoinHandle;
+use verbs::meets;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+type Call = JoinHandle<Result<LockGuard, Error>>;
+
+/// A call that waits without end, but behind no more than so many.
+fn bounded(host: &Host, most: usize) -> Call {
+    let lock = host.locks.fair_lock("a").unwrap().max_waiters(most);
+    tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await })
+}
+
+async fn waiting(onlooker: &Host) -> u64 {
+    let lock = onlooker.locks.fair_lock("a").unwrap();
+    lock.inspect().await.unwrap().waiting
+}
+
+/// What became of some calls.
+struct Sorted {
+    granted: Vec<LockGuard>,
+    /// How many were told to wait before each who was refused.
+    refused: Vec<usize>,
+    waiting: Vec<Call>,
+}
+
+async fn sorted(calls: Vec<Call>) -> Sorted {
+    let (ended, waiting): (Vec<_>, _) = calls.into_iter().partition(Call::is_finished);
+    let (mut granted, mut refused) = (Vec::new(), Vec::new());
+    for ended in join_all(ended).await {
+        match ended.unwrap() {
+            Ok(guard) => granted.push(guard),
+            Err(Error::LineFull { waiting, .. }) => refused.push(waiting),
+            Err(other) => unreachable!("{other}"),
+        }
+    }
+    Sorted {
+        granted,
+        refused,
+        waiting,
+    }
+}
+
+async fn release_all(guards: impl IntoIterator<Item = LockGuard>) {
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+}
+
+#[test]
+fn a_call_that_would_wait_behind_too_many_is_refused_by_one_request_and_leaves_nothing() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(4, 1);
+        let guard = acquire(&hosts[0]).await;
+        let line = [waits(&lab, &hosts[1]).await, waits(&lab, &hosts[2]).await];
+        let before = (lab.items("a").await, waiting(&hosts[0]).await);
+        let lock = hosts[3].locks.fair_lock("a").unwrap().max_waiters(2);
+        let refused = lock.acquire(RecordWait::Infinite).await.unwrap_err();
+        let told = "lock `a` has 2 waiting already, and this call waits behind fewer than 2 only";
+        assert_eq!(refused.to_string(), told);
+        assert_eq!(hosts[3].network.counts().requests(), 1);
+        lab.settle().await;
+        assert_eq!((lab.items("a").await, waiting(&hosts[0]).await), before);
+        drop((guard, line));
+    });
+}
+
+#[test]
+fn those_who_may_wait_have_their_turns_and_the_line_is_open_again() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(4, 1);
+        let guard = acquire(&hosts[0]).await;
+        let mut line = Vec::new();
+        for host in &hosts[1..3] {
+            line.push(bounded(host, 2));
+            lab.settle().await;
+        }
+        assert!(bounded(&hosts[3], 2).await.unwrap().is_err());
+        guard.release().await.unwrap();
+        lab.settle().await;
+        let last = bounded(&hosts[3], 2);
+        for call in line.into_iter().chain([last]) {
+            call.await.unwrap().unwrap().release().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn no_more_wait_than_may_however_many_come_at_one_moment() {
+    for seats in [1, 2, 8] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let hosts = lab.hosts_with_seats(40, seats);
+            for host in &hosts {
+                host.network.set_faults(Faults {
+                    round_trip: Latency::HeavyTailed {
+                        median: 10 * MS,
+                        p99: 100 * MS,
+                    },
+                    ..Faults::default()
+                });
+            }
+            let onlooker = lab.host();
+            let mut calls: Vec<_> = hosts.iter().map(|host| bounded(host, 3)).collect();
+            for turn in 0..4 {
+                let mut most = 0;
+                for _ in 0..100 {
+                    lab.wait(20 * MS).await;
+                    most = most.max(waiting(&onlooker).await);
+                }
+                assert_eq!(most, 3 - turn, "{seats} seats");
+                let Sorted {
+                    granted, waiting, ..
+                } = sorted(calls).await;
+                assert_eq!((granted.len(), waiting.len() as u64), (1, 3 - turn));
+                calls = waiting;
+                release_all(granted).await;
+            }
+        });
+    }
+}
+
+#[test]
+fn those_of_one_client_who_come_together_count_one_by_one() {
+    for is_held in [true, false] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let [other, host] = [(); 2].map(|()| lab.host());
+            let guard = match is_held {
+                true => Some(acquire(&other).await),
+                false => None,
+            };
+            let calls = (0..10).map(|_| bounded(&host, 3)).collect();
+            lab.settle().await;
+            let sorted = sorted(calls).await;
+            // If the lock was free, the first has it.
+            let first = usize::from(!is_held);
+            assert_eq!(sorted.granted.len(), first);
+            assert_eq!(
+                (sorted.refused, sorted.waiting.len()),
+                (vec![3; 7 - first], 3)
+            );
+            release_all(sorted.granted.into_iter().chain(guard)).await;
+            for call in sorted.waiting {
+                call.await.unwrap().unwrap().release().await.unwrap();
+            }
+            lab.settle().await;
+            assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+        });
+    }
+}
+
+#[test]
+fn each_of_those_who_come_together_has_its_own_limit() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [other, host] = [(); 2].map(|()| lab.host());
+        let guard = acquire(&other).await;
+        let unbounded = host.locks.fair_lock("a").unwrap();
+        let unbounded = tokio::spawn(async move { unbounded.acquire(RecordWait::Infinite).await });
+        let mut calls: Vec<_> = [1, 5, 2, 2, 3].map(|most| bounded(&host, most)).into();
+        calls.insert(0, unbounded);
+        lab.settle().await;
+        // Behind them stand one, then two; whoever is refused is in nobody's way.
+        let Sorted {
+            refused, waiting, ..
+        } = sorted(calls).await;
+        assert_eq!((refused, waiting.len()), (vec![1, 2, 2], 3));
+        guard.release().await.unwrap();
+        for call in waiting {
+            call.await.unwrap().unwrap().release().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_line_full_of_the_dead_is_cleared_by_those_whom_it_would_keep_out() {
+    for seats in [1, 8] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let hosts = lab.hosts_with_seats(5, seats);
+            let guard = acquire(&hosts[0]).await;
+            let mut line = Vec::new();
+            for host in &hosts[1..4] {
+                line.push(bounded(host, 3));
+                lab.settle().await;
+            }
+            lab.wait(20 * SECOND).await;
+            hosts[..4]
+                .iter()
+                .for_each(|host| host.network.set_faults(cut_off()));
+            assert!(bounded(&hosts[4], 3).await.unwrap().is_err());
+            // A lease, the allowance, and the grain of dates.
+            lab.wait(43 * SECOND).await;
+            let alive = bounded(&hosts[4], 3).await.unwrap();
+            assert!(alive.is_ok(), "{alive:?}");
+            drop((guard, line));
+        });
+    }
+}
+
+#[test]
+fn a_draw_whose_answer_was_lost_counts_until_its_gap_is_closed() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(3, 1);
+        let guard = acquire(&hosts[0]).await;
+        let heir = waits(&lab, &hosts[1]).await;
+        meets(&hosts[2].network, "draw", 1, Fault::Lose(When::After));
+        let told = bounded(&hosts[2], 2).await.unwrap();
+        assert!(
+            matches!(
+                told,
+                Err(Error::LineFull {
+                    waiting: 2,
+                    limit: 2,
+                    ..
+                })
+            ),
+            "{told:?}"
+        );
+        guard.release().await.unwrap();
+        heir.await.unwrap().release().await.unwrap();
+        let alive = bounded(&hosts[2], 2).await.unwrap();
+        assert!(alive.is_ok(), "{alive:?}");
+    });
+}
+
+#[test]
+fn a_limit_of_nobody_is_refused_and_means_nothing_to_those_who_do_not_wait() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = host.locks.fair_lock("a").unwrap();
+        let none = lock
+            .clone()
+            .max_waiters(0)
+            .acquire(RecordWait::Infinite)
+            .await;
+        assert!(matches!(none, Err(Error::Invalid(Invalid::ZeroWaiters))));
+        assert_eq!(host.network.counts().requests(), 0);
+        let guard = acquire(&host).await;
+        let _heir = waits(&lab, &host).await;
+        let refused = lock.max_waiters(1).acquire(RecordWait::NoWait).await;
+        assert!(matches!(refused, Err(Error::NotGranted { .. })));
+        drop(guard);
+    });
+}

@@ -1,0 +1,39 @@
+//! What may befall one request: ends of which its sender cannot tell one that was applied from one that was not.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fairlock::embedded::{Fault, Network, When};
+
+// Every suite is offered all of it, and need not use all.
+const _: () = {
+    let _ = (applied_unseen, lost_unseen, first);
+};
+
+/// Every way in which a request may be applied without its sender's knowing.
+pub(crate) fn applied_unseen() -> [Fault; 4] {
+    [
+        Fault::CutShort,
+        Fault::Lose(When::After),
+        Fault::ServerError(When::After),
+        Fault::Hang(When::After),
+    ]
+}
+
+/// And in which it is not applied, without its sender's knowing that.
+pub(crate) fn lost_unseen() -> [Fault; 3] {
+    [
+        Fault::Lose(When::Before),
+        Fault::ServerError(When::Before),
+        Fault::Hang(When::Before),
+    ]
+}
+
+/// The first request of an operation meets a fault, the others none.
+pub(crate) fn first(network: &Network, operation: &'static str, fault: Fault) {
+    let met = AtomicBool::new(false);
+    let _ = network.clone().script(move |request| {
+        let is_it = request.operation() == operation;
+        let hit = is_it && !met.swap(true, Ordering::SeqCst);
+        hit.then(|| fault.clone())
+    });
+}

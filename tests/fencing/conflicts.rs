@@ -1,0 +1,79 @@
+//! What transactions of callers do to the lock's own writes.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fairlock::embedded::{Fault, When};
+use fairlock::{Error, Loss};
+
+use crate::common::virtual_time;
+use crate::lab::{Lab, acquire, waits};
+use crate::verbs::meets;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn conflicts_with_transactions_cost_neither_the_lease_nor_the_release() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let waiting = waits(&lab, &b).await;
+        for _ in 0..5 {
+            let conflicts = meets(&a.network, "renew hold", 8, Fault::Conflict);
+            while conflicts.load(Ordering::SeqCst) < 8 {
+                lab.wait(SECOND).await;
+                assert!(guard.is_held() && !guard.in_danger());
+            }
+            lab.wait(2 * SECOND).await;
+            assert!(guard.remaining() > 25 * SECOND, "{:?}", guard.remaining());
+        }
+        let conflicts = meets(&a.network, "release", 3, Fault::Conflict);
+        guard.release().await.unwrap();
+        assert_eq!(conflicts.load(Ordering::SeqCst), 3);
+        waiting.await.unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_release_that_met_a_conflict_is_told_what_became_of_the_lock_since() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let conflict = Fault::Delay(When::After, SECOND).and(Fault::Conflict);
+        let _met = meets(&host.network, "release", 1, conflict);
+        let deleted = async {
+            lab.wait(SECOND / 2).await;
+            lab.delete_lock_item("a").await;
+        };
+        let (released, ()) = tokio::join!(guard.release(), deleted);
+        let Err(Error::Lost { reason, .. }) = released else {
+            panic!("{released:?}: the conflict left no doubt")
+        };
+        assert_eq!(reason, Loss::Deleted);
+    });
+}
+
+/// How often the heir looks within three seconds of its having met a fault so many times.
+fn looks_after(times: usize, fault: Fault) -> u64 {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let _guard = acquire(&a).await;
+        let _waiting = waits(&lab, &b).await;
+        let met = meets(&b.network, "renew seat", times, fault);
+        while met.load(Ordering::SeqCst) < times {
+            lab.wait(SECOND / 100).await;
+        }
+        let before = b.network.counts();
+        lab.wait(3 * SECOND).await;
+        (b.network.counts() - before).reads()
+    })
+}
+
+#[test]
+fn a_conflict_slows_no_look_down_as_being_too_busy_does() {
+    let [conflicts, throttles] = [Fault::Conflict, Fault::Throttle].map(|it| looks_after(5, it));
+    assert!(conflicts > 2 * throttles, "{conflicts}, {throttles}");
+}

@@ -1,0 +1,201 @@
+//! The renewals of a client with many holds are spread over the heartbeat, and none is ever late for it.
+#![cfg(feature = "embedded")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod common;
+#[path = "common/lab.rs"]
+mod lab;
+#[path = "common/verbs.rs"]
+mod verbs;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::virtual_time;
+use fairlock::embedded::Faults;
+use fairlock::{LockGuard, RecordWait};
+use futures::future::join_all;
+use lab::{Host, Lab, acquire, cut_off};
+use tokio::time::Instant;
+use verbs::verb;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// When each lock was renewed.
+type Renewals = Arc<Mutex<BTreeMap<String, Vec<Instant>>>>;
+
+fn listens(host: &Host) -> Renewals {
+    let renewals = Renewals::default();
+    let heard = Arc::clone(&renewals);
+    let _ = host.network.clone().script(move |request| {
+        if verb(request) == "renew hold" {
+            let lock = request.key("pk").unwrap().to_owned();
+            heard
+                .lock()
+                .unwrap()
+                .entry(lock)
+                .or_default()
+                .push(Instant::now());
+        }
+        None
+    });
+    renewals
+}
+
+/// So many locks, acquired at one moment.
+async fn burst(host: &Host, count: usize) -> Vec<LockGuard> {
+    let acquire = async |lock: usize| {
+        let lock = host.locks.fair_lock(lock.to_string()).unwrap();
+        lock.acquire(RecordWait::Infinite).await.unwrap()
+    };
+    join_all((0..count).map(acquire)).await
+}
+
+/// How many renewals were sent in each tenth of a heartbeat since then.
+fn tenths(renewals: &Renewals, since: Instant) -> [usize; 10] {
+    let mut tenths = [0; 10];
+    for at in renewals.lock().unwrap().values().flatten() {
+        let span = at.saturating_duration_since(since);
+        if *at >= since && span < HEARTBEAT {
+            tenths[(span.as_millis() / 1_000) as usize] += 1;
+        }
+    }
+    tenths
+}
+
+/// One that has heard DynamoDB's time, as after any answer.
+async fn dated(lab: &Lab) -> Host {
+    let host = lab.host();
+    acquire(&host).await.release().await.unwrap();
+    host
+}
+
+/// Multiples of the golden ratio fall into a tenth of the interval as often as their number says, or up to two times more or
+/// less; and one more either way for the grain of timers.
+const OFF: usize = 3;
+
+#[track_caller]
+fn assert_even(tenths: [usize; 10], holds: usize) {
+    let is_even = |count: &usize| count.abs_diff(holds / 10) <= OFF;
+    assert!(tenths.iter().all(is_even), "{tenths:?}");
+}
+
+#[test]
+fn three_hundred_holds_acquired_at_one_moment_are_renewed_evenly_over_the_heartbeat() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = dated(&lab).await;
+        let renewals = listens(&host);
+        let guards = burst(&host, 300).await;
+        lab.wait(3 * HEARTBEAT).await;
+        for _ in 0..5 {
+            let since = Instant::now();
+            lab.wait(HEARTBEAT).await;
+            assert_even(tenths(&renewals, since), 300);
+        }
+        assert!(guards.iter().all(|guard| guard.remaining() > 19 * SECOND));
+    });
+}
+
+#[test]
+fn a_process_that_begins_with_a_burst_spreads_its_renewals_too() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let renewals = listens(&host);
+        let began = Instant::now();
+        let guards = burst(&host, 300).await;
+        lab.wait(SECOND).await;
+        // For a date, within a second.
+        assert!(tenths(&renewals, began)[0] >= 295);
+        lab.wait(3 * HEARTBEAT).await;
+        let since = Instant::now();
+        lab.wait(HEARTBEAT).await;
+        let tenths = tenths(&renewals, since);
+        // The renewals for a date were spread as well, which puts a twentieth of all twice into one tenth.
+        let is_even = |count: &usize| (30 - 2 * OFF..=45 + OFF).contains(count);
+        assert!(tenths.iter().all(is_even), "{tenths:?}");
+        drop(guards);
+    });
+}
+
+#[test]
+fn after_an_outage_they_are_spread_anew() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let renewals = listens(&host);
+        let guards = burst(&host, 300).await;
+        lab.wait(3 * HEARTBEAT).await;
+        host.network.set_faults(cut_off());
+        lab.wait(HEARTBEAT + 5 * SECOND).await;
+        host.network.set_faults(Faults::default());
+        lab.wait(4 * HEARTBEAT).await;
+        let since = Instant::now();
+        lab.wait(HEARTBEAT).await;
+        let tenths = tenths(&renewals, since);
+        // Each came back at a moment of its own, so they are not where one burst would put them.
+        assert!(
+            tenths.iter().all(|count| (15..=45).contains(count)),
+            "{tenths:?}"
+        );
+        assert!(guards.iter().all(LockGuard::is_held));
+    });
+}
+
+#[test]
+fn no_renewal_is_later_than_a_heartbeat_after_the_last_and_each_hold_has_one_more_at_the_most() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = dated(&lab).await;
+        let renewals = listens(&host);
+        let began = Instant::now();
+        let guards = burst(&host, 100).await;
+        lab.wait(10 * HEARTBEAT + SECOND / 2).await;
+        let renewals = renewals.lock().unwrap();
+        assert_eq!(renewals.len(), 100);
+        for (lock, sent) in renewals.iter() {
+            assert!(
+                (10..=11).contains(&sent.len()),
+                "{lock}: {} renewals",
+                sent.len()
+            );
+            let mut before = began;
+            for at in sent {
+                let span = *at - before;
+                assert!(
+                    HEARTBEAT / 2 <= span && span <= HEARTBEAT + SECOND / 100,
+                    "{span:?}"
+                );
+                before = *at;
+            }
+        }
+        drop(guards);
+    });
+}
+
+#[test]
+fn holds_one_after_the_other_and_short_ones_beside_others_cost_nothing_more() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = dated(&lab).await;
+        let renewals = listens(&host);
+        for _ in 0..20 {
+            let guard = acquire(&host).await;
+            lab.wait(HEARTBEAT - SECOND / 2).await;
+            guard.release().await.unwrap();
+        }
+        assert_eq!(renewals.lock().unwrap().len(), 0);
+        for _ in 0..10 {
+            let guards = burst(&host, 50).await;
+            lab.wait(HEARTBEAT / 2 - SECOND / 10).await;
+            join_all(guards.into_iter().map(LockGuard::release)).await;
+        }
+        assert_eq!(renewals.lock().unwrap().len(), 0);
+    });
+}

@@ -1,0 +1,407 @@
+//! Candidates of one lock: at most one leads, whoever loses, resigns or is stopped makes room for the next, and each
+//! learns what becomes of it.
+#![cfg(feature = "embedded")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod common;
+#[path = "program/example.rs"]
+mod example;
+#[path = "common/lab.rs"]
+mod lab;
+
+use std::future::pending;
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::panic::{AssertUnwindSafe, panic_any};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{real_time, virtual_time};
+use example::example;
+use fairlock::embedded::{Fault, Faults, Latency};
+use fairlock::{Candidate, Error, HeldLocks, Leadership, LockGuard, Loss, Ticket};
+use futures::{FutureExt, poll};
+use lab::{Host, Lab, acquire, cut_off, waits};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// The default lease less its margin.
+const BELIEVED: Duration = Duration::from_millis(29_400);
+
+/// What candidates were told, in the order in which they were.
+#[derive(Clone, Default)]
+struct News(Arc<Mutex<Vec<Told>>>);
+
+/// Who was told what, and of which term.
+type Told = (&'static str, String, Option<Ticket>);
+
+impl News {
+    fn candidate(&self, host: &Host, who: &'static str) -> Candidate {
+        let news = self.0.clone();
+        let candidate = host.locks.fair_lock("a").unwrap().candidate();
+        candidate.observed(move |told| {
+            let (what, ticket) = words(told);
+            news.lock().unwrap().push((who, what, ticket));
+        })
+    }
+
+    /// Since it was last asked.
+    fn heard(&self) -> Vec<String> {
+        let news = std::mem::take(&mut *self.0.lock().unwrap());
+        let news = news.iter().map(|(who, what, _)| format!("{who} {what}"));
+        news.collect()
+    }
+
+    /// The tickets of the terms that began, in the order in which they did.
+    fn terms(&self) -> Vec<Ticket> {
+        let news = self.0.lock().unwrap();
+        let began = news.iter().filter(|(_, what, _)| what == "began");
+        began.filter_map(|(_, _, ticket)| *ticket).collect()
+    }
+}
+
+fn words(told: &Leadership) -> (String, Option<Ticket>) {
+    match told {
+        Leadership::Began { ticket } => ("began".into(), Some(*ticket)),
+        Leadership::Ended { ticket, released } => {
+            let how = released.as_ref().map_or_else(kind, |()| "ended");
+            (how.into(), Some(*ticket))
+        }
+        Leadership::Lost { ticket, reason } => (format!("lost: {reason:?}"), Some(*ticket)),
+        Leadership::Unavailable { .. } => ("unavailable".into(), None),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn kind(error: &Error) -> &'static str {
+    match error {
+        Error::Lost { .. } => "ended, lost",
+        Error::Unavailable { .. } => "ended, unavailable",
+        _ => "ended otherwise",
+    }
+}
+
+/// Leads until it is ended from outside.
+async fn for_ever(_: &LockGuard) -> ControlFlow<()> {
+    pending().await
+}
+
+#[test]
+fn candidates_whose_work_gives_way_lead_by_turns_under_growing_tickets() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, news) = (lab.host(), lab.host(), News::default());
+        let term = |mut terms: u32| {
+            async move |_: &LockGuard| {
+                sleep(SECOND).await;
+                terms -= 1;
+                if terms > 0 { Continue(()) } else { Break(()) }
+            }
+        };
+        let (one, other) = (news.candidate(&a, "a"), news.candidate(&b, "b"));
+        let (one, other) = tokio::join!(one.lead(term(3)), other.lead(term(3)));
+        assert_eq!((one.unwrap(), other.unwrap()), (Some(()), Some(())));
+        assert!(news.terms().is_sorted_by(|before, after| before < after));
+        let turn = ["a began", "a ended", "b began", "b ended"];
+        // Who releases may be told so before the next is, or after.
+        let mut heard = news.heard();
+        heard.chunks_mut(4).for_each(|turn| turn.sort());
+        assert_eq!(heard, [turn, turn, turn].concat());
+        assert!(lab.is_free("a").await);
+    });
+}
+
+#[test]
+fn work_that_is_done_ends_all_and_its_value_is_returned_with_the_lock_released() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, news) = (lab.host(), News::default());
+        let led = news.candidate(&host, "a");
+        let led = led.lead(async |guard| Break((guard.name().to_owned(), guard.ticket())));
+        let (name, ticket) = led.await.unwrap().unwrap();
+        let next = acquire(&lab.host()).await;
+        assert_eq!(name, "a");
+        assert!(next.ticket() > ticket, "under its own token");
+        assert_eq!(news.heard(), ["a began", "a ended"]);
+    });
+}
+
+#[test]
+fn who_is_cut_off_stops_before_the_next_leads_and_stands_again_when_it_can() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, news) = (lab.host(), lab.host(), News::default());
+        let (first, second) = (news.candidate(&a, "a"), news.candidate(&b, "b"));
+        let second_resigns = second.resignation();
+        let mut leading = JoinSet::new();
+        leading.spawn(first.lead(for_ever));
+        lab.settle().await;
+        leading.spawn(second.lead(for_ever));
+        lab.settle().await;
+        a.network.set_faults(cut_off());
+        lab.wait(60 * SECOND).await;
+        let terms = news.terms();
+        assert!(terms[0] < terms[1], "{terms:?}");
+        let heard = news.heard();
+        let (led, others): (Vec<_>, _) = heard.iter().partition(|news| !news.contains("unav"));
+        assert_eq!(led, ["a began", "a lost: Unreachable", "b began"]);
+        assert!(!others.is_empty(), "it tries again meanwhile");
+        a.network.set_faults(Faults::default());
+        lab.wait(60 * SECOND).await;
+        assert!(!news.heard().iter().any(|news| news.contains("began")));
+        second_resigns.resign();
+        lab.settle().await;
+        let mut heard = news.heard();
+        heard.sort();
+        assert_eq!(heard, ["a began", "b ended"]);
+        leading.shutdown().await;
+        assert!(lab.is_free("a").await);
+    });
+}
+
+#[test]
+fn who_resigns_makes_room_for_those_in_line_and_stands_behind_them() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, news) = (lab.host(), lab.host(), News::default());
+        let candidate = news.candidate(&a, "a");
+        let resignation = candidate.resignation();
+        let mut leading = JoinSet::new();
+        leading.spawn(candidate.lead(for_ever));
+        lab.settle().await;
+        let waiting = waits(&lab, &b).await;
+        resignation.resign();
+        let guard = waiting.await.unwrap();
+        lab.settle().await;
+        // It does not lead: there is nothing to resign from, then or later.
+        resignation.resign();
+        guard.release().await.unwrap();
+        lab.settle().await;
+        assert_eq!(news.heard(), ["a began", "a ended", "a began"]);
+        // Alone in line, it leads again.
+        resignation.clone().resign();
+        lab.settle().await;
+        assert_eq!(news.heard(), ["a ended", "a began"]);
+    });
+}
+
+#[test]
+fn who_is_told_that_it_leads_may_resign_at_once() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, begun) = (lab.host(), Arc::new(Mutex::new(0)));
+        let candidate = host.locks.fair_lock("a").unwrap().candidate();
+        let (resignation, count) = (candidate.resignation(), begun.clone());
+        let candidate = candidate.observed(move |news| {
+            if let Leadership::Began { .. } = news {
+                let mut begun = count.lock().unwrap();
+                *begun += 1;
+                if *begun == 1 {
+                    resignation.resign();
+                }
+            }
+        });
+        let (stop, stopped) = oneshot::channel();
+        let candidate = candidate.until(async { stopped.await.unwrap() });
+        let mut leading = JoinSet::new();
+        leading.spawn(candidate.lead(for_ever));
+        lab.settle().await;
+        assert_eq!(*begun.lock().unwrap(), 2);
+        stop.send(()).unwrap();
+        assert_eq!(leading.join_next().await.unwrap().unwrap().unwrap(), None);
+    });
+}
+
+#[test]
+fn who_is_stopped_returns_with_the_lock_released_or_the_line_left() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, news) = (lab.host(), lab.host(), News::default());
+        let leads = news.candidate(&a, "a").until(sleep(20 * SECOND));
+        let waits = news.candidate(&b, "b").until(sleep(10 * SECOND));
+        let mut leading = JoinSet::new();
+        leading.spawn(leads.lead(for_ever));
+        lab.settle().await;
+        a.network.set_faults(Faults {
+            round_trip: Latency::Constant(SECOND / 10),
+            ..Faults::default()
+        });
+        assert_eq!(waits.lead(for_ever).await.unwrap(), None);
+        assert_eq!(leading.join_next().await.unwrap().unwrap().unwrap(), None);
+        // Nothing of the release is left for the background, where the end of the process would cut it short.
+        let lock = b.locks.fair_lock("a").unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_some());
+        assert_eq!(news.heard(), ["a began", "a ended"]);
+        lab.settle().await;
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+    });
+}
+
+#[test]
+fn who_is_stopped_beforehand_sends_nothing() {
+    virtual_time(async {
+        let host = Lab::new().await.host();
+        let candidate = host.locks.fair_lock("a").unwrap().candidate();
+        let candidate = candidate.until(async {});
+        assert_eq!(candidate.lead(for_ever).await.unwrap(), None);
+        assert_eq!(host.network.counts().requests(), 0);
+    });
+}
+
+#[test]
+fn pauses_grow_while_dynamodb_does_not_answer_and_differ_between_candidates() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let paused: [Arc<Mutex<Vec<Duration>>>; 2] = Default::default();
+        let mut leading = JoinSet::new();
+        let hosts = [lab.host(), lab.host()];
+        for (host, paused) in hosts.iter().zip(&paused) {
+            host.network.set_faults(cut_off());
+            let (candidate, paused) = (
+                host.locks.fair_lock("a").unwrap().candidate(),
+                paused.clone(),
+            );
+            let candidate = candidate.observed(move |news| {
+                if let Leadership::Unavailable { error, pause } = news {
+                    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+                    paused.lock().unwrap().push(*pause);
+                }
+            });
+            leading.spawn(candidate.lead(for_ever));
+        }
+        lab.wait(600 * SECOND).await;
+        let [one, other] = paused.map(|paused| paused.lock().unwrap().clone());
+        assert!(one.len() > 15 && one != other, "{one:?} {other:?}");
+        for (pause, least) in one.iter().zip([1, 2, 4, 8, 15, 15, 15, 15, 15, 15]) {
+            assert!(
+                (least * SECOND..=2 * least * SECOND).contains(pause),
+                "{one:?}"
+            );
+        }
+        hosts[0].network.set_faults(Faults::default());
+        lab.wait(60 * SECOND).await;
+        let lock = lab.host().locks.fair_lock("a").unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_none(), "it leads");
+    });
+}
+
+#[test]
+fn what_another_try_would_not_mend_ends_the_candidate() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, news) = (lab.host(), News::default());
+        let denied = Fault::Refuse("AccessDeniedException");
+        let _ = host.network.clone().script(move |_| Some(denied.clone()));
+        let refused = news.candidate(&host, "a").lead(for_ever).await.unwrap_err();
+        assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+        assert!(news.heard().is_empty());
+    });
+}
+
+#[test]
+fn a_shutdown_ends_who_leads_and_who_waits() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, news) = (lab.host(), lab.host(), News::default());
+        let mut leading = JoinSet::new();
+        for (host, who) in [(&a, "a"), (&b, "b")] {
+            leading.spawn(news.candidate(host, who).lead(for_ever));
+            lab.settle().await;
+        }
+        let waiter = b.locks.shutdown(HeldLocks::Keep, 5 * SECOND).await;
+        let leader = a.locks.shutdown(HeldLocks::Release, 5 * SECOND).await;
+        assert!(waiter.unfinished.is_empty() && leader.unfinished.is_empty());
+        while let Some(led) = leading.join_next().await {
+            assert!(matches!(led.unwrap(), Err(Error::ShutDown)));
+        }
+        assert_eq!(news.heard(), ["a began", "a lost: ShutDown"]);
+        assert!(lab.is_free("a").await);
+    });
+}
+
+#[test]
+fn a_release_that_fails_is_told_and_takes_nothing_from_what_the_work_returned() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, news) = (lab.host(), News::default());
+        let led = news.candidate(&host, "a").lead(async |_| {
+            host.network.set_faults(cut_off());
+            Break(42)
+        });
+        assert_eq!(led.await.unwrap(), Some(42));
+        assert_eq!(news.heard(), ["a began", "a ended, unavailable"]);
+    });
+}
+
+#[test]
+fn work_that_was_done_after_its_term_was_lost_does_not_count() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, news) = (lab.host(), News::default());
+        let (done, mut results) = mpsc::unbounded_channel();
+        let led = news.candidate(&host, "a");
+        let mut led = pin!(led.lead(async |_| Break(results.recv().await)));
+        for _ in 0..10 {
+            assert!(poll!(&mut led).is_pending());
+            tokio::task::yield_now().await;
+        }
+        // The process stands still until the lease is over, and ends its work first when it goes on.
+        let _ = tokio::time::advance(BELIEVED).now_or_never();
+        done.send("late").unwrap();
+        assert!(poll!(&mut led).is_pending());
+        done.send("in time").unwrap();
+        assert_eq!(led.await.unwrap(), Some(Some("in time")));
+        let lost = format!("a lost: {:?}", Loss::Expired);
+        assert_eq!(news.heard(), ["a began", &lost, "a began", "a ended"]);
+    });
+}
+
+#[test]
+fn who_is_dropped_or_panics_leaves_the_lock_free() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, news) = (lab.host(), News::default());
+        tokio::select! {
+            biased;
+            _ = news.candidate(&host, "a").lead(for_ever) => panic!("it ended"),
+            () = sleep(SECOND) => {}
+        }
+        assert!(lab.is_free("a").await);
+        let led = news.candidate(&host, "a");
+        let led = led.lead::<()>(async |_| panic_any("the work's own"));
+        let panicked = AssertUnwindSafe(led).catch_unwind().await.unwrap_err();
+        assert_eq!(panicked.downcast_ref(), Some(&"the work's own"));
+        assert!(lab.is_free("a").await);
+        assert_eq!(news.heard(), ["a began", "a began"]);
+    });
+}
+
+#[test]
+fn the_example_shows_the_second_candidate_take_over_from_the_first() {
+    let said = real_time(async { example("leader").output().unwrap() });
+    assert!(said.status.success(), "{said:?}");
+    let said = String::from_utf8(said.stdout).unwrap();
+    let words: Vec<_> = said.lines().filter_map(|line| line.get(7..)).collect();
+    let [leads, cut, lost, takes_over, back, stopped] = words[..] else {
+        panic!("{said}");
+    };
+    assert!(leads.starts_with("first leads under token "), "{said}");
+    assert_eq!(cut, "first is cut off from the network");
+    assert!(lost.starts_with("first leads no more: its lease"), "{said}");
+    assert!(
+        takes_over.starts_with("second leads under token "),
+        "{said}"
+    );
+    assert_eq!(
+        [back, stopped],
+        ["first is back", "second leads no more: stopped"]
+    );
+    let token = |words: &str| words.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+    assert!(token(leads) < token(takes_over), "{said}");
+}

@@ -1,0 +1,91 @@
+//! Callers that go away.
+
+use std::collections::BTreeSet;
+
+use fairlock::RecordWait;
+use fastrand::Rng;
+use tokio::time::sleep;
+
+use crate::common::virtual_time;
+use crate::dinner::bad_weather;
+use crate::lab::{Host, Lab};
+use crate::{LEASE, SECOND, acquire, several};
+
+/// Nobody has any of them, nobody waits, and there is one item of each at the most.
+async fn is_clean(lab: &Lab, locks: &[&str]) -> bool {
+    for lock in locks {
+        let items = lab.items(lock).await;
+        let has_rows = items.iter().any(|item| item != "fairlock/#lock");
+        if has_rows || !lab.is_free(lock).await {
+            return false;
+        }
+    }
+    true
+}
+
+#[test]
+fn whoever_goes_away_at_whatever_moment_leaves_nothing() {
+    let mut had = BTreeSet::new();
+    for seed in 0..150 {
+        had.insert(virtual_time(goes_away(seed)));
+    }
+    assert_eq!(
+        had.len(),
+        5,
+        "from before the first to after the last: {had:?}"
+    );
+}
+
+/// How many of four locks it had when it went.
+async fn goes_away(seed: u64) -> usize {
+    let (lab, mut rng) = (Lab::new().await, Rng::with_seed(seed));
+    let mut names = ["a", "b", "c", "d"];
+    let (host, other) = (lab.host(), lab.host());
+    let held = [acquire(&other, "b").await, acquire(&other, "c").await];
+    host.network.set_faults(bad_weather());
+    rng.shuffle(&mut names);
+    let all = several(&host, &names);
+    let mut acquiring = Box::pin(all.acquire(RecordWait::Infinite));
+    let turns = async {
+        for guard in held {
+            sleep(2 * SECOND).await;
+            guard.release().await.unwrap();
+        }
+        std::future::pending().await
+    };
+    // More often early, where request follows request.
+    let span = (6 * SECOND).mul_f64(rng.f64().powi(3));
+    let through = tokio::select! {
+        biased;
+        guard = &mut acquiring => Some(guard.unwrap()),
+        () = sleep(span) => None,
+        () = turns => None,
+    };
+    let had = held_by("host-0", &other, &names).await;
+    drop((acquiring, through));
+    lab.wait(LEASE / 2).await;
+    assert!(is_clean(&lab, &names).await, "seed {seed}, after {span:?}");
+    had
+}
+
+async fn held_by(owner: &str, onlooker: &Host, locks: &[&str]) -> usize {
+    let mut held = 0;
+    for lock in locks {
+        let state = onlooker.locks.fair_lock(lock).unwrap().inspect().await;
+        let holder = state.unwrap().holder;
+        held += usize::from(holder.is_some_and(|holder| holder.owner == owner));
+    }
+    held
+}
+
+#[test]
+fn what_is_left_would_be_seen() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        assert!(is_clean(&lab, &["a", "b"]).await);
+        let both = several(&host, &["a", "b"]);
+        std::mem::forget(both.acquire(RecordWait::NoWait).await.unwrap());
+        assert!(!is_clean(&lab, &["a", "b"]).await);
+    });
+}

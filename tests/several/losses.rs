@@ -1,0 +1,183 @@
+//! One of several locks is lost, or cannot be released.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fairlock::embedded::{Fault, When};
+use fairlock::{Error, Loss, RecordWait};
+use futures::{FutureExt, poll};
+use tokio::time::{Instant, sleep};
+
+use crate::common::virtual_time;
+use crate::lab::Lab;
+use crate::{LEASE, REQUEST, SECOND, acquire, names, several, waits};
+
+#[test]
+fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other, third) = (lab.host(), lab.host(), lab.host());
+        let b = acquire(&other, "b").await;
+        let both = several(&host, &["a", "b"]);
+        let waiting = waits(&lab, both, RecordWait::Infinite).await;
+        assert_eq!(lab.items("b").await.len(), 1, "an heir");
+        lab.delete_lock_item("a").await;
+        // Somebody else has it before it is noticed.
+        let a = acquire(&third, "a").await;
+        lab.wait(LEASE).await;
+        b.release().await.unwrap();
+        // It let go of its place for `b` too.
+        assert!(lab.is_free("b").await);
+        assert!(!waiting.is_finished());
+        let before = a.ticket();
+        a.release().await.unwrap();
+        let guard = waiting.await.unwrap().unwrap();
+        assert!(guard.is_held() && guard.ticket("a") > Some(before));
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn locks_whose_lease_was_over_before_the_caller_had_them_are_taken_again() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let one = several(&host, &["a"]);
+        let mut acquiring = pin!(one.acquire(RecordWait::Infinite));
+        assert!(poll!(&mut acquiring).is_pending());
+        lab.settle().await;
+        // The process stands still, and its caller goes on first.
+        let _ = tokio::time::advance(LEASE).now_or_never();
+        let guard = acquiring.await.unwrap();
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn beginning_again_takes_no_more_time_than_was_given() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        let _b = acquire(&other, "b").await;
+        let started = Instant::now();
+        let both = several(&host, &["a", "b"]);
+        let waiting = waits(&lab, both, RecordWait::Timeout(60 * SECOND)).await;
+        lab.delete_lock_item("a").await;
+        lab.wait(LEASE).await;
+        assert!(!lab.is_free("a").await, "it has it anew");
+        let refused = waiting.await.unwrap().unwrap_err();
+        assert!(
+            matches!(&refused, Error::NotGranted { lock, .. } if lock == "b"),
+            "{refused}"
+        );
+        assert!(started.elapsed() <= 60 * SECOND + REQUEST);
+    });
+}
+
+#[test]
+fn the_first_loss_is_told_with_its_lock_and_the_others_are_still_held() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let all = several(&host, &["a", "b", "c"]);
+        let guard = all.acquire(RecordWait::NoWait).await.unwrap();
+        lab.delete_lock_item("b").await;
+        let lost = guard.lost().await;
+        assert_eq!((lost.lock.as_str(), lost.reason), ("b", Loss::Deleted));
+        assert_eq!(Some(lost.ticket), guard.ticket("b"));
+        assert!(!guard.is_held() && guard.remaining().is_zero());
+        let held = guard.guards().iter().filter(|lock| lock.is_held());
+        assert_eq!(held.count(), 2);
+        // Told again to whoever asks again.
+        assert_eq!(guard.lost().await.lock, "b");
+        let Err(Error::Lost { lock, .. }) = guard.release().await else {
+            panic!("nobody is told");
+        };
+        assert_eq!(lock, "b");
+        assert!(lab.is_free("a").await && lab.is_free("c").await);
+    });
+}
+
+#[test]
+fn nothing_is_lost_once_it_was_given_back() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = several(&host, &["a", "b"]).try_acquire().await.unwrap();
+        let guard = guard.unwrap();
+        let lost = guard.lost();
+        guard.release().await.unwrap();
+        lab.wait(10 * LEASE).await;
+        assert!(lost.now_or_never().is_none());
+    });
+}
+
+#[test]
+fn work_under_several_locks_is_dropped_when_one_of_them_is_lost() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let both = several(&host, &["a", "b"]);
+        let ran = both.run(RecordWait::NoWait, async |guard| names(guard).len());
+        assert_eq!(ran.await.unwrap().strict().unwrap(), 2);
+        let ended = Arc::new(AtomicBool::new(false));
+        let ran = both.run(RecordWait::NoWait, async |_| {
+            lab.delete_lock_item("b").await;
+            sleep(3600 * SECOND).await;
+            ended.store(true, Ordering::SeqCst);
+        });
+        let Err(Error::Lost { lock, .. }) = ran.await else {
+            panic!("it was not told");
+        };
+        assert!(lock == "b" && !ended.load(Ordering::SeqCst));
+        assert!(lab.is_free("a").await && lab.is_free("b").await);
+        let guard = both.acquire(RecordWait::NoWait).await.unwrap();
+        assert_eq!(guard.run(async { 42 }).await.unwrap().value, 42);
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// The release
+
+#[test]
+fn all_are_released_at_once_and_one_that_cannot_be_keeps_none_of_the_others() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let all = several(&host, &["a", "b", "c"]);
+        let guard = all.acquire(RecordWait::NoWait).await.unwrap();
+        let network = host.network.clone();
+        let _ = network.script(|request| {
+            let is_first = request.key("pk") == Some("a");
+            is_first.then_some(Fault::Lose(When::Before))
+        });
+        let releasing = tokio::spawn(guard.release());
+        assert!(lab.is_free("b").await && lab.is_free("c").await);
+        assert!(!releasing.is_finished());
+        let failed = releasing.await.unwrap().unwrap_err();
+        assert!(matches!(failed, Error::Unavailable { .. }), "{failed}");
+    });
+}
+
+#[test]
+fn a_loss_is_told_before_any_other_error_of_the_release() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let all = several(&host, &["a", "b", "c"]);
+        let guard = all.acquire(RecordWait::NoWait).await.unwrap();
+        lab.delete_lock_item("c").await;
+        let network = host.network.clone();
+        let _ = network.script(|request| {
+            let is_first = request.key("pk") == Some("a");
+            is_first.then_some(Fault::Lose(When::Before))
+        });
+        let told = guard.release().await.unwrap_err();
+        let Error::Lost { lock, reason, .. } = told else {
+            panic!("{told}");
+        };
+        assert_eq!((lock.as_str(), reason), ("c", Loss::Deleted));
+    });
+}
