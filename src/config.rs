@@ -107,7 +107,7 @@ const SHORTEST_LEASE: Duration = Duration::from_millis(50);
 /// More heirs than this make the lock item, which every write is charged for by the KB, larger than the rows that they save.
 pub(crate) const MOST_SEATS: usize = 16;
 /// Attributes of our own, which a key or TTL attribute must not be called by.
-const OURS: [&str; 16] = [
+const OURS: [&str; 17] = [
     "format",
     "permits",
     "taken",
@@ -124,6 +124,7 @@ const OURS: [&str; 16] = [
     "state",
     "entry",
     "data",
+    "written",
 ];
 
 impl TryFrom<Settings> for Config {

@@ -308,6 +308,17 @@ pub enum Invalid {
         /// The most that can be.
         most: u64,
     },
+    /// A lock carries small things only.
+    #[error("{bytes} bytes of data are too many for a lock, which carries at most {most}")]
+    TooMuchData {
+        /// How many there are.
+        bytes: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// Of those who share a lock none writes its data: nothing would keep one from writing over another's.
+    #[error("data is written by who has the lock alone, and this hold shares it")]
+    SharedData,
     /// The client was built outside a tokio runtime.
     #[error(
         "a lock client must be built inside a tokio runtime, where its background work then runs"

@@ -348,7 +348,7 @@ impl LockGuard {
         }
     }
 
-    fn not_told(&self, failure: Failure, waited: Duration) -> Error {
+    pub(crate) fn not_told(&self, failure: Failure, waited: Duration) -> Error {
         failure.into_error(&self.core.store.config().table, waited)
     }
 }

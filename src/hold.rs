@@ -1,7 +1,7 @@
 //! A hold as its owner knows it: until when it may be believed in, whether it is in danger, and how it ended.
 
 use std::collections::{BTreeMap, btree_map};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,12 +9,13 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::entry::{Entry, Nonce};
 use crate::error::{Holder, Loss};
-use crate::item::{LockItem, Spot};
+use crate::item::{At, LockItem, Spot, Written};
 use crate::lease::{self, Beats};
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::signal::Signal;
 use crate::stagger::Stagger;
+use crate::state::LockData;
 use crate::store::{Attempt, Held};
 use crate::ticket::Ticket;
 
@@ -35,6 +36,8 @@ pub(crate) struct Hold {
     pub(crate) ticket: Ticket,
     /// Of those who have their turns at the same place, one after the other.
     newest: Ticket,
+    /// How often it wrote data.
+    writes: AtomicU64,
     is_checked: AtomicBool,
     clock: Clock,
     lease: Duration,
@@ -47,6 +50,8 @@ pub(crate) struct Hold {
 struct Tenure {
     /// Where it stands and what it takes, and whether it is alone, as far as is known.
     held: Held,
+    /// What the lock carries, as far as is known.
+    data: Option<LockData>,
     beats: Beats,
     /// The beat that the table shows.
     beat: u64,
@@ -79,13 +84,14 @@ impl Hold {
         name: LockName,
         attempt: Attempt,
         ticket: Ticket,
-        (held, entry): (Held, &Entry),
+        (item, at, entry): (&LockItem, At, &Entry),
         config: &Config,
         beats: Beats,
     ) -> Self {
         *locked(&HELD).entry(attempt.nonce).or_default() += 1;
         let tenure = Tenure {
-            held,
+            held: Held::of(item, at, entry),
+            data: LockData::of(item),
             beats,
             beat: entry.beat,
             is_dated: entry.renewed_at.is_some(),
@@ -96,6 +102,7 @@ impl Hold {
             attempt,
             ticket,
             newest: entry.ticket,
+            writes: AtomicU64::new(0),
             is_checked: AtomicBool::new(false),
             clock: config.clock.clone(),
             lease: entry.lease.min(config.lease),
@@ -114,12 +121,14 @@ impl Hold {
             attempt: self.attempt.again(),
             ticket,
             newest: self.newest,
+            writes: AtomicU64::new(0),
             is_checked: AtomicBool::new(false),
             clock: self.clock.clone(),
             lease: self.lease,
             tenure: Mutex::new(Tenure {
                 beats: tenure.beats.clone(),
                 stagger: tenure.stagger.clone(),
+                data: tenure.data.clone(),
                 ..*tenure
             }),
             pulse: Signal::new(self.pulse.get()),
@@ -237,6 +246,7 @@ impl Hold {
         {
             let mut tenure = locked(&self.tenure);
             tenure.held = Held::of(item, at, entry);
+            tenure.data = LockData::of(item);
             tenure.beats.renewed(entry.beat, sent);
             tenure.beat = entry.beat;
             // The renewal that only brings a date is no heartbeat.
@@ -252,10 +262,24 @@ impl Hold {
         true
     }
 
-    /// Takes in what an answer shows of its place and its permits.
+    pub(crate) fn data(&self) -> Option<LockData> {
+        locked(&self.tenure).data.clone()
+    }
+
+    /// The next write of data by this hold.
+    pub(crate) fn next_write(&self) -> Written {
+        Written {
+            ticket: self.ticket,
+            count: self.writes.fetch_add(1, Ordering::SeqCst) + 1,
+        }
+    }
+
+    /// Takes in what an answer shows of its place, its permits and the data.
     pub(crate) fn saw(&self, item: &LockItem) {
         if let Some(Spot::Has(at, entry)) = item.place_of(self.attempt.nonce) {
-            locked(&self.tenure).held = Held::of(item, at, entry);
+            let mut tenure = locked(&self.tenure);
+            tenure.held = Held::of(item, at, entry);
+            tenure.data = LockData::of(item);
         }
     }
 

@@ -1,5 +1,7 @@
 //! The items of one lock as values: the lock item, and the rows of the line behind the seats.
 
+use std::sync::Arc;
+
 use crate::entry::{Entry, Nonce, ServerTime};
 use crate::ticket::Ticket;
 
@@ -20,6 +22,10 @@ pub(crate) struct LockItem {
     pub(crate) sharers: Vec<Entry>,
     /// In ticket order; nobody when the lock is free.
     pub(crate) heirs: Vec<Entry>,
+    /// What a holder left for those after it.
+    pub(crate) data: Option<Arc<[u8]>>,
+    /// The write that left it so.
+    pub(crate) written: Option<Written>,
     /// When the newest ticket was drawn, by DynamoDB's time.
     pub(crate) drawn_at: Option<ServerTime>,
     /// When the holder was granted the lock, by the same time; for people.
@@ -110,6 +116,14 @@ impl LockItem {
         };
         self.heirs.iter().take_while(fits).count()
     }
+}
+
+/// Which write of data by which hold, in the order in which they may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Written {
+    pub(crate) ticket: Ticket,
+    /// Of all that this hold wrote.
+    pub(crate) count: u64,
 }
 
 /// Damaged counts may come to more than there are numbers.

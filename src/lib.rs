@@ -65,6 +65,7 @@ mod cohort;
 mod config;
 mod core;
 mod counter;
+mod data;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod entry;
@@ -118,7 +119,7 @@ pub use lock::FairLock;
 pub use run::Ran;
 pub use semaphore::Semaphore;
 pub use several::{SeveralGuard, SeveralLocks};
-pub use state::{LockState, Participant, Stage, Waiting};
+pub use state::{LockData, LockState, Participant, Stage, Waiting};
 pub use sweeping::{SweepOptions, Sweeper, SweptTable};
 pub use swept::{IdleLocks, Swept};
 pub use table::{Finding, Severity, TableOptions, TableReport};

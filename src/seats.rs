@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::item::{LockItem, Spot};
+use crate::item::{At, LockItem, Spot, Written};
 use crate::lease::Beats;
 use crate::moment::Moment;
 use crate::name::LockName;
@@ -140,6 +140,28 @@ impl Seats<'_> {
             Some(item) if still_held(&item, attempt).is_some_and(|held| held.permits == 1) => {
                 Ok(item)
             }
+            item => Err(item),
+        })
+    }
+
+    /// Writes data, or removes it. The item that shows it, or if the lock is not ours alone, the one that stood in the way.
+    pub(crate) async fn write_data(
+        &self,
+        attempt: &Attempt,
+        at: At,
+        write: Written,
+        bytes: Option<&[u8]>,
+    ) -> Result<Result<LockItem, Option<LockItem>>, Failure> {
+        let put = || {
+            self.store
+                .write_data(self.name, (at, attempt.nonce), write, bytes)
+        };
+        let answer = self.store.persist(self.patience, put).await?;
+        let item = answer.value.shown();
+        // Refused by this write itself, whose answer was lost, or by a later one of the same hold.
+        let is_written = |item: &LockItem| item.written.is_some_and(|written| write <= written);
+        Ok(match item {
+            Some(item) if is_written(&item) && still_held(&item, attempt).is_some() => Ok(item),
             item => Err(item),
         })
     }

@@ -1,5 +1,6 @@
 //! What a lock looks like to somebody who only reads it: who has it, and who waits in which order.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::entry::{Entry, ServerTime};
@@ -43,12 +44,43 @@ pub struct LockState {
     /// How many wait. [`LockClient::locks`](crate::LockClient::locks) counts the tickets behind the seats, some of
     /// which may be settled already.
     pub waiting: u64,
+    /// What a holder left there.
+    pub data: Option<LockData>,
     /// The newest ticket drawn; none if there is no lock item: nobody has used the lock lately.
     pub newest_ticket: Option<Ticket>,
     /// How long a turn takes, the hand-over included: the mean of the last nine turns of this lock that this client saw end
     /// while one of its callers waited in the line, or in the [watch](crate::FairLock::watch) that tells it. None until it
     /// saw one, and in [`LockClient::locks`](crate::LockClient::locks).
     pub mean_turn: Option<Duration>,
+}
+
+/// Bytes that a holder of a lock left there, for those who have it after it and for whoever looks.
+///
+/// # Examples
+///
+/// ```
+/// # fn resume(state: &fairlock::LockState) {
+/// if let Some(data) = &state.data {
+///     println!("{} bytes, by the holder of ticket {}", data.bytes.len(), data.ticket);
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockData {
+    /// What was written.
+    pub bytes: Arc<[u8]>,
+    /// The ticket of the hold that wrote it.
+    pub ticket: Ticket,
+}
+
+impl LockData {
+    pub(crate) fn of(item: &LockItem) -> Option<Self> {
+        Some(LockData {
+            bytes: Arc::clone(item.data.as_ref()?),
+            ticket: item.written?.ticket,
+        })
+    }
 }
 
 /// Somebody who has a lock, or waits for it.
@@ -205,6 +237,7 @@ impl LockState {
             held_since: None,
             line: Vec::new(),
             waiting: 0,
+            data: None,
             newest_ticket: None,
             mean_turn: None,
         }
@@ -223,6 +256,7 @@ impl LockState {
             line: item.heirs.iter().map(participant(Stage::Heir)).collect(),
             waiting: sum(item.heirs.iter().map(|heir| heir.tickets))
                 .saturating_add(item.last.get() - item.seated.get()),
+            data: LockData::of(item),
             newest_ticket: Some(item.last),
             ..LockState::unused(name)
         }

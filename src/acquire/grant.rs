@@ -9,7 +9,7 @@ use crate::item::{At, LockItem, Spot};
 use crate::lease::{self, Beats};
 use crate::moment::Moment;
 use crate::seats::Taken;
-use crate::store::{Attempt, Held, Patience, Timed, Write};
+use crate::store::{Attempt, Patience, Timed, Write};
 use crate::ticket::Ticket;
 
 impl Acquisition {
@@ -67,7 +67,7 @@ impl Acquisition {
             self.name.clone(),
             attempt,
             first,
-            (Held::of(shown, at, entry), entry),
+            (shown, at, entry),
             self.store().config(),
             beats,
         );

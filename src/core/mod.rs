@@ -307,7 +307,7 @@ impl Core {
         }))
     }
 
-    fn patience_until(&self, deadline: Moment) -> Patience {
+    pub(crate) fn patience_until(&self, deadline: Moment) -> Patience {
         Patience {
             until: Some(deadline),
             limit: Limit::None,
@@ -316,7 +316,7 @@ impl Core {
         }
     }
 
-    fn seats<'a>(&'a self, name: &'a LockName, patience: &'a Patience) -> Seats<'a> {
+    pub(crate) fn seats<'a>(&'a self, name: &'a LockName, patience: &'a Patience) -> Seats<'a> {
         Seats {
             store: &self.store,
             name,

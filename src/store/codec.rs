@@ -1,13 +1,14 @@
 //! The items of a lock, to and from DynamoDB's attributes. Whatever does not read as ours is a typed problem.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::entry::{Entry, Nonce, ServerTime};
 use crate::error::Problem;
-use crate::item::{LockItem, RowState, TicketRow};
+use crate::item::{LockItem, RowState, TicketRow, Written};
 use crate::ticket::Ticket;
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
@@ -81,6 +82,8 @@ pub(crate) fn lock_item(item: &Item, ttl: &str) -> Result<LockItem, Problem> {
         holder: read_holder(item, entered)?,
         sharers: read_sharers(item)?,
         heirs: heirs.collect::<Result<_, _>>()?,
+        data: read_data(item)?,
+        written: read_written(item)?,
         drawn_at: read_time(item, "drawn_at")?,
         granted_at: read_granted_at(item)?,
         expires_at: optional(item, ttl, "the TTL attribute")?.unwrap_or(0),
@@ -259,6 +262,35 @@ fn read_nonce(map: &Item) -> Result<Nonce, Problem> {
         expected: "32 lowercase hexadecimal digits",
     };
     Nonce::parse(string(map, "nonce")?).ok_or(expected)
+}
+
+/// None was written, or it was removed again.
+fn read_data(item: &Item) -> Result<Option<Arc<[u8]>>, Problem> {
+    let bytes = item.get("data").map(|data| data.as_b());
+    let bytes = bytes.transpose().map_err(|_| Problem::WrongType {
+        attribute: "data",
+        expected: "bytes",
+    })?;
+    Ok(bytes.map(|bytes| bytes.as_ref().into()))
+}
+
+fn read_written(item: &Item) -> Result<Option<Written>, Problem> {
+    let Some(written) = item.get("written") else {
+        return Ok(None);
+    };
+    let written = map_of(written, "written")?;
+    Ok(Some(Written {
+        ticket: Ticket::new(integer(written, "ticket")?),
+        count: integer(written, "count")?,
+    }))
+}
+
+/// Which write of which hold this is.
+pub(crate) fn written(written: Written) -> AttributeValue {
+    AttributeValue::M(Item::from([
+        ("ticket".into(), number(written.ticket.get())),
+        ("count".into(), number(written.count)),
+    ]))
 }
 
 /// Null, or absent, when it was granted by one who had seen no `Date`.

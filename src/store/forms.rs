@@ -186,6 +186,19 @@ pub(super) const RENEW_UNDATED: Form = Form {
     condition: "PLACE.#nonce = :nonce",
 };
 
+/// Alone, or others would write over it. No later write there: a late duplicate takes nothing back.
+pub(super) const PUT_DATA: Form = Form {
+    verb: "write data",
+    update: "SET #data = :data, #written = :written, #expires_at = :expiry",
+    condition: "PLACE.#nonce = :nonce AND PLACE.#permits = :permits AND (attribute_not_exists(#written) \
+                OR #written.#ticket < :ticket OR (#written.#ticket = :ticket AND #written.#count < :count))",
+};
+pub(super) const REMOVE_DATA: Form = Form {
+    verb: "remove data",
+    update: "SET #written = :written, #expires_at = :expiry REMOVE #data",
+    condition: PUT_DATA.condition,
+};
+
 /// Has the lock.
 pub(super) const HOLDS: &str = "PLACE.#nonce = :nonce";
 /// So many are still to have a turn at the place: whoever had one there before had more.

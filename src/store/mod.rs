@@ -5,6 +5,7 @@
 
 mod check;
 mod codec;
+mod data;
 mod date;
 mod failure;
 mod forms;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fairlock::embedded::{Fault, Network, Request};
 
 /// What a verb's request has in it that no other verb's has; those of its operation alone come last.
-const MARKS: [(&str, &str); 22] = [
+const MARKS: [(&str, &str); 23] = [
     ("date", ".#renewed_at)"),
     ("enter", "if_not_exists(#last, :start)"),
     ("enter over", "#entered = :ticket"),
@@ -24,6 +24,7 @@ const MARKS: [(&str, &str); 22] = [
     ("leave", "#left = #left + :one"),
     ("void dead", "#entry.#beat = :beat"),
     ("void own", "attribute_not_exists(#pk) OR"),
+    ("write data", "#written = :written"),
     ("pass on", ".#tickets = :left"),
     ("evict", "#beat = :beat AND"),
     ("release", ".#permits = :share AND"),
