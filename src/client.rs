@@ -8,6 +8,7 @@ use crate::background::{Job, Task};
 use crate::builder::LockClientBuilder;
 use crate::core::Core;
 use crate::error::{Error, Invalid, Loss};
+use crate::leased::LeaseLock;
 use crate::lock::{FairLock, SHARERS};
 use crate::name::LockName;
 use crate::semaphore::{MOST_PERMITS, Semaphore};
@@ -114,6 +115,26 @@ impl LockClient {
             FairLock::new(Arc::clone(&self.core), name),
             permits,
         ))
+    }
+
+    /// Names a lock to be held for a time, by a name of the caller's own, across processes; sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`fair_lock`](Self::fair_lock).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn step(locks: &fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// let lock = locks.lease_lock("import/7")?;
+    /// let lease = lock.acquire("transaction-1234", std::time::Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lease_lock(&self, name: impl AsRef<str>) -> Result<LeaseLock, Error> {
+        let name = self.name(name.as_ref(), SHARERS)?;
+        Ok(LeaseLock::new(Arc::clone(&self.core), name))
     }
 
     fn name(&self, name: &str, permits: u64) -> Result<LockName, Error> {

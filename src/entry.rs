@@ -49,6 +49,8 @@ pub(crate) struct Entry {
     pub(crate) tickets: u64,
     /// How many of the lock's permits it takes: all of them, if it has the lock alone.
     pub(crate) permits: u64,
+    /// The caller's own name for a lease that no process renews by itself.
+    pub(crate) id: Option<String>,
     /// Grows with every renewal; a beat that stands still for a whole lease is dead.
     pub(crate) beat: u64,
     pub(crate) lease: Duration,

@@ -54,6 +54,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "fence",
             "guard",
             "leader",
+            "leased",
             "lock",
             "reading",
             "run",

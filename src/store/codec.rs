@@ -44,6 +44,7 @@ pub(crate) fn entry(entry: &Entry, ticket: Option<Ticket>) -> AttributeValue {
     ]);
     map.extend(ticket.map(|ticket| ("ticket".into(), number(ticket.get()))));
     map.extend(several(entry.tickets));
+    map.extend(entry.id.as_ref().map(|id| ("id".into(), text(id))));
     map.extend(
         entry
             .renewed_at
@@ -226,6 +227,10 @@ fn read_entry(map: &Item, unless_written: Option<Ticket>) -> Result<Entry, Probl
         ticket,
         tickets: read_tickets(map, ticket)?,
         permits: read_permits(map)?,
+        id: match map.get("id") {
+            Some(_) => Some(string(map, "id")?.to_owned()),
+            None => None,
+        },
         beat: integer(map, "beat")?,
         lease: Duration::from_millis(integer(map, "lease_ms")?),
         renewed_at: read_time(map, "renewed_at")?,

@@ -130,6 +130,8 @@ pub(crate) struct Attempt {
     pub(crate) tickets: u64,
     /// How many of the lock's permits each of them takes.
     pub(crate) permits: u64,
+    /// For how long it takes its place, if not for the client's own lease, and what the caller calls it.
+    lasting: Option<(String, Duration)>,
     /// A request of this attempt got no answer, so its nonce may turn up in the table at any later time.
     in_doubt: AtomicBool,
 }
@@ -140,7 +142,16 @@ impl Attempt {
             nonce,
             tickets,
             permits,
+            lasting: None,
             in_doubt: AtomicBool::new(false),
+        }
+    }
+
+    /// The attempt to get a lease that lasts for so long by itself, and that the caller calls so.
+    pub(crate) fn lasting(self, id: String, lease: Duration) -> Self {
+        Attempt {
+            lasting: Some((id, lease)),
+            ..self
         }
     }
 
@@ -152,8 +163,11 @@ impl Attempt {
     /// The same attempt, for the next who has its place.
     pub(crate) fn again(&self) -> Self {
         Attempt {
+            nonce: self.nonce,
+            tickets: self.tickets,
+            permits: self.permits,
+            lasting: self.lasting.clone(),
             in_doubt: AtomicBool::new(self.is_in_doubt()),
-            ..*self
         }
     }
 
@@ -372,14 +386,16 @@ impl Store {
     /// An entry for an attempt that starts now.
     pub(crate) fn new_entry(&self, attempt: &Attempt, ticket: Ticket) -> Entry {
         let stamp = self.server.stamp();
+        let lasting = attempt.lasting.as_ref();
         Entry {
             nonce: attempt.nonce,
+            id: lasting.map(|(id, _)| id.clone()),
             owner: self.config.owner.clone(),
             ticket,
             tickets: attempt.tickets,
             permits: attempt.permits,
             beat: 0,
-            lease: self.config.lease,
+            lease: lasting.map_or(self.config.lease, |(_, lease)| *lease),
             renewed_at: stamp,
             since: stamp,
         }

@@ -84,6 +84,7 @@ fn watched(place: Place, mark: Mark, rules: &Rules) -> (Place, Entry) {
         ticket: TICKET,
         tickets: 1,
         permits: 1,
+        id: None,
         beat: beat.into(),
         lease,
         renewed_at: None,

@@ -1,0 +1,501 @@
+//! A lock that is held for a time by a name, across processes: nothing runs in the background.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::core::Core;
+use crate::entry::{Entry, Nonce, ServerTime};
+use crate::error::{Error, Invalid};
+use crate::hold;
+use crate::item::{At, LockItem};
+use crate::lease;
+use crate::name::LockName;
+use crate::passing::{self, Way};
+use crate::seats::{Asked, Ended};
+use crate::state::system_time;
+use crate::store::{Attempt, Failure, Held, Write};
+use crate::ticket::Ticket;
+
+/// DynamoDB's dates have whole seconds.
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+const LONGEST_ID: usize = 256;
+/// Tries to enter: each failed because somebody was in the way who is gone now.
+const TRIES: usize = 6;
+
+/// A lock that is held by a name of the caller's own for a time that it says, across processes: for Lambdas and jobs that end
+/// before their work does. Nothing runs in the background, and nothing is released when a handle is dropped.
+///
+/// It is the same lock as the [fair lock](crate::LockClient::fair_lock) of its name: whoever waits in its line waits for the
+/// lease to be released or to end, and this never goes before those who wait.
+///
+/// **A lease is over by DynamoDB's own clock.** Others take the lock when the time is over, and by the allowance of the common
+/// clock later at the latest (10 s by default); who waits in line, when it has seen nothing change for as long as the lease
+/// lasts. Who has it counts with [`Lease::expires_at`], and fences what must not be written late with the
+/// [`ticket`](Lease::ticket).
+///
+/// # Examples
+///
+/// ```
+/// # async fn step(locks: fairlock::LockClient) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use fairlock::Lease;
+///
+/// let lock = locks.lease_lock("import/7")?;
+/// let lease = lock.acquire("transaction-1234", Duration::from_secs(300)).await?;
+/// let handle = lease.to_string(); // to be kept, in a message or a workflow's state
+///
+/// // another process, later
+/// let lease: Lease = handle.parse()?;
+/// let lease = lock.extend(&lease, Duration::from_secs(300)).await?;
+/// lock.release(&lease).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "naming a lock does not acquire it"]
+pub struct LeaseLock {
+    core: Arc<Core>,
+    name: LockName,
+}
+
+/// A lease of a [`LeaseLock`], by which any process may extend or release it. Its text form reads back.
+///
+/// # Examples
+///
+/// ```
+/// # fn keep(lease: &fairlock::Lease) -> Result<(), fairlock::Error> {
+/// let again: fairlock::Lease = lease.to_string().parse()?;
+/// assert_eq!(again, *lease);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    lock: String,
+    id: String,
+    nonce: Nonce,
+    ticket: Ticket,
+    /// By DynamoDB's clock.
+    expires: ServerTime,
+}
+
+impl LeaseLock {
+    pub(crate) fn new(core: Arc<Core>, name: LockName) -> Self {
+        LeaseLock { core, name }
+    }
+
+    /// Takes the lock if it can be had now, under this name and for so long, from one second to a day. One request if it is
+    /// free, two with the first call of a process.
+    ///
+    /// The same name again is recognised: whoever has the lock under it gets the lease as it stands, not a longer one.
+    /// So a name is for one piece of work, and a retried step may ask again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves open whether the lock was taken: ask again with the same name, or leave it to the lease.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotGranted`] if somebody else has it, or waits for it. [`Error::Invalid`] for a name that is empty or longer than
+    /// 256 bytes, or a time out of its range. Else as [`FairLock::acquire`](crate::FairLock::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn step(lock: fairlock::LeaseLock) -> Result<(), fairlock::Error> {
+    /// match lock.acquire("transaction-1234", std::time::Duration::from_secs(60)).await {
+    ///     Ok(lease) => println!("until {:?}", lease.expires_at()),
+    ///     Err(fairlock::Error::NotGranted { .. }) => {} // another is at it
+    ///     Err(other) => return Err(other),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn acquire(&self, id: impl Into<String>, lease: Duration) -> Result<Lease, Error> {
+        let id = id.into();
+        check_id(&id)?;
+        check_span(lease)?;
+        let started = self.core.store.now();
+        let taken = Box::pin(self.core.told(self.enter(&id, lease))).await?;
+        let entry = match taken {
+            Ok(entry) => entry,
+            Err(item) => {
+                return Err(Error::NotGranted {
+                    lock: self.name.to_string(),
+                    since: item
+                        .as_ref()
+                        .and_then(LockItem::held_since)
+                        .map(system_time),
+                    holder: item
+                        .and_then(|item| item.first_holder().cloned())
+                        .map(hold::shown),
+                    place: None,
+                    waited: self.core.store.now().since(started),
+                });
+            }
+        };
+        match Lease::of(&self.name, &entry) {
+            Some(lease) => Ok(lease),
+            // Entered before any answer had told the time.
+            None => self.renew(entry.nonce, entry.ticket, id, lease).await,
+        }
+    }
+
+    /// The lease under this name, if it has the lock now. One read.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// As [`FairLock::inspect`](crate::FairLock::inspect).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn undo(lock: fairlock::LeaseLock) -> Result<(), fairlock::Error> {
+    /// if let Some(lease) = lock.find("transaction-1234").await? {
+    ///     lock.release(&lease).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn find(&self, id: &str) -> Result<Option<Lease>, Error> {
+        let patience = self.core.patience_of_few(self.core.closed.clone());
+        let read = || self.core.store.read_lock(&self.name);
+        let read = self.core.store.persist(&patience, read);
+        let item = Box::pin(self.core.told(read)).await?.value;
+        let holder = item.and_then(|item| item.holder);
+        Ok(holder.and_then(|holder| Lease::of(&self.name, &holder).filter(|it| it.id == id)))
+    }
+
+    /// Has the lease last for so long from now on. One request.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves open whether it lasts longer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if it does not have the lock any more, which is as it was then. [`Error::Invalid`] if the time is out of
+    /// its range, or the lease is of another lock. Else as [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn step(lock: fairlock::LeaseLock, lease: fairlock::Lease) -> Result<(), fairlock::Error> {
+    /// let lease = lock.extend(&lease, std::time::Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn extend(&self, lease: &Lease, by: Duration) -> Result<Lease, Error> {
+        self.check(lease)?;
+        check_span(by)?;
+        self.renew(lease.nonce, lease.ticket, lease.id.clone(), by)
+            .await
+    }
+
+    /// Hands the lock over. One request.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves open whether it is released.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if it does not have the lock any more, which is as it was then. [`Error::Invalid`] if the lease is of
+    /// another lock. Else as [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn done(lock: fairlock::LeaseLock, lease: fairlock::Lease) -> Result<(), fairlock::Error> {
+    /// lock.release(&lease).await
+    /// # }
+    /// ```
+    pub async fn release(&self, lease: &Lease) -> Result<(), Error> {
+        self.check(lease)?;
+        let permits = self.name.permits().unwrap_or_default();
+        let attempt = Attempt::new(lease.nonce, 1, permits);
+        let held = Held {
+            at: At::Holder,
+            permits,
+            hands_over: true,
+        };
+        let patience = self.core.patience_of_few(self.core.closed.clone());
+        let seats = self.core.seats(&self.name, &patience);
+        let ended = Box::pin(self.core.told(seats.release(&attempt, held))).await?;
+        match ended {
+            Ended::HandedOver(item) => {
+                self.core.saw(&self.name, &item);
+                self.core.admit(&self.name, &item);
+                Ok(())
+            }
+            Ended::PassedOn | Ended::Before(_) => Ok(()),
+            Ended::NotOurs(item) => Err(self.lost(lease.ticket, item)),
+        }
+    }
+
+    /// The entry that has the lock under this name; else the item that is in the way.
+    async fn enter(
+        &self,
+        id: &str,
+        lease: Duration,
+    ) -> Result<Result<Entry, Option<LockItem>>, Failure> {
+        let patience = self.core.patience_of_few(self.core.closed.clone());
+        let seats = self.core.seats(&self.name, &patience);
+        let permits = self.name.permits().unwrap_or_default();
+        let mut seen = None;
+        for _ in 0..TRIES {
+            let attempt = self.core.attempt(1, permits).lasting(id.to_owned(), lease);
+            let item = match self.asked(seats.enter(&attempt).await, &attempt)? {
+                Ok(entry) => return Ok(Ok(entry)),
+                Err(None) => continue,
+                Err(Some(item)) => item,
+            };
+            match passing::clear(&self.core.store, &self.name, &patience, permits, item).await? {
+                Way::Free => {}
+                Way::Settled(look) => {
+                    let attempt = self.core.attempt(1, permits).lasting(id.to_owned(), lease);
+                    let asked = seats.enter_over(&attempt, &look.item).await;
+                    match self.asked(asked, &attempt)? {
+                        Ok(entry) => return Ok(Ok(entry)),
+                        Err(item) => seen = item,
+                    }
+                }
+                Way::Taken(item) => {
+                    let own = item.holder.clone().filter(|holder| is_of(holder, id));
+                    return Ok(own.ok_or(Some(item)));
+                }
+            }
+        }
+        Ok(Err(seen))
+    }
+
+    /// An attempt that was not given the lock may get it yet, by a request that is still under way. One that was not answered
+    /// is found again by its name.
+    fn asked(
+        &self,
+        asked: Result<Asked, Failure>,
+        attempt: &Attempt,
+    ) -> Result<Result<Entry, Option<LockItem>>, Failure> {
+        match asked {
+            Ok(Asked::Taken(taken)) => {
+                let item = taken.answer.value;
+                let holder = item.holder.clone();
+                Ok(holder
+                    .filter(|holder| holder.nonce == attempt.nonce)
+                    .ok_or(Some(item)))
+            }
+            Ok(Asked::Busy(item)) => {
+                self.core.forget(&self.name, attempt);
+                Ok(Err(item))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn renew(
+        &self,
+        nonce: Nonce,
+        ticket: Ticket,
+        id: String,
+        lease: Duration,
+    ) -> Result<Lease, Error> {
+        let patience = self.core.patience_of_few(CancellationToken::new());
+        let renew = || self.core.store.renew(&self.name, At::Holder, nonce, lease);
+        let renewed = self.core.store.persist(&patience, renew);
+        let item = match Box::pin(self.core.told(renewed)).await?.value {
+            Write::Applied(item) => item,
+            Write::Refused(item) => return Err(self.lost(ticket, item)),
+        };
+        let holder = item.holder.as_ref();
+        let lease = holder.and_then(|holder| Lease::of(&self.name, holder));
+        lease
+            .filter(|lease| lease.id == id)
+            .ok_or_else(|| self.lost(ticket, Some(item)))
+    }
+
+    fn lost(&self, ticket: Ticket, item: Option<LockItem>) -> Error {
+        Error::Lost {
+            lock: self.name.to_string(),
+            ticket,
+            reason: hold::evicted(item),
+        }
+    }
+
+    fn check(&self, lease: &Lease) -> Result<(), Invalid> {
+        if lease.lock == self.name.lock() {
+            Ok(())
+        } else {
+            Err(Invalid::Text {
+                setting: "a lease of lock",
+                value: lease.lock.clone(),
+                rule: "must be of this lock",
+            })
+        }
+    }
+}
+
+impl Lease {
+    /// None: the entry is no lease of this kind, or has no date.
+    fn of(name: &LockName, entry: &Entry) -> Option<Self> {
+        let expires = entry.renewed_at?.0 + lease::believed(entry.lease);
+        Some(Lease {
+            lock: name.lock().to_owned(),
+            id: entry.id.clone()?,
+            nonce: entry.nonce,
+            ticket: entry.ticket,
+            expires: ServerTime(expires),
+        })
+    }
+
+    /// The lock's name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn show(lease: &fairlock::Lease) {
+    /// println!("{} has {} until {:?}", lease.id(), lease.lock(), lease.expires_at());
+    /// # }
+    /// ```
+    pub fn lock(&self) -> &str {
+        &self.lock
+    }
+
+    /// What the caller calls it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn is_mine(lease: &fairlock::Lease) -> bool {
+    /// lease.id() == "transaction-1234"
+    /// # }
+    /// ```
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The fencing token.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn fence(lease: &fairlock::Lease) -> fairlock::Fence {
+    /// fairlock::Fence::new("fence", lease.ticket())
+    /// # }
+    /// ```
+    pub fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
+    /// Until when it may be believed in, by DynamoDB's clock: 2 % of the lease before others may take the lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn is_over(lease: &fairlock::Lease) -> bool {
+    /// lease.expires_at() < std::time::SystemTime::now() // if this host's clock is right
+    /// # }
+    /// ```
+    pub fn expires_at(&self) -> SystemTime {
+        system_time(self.expires)
+    }
+}
+
+fn is_of(entry: &Entry, id: &str) -> bool {
+    entry.id.as_deref() == Some(id)
+}
+
+fn check_id(id: &str) -> Result<(), Invalid> {
+    if id.is_empty() || id.len() > LONGEST_ID {
+        return Err(Invalid::Text {
+            setting: "the id of a lease",
+            value: id.to_owned(),
+            rule: "takes 1 to 256 bytes",
+        });
+    }
+    Ok(())
+}
+
+fn check_span(lease: Duration) -> Result<(), Invalid> {
+    let setting = "the time of a lease";
+    if lease < SHORTEST {
+        return Err(Invalid::TooShort {
+            setting,
+            value: lease,
+            bound: "the grain of DynamoDB's dates",
+            bound_value: SHORTEST,
+        });
+    }
+    if lease > LONGEST {
+        return Err(Invalid::TooLong {
+            setting,
+            value: lease,
+            bound: "the longest lease",
+            bound_value: LONGEST,
+        });
+    }
+    Ok(())
+}
+
+/// One line; the names come last, for they may have anything in them.
+impl fmt::Display for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (nonce, ticket) = (self.nonce, self.ticket);
+        let (expires, id) = (self.expires.0.as_millis(), &self.id);
+        write!(
+            f,
+            "lease {nonce} {ticket} {expires} {} {id}{}",
+            id.len(),
+            self.lock
+        )
+    }
+}
+
+impl FromStr for Lease {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        parse(text).ok_or_else(|| {
+            let rule = "is not the text form of a lease";
+            let (setting, value) = ("the text", text.to_owned());
+            Invalid::Text {
+                setting,
+                value,
+                rule,
+            }
+            .into()
+        })
+    }
+}
+
+fn parse(text: &str) -> Option<Lease> {
+    let mut words = text.splitn(6, ' ');
+    let (kind, nonce, ticket) = (words.next()?, words.next()?, words.next()?);
+    let (expires, length, names) = (words.next()?, words.next()?, words.next()?);
+    let (id, lock) = names.split_at_checked(length.parse().ok()?)?;
+    let is_named = kind == "lease" && check_id(id).is_ok() && !lock.is_empty();
+    is_named.then_some(())?;
+    Some(Lease {
+        lock: lock.to_owned(),
+        id: id.to_owned(),
+        nonce: Nonce::parse(nonce)?,
+        ticket: Ticket::new(ticket.parse().ok()?),
+        expires: ServerTime(Duration::from_millis(expires.parse().ok()?)),
+    })
+}
+
+impl fmt::Debug for LeaseLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseLock")
+            .field("lock", &self.name.lock())
+            .finish_non_exhaustive()
+    }
+}
