@@ -86,12 +86,12 @@ pub(super) const SETTLE: Form = Form {
     condition: "#seated = :seated AND #left = :left",
 };
 
-/// So many permits are left. The last of them where it was seen, and so all before it: who comes goes behind, and who goes
-/// lets those behind move up.
+/// The last of them where it was seen, and so all before it: who comes goes behind, and who goes lets those behind move up.
+/// Meanwhile what is taken has not grown: nobody shares past heirs.
 pub(super) const ADMIT: Form = Form {
     verb: "admit",
     update: "SET #taken = #taken + :share, #expires_at = :expiry",
-    condition: "PLACE.#nonce = :nonce AND #taken <= :room",
+    condition: "PLACE.#nonce = :nonce",
 };
 
 const HAND_OVER: &str = "SET #holder = if_not_exists(#heirs[0], :none), \

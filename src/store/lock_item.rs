@@ -204,7 +204,6 @@ impl Store {
         let values = vec![
             (":nonce", text(last.nonce.to_string())),
             (":share", number(share)),
-            (":room", room(name, share)),
         ];
         let place = At::Heir(before.len());
         let expressions = [&(update + &removed), &ours(form.condition)].map(|it| placed(it, place));

@@ -39,7 +39,6 @@ pub(crate) enum Mutant {
     HandOverAmongOthers,
     /// The last who has the lock goes as if there were no heirs.
     LastLeavesHeirs,
-    AdmitWithoutRoom,
     /// The first heirs come in, whoever they are by now.
     AdmitWhoeverIsThere,
     DowngradeWithoutShare,

@@ -133,7 +133,7 @@ const MUTATIONS: [(Mutation, &str, u64); 26] = [
     (Mutation::Overstay, "exclusion", 10),
     (Mutation::ShareWithoutRoom, "exclusion", 10),
     (Mutation::SharePastHeirs, "the line in order", 10),
-    (Mutation::AdmitWithoutRoom, "the line in order", 30),
+    (Mutation::AdmitWhoeverIsThere, "the line in order", 30),
     (Mutation::HandOverAmongOthers, "the line in order", 10),
 ];
 

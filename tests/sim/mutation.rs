@@ -74,8 +74,8 @@ pub(crate) enum Mutation {
     ShareWithoutRoom,
     /// Share: whoever has a seat.
     SharePastHeirs,
-    /// Admit: though too many permits are taken.
-    AdmitWithoutRoom,
+    /// Admit: the first heirs, whoever they are by now.
+    AdmitWhoeverIsThere,
     /// Release and evict: as if nobody else had the lock.
     HandOverAmongOthers,
     /// Every date: by the clock of the host that writes it.
@@ -164,7 +164,7 @@ impl Mutation {
             Mutation::EnterHeld => (With("#entered ="), "#taken = :zero"),
             Mutation::ShareWithoutRoom => (With("+ :share, #sharers"), "#taken <= :room"),
             Mutation::SharePastHeirs => (With("+ :share, #sharers"), "size(#heirs) = :zero"),
-            Mutation::AdmitWithoutRoom => (With("+ :share, #expires_at"), "#taken <= :room"),
+            Mutation::AdmitWhoeverIsThere => (With("+ :share, #expires_at"), "].#nonce = :nonce"),
             Mutation::HandOverAmongOthers => (With("REMOVE #heirs[0]"), "#taken = :share"),
             Mutation::EnterPastTickets => (With("#entered ="), "#seated = #last"),
             Mutation::SeatWithoutSeated => (With("#seated = :upto"), "#seated = :seated"),

@@ -64,7 +64,7 @@ impl Mutation {
             Mutation::ShareWithoutRoom | Mutation::SharePastHeirs => {
                 plan.sharing = Sharing::Readers;
             }
-            Mutation::HandOverAmongOthers | Mutation::AdmitWithoutRoom => {
+            Mutation::HandOverAmongOthers | Mutation::AdmitWhoeverIsThere => {
                 plan.sharing = Sharing::Permits(3);
                 each(plan, |_, host| host.crowd = 4);
             }
