@@ -131,7 +131,7 @@ const MUTATIONS: [(Mutation, &str, u64); 26] = [
     (Mutation::PlaceOfOneLess, "nobody timely voided", 30),
     (Mutation::PlaceOfOneMore, "the line in order", 10),
     (Mutation::Overstay, "exclusion", 10),
-    (Mutation::ShareWithoutRoom, "exclusion", 10),
+    (Mutation::ShareWithoutRoom, "the line in order", 10),
     (Mutation::SharePastHeirs, "the line in order", 10),
     (Mutation::AdmitWhoeverIsThere, "the line in order", 30),
     (Mutation::HandOverAmongOthers, "the line in order", 10),
