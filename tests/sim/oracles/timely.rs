@@ -22,6 +22,9 @@ use crate::shown::{Row, State};
 
 const FRESH: f64 = 0.9;
 
+/// Who downgrades has nobody of its place waiting behind it.
+const GIVE_UP: [&str; 5] = ["leave", "void own", "release", "give up", "downgrade"];
+
 /// The place of one ticket, or of several that were drawn together, by its nonce.
 pub(super) struct Place {
     pub(super) host: usize,
@@ -89,8 +92,7 @@ impl<'a> Lines<'a> {
             }
         }
         for exchange in exchanges(events) {
-            let gives_up = matches!(exchange.verb, "leave" | "void own" | "release" | "give up");
-            if !gives_up || exchange.judges {
+            if !GIVE_UP.contains(&exchange.verb) || exchange.judges {
                 continue;
             }
             let lock = exchange.lock.as_str();
