@@ -76,8 +76,8 @@ async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>
     let answer = store
         .renew(
             &hold.name,
+            &hold.attempt,
             hold.held().at,
-            hold.attempt.nonce,
             store.config().lease,
         )
         .await;

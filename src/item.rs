@@ -57,6 +57,15 @@ impl LockItem {
         Some(Spot::Heir(index, &self.heirs[index]))
     }
 
+    /// Who stands at a place.
+    pub(crate) fn entry_at(&self, at: At) -> Option<&Entry> {
+        match at {
+            At::Holder => self.holder.as_ref(),
+            At::Sharer(nonce) => self.sharers.iter().find(|sharer| sharer.nonce == nonce),
+            At::Heir(index) => self.heirs.get(index),
+        }
+    }
+
     /// Nobody has it.
     pub(crate) fn is_free(&self) -> bool {
         self.holders().next().is_none()

@@ -142,7 +142,7 @@ impl LeaseLock {
         match Lease::of(&self.name, &entry) {
             Some(lease) => Ok(lease),
             // Entered before any answer had told the time.
-            None => self.renew(entry.nonce, entry.ticket, id, lease).await,
+            None => self.renew(entry.nonce, entry.ticket, lease).await,
         }
     }
 
@@ -175,7 +175,7 @@ impl LeaseLock {
         Ok(holder.and_then(|holder| Lease::of(&self.name, &holder).filter(|it| it.id == id)))
     }
 
-    /// Has the lease last for so long from now on. One request.
+    /// Has the lease last for so long from now on. One request, two if it is the first of a process.
     ///
     /// # Cancel safety
     ///
@@ -197,8 +197,7 @@ impl LeaseLock {
     pub async fn extend(&self, lease: &Lease, by: Duration) -> Result<Lease, Error> {
         self.check(lease)?;
         check_span(by)?;
-        self.renew(lease.nonce, lease.ticket, lease.id.clone(), by)
-            .await
+        self.renew(lease.nonce, lease.ticket, by).await
     }
 
     /// Hands the lock over. One request.
@@ -301,25 +300,24 @@ impl LeaseLock {
         }
     }
 
-    async fn renew(
-        &self,
-        nonce: Nonce,
-        ticket: Ticket,
-        id: String,
-        lease: Duration,
-    ) -> Result<Lease, Error> {
+    /// Once more, if the first answer was the first to tell the time, or DynamoDB's clock was set back meanwhile.
+    async fn renew(&self, nonce: Nonce, ticket: Ticket, lease: Duration) -> Result<Lease, Error> {
         let patience = self.core.patience_of_few(CancellationToken::new());
-        let renew = || self.core.store.renew(&self.name, At::Holder, nonce, lease);
-        let renewed = self.core.store.persist(&patience, renew);
-        let item = match Box::pin(self.core.told(renewed)).await?.value {
-            Write::Applied(item) => item,
-            Write::Refused(item) => return Err(self.lost(ticket, item)),
-        };
-        let holder = item.holder.as_ref();
-        let lease = holder.and_then(|holder| Lease::of(&self.name, holder));
-        lease
-            .filter(|lease| lease.id == id)
-            .ok_or_else(|| self.lost(ticket, Some(item)))
+        let mut item = None;
+        for _ in 0..2 {
+            let extend = || self.core.store.extend(&self.name, nonce, lease);
+            let extended = self.core.store.persist(&patience, extend);
+            let shown = match Box::pin(self.core.told(extended)).await?.value {
+                Write::Applied(item) => item,
+                Write::Refused(item) => return Err(self.lost(ticket, item)),
+            };
+            let holder = shown.holder.as_ref();
+            if let Some(lease) = holder.and_then(|holder| Lease::of(&self.name, holder)) {
+                return Ok(lease);
+            }
+            item = Some(shown);
+        }
+        Err(self.lost(ticket, item))
     }
 
     fn lost(&self, ticket: Ticket, item: Option<LockItem>) -> Error {

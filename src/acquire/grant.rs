@@ -94,9 +94,7 @@ impl Acquisition {
         };
         let (store, lease) = (self.store(), self.store().config().lease);
         match store
-            .insist(&patience, || {
-                store.renew(&self.name, at, attempt.nonce, lease)
-            })
+            .insist(&patience, || store.renew(&self.name, attempt, at, lease))
             .await
         {
             Ok(Timed {

@@ -193,7 +193,7 @@ impl Core {
         if !lease::is_short(lease, hold.believed_until().since(store.now())) {
             return true;
         }
-        let renew = || store.renew(&hold.name, hold.held().at, hold.attempt.nonce, lease);
+        let renew = || store.renew(&hold.name, &hold.attempt, hold.held().at, lease);
         let Ok(answer) = store.insist(&self.while_held(hold), renew).await else {
             return false;
         };

@@ -171,16 +171,29 @@ pub(super) const DATE: Form = Form {
     condition: "PLACE.#nonce = :nonce AND PLACE.#beat = :beat AND attribute_not_exists(PLACE.#renewed_at)",
 };
 
-/// The nonce still there: a renewal must not bring back what was released or evicted. No later date there: a late
-/// duplicate must not make who renewed since look dead by DynamoDB's clock.
+/// The nonce still there: a renewal must not bring back what was released or evicted. The beat is the number of the renewal, and
+/// an earlier one there: a late duplicate must not bring one back that somebody watches. No later date there: it must not make
+/// who renewed since look dead by DynamoDB's clock.
 pub(super) const RENEW: Form = Form {
     verb: "renew",
+    update: "SET PLACE.#beat = :beat, PLACE.#lease_ms = :lease, PLACE.#renewed_at = :renewed_at, \
+             PLACE.#since = if_not_exists(PLACE.#since, :renewed_at), #expires_at = :expiry",
+    condition: "PLACE.#nonce = :nonce AND PLACE.#beat < :beat AND NOT PLACE.#renewed_at > :newest",
+};
+pub(super) const RENEW_UNDATED: Form = Form {
+    verb: "renew",
+    update: "SET PLACE.#beat = :beat, PLACE.#lease_ms = :lease, #expires_at = :expiry REMOVE PLACE.#renewed_at",
+    condition: "PLACE.#nonce = :nonce AND PLACE.#beat < :beat",
+};
+/// Renewed by processes that know nothing of each other's renewals, and that count them in the table.
+pub(super) const EXTEND: Form = Form {
+    verb: "extend",
     update: "SET PLACE.#beat = PLACE.#beat + :one, PLACE.#lease_ms = :lease, PLACE.#renewed_at = :renewed_at, \
              PLACE.#since = if_not_exists(PLACE.#since, :renewed_at), #expires_at = :expiry",
     condition: "PLACE.#nonce = :nonce AND NOT PLACE.#renewed_at > :newest",
 };
-pub(super) const RENEW_UNDATED: Form = Form {
-    verb: "renew",
+pub(super) const EXTEND_UNDATED: Form = Form {
+    verb: "extend",
     update: "SET PLACE.#beat = PLACE.#beat + :one, PLACE.#lease_ms = :lease, #expires_at = :expiry \
              REMOVE PLACE.#renewed_at",
     condition: "PLACE.#nonce = :nonce",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::entry::{Entry, Nonce, ServerTime};
-use crate::item::{self, At, LockItem, Spot};
+use crate::item::{self, At, LockItem};
 use crate::name::LockName;
 use crate::ticket::Ticket;
 
@@ -292,24 +292,34 @@ impl Store {
         .await
     }
 
-    /// Renews a hold or a seat. The answer shows who else there is.
+    /// Renews a hold or a seat; without a date if a later one stands there. The answer shows who else there is.
     pub(crate) async fn renew(
         &self,
         name: &LockName,
+        attempt: &Attempt,
         at: At,
-        nonce: Nonce,
         lease: Duration,
     ) -> Answer {
         let renew = |date: Option<ServerTime>| {
             let form = date.map_or(&forms::RENEW_UNDATED, |_| &forms::RENEW);
-            self.write_at(name, form, at, renewal(nonce, lease, date))
+            let mut values = renewal(attempt.nonce, lease, date);
+            values.push((":beat", attempt.next_beat()));
+            self.write_at(name, form, at, values)
         };
-        let is_ours = |item: &LockItem| match item.place_of(nonce) {
-            Some(Spot::Has(place, _)) => place == at,
-            Some(Spot::Heir(index, _)) => At::Heir(index) == at,
-            None => false,
+        self.renewed(attempt, renew, |item| item.entry_at(at)).await
+    }
+
+    /// Has the holder's lease last for so long from now on, whoever renewed it before. It has no date if none is known, or a later
+    /// one stands there.
+    pub(crate) async fn extend(&self, name: &LockName, nonce: Nonce, lease: Duration) -> Answer {
+        let extend = |date: Option<ServerTime>| {
+            let form = date.map_or(&forms::EXTEND_UNDATED, |_| &forms::EXTEND);
+            let mut values = renewal(nonce, lease, date);
+            values.push((":one", number(1)));
+            self.write_at(name, form, At::Holder, values)
         };
-        self.with_date(renew, is_ours).await
+        let is_there = |item: &LockItem| item.holder.as_ref().is_some_and(|it| it.nonce == nonce);
+        self.with_date(extend, is_there).await
     }
 
     /// Reads the lock item, strongly consistent.

@@ -17,7 +17,7 @@ mod scan;
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -134,6 +134,8 @@ pub(crate) struct Attempt {
     lasting: Option<(String, Duration)>,
     /// A request of this attempt got no answer, so its nonce may turn up in the table at any later time.
     in_doubt: AtomicBool,
+    /// How many renewals were sent, for all who have its place.
+    renewals: Arc<AtomicU64>,
 }
 
 impl Attempt {
@@ -144,6 +146,7 @@ impl Attempt {
             permits,
             lasting: None,
             in_doubt: AtomicBool::new(false),
+            renewals: Arc::default(),
         }
     }
 
@@ -168,11 +171,22 @@ impl Attempt {
             permits: self.permits,
             lasting: self.lasting.clone(),
             in_doubt: AtomicBool::new(self.is_in_doubt()),
+            renewals: Arc::clone(&self.renewals),
         }
+    }
+
+    /// The beat of the next renewal, which no other one of this attempt has, answered or not: so a beat in the table tells
+    /// which renewal made it.
+    fn next_beat(&self) -> AttributeValue {
+        number(self.renewals.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.in_doubt.load(Ordering::Relaxed)
+    }
+
+    fn renewals(&self) -> u64 {
+        self.renewals.load(Ordering::Relaxed)
     }
 
     fn note<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
@@ -401,6 +415,31 @@ impl Store {
         }
     }
 
+    /// Renews what `entry` finds in the item. Refused because of a later renewal of the same attempt, or because this one came
+    /// twice: it is renewed all the same.
+    async fn renewed<T, Fut>(
+        &self,
+        attempt: &Attempt,
+        write: impl Fn(Option<ServerTime>) -> Fut + Send,
+        entry: impl Fn(&T) -> Option<&Entry> + Send + Sync,
+    ) -> Result<Timed<Write<T>>, Failure>
+    where
+        T: Send + Sync,
+        Fut: Future<Output = Result<Timed<Write<T>>, Failure>> + Send,
+    {
+        let ours = |item: &T| {
+            entry(item)
+                .filter(|it| it.nonce == attempt.nonce)
+                .map(|it| it.beat)
+        };
+        let is_late = |item: &T| ours(item).is_some_and(|beat| beat < attempt.renewals());
+        let answer = self.with_date(write, is_late).await?;
+        Ok(answer.map(|write| match write {
+            Write::Refused(Some(item)) if ours(&item).is_some() => Write::Applied(item),
+            write => write,
+        }))
+    }
+
     /// Writes with a date where one is known; without, if a later one stands in the way, which is only so when DynamoDB's
     /// clock was set back. `only_date` says of the item in the way that nothing but its date is.
     async fn with_date<T, Fut>(
@@ -505,7 +544,6 @@ fn broken_answer(verb: &'static str, what: &'static str) -> Failure {
 /// What a renewal takes.
 fn renewal(nonce: Nonce, lease: Duration, at: Option<ServerTime>) -> request::Values {
     let mut values = vec![
-        (":one", number(1)),
         (":lease", codec::millis(lease)),
         (":nonce", text(nonce.to_string())),
     ];

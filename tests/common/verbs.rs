@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fairlock::embedded::{Fault, Network, Request};
 
 /// What a verb's request has in it that no other verb's has; those of its operation alone come last.
-const MARKS: [(&str, &str); 23] = [
+const MARKS: [(&str, &str); 24] = [
     ("date", ".#renewed_at)"),
     ("enter", "if_not_exists(#last, :start)"),
     ("enter over", "#entered = :ticket"),
@@ -17,10 +17,11 @@ const MARKS: [(&str, &str); 23] = [
     ("draw", "#last = #last + :tickets"),
     ("settle", "#seated = :upto, #expires_at"),
     ("seat", "#seated = :upto"),
-    ("renew hold", "#holder.#beat = #holder.#beat + :one"),
-    ("renew share", ".#beat = #sharers"),
-    ("renew seat", "].#beat + :one"),
-    ("renew row", "#entry.#beat = #entry.#beat + :one"),
+    ("renew hold", "#beat = :beat, #holder"),
+    ("renew share", "#beat = :beat, #sharers"),
+    ("renew seat", "#beat = :beat, #heirs["),
+    ("extend", "#holder.#beat + :one"),
+    ("renew row", "#beat = :beat, #entry"),
     ("leave", "#left = #left + :one"),
     ("void dead", "#entry.#beat = :beat"),
     ("void own", "attribute_not_exists(#pk) OR"),

@@ -27,6 +27,10 @@ pub(crate) enum Mutant {
     /// The lease shown counts even after a shorter one was asked for, of which no answer has come.
     LeaseAsShown,
     NoMargin,
+    /// A renewal adds one to what is there, so that two may make the same beat.
+    BeatsCountedInTheTable,
+    /// A late copy of a renewal brings its beat back.
+    BeatsGoBack,
     /// The row is renewed on, beside the seat.
     RowRenewedBesideTheSeat,
     WatchFromTheSending,

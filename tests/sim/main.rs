@@ -133,7 +133,7 @@ const MUTATIONS: [(Mutation, &str, u64); 26] = [
     (Mutation::Overstay, "exclusion", 10),
     (Mutation::ShareWithoutRoom, "the line in order", 10),
     (Mutation::SharePastHeirs, "the line in order", 10),
-    (Mutation::AdmitWhoeverIsThere, "the line in order", 30),
+    (Mutation::AdmitWhoeverIsThere, "no surprise", 10),
     (Mutation::HandOverAmongOthers, "the line in order", 10),
 ];
 
