@@ -6,8 +6,8 @@ const FEATURES: &str = include_str!("../docs/features.md");
 const PROTOCOL: &str = include_str!("../docs/protocol.md");
 const SEVERAL: &str = include_str!("../docs/several.md");
 
-/// What stands between backticks as `suite::test`, or `suite::part::test`. Items of the library are written from their types
-/// on, which begin with a capital.
+/// What stands between backticks as `suite::test`, or `suite::part::test`. Items of the library are written from their
+/// types on, which begin with a capital.
 fn named(page: &str) -> Vec<&str> {
     let quoted = page
         .lines()
