@@ -316,6 +316,14 @@ pub enum Invalid {
         /// How many there may be.
         most: usize,
     },
+    /// A caller says less of itself.
+    #[error("{bytes} bytes of attributes are too many, of which a call has at most {most}")]
+    TooManyAttributes {
+        /// How many there are, names and values.
+        bytes: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// Of those who share a lock none writes its data: nothing would keep one from writing over another's.
     #[error("data is written by who has the lock alone, and this hold shares it")]
     SharedData,

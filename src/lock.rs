@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::acquire::{Caller, Claim, Party, Refused, Told};
 use crate::core::Core;
+use crate::entry::Attributes;
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
 use crate::moment::Moment;
@@ -15,6 +16,9 @@ use crate::wait::RecordWait;
 
 /// How many may share a fair lock at one time; who has it alone has all of these permits.
 pub(crate) const SHARERS: u64 = 64;
+
+/// What a caller says of itself is written with each write of the lock item, by whomever.
+const MOST_SAID: usize = 1024;
 
 /// A name to be locked. Cheap to clone; naming a lock neither acquires it nor sends anything.
 ///
@@ -37,6 +41,7 @@ pub struct FairLock {
     pub(crate) name: LockName,
     observer: Option<Observer>,
     max_waiters: Option<usize>,
+    attributes: Attributes,
 }
 
 /// Who is told how far an acquisition has come.
@@ -49,6 +54,7 @@ impl FairLock {
             name,
             observer: None,
             max_waiters: None,
+            attributes: Attributes::default(),
         }
     }
 
@@ -71,6 +77,32 @@ impl FairLock {
     /// ```
     pub fn observed(mut self, observer: impl Fn(&Waiting) + Send + Sync + 'static) -> FairLock {
         self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// The same lock, whose calls say this of themselves: a job's number, a place, whatever helps to know who has the lock. It is kept
+    /// with the call's place from its first write until its release, and shown with each
+    /// [`Participant`](crate::Participant). At most 1 KB, in place of what was said before.
+    ///
+    /// Nothing is decided by it. Calls that say something go each for themselves, not together with
+    /// [others of this client](Self::acquire#several-callers-of-one-client).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// let lock = lock.attributes([("job", "4711"), ("region", "eu-west-1")]);
+    /// let guard = lock.acquire(fairlock::RecordWait::default()).await?;
+    /// let holder = lock.inspect().await?.holder;
+    /// assert_eq!(holder.map(|holder| holder.attributes["job"].clone()), Some("4711".to_owned()));
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub fn attributes<N: Into<String>, V: Into<String>>(
+        mut self,
+        attributes: impl IntoIterator<Item = (N, V)>,
+    ) -> FairLock {
+        self.attributes = Attributes::said(attributes);
         self
     }
 
@@ -221,6 +253,7 @@ impl FairLock {
         if self.max_waiters == Some(0) {
             return Err(Invalid::ZeroWaiters.into());
         }
+        check_attributes(&self.attributes)?;
         if self.core.closed.is_cancelled() {
             return Err(Error::ShutDown);
         }
@@ -274,6 +307,24 @@ impl FairLock {
     }
 }
 
+pub(crate) fn check_attributes(attributes: &Attributes) -> Result<(), Invalid> {
+    let bytes = attributes.bytes();
+    if bytes > MOST_SAID {
+        return Err(Invalid::TooManyAttributes {
+            bytes,
+            most: MOST_SAID,
+        });
+    }
+    if attributes.iter().any(|(name, _)| name.is_empty()) {
+        return Err(Invalid::Text {
+            setting: "the name of an attribute",
+            value: String::new(),
+            rule: "takes 1 byte at least",
+        });
+    }
+    Ok(())
+}
+
 /// One call of `acquire`: the acquisition runs in a task of its own, so that no request of it is ever cut short.
 struct Call<'a> {
     core: &'a Core,
@@ -291,6 +342,7 @@ impl<'a> Call<'a> {
             name,
             observer,
             max_waiters,
+            attributes,
         } = lock;
         let started = core.store.now();
         let until = match wait {
@@ -303,8 +355,8 @@ impl<'a> Call<'a> {
             limit: *max_waiters,
             observer: observer.clone(),
         };
-        // Those who wait for all of it go together with others of this client.
-        let is_for_parties = waits && Some(permits) == name.permits();
+        // Those who wait for all of it go together with others of this client, who are shown as one.
+        let is_for_parties = waits && Some(permits) == name.permits() && attributes.is_empty();
         let (party, (number, told), turnstile) = if is_for_parties {
             core.take_in(name, caller)
         } else {
@@ -312,7 +364,11 @@ impl<'a> Call<'a> {
             (party, joined, None)
         };
         if turnstile.is_some() || !is_for_parties {
-            let claim = Claim { permits, waits };
+            let claim = Claim {
+                permits,
+                attributes: attributes.clone(),
+                waits,
+            };
             core.acquire(name, Arc::clone(&party), claim, turnstile);
         }
         Call {

@@ -70,6 +70,24 @@ impl Semaphore {
         self.permits
     }
 
+    /// The same semaphore, whose calls [say this of themselves](FairLock::attributes).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn call(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
+    /// let exports = exports.attributes([("job", "4711")]);
+    /// exports.acquire(fairlock::RecordWait::default()).await?.release().await
+    /// # }
+    /// ```
+    pub fn attributes<N: Into<String>, V: Into<String>>(
+        mut self,
+        attributes: impl IntoIterator<Item = (N, V)>,
+    ) -> Semaphore {
+        self.lock = self.lock.attributes(attributes);
+        self
+    }
+
     /// Waits for its turn and takes one permit. One request if one is left and nobody waits.
     ///
     /// Waits, fairness, cancel safety and errors are those of [`FairLock::acquire`], except that callers of one client go

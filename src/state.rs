@@ -1,5 +1,6 @@
 //! What a lock looks like to somebody who only reads it: who has it, and who waits in which order.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -106,6 +107,8 @@ pub struct Participant {
     pub permits: u64,
     /// Its name for people, by default user@host:pid.
     pub owner: String,
+    /// What its caller [says of itself](crate::FairLock::attributes).
+    pub attributes: BTreeMap<String, String>,
     /// Where it stands.
     pub stage: Stage,
     /// Since when it stands in line, by DynamoDB's clock.
@@ -308,6 +311,7 @@ impl Participant {
             tickets: entry.tickets,
             permits: entry.permits,
             owner: entry.owner.clone(),
+            attributes: entry.attributes.pairs(),
             stage,
             since: entry.since.map(system_time),
             lease: entry.lease,

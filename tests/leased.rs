@@ -247,6 +247,32 @@ fn a_process_whose_first_request_it_is_dates_its_lease_by_a_second_one() {
 }
 
 #[test]
+fn a_process_whose_first_request_it_is_extends_a_lease_and_releases_another() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let old = process(&lab).await;
+        let lease = named(&old).acquire("one", MINUTE).await.unwrap();
+        let text = lease.to_string();
+        let new = lab.host();
+        let carried = text.parse().unwrap();
+        let longer = named(&new).extend(&carried, 10 * MINUTE).await.unwrap();
+        assert_eq!(longer.id(), "one");
+        assert!(longer.expires_at() > lease.expires_at() + 5 * MINUTE);
+        assert_eq!(new.network.counts().requests(), 2);
+        // A shorter time takes nothing from those who have been told of a longer one.
+        let same = named(&new).extend(&longer, MINUTE).await.unwrap();
+        assert!(longer.expires_at() <= same.expires_at());
+        // One that has been quiet for so long that it does not know the time any more.
+        lab.wait(8 * MINUTE).await;
+        let longer = named(&new).extend(&longer, 10 * MINUTE).await.unwrap();
+        let newest = lab.host();
+        named(&newest).release(&longer).await.unwrap();
+        assert_eq!(newest.network.counts().requests(), 1);
+        assert!(acquire(&new).await.is_held());
+    });
+}
+
+#[test]
 fn lost_answers_and_late_copies_leave_one_lease() {
     virtual_time(async {
         let lab = Lab::new().await;

@@ -183,7 +183,8 @@ impl Acquisition {
     }
 
     fn attempt(&self) -> Attempt {
-        self.core.attempt(self.party.size(), self.claim.permits)
+        let attempt = self.core.attempt(self.party.size(), self.claim.permits);
+        attempt.described(&self.claim.attributes)
     }
 
     fn place(&self, attempt: Attempt, taken: Taken) -> Door {

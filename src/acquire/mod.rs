@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::background::Task;
 use crate::core::{Core, Turnstile};
+use crate::entry::Attributes;
 use crate::guard::LockGuard;
 use crate::item::LockItem;
 use crate::moment::Moment;
@@ -69,10 +70,11 @@ impl From<Failure> for Refused {
 }
 
 /// What a call asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     /// How many of the lock's permits.
     pub(crate) permits: u64,
+    pub(crate) attributes: Attributes,
     pub(crate) waits: bool,
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Core;
 use crate::acquire::{Acquisition, Caller, Claim, Joined, Party, Refused};
 use crate::background::Task;
+use crate::entry::Attributes;
 use crate::entry::Entry;
 use crate::guard::LockGuard;
 use crate::hold::Hold;
@@ -240,6 +241,7 @@ impl Core {
 fn alone(name: &LockName) -> Claim {
     Claim {
         permits: name.permits().unwrap_or_default(),
+        attributes: Attributes::default(),
         waits: true,
     }
 }

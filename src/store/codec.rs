@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::entry::{Entry, Nonce, ServerTime};
+use crate::entry::{Attributes, Entry, Nonce, ServerTime};
 use crate::error::Problem;
 use crate::item::{LockItem, RowState, TicketRow, Written};
 use crate::ticket::Ticket;
@@ -44,6 +44,7 @@ pub(crate) fn entry(entry: &Entry, ticket: Option<Ticket>) -> AttributeValue {
     ]);
     map.extend(ticket.map(|ticket| ("ticket".into(), number(ticket.get()))));
     map.extend(several(entry.tickets));
+    map.extend(described(&entry.attributes));
     map.extend(entry.id.as_ref().map(|id| ("id".into(), text(id))));
     map.extend(
         entry
@@ -227,6 +228,7 @@ fn read_entry(map: &Item, unless_written: Option<Ticket>) -> Result<Entry, Probl
         ticket,
         tickets: read_tickets(map, ticket)?,
         permits: read_permits(map)?,
+        attributes: read_attributes(map)?,
         id: match map.get("id") {
             Some(_) => Some(string(map, "id")?.to_owned()),
             None => None,
@@ -236,6 +238,29 @@ fn read_entry(map: &Item, unless_written: Option<Ticket>) -> Result<Entry, Probl
         renewed_at: read_time(map, "renewed_at")?,
         since: read_time(map, "since")?,
     })
+}
+
+/// What its caller says of itself, if it does.
+fn described(attributes: &Attributes) -> Option<(String, AttributeValue)> {
+    let each = attributes.iter();
+    let map: Item = each
+        .map(|(name, value)| (name.clone(), text(value)))
+        .collect();
+    (!map.is_empty()).then(|| ("attributes".into(), AttributeValue::M(map)))
+}
+
+fn read_attributes(map: &Item) -> Result<Attributes, Problem> {
+    let Some(attributes) = map.get("attributes") else {
+        return Ok(Attributes::default());
+    };
+    let not_strings = Problem::WrongType {
+        attribute: "attributes",
+        expected: "a map of strings",
+    };
+    let each = map_of(attributes, "attributes")?.iter();
+    let each = each.map(|(name, value)| Some((name.clone(), value.as_s().ok()?.clone())));
+    let attributes = each.collect::<Option<_>>();
+    attributes.map(Attributes::of).ok_or(not_strings)
 }
 
 /// How many tickets an entry or a row has, where that is more than one.

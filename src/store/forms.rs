@@ -185,18 +185,12 @@ pub(super) const RENEW_UNDATED: Form = Form {
     update: "SET PLACE.#beat = :beat, PLACE.#lease_ms = :lease, #expires_at = :expiry REMOVE PLACE.#renewed_at",
     condition: "PLACE.#nonce = :nonce AND PLACE.#beat < :beat",
 };
-/// Renewed by processes that know nothing of each other's renewals, and that count them in the table.
+/// The very beat that was seen: what it lasts is counted from what was seen, and so never gets shorter.
 pub(super) const EXTEND: Form = Form {
     verb: "extend",
     update: "SET PLACE.#beat = PLACE.#beat + :one, PLACE.#lease_ms = :lease, PLACE.#renewed_at = :renewed_at, \
              PLACE.#since = if_not_exists(PLACE.#since, :renewed_at), #expires_at = :expiry",
-    condition: "PLACE.#nonce = :nonce AND NOT PLACE.#renewed_at > :newest",
-};
-pub(super) const EXTEND_UNDATED: Form = Form {
-    verb: "extend",
-    update: "SET PLACE.#beat = PLACE.#beat + :one, PLACE.#lease_ms = :lease, #expires_at = :expiry \
-             REMOVE PLACE.#renewed_at",
-    condition: "PLACE.#nonce = :nonce",
+    condition: "PLACE.#nonce = :nonce AND PLACE.#beat = :beat",
 };
 
 /// Alone, or others would write over it. No later write there: a late duplicate takes nothing back.

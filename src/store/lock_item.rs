@@ -309,17 +309,24 @@ impl Store {
         self.renewed(attempt, renew, |item| item.entry_at(at)).await
     }
 
-    /// Has the holder's lease last for so long from now on, whoever renewed it before. It has no date if none is known, or a later
-    /// one stands there.
-    pub(crate) async fn extend(&self, name: &LockName, nonce: Nonce, lease: Duration) -> Answer {
-        let extend = |date: Option<ServerTime>| {
-            let form = date.map_or(&forms::EXTEND_UNDATED, |_| &forms::EXTEND);
-            let mut values = renewal(nonce, lease, date);
-            values.push((":one", number(1)));
-            self.write_at(name, form, At::Holder, values)
+    /// Has the holder's lease last for so long from now on, and as long as it does at the least.
+    pub(crate) async fn extend(&self, name: &LockName, seen: &Entry, by: Duration) -> Answer {
+        let Some(now) = self.server.stamp() else {
+            return Err(broken_answer(
+                "extend",
+                "no answer has said what time it is",
+            ));
         };
-        let is_there = |item: &LockItem| item.holder.as_ref().is_some_and(|it| it.nonce == nonce);
-        self.with_date(extend, is_there).await
+        let end = seen.renewed_at.map(|renewed| renewed.0 + seen.lease);
+        let left = end.unwrap_or_default().saturating_sub(now.0);
+        let mut values = judged(seen);
+        values.extend([
+            (":one", number(1)),
+            (":lease", codec::millis(by.max(left))),
+            (":renewed_at", codec::millis(now.0)),
+        ]);
+        self.write_at(name, &forms::EXTEND, At::Holder, values)
+            .await
     }
 
     /// Reads the lock item, strongly consistent.

@@ -29,7 +29,7 @@ use backon::{ExponentialBuilder, Retryable};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::entry::{Entry, Nonce, ServerTime};
+use crate::entry::{Attributes, Entry, Nonce, ServerTime};
 use crate::error::{Problem, Source};
 use crate::moment::Moment;
 use crate::name::LockName;
@@ -130,6 +130,7 @@ pub(crate) struct Attempt {
     pub(crate) tickets: u64,
     /// How many of the lock's permits each of them takes.
     pub(crate) permits: u64,
+    attributes: Attributes,
     /// For how long it takes its place, if not for the client's own lease, and what the caller calls it.
     lasting: Option<(String, Duration)>,
     /// A request of this attempt got no answer, so its nonce may turn up in the table at any later time.
@@ -144,6 +145,7 @@ impl Attempt {
             nonce,
             tickets,
             permits,
+            attributes: Attributes::default(),
             lasting: None,
             in_doubt: AtomicBool::new(false),
             renewals: Arc::default(),
@@ -154,6 +156,14 @@ impl Attempt {
     pub(crate) fn lasting(self, id: String, lease: Duration) -> Self {
         Attempt {
             lasting: Some((id, lease)),
+            ..self
+        }
+    }
+
+    /// The attempt of a caller that says this of itself.
+    pub(crate) fn described(self, attributes: &Attributes) -> Self {
+        Attempt {
+            attributes: attributes.clone(),
             ..self
         }
     }
@@ -169,6 +179,7 @@ impl Attempt {
             nonce: self.nonce,
             tickets: self.tickets,
             permits: self.permits,
+            attributes: self.attributes.clone(),
             lasting: self.lasting.clone(),
             in_doubt: AtomicBool::new(self.is_in_doubt()),
             renewals: Arc::clone(&self.renewals),
@@ -403,6 +414,7 @@ impl Store {
         let lasting = attempt.lasting.as_ref();
         Entry {
             nonce: attempt.nonce,
+            attributes: attempt.attributes.clone(),
             id: lasting.map(|(id, _)| id.clone()),
             owner: self.config.owner.clone(),
             ticket,

@@ -43,6 +43,10 @@ pub(crate) fn is(value: &Value, kind: &str) -> bool {
         "string" => value.is_string(),
         "number" => value.is_u64(),
         "time" => value.as_str().is_some_and(is_time),
+        "object of strings" => value
+            .as_object()
+            .is_some_and(|it| it.values().all(Value::is_string)),
+        "data" => value["ticket"].is_u64() && value["base64"].is_string(),
         "participant" => value.is_object(),
         "array of participants" => value.is_array(),
         _ => panic!("the schema knows no {kind}"),

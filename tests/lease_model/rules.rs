@@ -31,11 +31,7 @@ pub(crate) enum Mutant {
     BeatsCountedInTheTable,
     /// A late copy of a renewal brings its beat back.
     BeatsGoBack,
-    /// The row is renewed on, beside the seat.
-    RowRenewedBesideTheSeat,
     WatchFromTheSending,
-    /// By nonce and beat alone.
-    WatchWithoutPlace,
     WatchIgnoresBeats,
     EvictWithoutBeat,
 }

@@ -139,7 +139,7 @@ impl Model for Setup {
 
 impl World {
     fn of_the_owner(&self, setup: &Setup, actions: &mut Vec<Action>) {
-        let (owner, rules) = (&self.owner, &setup.rules);
+        let owner = &self.owner;
         for flight in owner.row.iter().chain(&owner.seat) {
             actions.push(match flight.course {
                 Course::Sent => Action::Apply(flight.write),
@@ -149,11 +149,10 @@ impl World {
                 actions.push(Action::Retry(flight.write));
             }
         }
-        let knows_seat = owner.held.is_some() && !rules.broken(Mutant::RowRenewedBesideTheSeat);
         if owner.renewals > 0 && owner.beats.is_some() {
             // The row is renewed until the seat is seen, the seat from then on.
             let in_row = self.was_seated || self.row.is_some();
-            if owner.row.is_none() && !knows_seat && in_row {
+            if owner.row.is_none() && owner.held.is_none() && in_row {
                 actions.push(Action::Renew(Write::RenewRow));
                 if setup.stretches {
                     actions.push(Action::Renew(Write::StretchRow));

@@ -48,6 +48,21 @@ pub(crate) enum Event {
         token: u64,
         accepted: bool,
     },
+    /// A hold has with its grant what this write of a hold left on the lock.
+    Found {
+        lock: String,
+        ticket: u64,
+        left: Option<Left>,
+    },
+    /// A hold is about to leave that on the lock; and it is there.
+    Leaving {
+        lock: String,
+        left: Left,
+    },
+    LeftThere {
+        lock: String,
+        left: Left,
+    },
     Exchanged(Box<Exchange>),
     Mischief(String),
     /// A caller was told what it never should be, or a task panicked.
@@ -61,6 +76,9 @@ pub(crate) enum Event {
     /// Nobody who does not wait was let in after that.
     Barred(String),
 }
+
+/// The ticket of a hold, and which of its writes.
+pub(crate) type Left = (u64, u64);
 
 /// So many of a lock's permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,12 @@
 )]
 
 mod call;
+mod data;
 mod doom;
 mod exchange;
 mod faults;
 mod history;
+mod leases;
 mod link;
 mod mischief;
 mod mutation;
@@ -108,7 +110,7 @@ fn digests() -> Vec<String> {
 }
 
 /// The planted mistakes, the oracle that notices, and within how many seeds.
-const MUTATIONS: [(Mutation, &str, u64); 26] = [
+const MUTATIONS: [(Mutation, &str, u64); 29] = [
     (Mutation::StartAtOne, "fencing", 10),
     (Mutation::StartAtOne, "ticket order", 10),
     (Mutation::UnknownState, "no surprise", 10),
@@ -135,6 +137,9 @@ const MUTATIONS: [(Mutation, &str, u64); 26] = [
     (Mutation::SharePastHeirs, "the line in order", 10),
     (Mutation::AdmitWhoeverIsThere, "no surprise", 10),
     (Mutation::HandOverAmongOthers, "the line in order", 10),
+    (Mutation::LeaseOverstayed, "exclusion", 10),
+    (Mutation::DataOfTheLost, "data in order", 20),
+    (Mutation::DataGoesBack, "data in order", 20),
 ];
 
 #[test]

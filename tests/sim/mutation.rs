@@ -84,6 +84,12 @@ pub(crate) enum Mutation {
     DatesYearsLater,
     /// No write: a caller believes on after it gave the lock back.
     Overstay,
+    /// No write: a caller believes in a lease for longer than it lasts.
+    LeaseOverstayed,
+    /// Write data: whoever has the lock by now.
+    DataOfTheLost,
+    /// Write data: over a later write.
+    DataGoesBack,
 }
 
 impl Mutation {
@@ -166,6 +172,8 @@ impl Mutation {
             Mutation::SharePastHeirs => (With("+ :share, #sharers"), "size(#heirs) = :zero"),
             Mutation::AdmitWhoeverIsThere => (With("+ :share, #expires_at"), "].#nonce = :nonce"),
             Mutation::HandOverAmongOthers => (With("REMOVE #heirs[0]"), "#taken = :share"),
+            Mutation::DataOfTheLost => (With("#written = :written"), "#holder.#nonce = :nonce"),
+            Mutation::DataGoesBack => (With("#written = :written"), "#written.#ticket < :ticket"),
             Mutation::EnterPastTickets => (With("#entered ="), "#seated = #last"),
             Mutation::SeatWithoutSeated => (With("#seated = :upto"), "#seated = :seated"),
             Mutation::SeatWithoutLeft => (With("#seated = :upto"), "#left = :left"),
@@ -185,6 +193,7 @@ impl Mutation {
             | Mutation::PlaceOfOneMore
             | Mutation::DatesOfHosts
             | Mutation::DatesYearsLater
+            | Mutation::LeaseOverstayed
             | Mutation::Overstay => return None,
         })
     }

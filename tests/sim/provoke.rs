@@ -68,6 +68,16 @@ impl Mutation {
                 plan.sharing = Sharing::Permits(3);
                 each(plan, |_, host| host.crowd = 4);
             }
+            Mutation::LeaseOverstayed => (plan.sharing, plan.leases) = (Sharing::None, 2),
+            Mutation::DataOfTheLost | Mutation::DataGoesBack => {
+                one_lock(plan, 3_000, &["write data"]);
+                (plan.sharing, plan.has_data) = (Sharing::None, true);
+                plan.long_turns = 2;
+                plan.mischief = vec![Kind::Freeze, Kind::CutOff];
+                each(plan, |_, host| {
+                    (host.lease, host.timeout) = (2 * SECOND, SECOND / 3)
+                });
+            }
             Mutation::LeaseInMicroseconds => plan.mischief = vec![Kind::Crash],
             _ => {}
         }

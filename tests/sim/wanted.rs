@@ -7,7 +7,7 @@ use crate::plan::Sharing;
 use crate::world::{Host, World};
 
 /// As many as a fair lock has.
-const ALL: u64 = 64;
+pub(crate) const ALL: u64 = 64;
 
 #[derive(Clone)]
 enum Lock {

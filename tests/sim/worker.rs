@@ -11,7 +11,9 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use crate::call::Call;
+use crate::data;
 use crate::history::Event;
+use crate::leases;
 use crate::link::Harm;
 use crate::plan::Sharing;
 use crate::stay::Stay;
@@ -41,6 +43,9 @@ fn callers(host: &Host, rng: &mut Rng) -> impl Iterator<Item = Rng> {
 
 /// One call, whatever comes of it.
 async fn take_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
+    if world.plan.leases > 0 && rng.u8(0..world.plan.leases) == 0 {
+        return leases::take_turn(world, host, lock, &mut rng).await;
+    }
     let wanted = lock.draw(world, &mut rng);
     if rng.bool() {
         wait(Duration::from_millis(rng.u64(0..20))).await;
@@ -74,7 +79,7 @@ fn any_lock(world: &World, host: &Host, rng: &mut Rng) -> Wanted {
 }
 
 /// Whether a call may end so: somebody else has the lock and it did not wait for ever, or its host's link gave cause.
-fn is_due(error: &Error, wait: RecordWait, harm: Harm, began: Instant) -> bool {
+pub(crate) fn is_due(error: &Error, wait: RecordWait, harm: Harm, began: Instant) -> bool {
     let since = |at: Option<Instant>| at.is_some_and(|at| began <= at);
     match error {
         Error::NotGranted { .. } => wait != RecordWait::Infinite,
@@ -84,7 +89,7 @@ fn is_due(error: &Error, wait: RecordWait, harm: Harm, began: Instant) -> bool {
     }
 }
 
-fn surprised(world: &World, wait: RecordWait, error: &Error) {
+pub(crate) fn surprised(world: &World, wait: RecordWait, error: &Error) {
     let told = format!("{wait:?} ends with: {error}");
     world.history.note(Event::Surprise(told));
 }
@@ -174,7 +179,10 @@ pub(crate) async fn turn(
     host.link.awake().await;
     let is_alone = guard.permits() == guard.of_permits();
     if is_alone {
-        stay.write(world, &guard);
+        stay.write(world, guard.name(), guard.ticket().get());
+    }
+    if world.plan.has_data {
+        data::found(world, &guard);
     }
     let lost = guard.lost();
     tokio::select! {
@@ -184,7 +192,11 @@ pub(crate) async fn turn(
     }
     host.link.awake().await;
     if is_alone && (guard.is_held() || rng.bool()) {
-        stay.write(world, &guard);
+        stay.write(world, guard.name(), guard.ticket().get());
+    }
+    if world.plan.has_data && is_alone && rng.bool() {
+        data::put(world, &guard, rng).await;
+        host.link.awake().await;
     }
     if world.plan.sharing != Sharing::None && is_alone && rng.bool() {
         stay.downgrade();
@@ -216,7 +228,7 @@ fn span_of_work(world: &World, host: &Host, rng: &mut Rng) -> Duration {
 }
 
 /// Sleeps, but not beyond the world's stopping.
-async fn pause(world: &World, span: Duration) {
+pub(crate) async fn pause(world: &World, span: Duration) {
     tokio::select! {
         biased;
         _ = world.stopping.is(|stopping| *stopping) => {}

@@ -1,12 +1,14 @@
 //! What `show` and `ls` say, for people and for programs.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
+use aws_smithy_types::base64;
 use clap::builder::styling::{AnsiColor, Style};
-use fairlock::{LockState, Participant};
+use fairlock::{LockData, LockState, Participant};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -23,6 +25,14 @@ struct Lock<'a> {
     line: Vec<Person<'a>>,
     waiting: u64,
     newest_ticket: Option<u64>,
+    data: Option<Data>,
+}
+
+/// What a lock carries.
+#[derive(Serialize)]
+struct Data {
+    ticket: u64,
+    base64: String,
 }
 
 /// Somebody who has a lock or waits for it.
@@ -32,6 +42,7 @@ struct Person<'a> {
     permits: u64,
     tickets: u64,
     owner: &'a str,
+    attributes: &'a BTreeMap<String, String>,
     stage: String,
     since: Option<String>,
     lease_ms: u64,
@@ -49,6 +60,16 @@ impl<'a> From<&'a LockState> for Lock<'a> {
             line: state.line.iter().map(Person::from).collect(),
             waiting: state.waiting,
             newest_ticket: state.newest_ticket.map(|ticket| ticket.get()),
+            data: state.data.as_ref().map(Data::from),
+        }
+    }
+}
+
+impl From<&LockData> for Data {
+    fn from(data: &LockData) -> Self {
+        Data {
+            ticket: data.ticket.get(),
+            base64: base64::encode(&data.bytes),
         }
     }
 }
@@ -60,6 +81,7 @@ impl<'a> From<&'a Participant> for Person<'a> {
             permits: who.permits,
             tickets: who.tickets,
             owner: &who.owner,
+            attributes: &who.attributes,
             stage: who.stage.to_string(),
             since: who.since.and_then(to_the_millisecond),
             lease_ms: milliseconds(who.lease),

@@ -1,29 +1,32 @@
 //! A lock that is held for a time by a name, across processes: nothing runs in the background.
 
+mod handle;
+
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Core;
-use crate::entry::{Entry, Nonce, ServerTime};
+use crate::entry::{Attributes, Entry, Nonce};
 use crate::error::{Error, Invalid};
 use crate::hold;
 use crate::item::{At, LockItem};
-use crate::lease;
+use crate::lock::check_attributes;
 use crate::name::LockName;
 use crate::passing::{self, Way};
 use crate::seats::{Asked, Ended};
 use crate::state::system_time;
-use crate::store::{Attempt, Failure, Held, Write};
+use crate::store::{Attempt, Failure, Held};
 use crate::ticket::Ticket;
+
+pub use handle::Lease;
+use handle::check_id;
 
 /// DynamoDB's dates have whole seconds.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-const LONGEST_ID: usize = 256;
 /// Tries to enter: each failed because somebody was in the way who is gone now.
 const TRIES: usize = 6;
 
@@ -61,32 +64,35 @@ const TRIES: usize = 6;
 pub struct LeaseLock {
     core: Arc<Core>,
     name: LockName,
-}
-
-/// A lease of a [`LeaseLock`], by which any process may extend or release it. Its text form reads back.
-///
-/// # Examples
-///
-/// ```
-/// # fn keep(lease: &fairlock::Lease) -> Result<(), fairlock::Error> {
-/// let again: fairlock::Lease = lease.to_string().parse()?;
-/// assert_eq!(again, *lease);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease {
-    lock: String,
-    id: String,
-    nonce: Nonce,
-    ticket: Ticket,
-    /// By DynamoDB's clock.
-    expires: ServerTime,
+    attributes: Attributes,
 }
 
 impl LeaseLock {
     pub(crate) fn new(core: Arc<Core>, name: LockName) -> Self {
-        LeaseLock { core, name }
+        LeaseLock {
+            core,
+            name,
+            attributes: Attributes::default(),
+        }
+    }
+
+    /// The same lock, whose leases [say this of themselves](crate::FairLock::attributes) as long as they last.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn step(lock: fairlock::LeaseLock) -> Result<(), fairlock::Error> {
+    /// let lock = lock.attributes([("workflow", "import")]);
+    /// let lease = lock.acquire("transaction-1234", std::time::Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn attributes<N: Into<String>, V: Into<String>>(
+        mut self,
+        attributes: impl IntoIterator<Item = (N, V)>,
+    ) -> LeaseLock {
+        self.attributes = Attributes::said(attributes);
+        self
     }
 
     /// Takes the lock if it can be had now, under this name and for so long, from one second to a day. One request if it is
@@ -120,6 +126,7 @@ impl LeaseLock {
         let id = id.into();
         check_id(&id)?;
         check_span(lease)?;
+        check_attributes(&self.attributes)?;
         let started = self.core.store.now();
         let taken = Box::pin(self.core.told(self.enter(&id, lease))).await?;
         let entry = match taken {
@@ -142,7 +149,7 @@ impl LeaseLock {
         match Lease::of(&self.name, &entry) {
             Some(lease) => Ok(lease),
             // Entered before any answer had told the time.
-            None => self.renew(entry.nonce, entry.ticket, lease).await,
+            None => self.prolong(entry, lease).await,
         }
     }
 
@@ -167,15 +174,12 @@ impl LeaseLock {
     /// # }
     /// ```
     pub async fn find(&self, id: &str) -> Result<Option<Lease>, Error> {
-        let patience = self.core.patience_of_few(self.core.closed.clone());
-        let read = || self.core.store.read_lock(&self.name);
-        let read = self.core.store.persist(&patience, read);
-        let item = Box::pin(self.core.told(read)).await?.value;
-        let holder = item.and_then(|item| item.holder);
+        let holder = self.read().await?.and_then(|item| item.holder);
         Ok(holder.and_then(|holder| Lease::of(&self.name, &holder).filter(|it| it.id == id)))
     }
 
-    /// Has the lease last for so long from now on. One request, two if it is the first of a process.
+    /// Has the lease last for so long from now on, or for as long as it does, if that is longer: whoever has it in another
+    /// process may believe in what it was told there. Two requests.
     ///
     /// # Cancel safety
     ///
@@ -197,7 +201,8 @@ impl LeaseLock {
     pub async fn extend(&self, lease: &Lease, by: Duration) -> Result<Lease, Error> {
         self.check(lease)?;
         check_span(by)?;
-        self.renew(lease.nonce, lease.ticket, by).await
+        let seen = self.holder_of(lease.nonce, lease.ticket, self.read().await?)?;
+        self.prolong(seen, by).await
     }
 
     /// Hands the lock over. One request.
@@ -252,7 +257,7 @@ impl LeaseLock {
         let permits = self.name.permits().unwrap_or_default();
         let mut seen = None;
         for _ in 0..TRIES {
-            let attempt = self.core.attempt(1, permits).lasting(id.to_owned(), lease);
+            let attempt = self.attempt(permits, id, lease);
             let item = match self.asked(seats.enter(&attempt).await, &attempt)? {
                 Ok(entry) => return Ok(Ok(entry)),
                 Err(None) => continue,
@@ -261,7 +266,7 @@ impl LeaseLock {
             match passing::clear(&self.core.store, &self.name, &patience, permits, item).await? {
                 Way::Free => {}
                 Way::Settled(look) => {
-                    let attempt = self.core.attempt(1, permits).lasting(id.to_owned(), lease);
+                    let attempt = self.attempt(permits, id, lease);
                     let asked = seats.enter_over(&attempt, &look.item).await;
                     match self.asked(asked, &attempt)? {
                         Ok(entry) => return Ok(Ok(entry)),
@@ -275,6 +280,12 @@ impl LeaseLock {
             }
         }
         Ok(Err(seen))
+    }
+
+    fn attempt(&self, permits: u64, id: &str, lease: Duration) -> Attempt {
+        let attempt = self.core.attempt(1, permits);
+        let attempt = attempt.described(&self.attributes);
+        attempt.lasting(id.to_owned(), lease)
     }
 
     /// An attempt that was not given the lock may get it yet, by a request that is still under way. One that was not answered
@@ -300,24 +311,40 @@ impl LeaseLock {
         }
     }
 
-    /// Once more, if the first answer was the first to tell the time, or DynamoDB's clock was set back meanwhile.
-    async fn renew(&self, nonce: Nonce, ticket: Ticket, lease: Duration) -> Result<Lease, Error> {
+    /// Each turn of the loop, another has extended the lease meanwhile.
+    async fn prolong(&self, mut seen: Entry, by: Duration) -> Result<Lease, Error> {
         let patience = self.core.patience_of_few(CancellationToken::new());
-        let mut item = None;
-        for _ in 0..2 {
-            let extend = || self.core.store.extend(&self.name, nonce, lease);
+        loop {
+            let extend = || self.core.store.extend(&self.name, &seen, by);
             let extended = self.core.store.persist(&patience, extend);
-            let shown = match Box::pin(self.core.told(extended)).await?.value {
-                Write::Applied(item) => item,
-                Write::Refused(item) => return Err(self.lost(ticket, item)),
-            };
-            let holder = shown.holder.as_ref();
-            if let Some(lease) = holder.and_then(|holder| Lease::of(&self.name, holder)) {
-                return Ok(lease);
+            let answer = Box::pin(self.core.told(extended)).await?.value;
+            let is_done = answer.is_applied();
+            seen = self.holder_of(seen.nonce, seen.ticket, answer.shown())?;
+            if is_done {
+                let lease = Lease::of(&self.name, &seen);
+                return lease.ok_or_else(|| self.lost(seen.ticket, None));
             }
-            item = Some(shown);
         }
-        Err(self.lost(ticket, item))
+    }
+
+    fn holder_of(
+        &self,
+        nonce: Nonce,
+        ticket: Ticket,
+        item: Option<LockItem>,
+    ) -> Result<Entry, Error> {
+        let holder = item.as_ref().and_then(|item| item.holder.as_ref());
+        match holder.filter(|holder| holder.nonce == nonce) {
+            Some(holder) => Ok(holder.clone()),
+            None => Err(self.lost(ticket, item)),
+        }
+    }
+
+    async fn read(&self) -> Result<Option<LockItem>, Error> {
+        let patience = self.core.patience_of_few(self.core.closed.clone());
+        let read = || self.core.store.read_lock(&self.name);
+        let read = self.core.store.persist(&patience, read);
+        Ok(Box::pin(self.core.told(read)).await?.value)
     }
 
     fn lost(&self, ticket: Ticket, item: Option<LockItem>) -> Error {
@@ -341,85 +368,8 @@ impl LeaseLock {
     }
 }
 
-impl Lease {
-    /// None: the entry is no lease of this kind, or has no date.
-    fn of(name: &LockName, entry: &Entry) -> Option<Self> {
-        let expires = entry.renewed_at?.0 + lease::believed(entry.lease);
-        Some(Lease {
-            lock: name.lock().to_owned(),
-            id: entry.id.clone()?,
-            nonce: entry.nonce,
-            ticket: entry.ticket,
-            expires: ServerTime(expires),
-        })
-    }
-
-    /// The lock's name.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn show(lease: &fairlock::Lease) {
-    /// println!("{} has {} until {:?}", lease.id(), lease.lock(), lease.expires_at());
-    /// # }
-    /// ```
-    pub fn lock(&self) -> &str {
-        &self.lock
-    }
-
-    /// What the caller calls it.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn is_mine(lease: &fairlock::Lease) -> bool {
-    /// lease.id() == "transaction-1234"
-    /// # }
-    /// ```
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// The fencing token.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn fence(lease: &fairlock::Lease) -> fairlock::Fence {
-    /// fairlock::Fence::new("fence", lease.ticket())
-    /// # }
-    /// ```
-    pub fn ticket(&self) -> Ticket {
-        self.ticket
-    }
-
-    /// Until when it may be believed in, by DynamoDB's clock: 2 % of the lease before others may take the lock.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn is_over(lease: &fairlock::Lease) -> bool {
-    /// lease.expires_at() < std::time::SystemTime::now() // if this host's clock is right
-    /// # }
-    /// ```
-    pub fn expires_at(&self) -> SystemTime {
-        system_time(self.expires)
-    }
-}
-
 fn is_of(entry: &Entry, id: &str) -> bool {
     entry.id.as_deref() == Some(id)
-}
-
-fn check_id(id: &str) -> Result<(), Invalid> {
-    if id.is_empty() || id.len() > LONGEST_ID {
-        return Err(Invalid::Text {
-            setting: "the id of a lease",
-            value: id.to_owned(),
-            rule: "takes 1 to 256 bytes",
-        });
-    }
-    Ok(())
 }
 
 fn check_span(lease: Duration) -> Result<(), Invalid> {
@@ -441,53 +391,6 @@ fn check_span(lease: Duration) -> Result<(), Invalid> {
         });
     }
     Ok(())
-}
-
-/// One line; the names come last, for they may have anything in them.
-impl fmt::Display for Lease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (nonce, ticket) = (self.nonce, self.ticket);
-        let (expires, id) = (self.expires.0.as_millis(), &self.id);
-        write!(
-            f,
-            "lease {nonce} {ticket} {expires} {} {id}{}",
-            id.len(),
-            self.lock
-        )
-    }
-}
-
-impl FromStr for Lease {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        parse(text).ok_or_else(|| {
-            let rule = "is not the text form of a lease";
-            let (setting, value) = ("the text", text.to_owned());
-            Invalid::Text {
-                setting,
-                value,
-                rule,
-            }
-            .into()
-        })
-    }
-}
-
-fn parse(text: &str) -> Option<Lease> {
-    let mut words = text.splitn(6, ' ');
-    let (kind, nonce, ticket) = (words.next()?, words.next()?, words.next()?);
-    let (expires, length, names) = (words.next()?, words.next()?, words.next()?);
-    let (id, lock) = names.split_at_checked(length.parse().ok()?)?;
-    let is_named = kind == "lease" && check_id(id).is_ok() && !lock.is_empty();
-    is_named.then_some(())?;
-    Some(Lease {
-        lock: lock.to_owned(),
-        id: id.to_owned(),
-        nonce: Nonce::parse(nonce)?,
-        ticket: Ticket::new(ticket.parse().ok()?),
-        expires: ServerTime(Duration::from_millis(expires.parse().ok()?)),
-    })
 }
 
 impl fmt::Debug for LeaseLock {
