@@ -8,8 +8,12 @@
 )]
 
 mod common;
+#[path = "sharing/downgrades.rs"]
+mod downgrades;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "sharing/permits.rs"]
+mod permits;
 #[path = "common/verbs.rs"]
 mod verbs;
 
@@ -17,7 +21,7 @@ use std::time::Duration;
 
 use common::virtual_time;
 use fairlock::embedded::{Fault, When};
-use fairlock::{Error, Invalid, LockGuard, Loss, Problem, RecordWait, Stage};
+use fairlock::{Error, LockGuard, Loss, RecordWait, Stage};
 use futures::future::join_all;
 use lab::{Host, Lab, acquire, cut_off, waits};
 use tokio::task::JoinHandle;
@@ -35,15 +39,6 @@ async fn waits_to_share(lab: &Lab, host: &Host) -> JoinHandle<LockGuard> {
     let lock = host.locks.fair_lock("a").unwrap();
     let waiting =
         tokio::spawn(async move { lock.acquire_shared(RecordWait::Infinite).await.unwrap() });
-    lab.settle().await;
-    waiting
-}
-
-/// Starts waiting for permits of lock `s`, of which there are five.
-async fn waits_for(lab: &Lab, host: &Host, permits: u64) -> JoinHandle<LockGuard> {
-    let lock = host.locks.semaphore("s", 5).unwrap();
-    let wait = RecordWait::Infinite;
-    let waiting = tokio::spawn(async move { lock.acquire_many(permits, wait).await.unwrap() });
     lab.settle().await;
     waiting
 }
@@ -216,62 +211,6 @@ fn a_reader_that_lost_its_place_is_told_so() {
 }
 
 #[test]
-fn a_writer_that_downgrades_lets_others_share_and_no_writer_in() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
-        let mut guard = acquire(&hosts[0]).await;
-        let ticket = guard.ticket();
-        let second = waits_to_share(&lab, &hosts[1]).await;
-        let writer = waits(&lab, &hosts[2]).await;
-        let third = waits_to_share(&lab, &hosts[3]).await;
-        let (_, requests) = requests_of(&hosts[0], guard.downgrade()).await;
-        assert_eq!((requests, guard.permits(), guard.ticket()), (1, 1, ticket));
-        let second = second.await.unwrap();
-        lab.settle().await;
-        assert!(!writer.is_finished() && !third.is_finished());
-        let (_, requests) = requests_of(&hosts[0], guard.downgrade()).await;
-        assert_eq!(requests, 0, "nothing is left to be freed");
-        guard.release().await.unwrap();
-        second.release().await.unwrap();
-        writer.await.unwrap().release().await.unwrap();
-        third.await.unwrap().release().await.unwrap();
-    });
-}
-
-#[test]
-fn a_downgrade_of_a_lock_that_was_lost_says_so() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..2).map(|_| lab.host()).collect();
-        let mut guard = acquire(&hosts[0]).await;
-        let next = waits(&lab, &hosts[1]).await;
-        let _ = hosts[0].network.clone().faults(cut_off());
-        lab.wait(60 * SECOND).await;
-        let next = next.await.unwrap();
-        let refused = guard.downgrade().await.unwrap_err();
-        assert!(matches!(refused, Error::Lost { .. }), "{refused}");
-        assert!(next.is_held());
-    });
-}
-
-#[test]
-fn a_downgrade_whose_answer_is_lost_is_followed_by_a_release_of_what_is_left() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..3).map(|_| lab.host()).collect();
-        let mut guard = acquire(&hosts[0]).await;
-        meets(&hosts[0].network, "downgrade", 1, Fault::Lose(When::After));
-        guard.downgrade().await.unwrap();
-        let second = shares(&hosts[1]).await;
-        guard.release().await.unwrap();
-        assert!(second.is_held());
-        second.release().await.unwrap();
-        assert!(acquire(&hosts[2]).await.is_held());
-    });
-}
-
-#[test]
 fn a_share_whose_answer_is_lost_is_known_again_with_its_ticket() {
     virtual_time(async {
         let lab = Lab::new().await;
@@ -409,130 +348,5 @@ fn a_reader_that_stops_waiting_leaves_nothing() {
         assert_eq!(lock.inspect().await.unwrap().waiting, 0);
         writer.release().await.unwrap();
         assert!(acquire(&hosts[1]).await.is_held());
-    });
-}
-
-#[test]
-fn permits_are_had_by_as_many_as_there_are() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..6).map(|_| lab.host()).collect();
-        let mut held = Vec::new();
-        for host in &hosts[..5] {
-            let lock = host.locks.semaphore("s", 5).unwrap();
-            held.push(lock.acquire(RecordWait::NoWait).await.unwrap());
-        }
-        let sixth = waits_for(&lab, &hosts[5], 1).await;
-        assert!(!sixth.is_finished());
-        held.remove(2).release().await.unwrap();
-        held.push(sixth.await.unwrap());
-        assert!(held.iter().all(LockGuard::is_held));
-    });
-}
-
-#[test]
-fn who_waits_for_many_permits_is_not_passed_by_who_wants_one() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
-        let three = waits_for(&lab, &hosts[0], 3).await.await.unwrap();
-        let one = waits_for(&lab, &hosts[1], 1).await.await.unwrap();
-        let four = waits_for(&lab, &hosts[2], 4).await;
-        let last = waits_for(&lab, &hosts[3], 1).await;
-        assert!(!four.is_finished() && !last.is_finished(), "one is left");
-        three.release().await.unwrap();
-        let (four, ()) = (four.await.unwrap(), lab.settle().await);
-        assert!(!last.is_finished(), "none is left");
-        one.release().await.unwrap();
-        let last = last.await.unwrap();
-        assert_eq!((four.permits(), last.permits()), (4, 1));
-        assert!(four.is_held() && last.is_held());
-    });
-}
-
-#[test]
-fn who_says_another_number_of_permits_is_refused_and_writes_nothing() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let five = host.locks.semaphore("s", 5).unwrap();
-        let guard = five.acquire(RecordWait::NoWait).await.unwrap();
-        for wait in [RecordWait::NoWait, RecordWait::Infinite] {
-            let six = host.locks.semaphore("s", 6).unwrap();
-            let refused = six.acquire(wait).await.unwrap_err();
-            let Error::Unreadable { problem, .. } = &refused else {
-                panic!("{refused}")
-            };
-            assert_eq!(*problem, Problem::Permits { found: 5, said: 6 });
-        }
-        let refused = host
-            .locks
-            .fair_lock("s")
-            .unwrap()
-            .acquire(RecordWait::Infinite)
-            .await;
-        assert!(
-            matches!(refused, Err(Error::Unreadable { .. })),
-            "{refused:?}"
-        );
-        guard.release().await.unwrap();
-        // Free or not.
-        let refused = host.locks.fair_lock("s").unwrap().try_acquire().await;
-        assert!(
-            matches!(refused, Err(Error::Unreadable { .. })),
-            "{refused:?}"
-        );
-        let state = host.locks.fair_lock("s").unwrap().inspect().await.unwrap();
-        assert_eq!((state.permits, state.holder), (Some(5), None));
-        five.acquire(RecordWait::NoWait)
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
-    });
-}
-
-#[test]
-fn permits_that_there_cannot_be_are_refused() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        assert!(matches!(
-            host.locks.semaphore("s", 0),
-            Err(Error::Invalid(_))
-        ));
-        assert!(matches!(
-            host.locks.semaphore("s", 1001),
-            Err(Error::Invalid(_))
-        ));
-        let five = host.locks.semaphore("s", 5).unwrap();
-        for permits in [0, 6] {
-            let refused = five
-                .acquire_many(permits, RecordWait::NoWait)
-                .await
-                .unwrap_err();
-            let expected = Invalid::Permits {
-                said: permits,
-                most: 5,
-            };
-            assert!(matches!(refused, Error::Invalid(found) if found == expected));
-        }
-        assert_eq!(host.network.counts().requests(), 0);
-    });
-}
-
-#[test]
-fn more_readers_than_a_lock_has_permits_wait_for_their_turn() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let host = lab.host();
-        let readers = join_all((0..64).map(|_| shares(&host))).await;
-        let late = waits_to_share(&lab, &host).await;
-        assert!(!late.is_finished());
-        for reader in readers {
-            reader.release().await.unwrap();
-        }
-        assert!(late.await.unwrap().is_held());
     });
 }

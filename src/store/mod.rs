@@ -3,6 +3,7 @@
 //! A verb is a single attempt with a time-out. Trying again is [`Store::persist`], in one place for all. The SDK's own
 //! futures are boxed where they are sent: they are so deep that the compiler gives up on what is built on them.
 
+mod attempt;
 mod check;
 mod codec;
 mod data;
@@ -10,6 +11,7 @@ mod date;
 mod failure;
 mod forms;
 mod lock_item;
+mod patience;
 mod probe;
 mod request;
 mod rows;
@@ -17,7 +19,6 @@ mod scan;
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,28 +26,24 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
-use backon::{ExponentialBuilder, Retryable};
-use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::entry::{Attributes, Entry, Nonce, ServerTime};
+use crate::entry::{Entry, Nonce, ServerTime};
 use crate::error::{Problem, Source};
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::ticket::Ticket;
 use crate::wait::Brake;
 
+pub(crate) use attempt::Attempt;
 use codec::{Item, number, text};
 use date::ServerClock;
 pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
 pub(crate) use lock_item::Held;
+pub(crate) use patience::{Limit, Patience, Refusals};
 pub(crate) use probe::Operation;
 pub(crate) use rows::{Cursor, Page};
 pub(crate) use scan::Place as ScanPlace;
-
-/// The first pause before a request is sent again, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(25);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Dates of one client go back by no more: a `Date` has whole seconds.
 const STAMPS_DIFFER: Duration = Duration::from_secs(2);
@@ -122,137 +119,6 @@ impl<T> Write<T> {
     }
 }
 
-/// One attempt to get a place, over all the retries of its requests.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    pub(crate) nonce: Nonce,
-    /// How many tickets it asks for.
-    pub(crate) tickets: u64,
-    /// How many of the lock's permits each of them takes.
-    pub(crate) permits: u64,
-    attributes: Attributes,
-    /// For how long it takes its place, if not for the client's own lease, and what the caller calls it.
-    lasting: Option<(String, Duration)>,
-    /// A request of this attempt got no answer, so its nonce may turn up in the table at any later time.
-    in_doubt: AtomicBool,
-    /// How many renewals were sent, for all who have its place.
-    renewals: Arc<AtomicU64>,
-}
-
-impl Attempt {
-    pub(crate) fn new(nonce: Nonce, tickets: u64, permits: u64) -> Self {
-        Attempt {
-            nonce,
-            tickets,
-            permits,
-            attributes: Attributes::default(),
-            lasting: None,
-            in_doubt: AtomicBool::new(false),
-            renewals: Arc::default(),
-        }
-    }
-
-    /// The attempt to get a lease that lasts for so long by itself, and that the caller calls so.
-    pub(crate) fn lasting(self, id: String, lease: Duration) -> Self {
-        Attempt {
-            lasting: Some((id, lease)),
-            ..self
-        }
-    }
-
-    /// The attempt of a caller that says this of itself.
-    pub(crate) fn described(self, attributes: &Attributes) -> Self {
-        Attempt {
-            attributes: attributes.clone(),
-            ..self
-        }
-    }
-
-    /// The attempt that an entry is of, or another that is known by nothing else either.
-    pub(crate) fn of(entry: &Entry) -> Self {
-        Attempt::new(entry.nonce, entry.tickets, entry.permits)
-    }
-
-    /// The same attempt, for the next who has its place.
-    pub(crate) fn again(&self) -> Self {
-        Attempt {
-            nonce: self.nonce,
-            tickets: self.tickets,
-            permits: self.permits,
-            attributes: self.attributes.clone(),
-            lasting: self.lasting.clone(),
-            in_doubt: AtomicBool::new(self.is_in_doubt()),
-            renewals: Arc::clone(&self.renewals),
-        }
-    }
-
-    /// The beat of the next renewal, which no other one of this attempt has, answered or not: so a beat in the table tells
-    /// which renewal made it.
-    fn next_beat(&self) -> AttributeValue {
-        number(self.renewals.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.in_doubt.load(Ordering::Relaxed)
-    }
-
-    fn renewals(&self) -> u64 {
-        self.renewals.load(Ordering::Relaxed)
-    }
-
-    fn note<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
-        if answer.as_ref().is_err_and(Failure::is_ambiguous) {
-            self.in_doubt.store(true, Ordering::Relaxed);
-        }
-        answer
-    }
-}
-
-/// How many attempts there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limit {
-    None,
-    Attempts(usize),
-    /// So many that the table does not answer for us; that it is too busy is an answer, and shows that it is there.
-    Unanswered(usize),
-}
-
-/// What to make of a refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusals {
-    /// It is for good.
-    Final,
-    /// A policy, say, which may be mended in time: what stands in the table is in the way of others until then.
-    Passing,
-}
-
-/// How long to go on trying.
-#[derive(Clone, Debug)]
-pub(crate) struct Patience {
-    pub(crate) until: Option<Moment>,
-    pub(crate) limit: Limit,
-    pub(crate) refusals: Refusals,
-    /// Ends the pauses between attempts; an attempt under way runs to its end.
-    pub(crate) stop: CancellationToken,
-}
-
-impl Limit {
-    fn counts(self, failure: &Failure) -> bool {
-        match self {
-            Limit::None => false,
-            Limit::Attempts(_) => true,
-            Limit::Unanswered(_) => !failure.is_not_now(),
-        }
-    }
-
-    fn allows(self, failed: usize) -> bool {
-        match self {
-            Limit::None => true,
-            Limit::Attempts(most) | Limit::Unanswered(most) => failed < most,
-        }
-    }
-}
-
 impl Store {
     /// Derives a client whose requests are single attempts with a time-out, whatever the caller's does.
     pub(crate) fn new(client: &Client, config: Config) -> Self {
@@ -309,71 +175,6 @@ impl Store {
         self.server.judge()
     }
 
-    /// Repeats an attempt for as long as that may help and `patience` lasts, with growing, jittered pauses.
-    pub(crate) async fn persist<T, Fut: Future<Output = Result<T, Failure>>>(
-        &self,
-        patience: &Patience,
-        attempt: impl FnMut() -> Fut,
-    ) -> Result<T, Failure> {
-        let longest = LONGEST_PAUSE.min(self.config.heartbeat / 2);
-        self.repeat(longest, patience, attempt).await
-    }
-
-    /// The same for renewals. They are few, and a lease depends on each: however busy DynamoDB is, their pauses stay short.
-    pub(crate) async fn insist<T, Fut: Future<Output = Result<T, Failure>>>(
-        &self,
-        patience: &Patience,
-        renewal: impl FnMut() -> Fut,
-    ) -> Result<T, Failure> {
-        let longest = LONGEST_PAUSE.min(self.config.heartbeat / 20);
-        self.repeat(longest, patience, renewal).await
-    }
-
-    async fn repeat<T, Fut: Future<Output = Result<T, Failure>>>(
-        &self,
-        longest: Duration,
-        patience: &Patience,
-        attempt: impl FnMut() -> Fut,
-    ) -> Result<T, Failure> {
-        let (clock, stop, until) = (
-            self.config.clock.clone(),
-            patience.stop.clone(),
-            patience.until,
-        );
-        let pauses = ExponentialBuilder::new()
-            .with_min_delay(FIRST_PAUSE.min(longest).min(self.config.request_timeout))
-            .with_max_delay(longest)
-            .without_max_times()
-            .with_jitter()
-            .with_jitter_seed(self.config.chance.seed());
-        let pause = move |span: Duration| {
-            let (clock, stop) = (clock.clone(), stop.clone());
-            let span = until.map_or(span, |until| span.min(until.since(clock.now())));
-            async move {
-                tokio::select! { biased; () = stop.cancelled() => {}, () = clock.sleep(span) => {} }
-            }
-        };
-        attempt
-            .retry(pauses)
-            .sleep(pause)
-            .when(self.worth_another(patience))
-            .await
-    }
-
-    /// Whether to try again after a failure; it counts them.
-    fn worth_another(&self, patience: &Patience) -> impl FnMut(&Failure) -> bool {
-        let mut counted = 0;
-        move |failure| {
-            self.heed(failure);
-            counted += usize::from(patience.limit.counts(failure));
-            let may_help = match patience.refusals {
-                Refusals::Passing if failure.is_refused() => true,
-                Refusals::Passing | Refusals::Final => failure.is_transient(),
-            };
-            may_help && patience.limit.allows(counted) && self.has_patience(patience)
-        }
-    }
-
     /// Slows looks down if a failure says that DynamoDB is too busy.
     pub(crate) fn heed(&self, failure: &Failure) {
         if failure.is_busy() {
@@ -388,10 +189,6 @@ impl Store {
 
     fn brake(&self) -> MutexGuard<'_, Brake> {
         self.brake.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn has_patience(&self, patience: &Patience) -> bool {
-        !patience.stop.is_cancelled() && patience.until.is_none_or(|until| self.now() < until)
     }
 
     /// Sends one request and notes when.
