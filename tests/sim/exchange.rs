@@ -20,6 +20,8 @@ pub(crate) struct Exchange {
     pub(crate) draws: Option<u64>,
     /// How many permits it asks for.
     pub(crate) permits: Option<u64>,
+    /// For how long it asks for them.
+    pub(crate) lease: Option<Duration>,
     /// Conditional on a beat, so judged from outside.
     pub(crate) judges: bool,
     pub(crate) sent: Duration,
@@ -55,6 +57,7 @@ impl Exchange {
             ticket: number(&values[":ticket"]).or_else(|| ticket_of(request.key("sk")?)),
             draws: draws(values),
             permits: me(request).and_then(|me| number(&me["permits"])),
+            lease: me(request).and_then(|me| number(&me["lease_ms"]).map(Duration::from_millis)),
             judges: !values[":beat"].is_null(),
             sent: now.saturating_sub(seen.took()),
             answer,

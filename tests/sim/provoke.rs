@@ -65,7 +65,7 @@ impl Mutation {
                 plan.sharing = Sharing::Readers;
             }
             Mutation::HandOverAmongOthers | Mutation::AdmitWhoeverIsThere => {
-                plan.sharing = Sharing::Permits(3);
+                (plan.sharing, plan.leases) = (Sharing::Permits(3), 0);
                 each(plan, |_, host| host.crowd = 4);
             }
             Mutation::LeaseOverstayed => (plan.sharing, plan.leases) = (Sharing::None, 2),

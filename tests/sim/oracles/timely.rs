@@ -196,7 +196,7 @@ impl<'a> Lines<'a> {
                 first: (ticket + 1).saturating_sub(drawn.copied().unwrap_or(1)),
                 ticket,
                 permits: exchange.permits.unwrap_or(u64::MAX),
-                lease: host.lease,
+                lease: exchange.lease.unwrap_or(host.lease),
                 renewed: sent,
                 beats: vec![(first_beat, sent)],
                 counted: (exchange.verb != "renew row").then_some(sent),
