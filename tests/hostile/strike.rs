@@ -186,6 +186,7 @@ async fn put_row(table: &Table, offset: i64, body: RowBody) -> bool {
             ("ticket".into(), number(ticket)),
             ("beat".into(), number(3)),
             ("lease_ms".into(), number(5_000)),
+            ("permits".into(), number(64)),
         ])
     };
     let item = match body {
