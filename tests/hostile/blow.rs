@@ -128,9 +128,8 @@ pub(crate) const OF_A_SHARER: [&str; 10] = [
     "id",
 ];
 
-/// What says who has the lock, and for how long. A lock of which nothing is taken is free, whatever else stands there.
-const OF_A_HOLD: [&str; 5] = [
-    "taken",
+/// What says who has the lock, and for how long.
+const OF_A_HOLD: [&str; 4] = [
     "holder",
     "holder.nonce",
     "holder.lease_ms",
