@@ -8,6 +8,8 @@
 mod common;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "damage/shared.rs"]
+mod shared;
 
 use std::collections::HashMap;
 use std::time::Duration;
