@@ -114,8 +114,10 @@ impl Core {
     ) -> Result<Result<(), Option<LockItem>>, Failure> {
         let patience = self.patience_until(hold.believed_until());
         let seats = self.seats(&hold.name, &patience);
-        let write = hold.next_write();
+        let write = (hold.begin_write(), hold.turns_left());
         let written = seats.write_data(&hold.attempt, hold.held().at, write, bytes);
-        Ok(written.await?.map(|item| hold.saw(&item)))
+        let written = written.await?;
+        hold.end_write();
+        Ok(written.map(|item| hold.saw(&item)))
     }
 }

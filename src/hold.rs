@@ -38,6 +38,8 @@ pub(crate) struct Hold {
     newest: Ticket,
     /// How often it wrote data.
     writes: AtomicU64,
+    /// Of those, how many have no answer.
+    unanswered: AtomicU64,
     is_checked: AtomicBool,
     clock: Clock,
     lease: Duration,
@@ -103,6 +105,7 @@ impl Hold {
             ticket,
             newest: entry.ticket,
             writes: AtomicU64::new(0),
+            unanswered: AtomicU64::new(0),
             is_checked: AtomicBool::new(false),
             clock: config.clock.clone(),
             lease: entry.lease.min(config.lease),
@@ -122,6 +125,7 @@ impl Hold {
             ticket,
             newest: self.newest,
             writes: AtomicU64::new(0),
+            unanswered: AtomicU64::new(0),
             is_checked: AtomicBool::new(false),
             clock: self.clock.clone(),
             lease: self.lease,
@@ -146,8 +150,9 @@ impl Hold {
         self.is_checked.store(true, Ordering::SeqCst);
     }
 
-    pub(crate) fn is_checked(&self) -> bool {
-        self.is_checked.load(Ordering::SeqCst)
+    /// Whether a request may still be under way that is this hold's by the table, as long as the table shows its turn.
+    pub(crate) fn may_act_late(&self) -> bool {
+        self.is_checked.load(Ordering::SeqCst) || self.unanswered.load(Ordering::SeqCst) > 0
     }
 
     /// Whether the hold may be believed in now. Local: no request is sent.
@@ -266,12 +271,17 @@ impl Hold {
         locked(&self.tenure).data.clone()
     }
 
-    /// The next write of data by this hold.
-    pub(crate) fn next_write(&self) -> Written {
+    /// The next write of data by this hold. Without an answer, as if it was dropped, it may come at any time.
+    pub(crate) fn begin_write(&self) -> Written {
+        self.unanswered.fetch_add(1, Ordering::SeqCst);
         Written {
             ticket: self.ticket,
             count: self.writes.fetch_add(1, Ordering::SeqCst) + 1,
         }
+    }
+
+    pub(crate) fn end_write(&self) {
+        self.unanswered.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Takes in what an answer shows of its place, its permits and the data.

@@ -149,12 +149,13 @@ impl Seats<'_> {
         &self,
         attempt: &Attempt,
         at: At,
-        write: Written,
+        (write, turns_left): (Written, u64),
         bytes: Option<&[u8]>,
     ) -> Result<Result<LockItem, Option<LockItem>>, Failure> {
+        let place = (at, attempt.nonce);
         let put = || {
             self.store
-                .write_data(self.name, (at, attempt.nonce), write, bytes)
+                .write_data(self.name, place, (write, turns_left), bytes)
         };
         let answer = self.store.persist(self.patience, put).await?;
         let item = answer.value.shown();

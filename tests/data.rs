@@ -14,10 +14,12 @@ mod verbs;
 use std::time::Duration;
 
 use common::virtual_time;
+use fairlock::embedded::Fault::Duplicate;
 use fairlock::embedded::{Fault, Faults, When};
 use fairlock::{Error, Invalid, LockGuard, RecordWait, Ticket};
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use lab::{Host, Lab, acquire, cut_off, waits};
+use tokio::time::timeout;
 use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -125,7 +127,7 @@ fn a_late_copy_of_a_write_takes_no_later_one_back() {
         let lab = Lab::new().await;
         let host = lab.host();
         let guard = acquire(&host).await;
-        let late = Fault::Duplicate { after: 2 * SECOND };
+        let late = Duplicate { after: 2 * SECOND };
         meets(&host.network, "write data", 1, late.clone());
         guard.set_data("first").await.unwrap();
         guard.set_data("second").await.unwrap();
@@ -192,4 +194,34 @@ fn too_much_and_what_is_shared_are_refused_and_nothing_is_sent() {
             "{refused}"
         );
     });
+}
+
+/// Two callers of one client stand at one place, which the table knows by one name for the turns of both.
+#[test]
+fn a_write_that_nobody_waited_for_never_comes_in_the_next_turn_at_the_same_place() {
+    let late = Duplicate { after: SECOND };
+    let lost = |when| Fault::Both(Box::new(Fault::Hang(when)), Box::new(late.clone()));
+    for when in [When::Before, When::After] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (a, b) = (lab.host(), lab.host());
+            let guard = acquire(&b).await;
+            let (first, second) = join(waits(&lab, &a), waits(&lab, &a)).await;
+            guard.release().await.unwrap();
+            let first = first.await.unwrap();
+            meets(&a.network, "write data", 1, lost(when));
+            let given_up = timeout(SECOND / 10, first.set_data("late")).await;
+            assert!(given_up.is_err());
+            let ticket = first.ticket();
+            drop(first);
+            let second = second.await.unwrap();
+            let found = with(&second);
+            let is_there = when == When::After;
+            assert_eq!(found, is_there.then(|| (b"late".to_vec(), ticket)));
+            lab.wait(2 * SECOND).await;
+            assert_eq!((carried(&b).await, with(&second)), (found.clone(), found));
+            second.set_data("in time").await.unwrap();
+            second.release().await.unwrap();
+        });
+    }
 }

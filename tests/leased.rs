@@ -16,8 +16,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use common::virtual_time;
-use fairlock::embedded::{Fault, Faults, Latency, Network, When};
-use fairlock::{Error, Invalid, Lease, LeaseLock};
+use fairlock::embedded::{Engine, Fault, Faults, Latency, Network, When};
+use fairlock::{Clock, Error, Invalid, Lease, LeaseLock};
 use futures::future::join;
 use lab::{Host, Lab, acquire, waits};
 use verbs::meets;
@@ -234,7 +234,7 @@ fn nobody_who_waits_is_passed_by_a_lease() {
 }
 
 #[test]
-fn a_process_whose_first_request_it_is_dates_its_lease_by_a_second_one() {
+fn a_process_whose_first_request_it_is_asks_for_the_time_first() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b) = (lab.host(), process(&lab).await);
@@ -242,6 +242,25 @@ fn a_process_whose_first_request_it_is_dates_its_lease_by_a_second_one() {
         assert_eq!(a.network.counts().requests(), 2);
         lab.wait(MINUTE + ALLOWED).await;
         assert!(named(&b).acquire("other", MINUTE).await.is_ok());
+    });
+}
+
+/// As DynamoDB Local is.
+#[test]
+fn where_answers_have_no_date_there_are_no_leases_and_nothing_is_left() {
+    virtual_time(async {
+        let clock = Clock::of_tokio(lab::EPOCH);
+        let engine = Engine::memory().unwrap().without_date();
+        let lab = Lab::on(engine.with_clock(clock.clone()), clock).await;
+        let (host, other) = (lab.host(), lab.host());
+        for _ in 0..2 {
+            let refused = named(&host).acquire("one", MINUTE).await.unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                "table `locks` refuses `acquire a lease`: its answers have no `Date`, and leases end by it"
+            );
+        }
+        assert!(acquire(&other).await.is_held());
     });
 }
 

@@ -136,7 +136,7 @@ impl Core {
         let is_over = self.store.now() >= hold.believed_until();
         let is_over = is_over || hold.is_lost() || self.closed.is_cancelled();
         let is_over = is_over || !self.has_lease_left(hold).await;
-        let is_over = is_over || !self.is_checked_no_more(hold).await;
+        let is_over = is_over || !self.acts_no_more(hold).await;
         let Some(seated) = self.rest_of(hold) else {
             return false;
         };
@@ -204,9 +204,9 @@ impl Core {
         }
     }
 
-    /// Whether no transaction that checks a hold passes any more, by a write if one may.
-    async fn is_checked_no_more(&self, hold: &Hold) -> bool {
-        if !hold.is_checked() {
+    /// Whether no transaction that checks a hold passes any more, and no write of its data: by a write if one may.
+    async fn acts_no_more(&self, hold: &Hold) -> bool {
+        if !hold.may_act_late() {
             return true;
         }
         let left = hold.turns_left() - 1;
@@ -214,7 +214,10 @@ impl Core {
         let answer = self.store.insist(&self.while_held(hold), pass_on).await;
         let shown = answer.ok().and_then(|answer| answer.value.shown());
         shown.is_some_and(|item| match item.place_of(hold.attempt.nonce) {
-            Some(Spot::Has(_, entry)) => entry.tickets <= left,
+            Some(Spot::Has(_, entry)) => {
+                hold.saw(&item);
+                entry.tickets <= left
+            }
             _ => false,
         })
     }

@@ -18,7 +18,7 @@ use crate::name::LockName;
 use crate::passing::{self, Way};
 use crate::seats::{Asked, Ended};
 use crate::state::system_time;
-use crate::store::{Attempt, Failure, Held};
+use crate::store::{Attempt, Failure, Held, dateless};
 use crate::ticket::Ticket;
 
 pub use handle::Lease;
@@ -107,7 +107,8 @@ impl LeaseLock {
     ///
     /// # Errors
     ///
-    /// [`Error::NotGranted`] if somebody else has it, or waits for it. [`Error::Invalid`] for a name that is empty or longer than
+    /// [`Error::NotGranted`] if somebody else has it, or waits for it. [`Error::Refused`] where answers have no `Date`, as those of
+    /// DynamoDB Local: by whose clock the lease ends nobody could tell. [`Error::Invalid`] for a name that is empty or longer than
     /// 256 bytes, or a time out of its range. Else as [`FairLock::acquire`](crate::FairLock::acquire).
     ///
     /// # Examples
@@ -128,6 +129,7 @@ impl LeaseLock {
         check_span(lease)?;
         check_attributes(&self.attributes)?;
         let started = self.core.store.now();
+        self.know_the_time().await?;
         let taken = Box::pin(self.core.told(self.enter(&id, lease))).await?;
         let entry = match taken {
             Ok(entry) => entry,
@@ -146,11 +148,8 @@ impl LeaseLock {
                 });
             }
         };
-        match Lease::of(&self.name, &entry) {
-            Some(lease) => Ok(lease),
-            // Entered before any answer had told the time.
-            None => self.prolong(entry, lease).await,
-        }
+        let lease = Lease::of(&self.name, &entry);
+        lease.ok_or_else(|| self.lost(entry.ticket, None))
     }
 
     /// The lease under this name, if it has the lock now. One read.
@@ -338,6 +337,20 @@ impl LeaseLock {
             Some(holder) => Ok(holder.clone()),
             None => Err(self.lost(ticket, item)),
         }
+    }
+
+    /// By an answer, if none has told it lately.
+    async fn know_the_time(&self) -> Result<(), Error> {
+        let (store, started) = (&self.core.store, self.core.store.now());
+        if store.knows_the_date() {
+            return Ok(());
+        }
+        self.read().await?;
+        if store.knows_the_date() {
+            return Ok(());
+        }
+        let waited = store.now().since(started);
+        Err(dateless("acquire a lease").into_error(&store.config().table, waited))
     }
 
     async fn read(&self) -> Result<Option<LockItem>, Error> {

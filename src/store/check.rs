@@ -9,7 +9,7 @@ use super::codec::{FORMAT, number, text};
 use super::failure::{Failure, Kind};
 use super::forms;
 use super::lock_item::{Answer, all_of, ours, placed};
-use super::request::owned;
+use super::request::{Values, owned};
 use super::{Attempt, Store};
 
 impl Store {
@@ -27,14 +27,7 @@ impl Store {
             (":permits", number(all_of(name))),
             (":nonce", text(attempt.nonce.to_string())),
         ];
-        let condition = match turns_left {
-            ..=1 => forms::HOLDS,
-            _ => {
-                values.push((":left", number(turns_left)));
-                forms::HAS_ITS_TURN
-            }
-        };
-        let condition = placed(&ours(condition), at);
+        let condition = placed(&ours(has_turn(turns_left, &mut values)), at);
         let check = ConditionCheck::builder()
             .table_name(&self.config.table)
             .set_key(Some(self.lock_key(name)))
@@ -64,4 +57,13 @@ impl Store {
         self.write_at(name, &forms::PASS_ON, At::Holder, values)
             .await
     }
+}
+
+/// The condition that the attempt has the lock, with so many left to have a turn at its place, and what it takes.
+pub(super) fn has_turn(turns_left: u64, values: &mut Values) -> &'static str {
+    if turns_left <= 1 {
+        return forms::HOLDS;
+    }
+    values.push((":left", number(turns_left)));
+    forms::HAS_ITS_TURN
 }

@@ -8,9 +8,10 @@ use crate::item::{At, Written};
 use crate::name::LockName;
 
 use super::Store;
+use super::check::has_turn;
 use super::codec::{number, text, written};
 use super::forms;
-use super::lock_item::Answer;
+use super::lock_item::{Answer, ours, placed};
 
 impl Store {
     /// Writes the bytes, or removes those that are there.
@@ -18,7 +19,7 @@ impl Store {
         &self,
         name: &LockName,
         (at, nonce): (At, Nonce),
-        write: Written,
+        (write, turns_left): (Written, u64),
         bytes: Option<&[u8]>,
     ) -> Answer {
         let mut values = vec![
@@ -28,11 +29,14 @@ impl Store {
             (":count", number(write.count)),
         ];
         let data = bytes.map(|bytes| (":data", AttributeValue::B(Blob::new(bytes))));
-        let form = match data {
-            Some(_) => &forms::PUT_DATA,
-            None => &forms::REMOVE_DATA,
+        let update = match data {
+            Some(_) => forms::PUT_DATA,
+            None => forms::REMOVE_DATA,
         };
         values.extend(data);
-        self.write_at(name, form, at, values).await
+        let has_turn = has_turn(turns_left, &mut values);
+        let condition = ours(&format!("{has_turn} AND {}", forms::NO_LATER_DATA));
+        let expressions = [update, &condition].map(|it| placed(it, at));
+        self.send(name, "write data", expressions, values).await
     }
 }

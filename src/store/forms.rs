@@ -14,15 +14,16 @@ pub(super) struct Form {
 /// Stands before every condition but the first enter's.
 pub(super) const OURS: &str = "#format = :format AND #permits = :permits AND ";
 
-/// Free, and nobody has an open ticket: no barging past one who drew. `left` starts anew: a seat write from before fails
-/// all the same, because `seated` moved.
+/// No item, or a free lock, whatever counts as taken, and nobody has an open ticket: no barging past one who drew. `left`
+/// starts anew: a seat write from before fails all the same, because `seated` moved.
 pub(super) const ENTER: Form = Form {
     verb: "enter",
     update: "SET #format = :format, #permits = :permits, #last = if_not_exists(#last, :start) + :tickets, \
              #seated = if_not_exists(#last, :start) + :tickets, #entered = if_not_exists(#last, :start) + :tickets, \
              #left = :zero, #taken = :share, #holder = :me, #granted_at = :granted, #sharers = :none, \
              #drawn = :none, #heirs = :nobody, #expires_at = :expiry REMOVE #drawn_at",
-    condition: "attribute_not_exists(#format) OR (#format = :format AND #permits = :permits AND #taken = :zero \
+    condition: "attribute_not_exists(#pk) OR (#format = :format AND #permits = :permits AND #taken = :zero \
+                AND attribute_not_exists(#holder.#nonce) AND size(#sharers) = :zero \
                 AND #seated = #last AND #last < :end)",
 };
 
@@ -193,18 +194,11 @@ pub(super) const EXTEND: Form = Form {
     condition: "PLACE.#nonce = :nonce AND PLACE.#beat = :beat",
 };
 
-/// Alone, or others would write over it. No later write there: a late duplicate takes nothing back.
-pub(super) const PUT_DATA: Form = Form {
-    verb: "write data",
-    update: "SET #data = :data, #written = :written, #expires_at = :expiry",
-    condition: "PLACE.#nonce = :nonce AND PLACE.#permits = :permits AND (attribute_not_exists(#written) \
-                OR #written.#ticket < :ticket OR (#written.#ticket = :ticket AND #written.#count < :count))",
-};
-pub(super) const REMOVE_DATA: Form = Form {
-    verb: "remove data",
-    update: "SET #written = :written, #expires_at = :expiry REMOVE #data",
-    condition: PUT_DATA.condition,
-};
+pub(super) const PUT_DATA: &str = "SET #data = :data, #written = :written, #expires_at = :expiry";
+pub(super) const REMOVE_DATA: &str = "SET #written = :written, #expires_at = :expiry REMOVE #data";
+/// By who has the lock alone, or others would write over it. No later write there: a late duplicate takes nothing back.
+pub(super) const NO_LATER_DATA: &str = "PLACE.#permits = :permits AND (attribute_not_exists(#written) \
+     OR #written.#ticket < :ticket OR (#written.#ticket = :ticket AND #written.#count < :count))";
 
 /// Has the lock.
 pub(super) const HOLDS: &str = "PLACE.#nonce = :nonce";

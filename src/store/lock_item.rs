@@ -13,7 +13,7 @@ use super::codec::{self, FORMAT, Item, number, text};
 use super::failure::Failure;
 use super::forms::{self, End, Form};
 use super::request::Values;
-use super::{Attempt, Store, Timed, Write, broken_answer, dated, renewal};
+use super::{Attempt, Store, Timed, Write, broken_answer, dated, dateless, renewal};
 
 pub(super) type Answer = Result<Timed<Write<LockItem>>, Failure>;
 
@@ -312,10 +312,7 @@ impl Store {
     /// Has the holder's lease last for so long from now on, and as long as it does at the least.
     pub(crate) async fn extend(&self, name: &LockName, seen: &Entry, by: Duration) -> Answer {
         let Some(now) = self.server.stamp() else {
-            return Err(broken_answer(
-                "extend",
-                "no answer has said what time it is",
-            ));
+            return Err(dateless("extend a lease"));
         };
         let end = seen.renewed_at.map(|renewed| renewed.0 + seen.lease);
         let left = end.unwrap_or_default().saturating_sub(now.0);
@@ -379,7 +376,7 @@ impl Store {
         self.send(name, form.verb, expressions, values).await
     }
 
-    async fn send(
+    pub(super) async fn send(
         &self,
         name: &LockName,
         verb: &'static str,

@@ -350,6 +350,11 @@ fn broken_answer(verb: &'static str, what: &'static str) -> Failure {
     }
 }
 
+/// A lease that nobody renews ends by DynamoDB's clock, which its answers do not tell.
+pub(crate) fn dateless(verb: &'static str) -> Failure {
+    broken_answer(verb, "its answers have no `Date`, and leases end by it")
+}
+
 /// What a renewal takes.
 fn renewal(nonce: Nonce, lease: Duration, at: Option<ServerTime>) -> request::Values {
     let mut values = vec![

@@ -167,7 +167,10 @@ impl Mutation {
     fn meant(self) -> Option<(Update, &'static str)> {
         use Update::{None as Put, With};
         Some(match self {
-            Mutation::EnterHeld => (With("#entered ="), "#taken = :zero"),
+            Mutation::EnterHeld => (
+                With("#entered ="),
+                "#taken = :zero AND attribute_not_exists(#holder.#nonce) AND size(#sharers) = :zero",
+            ),
             Mutation::ShareWithoutRoom => (With("+ :share, #sharers"), "#taken <= :room"),
             Mutation::SharePastHeirs => (With("+ :share, #sharers"), "size(#heirs) = :zero"),
             Mutation::AdmitWhoeverIsThere => (With("+ :share, #expires_at"), "].#nonce = :nonce"),
