@@ -17,7 +17,7 @@ use common::virtual_time;
 use fairlock::embedded::Fault::Duplicate;
 use fairlock::embedded::{Fault, Faults, When};
 use fairlock::{Error, Invalid, LockGuard, RecordWait, Ticket};
-use futures::future::{join, join_all};
+use futures::future::{join_all, join3};
 use lab::{Host, Lab, acquire, cut_off, waits};
 use tokio::time::timeout;
 use verbs::meets;
@@ -206,9 +206,14 @@ fn a_write_that_nobody_waited_for_never_comes_in_the_next_turn_at_the_same_place
             let lab = Lab::new().await;
             let (a, b) = (lab.host(), lab.host());
             let guard = acquire(&b).await;
-            let (first, second) = join(waits(&lab, &a), waits(&lab, &a)).await;
+            // Who comes first goes alone, and those who come meanwhile go together.
+            let (before, first, second) =
+                join3(waits(&lab, &a), waits(&lab, &a), waits(&lab, &a)).await;
             guard.release().await.unwrap();
+            before.await.unwrap().release().await.unwrap();
             let first = first.await.unwrap();
+            let state = b.locks.fair_lock("a").unwrap().inspect().await.unwrap();
+            assert_eq!(state.holder.unwrap().tickets, 2);
             meets(&a.network, "write data", 1, lost(when));
             let given_up = timeout(SECOND / 10, first.set_data("late")).await;
             assert!(given_up.is_err());
