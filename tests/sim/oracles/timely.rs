@@ -18,7 +18,7 @@ use super::Events;
 use crate::exchange::{Answer, Exchange};
 use crate::history::{Event, Share};
 use crate::plan::Plan;
-use crate::shown::{Row, State};
+use crate::shown::State;
 
 const FRESH: f64 = 0.9;
 
@@ -161,20 +161,22 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// A row that is there already is from an earlier sending, the first at the latest.
+    /// A row that is there already is from an earlier sending, the first at the latest. So may be the seat of one that was not
+    /// there any more, and had been given with it.
     fn join(&mut self, plan: &Plan, exchange: &'a Exchange, at: Duration) {
         let Some(nonce) = exchange.nonce.as_deref() else {
             return;
         };
         let key = (exchange.lock.as_str(), nonce);
         let first = *self.joining.entry(key).or_insert(exchange.sent);
-        let is_mine = |row: &Row| row.waits_for(nonce);
-        match exchange.answer {
-            Answer::Ok => self.begin(plan, exchange, exchange.sent, Some(at)),
-            Answer::Refused if exchange.rows.iter().any(is_mine) => {
-                self.begin(plan, exchange, first, Some(at));
-            }
-            Answer::Refused | Answer::Failed => {}
+        let mut rows = exchange.rows.iter();
+        let is_there = match exchange.answer {
+            Answer::Ok => true,
+            Answer::Refused => rows.any(|row| row.waits_for(nonce)),
+            Answer::Failed => false,
+        };
+        if is_there {
+            self.begin(plan, exchange, first, Some(at));
         }
     }
 
