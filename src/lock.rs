@@ -85,7 +85,7 @@ impl FairLock {
     /// [`Participant`](crate::Participant). At most 1 KB, in place of what was said before.
     ///
     /// Nothing is decided by it. Calls that say something go each for themselves, not together with
-    /// [others of this client](Self::acquire#several-callers-of-one-client).
+    /// others of this client, as [there](Self::acquire).
     ///
     /// # Examples
     ///
