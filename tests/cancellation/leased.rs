@@ -11,12 +11,12 @@ const fn lease(what: &'static str, verb: &'static str, line: &'static [Who], ste
 /// Of those who do not come back.
 pub(crate) const LEASES: &[Scene] = &[
     lease("a lock that nobody has", "enter", &[], Step::Acquire),
-    lease("dating what was taken", "renew hold", &[], Step::Acquire),
+    lease("asking for the time", "read lock", &[], Step::Acquire),
     lease("a dead holder", "evict", &[Mortal], Step::Acquire)
         .after(&[(2_000, Die)])
         .comes(60),
     lease("over the settled", "enter over", &[Gap], Step::Acquire).comes(60),
-    lease("extending", "renew hold", &[], Step::Extend),
+    lease("extending", "extend", &[], Step::Extend),
     lease("releasing", "release", &[], Step::Release),
     lease("releasing before a writer", "release", &[], Step::Release)
         .holds(3)
@@ -26,10 +26,10 @@ pub(crate) const LEASES: &[Scene] = &[
 /// Of those who ask again by the same name, from another process.
 pub(crate) const ASKED_AGAIN: &[Scene] = &[
     lease("a lock that nobody has", "enter", &[], Step::Acquire).asked_again(),
-    lease("dating what was taken", "renew hold", &[], Step::Acquire).asked_again(),
+    lease("asking for the time", "read lock", &[], Step::Acquire).asked_again(),
     lease("over the settled", "enter over", &[Gap], Step::Acquire)
         .comes(60)
         .asked_again(),
-    lease("extending", "renew hold", &[], Step::Extend).asked_again(),
+    lease("extending", "extend", &[], Step::Extend).asked_again(),
     lease("releasing", "release", &[], Step::Release).asked_again(),
 ];

@@ -65,7 +65,7 @@ pub(crate) async fn a_lease_whose_requests_go_astray_is_one_lease(place: &Place)
     for when in [When::Before, When::After] {
         meets(&host.network, "enter", 1, Fault::Lose(when));
         let lease = named(&host).acquire("one", MINUTE).await.unwrap();
-        meets(&host.network, "renew hold", 1, Fault::Lose(when));
+        meets(&host.network, "extend", 1, Fault::Lose(when));
         named(&host).extend(&lease, 2 * MINUTE).await.unwrap();
         assert_eq!(place.items().await.len(), 1);
         meets(&host.network, "release", 1, Fault::Lose(when));
