@@ -9,6 +9,9 @@ use crate::name::LockName;
 use crate::store::{Attempt, Failure, Held, Patience, Store, Timed, Write};
 use crate::ticket::Ticket;
 
+/// So often a release asks again that is refused by an item that shows no reason: more is damage.
+const MOST_UNSEEN: u32 = 16;
+
 /// A place on the lock item.
 #[derive(Debug)]
 pub(crate) struct Taken {
@@ -96,13 +99,14 @@ impl Seats<'_> {
 
     /// Ends a hold. Refused means released when an earlier attempt had no answer, for the caller's lease, within
     /// which its patience lies, lets nobody else end it. Who was thought to be alone, or not, and is the other, asks again:
-    /// each turn of the loop needs somebody else who came or went.
+    /// each turn of the loop needs somebody else who came or went. Where the item is read after the refusal, that may have
+    /// happened in between, and nothing of it is to be seen.
     pub(crate) async fn release(
         &self,
         attempt: &Attempt,
         mut held: Held,
     ) -> Result<Ended, Failure> {
-        let unanswered = AtomicBool::new(false);
+        let (unanswered, mut unseen) = (AtomicBool::new(false), 0);
         loop {
             let release = || async {
                 let answer = self.store.release(self.name, attempt, held).await;
@@ -117,8 +121,10 @@ impl Seats<'_> {
                 Write::Refused(item) => item,
             };
             let is_held = item.as_ref().and_then(|item| still_held(item, attempt));
-            match is_held.filter(|still| *still != held) {
-                Some(still) => held = still,
+            match is_held {
+                Some(still) if still != held => held = still,
+                Some(_) if unseen < MOST_UNSEEN => unseen += 1,
+                Some(_) => return Ok(Ended::NotOurs(item)),
                 None if unanswered.load(Ordering::Relaxed) && self.within_patience() => {
                     return Ok(Ended::Before(item));
                 }

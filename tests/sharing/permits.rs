@@ -1,11 +1,13 @@
 //! Locks of several permits, one or several of which are had at a time.
 
-use fairlock::{Error, Invalid, LockGuard, Problem, RecordWait};
+use fairlock::embedded::{Engine, Fault, Gate, When};
+use fairlock::{Clock, Error, Invalid, LockGuard, Problem, RecordWait};
 use futures::future::join_all;
 use tokio::task::JoinHandle;
 
 use crate::common::virtual_time;
-use crate::lab::{Host, Lab};
+use crate::lab::{EPOCH, Host, Lab};
+use crate::verbs::meets;
 use crate::{shares, waits_to_share};
 
 /// Starts waiting for permits of lock `s`, of which there are five.
@@ -139,5 +141,38 @@ fn more_readers_than_a_lock_has_permits_wait_for_their_turn() {
             reader.release().await.unwrap();
         }
         assert!(late.await.unwrap().is_held());
+    });
+}
+
+/// Where a refusal does not show the item, it is read afterwards, and may look again as it did before.
+#[test]
+fn a_release_that_was_refused_for_a_moment_is_tried_again() {
+    virtual_time(async {
+        let clock = Clock::of_tokio(EPOCH);
+        let engine = Engine::memory().unwrap().without_old_values();
+        let lab = Lab::on(engine.with_clock(clock.clone()), clock).await;
+        let hosts = [(); 3].map(|()| lab.host());
+        let [mine, other] = [&hosts[0], &hosts[1]].map(|host| waits_for(&lab, host, 2));
+        let (mine, other) = (mine.await.await.unwrap(), other.await.await.unwrap());
+        let next = waits_for(&lab, &hosts[2], 2).await;
+        let [admits, reads] = [(); 2].map(|()| Gate::closed());
+        for host in &hosts {
+            let gate = Fault::Hold(When::Before, admits.clone());
+            meets(&host.network, "admit", usize::MAX, gate);
+        }
+        other.release().await.unwrap();
+        let gate = Fault::Hold(When::Before, reads.clone());
+        meets(&hosts[0].network, "read lock", 1, gate);
+        // Alone for a moment, before one who waits.
+        let released = tokio::spawn(mine.release());
+        reads.reached(1).await;
+        admits.open();
+        let next = next.await.unwrap();
+        reads.open();
+        released.await.unwrap().unwrap();
+        assert!(next.is_held());
+        next.release().await.unwrap();
+        let state = hosts[0].locks.fair_lock("s").unwrap().inspect().await;
+        assert!(state.unwrap().holder.is_none());
     });
 }
