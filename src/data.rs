@@ -95,6 +95,8 @@ impl LockGuard {
         let started = core.store.now();
         match core.write_data(hold, bytes).await {
             Ok(Ok(())) => Ok(()),
+            // A downgrade was applied that nobody had an answer to.
+            Ok(Err(Some(item))) if hold.saw(&item) => Err(Invalid::SharedData.into()),
             Ok(Err(item)) => {
                 let loss = hold::evicted(item);
                 hold.lose(loss.clone());
@@ -118,6 +120,8 @@ impl Core {
         let written = seats.write_data(&hold.attempt, hold.held().at, write, bytes);
         let written = written.await?;
         hold.end_write();
-        Ok(written.map(|item| hold.saw(&item)))
+        Ok(written.map(|item| {
+            hold.saw(&item);
+        }))
     }
 }

@@ -284,13 +284,15 @@ impl Hold {
         self.unanswered.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Takes in what an answer shows of its place, its permits and the data.
-    pub(crate) fn saw(&self, item: &LockItem) {
-        if let Some(Spot::Has(at, entry)) = item.place_of(self.attempt.nonce) {
-            let mut tenure = locked(&self.tenure);
-            tenure.held = Held::of(item, at, entry);
-            tenure.data = LockData::of(item);
-        }
+    /// Takes in what an answer shows of its place, its permits and the data. Whether it shows the hold.
+    pub(crate) fn saw(&self, item: &LockItem) -> bool {
+        let Some(Spot::Has(at, entry)) = item.place_of(self.attempt.nonce) else {
+            return false;
+        };
+        let mut tenure = locked(&self.tenure);
+        tenure.held = Held::of(item, at, entry);
+        tenure.data = LockData::of(item);
+        true
     }
 
     /// Notes a renewal that brought no answer. Whether it is the first since one did.

@@ -5,13 +5,14 @@ use futures::future::join_all;
 use crate::config::MOST_SEATS;
 use crate::item::{LockItem, Spot};
 use crate::line::{self, Has, Known, Refusal, Unsettled};
+use crate::lock::SHARERS;
 use crate::look::{self, Look, WATCHED};
 use crate::name::LockName;
 use crate::store::{Failure, Patience, Store, Timed, Write};
 use crate::ticket::Ticket;
 
-/// Steps that a caller takes: all who can be dead on a lock item, and a few pages of those in line.
-const STEPS: usize = MOST_SEATS + 1 + 16;
+/// Steps that a caller takes: all who can be dead on a fair lock's item, and a few pages of those in line.
+const STEPS: usize = SHARERS as usize + MOST_SEATS + 1 + 16;
 
 /// How the lock stands for a caller that could not enter it.
 #[derive(Debug)]

@@ -189,6 +189,9 @@ impl LockState {
     /// # }
     /// ```
     pub fn place_of(&self, ticket: Ticket) -> Option<u64> {
+        if self.sharers.iter().any(|one| one.has(ticket)) {
+            return Some(0);
+        }
         let everyone: Vec<_> = self.holder.iter().chain(&self.line).collect();
         let index = everyone.iter().position(|one| one.has(ticket))?;
         let before = sum(everyone[..index].iter().map(|one| one.tickets));

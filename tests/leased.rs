@@ -11,7 +11,7 @@ mod lab;
 #[path = "common/verbs.rs"]
 mod verbs;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -20,6 +20,7 @@ use fairlock::embedded::{Engine, Fault, Faults, Latency, Network, When};
 use fairlock::{Clock, Error, Invalid, Lease, LeaseLock};
 use futures::future::join;
 use lab::{Host, Lab, acquire, waits};
+use tokio::time::Instant;
 use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -287,6 +288,62 @@ fn a_process_whose_first_request_it_is_extends_a_lease_and_releases_another() {
         named(&newest).release(&longer).await.unwrap();
         assert_eq!(newest.network.counts().requests(), 1);
         assert!(acquire(&new).await.is_held());
+    });
+}
+
+#[test]
+fn a_lease_that_is_over_begins_again_when_its_name_asks_before_anybody_else() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let old = named(&a).acquire("one", 10 * SECOND).await.unwrap();
+        lab.wait(14 * SECOND).await;
+        assert!(is_refused(&named(&b).acquire("other", MINUTE).await));
+        let new = named(&b).acquire("one", MINUTE).await.unwrap();
+        assert_eq!(new.ticket(), old.ticket());
+        assert!(new.expires_at() > old.expires_at() + MINUTE);
+        lab.wait(MINUTE / 2).await;
+        assert!(is_refused(&named(&a).acquire("other", MINUTE).await));
+    });
+}
+
+/// However slow the answer was that told the time.
+#[test]
+fn nobody_who_waits_has_the_lock_before_a_lease_is_over_by_dynamodbs_clock() {
+    for slow in [300, 800, 1_500] {
+        for phase in 0..10 {
+            virtual_time(async {
+                let began = Instant::now();
+                let lab = Lab::new().await;
+                let (a, b) = (lab.host(), process(&lab).await);
+                lab.wait(phase * SECOND / 10).await;
+                let late = Fault::Delay(When::Before, Duration::from_millis(slow));
+                meets(&a.network, "read lock", 1, late);
+                let lease = named(&a).acquire("one", 5 * SECOND).await.unwrap();
+                let over = lease.expires_at().duration_since(SystemTime::UNIX_EPOCH);
+                let next = waits(&lab, &b).await.await.unwrap();
+                assert!(
+                    over.unwrap() <= lab::EPOCH + began.elapsed(),
+                    "{slow} ms, {phase}"
+                );
+                drop(next);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_release_that_comes_when_another_has_the_lock_says_so_whatever_becomes_of_its_requests() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let lease = named(&a).acquire("one", 10 * SECOND).await.unwrap();
+        lab.wait(10 * SECOND + ALLOWED).await;
+        let guard = acquire(&b).await;
+        meets(&a.network, "release", 1, Fault::Lose(When::Before));
+        let late = named(&a).release(&lease).await;
+        assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
+        assert!(guard.is_held());
     });
 }
 

@@ -283,7 +283,10 @@ impl Acquisition {
                         .await?
                         .ok_or(Refused::GaveUp);
                 }
-                Tried::Busy(Some(item)) => item,
+                Tried::Busy(Some(item)) => {
+                    is_used = true;
+                    item
+                }
                 Tried::Busy(None) => {
                     is_used = false;
                     continue;

@@ -31,7 +31,7 @@ pub struct Lease {
     pub(super) nonce: Nonce,
     pub(super) ticket: Ticket,
     /// By DynamoDB's clock.
-    expires: ServerTime,
+    pub(super) expires: ServerTime,
 }
 
 impl Lease {

@@ -37,7 +37,7 @@ const TRIES: usize = 6;
 /// lease to be released or to end, and this never goes before those who wait.
 ///
 /// **A lease is over by DynamoDB's own clock.** Others take the lock when the time is over, and by the allowance of the common
-/// clock later at the latest (10 s by default); who waits in line, when it has seen nothing change for as long as the lease
+/// clock and its grain later at the latest (12 s by default); who waits in line, when it has seen nothing change for as long as the lease
 /// lasts. Who has it counts with [`Lease::expires_at`], and fences what must not be written late with the
 /// [`ticket`](Lease::ticket).
 ///
@@ -98,7 +98,8 @@ impl LeaseLock {
     /// Takes the lock if it can be had now, under this name and for so long, from one second to a day. One request if it is
     /// free, two with the first call of a process.
     ///
-    /// The same name again is recognised: whoever has the lock under it gets the lease as it stands, not a longer one.
+    /// The same name again is recognised: whoever has the lock under it gets the lease as it stands, not a longer one; one that
+    /// is over, and that nobody has taken, begins again.
     /// So a name is for one piece of work, and a retried step may ask again.
     ///
     /// # Cancel safety
@@ -123,14 +124,14 @@ impl LeaseLock {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire(&self, id: impl Into<String>, lease: Duration) -> Result<Lease, Error> {
+    pub async fn acquire(&self, id: impl Into<String>, span: Duration) -> Result<Lease, Error> {
         let id = id.into();
         check_id(&id)?;
-        check_span(lease)?;
+        check_span(span)?;
         check_attributes(&self.attributes)?;
         let started = self.core.store.now();
         self.know_the_time().await?;
-        let taken = Box::pin(self.core.told(self.enter(&id, lease))).await?;
+        let taken = Box::pin(self.core.told(self.enter(&id, span))).await?;
         let entry = match taken {
             Ok(entry) => entry,
             Err(item) => {
@@ -148,11 +149,14 @@ impl LeaseLock {
                 });
             }
         };
-        let lease = Lease::of(&self.name, &entry);
-        lease.ok_or_else(|| self.lost(entry.ticket, None))
+        match Lease::of(&self.name, &entry) {
+            Some(lease) if self.core.store.is_before(lease.expires) => Ok(lease),
+            // One of this name that was over, and that nobody has taken.
+            _ => self.prolong(entry, span).await,
+        }
     }
 
-    /// The lease under this name, if it has the lock now. One read.
+    /// The lease under this name, if it has the lock now: also one that is over, as long as nobody has taken the lock. One read.
     ///
     /// # Cancel safety
     ///
@@ -212,8 +216,9 @@ impl LeaseLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if it does not have the lock any more, which is as it was then. [`Error::Invalid`] if the lease is of
-    /// another lock. Else as [`acquire`](Self::acquire).
+    /// [`Error::Lost`] if it does not have the lock any more, which is as it was then; also if its time is over and a request that
+    /// had no answer may have released it. [`Error::Invalid`] if the lease is of another lock. Else as
+    /// [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -240,8 +245,10 @@ impl LeaseLock {
                 self.core.admit(&self.name, &item);
                 Ok(())
             }
-            Ended::PassedOn | Ended::Before(_) => Ok(()),
-            Ended::NotOurs(item) => Err(self.lost(lease.ticket, item)),
+            Ended::PassedOn => Ok(()),
+            // Released by the request that had no answer, unless the lease was over, and others could end it.
+            Ended::Before(_) if self.core.store.is_before(lease.expires) => Ok(()),
+            Ended::Before(item) | Ended::NotOurs(item) => Err(self.lost(lease.ticket, item)),
         }
     }
 

@@ -311,7 +311,7 @@ impl Store {
 
     /// Has the holder's lease last for so long from now on, and as long as it does at the least.
     pub(crate) async fn extend(&self, name: &LockName, seen: &Entry, by: Duration) -> Answer {
-        let Some(now) = self.server.stamp() else {
+        let Some(now) = self.server.past() else {
             return Err(dateless("extend a lease"));
         };
         let end = seen.renewed_at.map(|renewed| renewed.0 + seen.lease);

@@ -170,6 +170,11 @@ impl Store {
         self.server.stamp().is_some()
     }
 
+    /// Whether that is still to come, as far as is known.
+    pub(crate) fn is_before(&self, then: ServerTime) -> bool {
+        self.server.stamp().is_some_and(|now| now < then)
+    }
+
     /// The time to judge entries by, after an answer that showed them.
     pub(crate) fn judge(&self) -> Option<ServerTime> {
         self.server.judge()
@@ -207,8 +212,11 @@ impl Store {
 
     /// An entry for an attempt that starts now.
     pub(crate) fn new_entry(&self, attempt: &Attempt, ticket: Ticket) -> Entry {
-        let stamp = self.server.stamp();
         let lasting = attempt.lasting.as_ref();
+        let stamp = match lasting {
+            Some(_) => self.server.past(),
+            None => self.server.stamp(),
+        };
         Entry {
             nonce: attempt.nonce,
             attributes: attempt.attributes.clone(),

@@ -1,7 +1,7 @@
 //! Who had a lock alone and goes on with a share of it.
 
-use fairlock::Error;
 use fairlock::embedded::{Fault, When};
+use fairlock::{Error, Invalid};
 
 use crate::common::virtual_time;
 use crate::lab::{Lab, acquire, cut_off, waits};
@@ -29,6 +29,26 @@ fn a_writer_that_downgrades_lets_others_share_and_no_writer_in() {
         second.release().await.unwrap();
         writer.await.unwrap().release().await.unwrap();
         third.await.unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_downgrade_that_was_dropped_costs_no_hold_when_data_is_written() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let mut guard = acquire(&host).await;
+        meets(&host.network, "downgrade", 1, Fault::Hang(When::After));
+        tokio::select! {
+            biased;
+            done = guard.downgrade() => panic!("{done:?}"),
+            () = lab.wait(SECOND / 10) => {}
+        }
+        let refused = guard.set_data("late").await.unwrap_err();
+        assert!(matches!(refused, Error::Invalid(Invalid::SharedData)));
+        assert_eq!((guard.is_held(), guard.permits()), (true, 1));
+        guard.release().await.unwrap();
+        assert!(lab.is_free("a").await);
     });
 }
 

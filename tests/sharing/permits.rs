@@ -1,6 +1,6 @@
 //! Locks of several permits, one or several of which are had at a time.
 
-use fairlock::embedded::{Engine, Fault, Gate, When};
+use fairlock::embedded::{Engine, Fault, Faults, Gate, Latency, When};
 use fairlock::{Clock, Error, Invalid, LockGuard, Problem, RecordWait};
 use futures::future::join_all;
 use tokio::task::JoinHandle;
@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use crate::common::virtual_time;
 use crate::lab::{EPOCH, Host, Lab};
 use crate::verbs::meets;
-use crate::{shares, waits_to_share};
+use crate::{SECOND, shares, waits_to_share};
 
 /// Starts waiting for permits of lock `s`, of which there are five.
 async fn waits_for(lab: &Lab, host: &Host, permits: u64) -> JoinHandle<LockGuard> {
@@ -97,6 +97,27 @@ fn who_says_another_number_of_permits_is_refused_and_writes_nothing() {
             .release()
             .await
             .unwrap();
+    });
+}
+
+#[test]
+fn all_who_come_at_once_to_a_semaphore_that_was_never_used_have_their_permits() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let round_trip = Latency::Constant(SECOND / 50);
+        let faults = Faults {
+            round_trip,
+            ..Faults::default()
+        };
+        let hosts = [(); 20].map(|()| lab.host());
+        let permits = join_all(hosts.iter().map(|host| async {
+            host.network.set_faults(faults.clone());
+            let lock = host.locks.semaphore("s", 50).unwrap();
+            lock.acquire(RecordWait::NoWait).await
+        }));
+        for permit in permits.await {
+            assert!(permit.unwrap().is_held());
+        }
     });
 }
 
