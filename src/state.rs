@@ -289,7 +289,12 @@ impl LockState {
 /// Turns of all who drew a ticket, the holder's included. Those of them that are over count until they are passed.
 pub(crate) fn turns(item: &LockItem) -> usize {
     let behind = item.last.get() - item.seated.get();
-    let turns = sum(item.entries().map(|entry| entry.tickets)).saturating_add(behind);
+    // Who have it at one time end theirs together, as far as those behind them count.
+    let holding = item.holders().map(|holder| holder.tickets).max();
+    let heirs = sum(item.heirs.iter().map(|heir| heir.tickets));
+    let turns = heirs
+        .saturating_add(behind)
+        .saturating_add(holding.unwrap_or(0));
     usize::try_from(turns).unwrap_or(usize::MAX)
 }
 

@@ -111,7 +111,7 @@ fn all_who_come_at_once_to_a_semaphore_that_was_never_used_have_their_permits() 
         };
         let hosts = [(); 20].map(|()| lab.host());
         let permits = join_all(hosts.iter().map(|host| async {
-            host.network.set_faults(faults.clone());
+            host.network.set_faults(faults);
             let lock = host.locks.semaphore("s", 50).unwrap();
             lock.acquire(RecordWait::NoWait).await
         }));
