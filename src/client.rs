@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use crate::background::{Job, Task};
 use crate::builder::LockClientBuilder;
+use crate::config::SHARERS;
 use crate::core::Core;
 use crate::error::{Error, Invalid, Loss};
 use crate::leased::LeaseLock;
-use crate::lock::{FairLock, SHARERS};
+use crate::lock::FairLock;
 use crate::name::LockName;
 use crate::semaphore::{MOST_PERMITS, Semaphore};
 use crate::ticket::Ticket;

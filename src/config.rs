@@ -106,6 +106,8 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(2);
 const SHORTEST_LEASE: Duration = Duration::from_millis(50);
 /// More heirs than this make the lock item, which every write is charged for by the KB, larger than the rows that they save.
 pub(crate) const MOST_SEATS: usize = 16;
+/// How many may share a fair lock at one time; who has it alone has all of these permits.
+pub(crate) const SHARERS: u64 = 64;
 /// Attributes of our own, which a key or TTL attribute must not be called by.
 const OURS: [&str; 17] = [
     "format",

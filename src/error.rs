@@ -324,6 +324,19 @@ pub enum Invalid {
         /// How many there may be.
         most: usize,
     },
+    /// All who may have one of so many permits at a time would not fit into the lock's item, or no renewal of theirs.
+    #[error(
+        "an owner's name and attributes of {bytes} bytes together are too many at a lock of {permits} permits, for one of which \
+         there are {most}"
+    )]
+    TooLargeForPermits {
+        /// How many there are.
+        bytes: usize,
+        /// How many there may be.
+        most: usize,
+        /// How many permits the lock has.
+        permits: u64,
+    },
     /// Of those who share a lock none writes its data: nothing would keep one from writing over another's.
     #[error("data is written by who has the lock alone, and this hold shares it")]
     SharedData,

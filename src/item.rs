@@ -109,8 +109,12 @@ impl LockItem {
 
     /// So many permits are to be had at once: nobody waits, and they are left.
     pub(crate) fn has_room_for(&self, permits: u64) -> bool {
-        let is_left = self.taken().saturating_add(permits) <= self.permits;
-        is_left && self.seated == self.last && self.heirs.is_empty()
+        self.has_left(permits) && self.seated == self.last && self.heirs.is_empty()
+    }
+
+    /// So many permits are left beside those who have some, whoever waits for them.
+    pub(crate) fn has_left(&self, permits: u64) -> bool {
+        self.taken().saturating_add(permits) <= self.permits
     }
 
     /// The first of the heirs who need not wait any more: what they take is left.

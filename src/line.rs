@@ -128,6 +128,8 @@ pub(crate) enum Refusal {
     /// Somebody alive holds it, or waits for it.
     Taken,
     Evict(Has),
+    /// Nobody alive waits, but this heir keeps a seat.
+    Unseat(usize),
     ReadOn,
     Settle(Vec<Unsettled>),
     /// Every ticket up to this one is settled: say so on the lock item, so that nobody reads their rows again.
@@ -168,18 +170,28 @@ pub(crate) fn next_step(
     }
 }
 
-/// What a caller that does not wait does next. Waiting rows and gaps are judged as for any other. `has_room` tells whether
-/// nobody waits and what it asks for is left.
+/// What a caller that does not wait does next. Waiting rows and gaps are judged as for any other. `is_left` tells whether
+/// what it asks for is left beside those who have the lock, whoever waits.
 pub(crate) fn next_refusal(
     view: &View<'_>,
-    has_room: bool,
+    is_left: bool,
     ripe: impl Fn(Ticket) -> bool,
 ) -> Refusal {
-    match view.has(Occupant::Dead) {
-        Some(dead) => Refusal::Evict(dead),
-        None if has_room => Refusal::Free,
-        None if !view.is_free() => Refusal::Taken,
-        None => over_the_line(walk(view, None, usize::MAX, ripe), view.seated),
+    if let Some(dead) = view.has(Occupant::Dead) {
+        return Refusal::Evict(dead);
+    }
+    if !is_left || view.heirs.iter().any(|heir| *heir != Occupant::Dead) {
+        return Refusal::Taken;
+    }
+    if !view.heirs.is_empty() {
+        return Refusal::Unseat(0);
+    }
+    if view.seated == view.last {
+        return Refusal::Free;
+    }
+    match over_the_line(walk(view, None, usize::MAX, ripe), view.seated) {
+        Refusal::Settled if !view.is_free() => Refusal::Pass(view.last),
+        further => further,
     }
 }
 

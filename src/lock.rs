@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::acquire::{Caller, Claim, Party, Refused, Told};
+use crate::config::{MOST_SEATS, SHARERS};
 use crate::core::Core;
+use crate::data::MOST_DATA;
 use crate::entry::Attributes;
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
@@ -14,11 +16,13 @@ use crate::name::LockName;
 use crate::state::Waiting;
 use crate::wait::RecordWait;
 
-/// How many may share a fair lock at one time; who has it alone has all of these permits.
-pub(crate) const SHARERS: u64 = 64;
-
 /// What a caller says of itself is written with each write of the lock item, by whomever.
 const MOST_SAID: usize = 1024;
+
+/// What DynamoDB allows an item is 400 KB: with data, so much of it is left for entries.
+const ROOM: usize = 400 * 1024 - MOST_DATA - 8 * 1024;
+/// What an entry has at most besides the owner's name and attributes, its nonce twice.
+const ENTRY: usize = 256;
 
 /// A name to be locked. Cheap to clone; naming a lock neither acquires it nor sends anything.
 ///
@@ -254,6 +258,7 @@ impl FairLock {
             return Err(Invalid::ZeroWaiters.into());
         }
         check_attributes(&self.attributes)?;
+        self.check_size()?;
         if self.core.closed.is_cancelled() {
             return Err(Error::ShutDown);
         }
@@ -289,6 +294,24 @@ impl FairLock {
             Err(Error::NotGranted { .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whoever has a permit must still be able to renew it when all are taken, and there is data as well.
+    fn check_size(&self) -> Result<(), Invalid> {
+        let permits = self.name.permits().unwrap_or_default();
+        let entries = usize::try_from(permits)
+            .unwrap_or(usize::MAX)
+            .saturating_add(MOST_SEATS);
+        let most = (ROOM / entries).saturating_sub(ENTRY);
+        let bytes = self.core.store.config().owner.len() + self.attributes.bytes();
+        if bytes > most {
+            return Err(Invalid::TooLargeForPermits {
+                bytes,
+                most,
+                permits,
+            });
+        }
+        Ok(())
     }
 
     fn explain(&self, refused: Refused, call: &Call) -> Error {

@@ -2,10 +2,9 @@
 
 use futures::future::join_all;
 
-use crate::config::MOST_SEATS;
+use crate::config::{MOST_SEATS, SHARERS};
 use crate::item::{LockItem, Spot};
 use crate::line::{self, Has, Known, Refusal, Unsettled};
-use crate::lock::SHARERS;
 use crate::look::{self, Look, WATCHED};
 use crate::name::LockName;
 use crate::store::{Failure, Patience, Store, Timed, Write};
@@ -42,8 +41,8 @@ pub(crate) async fn clear(
         }
         let digest = look.digest(|_, entry| look::by_common_clock(store, entry));
         let ripe = look::gaps_are_over(store, &look.item);
-        let has_room = look.item.has_room_for(permits);
-        let next = match line::next_refusal(&digest.view(), has_room, |_| ripe) {
+        let is_left = look.item.has_left(permits);
+        let next = match line::next_refusal(&digest.view(), is_left, |_| ripe) {
             Refusal::Free => return Ok(Way::Free),
             Refusal::Settled => return Ok(Way::Settled(look)),
             Refusal::Taken => {
@@ -52,6 +51,11 @@ pub(crate) async fn clear(
             }
             Refusal::Evict(has) => {
                 let answer = evict(store, name, patience, &look.item, has).await?;
+                let item = answer.and_then(|answer| answer.value.shown());
+                item.map(Look::of)
+            }
+            Refusal::Unseat(index) => {
+                let answer = unseat(store, name, patience, &look.item, index).await?;
                 let item = answer.and_then(|answer| answer.value.shown());
                 item.map(Look::of)
             }
@@ -142,6 +146,22 @@ pub(crate) async fn evict(
     tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "evicts a dead holder");
     let evict = || store.evict(name, dead, held);
     store.persist(patience, evict).await.map(Some)
+}
+
+/// Takes the seat of a dead heir away. None: nobody has it.
+pub(crate) async fn unseat(
+    store: &Store,
+    name: &LockName,
+    patience: &Patience,
+    item: &LockItem,
+    index: usize,
+) -> Result<Option<Timed<Write<LockItem>>>, Failure> {
+    let Some(dead) = item.heirs.get(index) else {
+        return Ok(None);
+    };
+    tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "unseats a dead heir");
+    let unseat = || store.unseat(name, index, dead);
+    store.persist(patience, unseat).await.map(Some)
 }
 
 /// How many tickets were made void.

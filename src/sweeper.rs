@@ -133,12 +133,10 @@ impl Sweep<'_> {
     }
 
     async fn unseat(&mut self, item: &LockItem, index: usize) -> Result<Option<LockItem>, Failure> {
-        let Some(dead) = item.heirs.get(index) else {
+        let unseated = passing::unseat(self.store, &self.name, self.patience, item, index).await?;
+        let Some(answer) = unseated else {
             return Ok(None);
         };
-        tracing::info!(lock = %self.name, ticket = %dead.ticket, owner = %dead.owner, "unseats a dead heir");
-        let unseat = || self.store.unseat(&self.name, index, dead);
-        let answer = self.store.persist(self.patience, unseat).await?;
         self.swept.heirs += u64::from(answer.value.is_applied());
         Ok(self.follow(answer))
     }

@@ -303,6 +303,52 @@ fn who_does_not_wait_passes_dead_readers_by_the_common_clock() {
     });
 }
 
+/// As an heir, and behind the seats, where others died before it came to its row.
+#[test]
+fn who_does_not_wait_passes_the_dead_in_line_while_readers_live() {
+    for behind in [0, 2] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let hosts = lab.hosts_with_seats(3, 1);
+            let [reader, cron] = [&hosts[0], &hosts[1]];
+            let reading = shares(reader).await;
+            for _ in 0..=behind {
+                let dead = lab.host_with(|builder| builder.seats(1));
+                let writer = waits(&lab, &dead).await;
+                dead.network.set_faults(cut_off());
+                writer.abort();
+            }
+            let lock = cron.locks.fair_lock("a").unwrap();
+            let refused = lock.acquire_shared(RecordWait::NoWait).await;
+            assert!(matches!(refused, Err(Error::NotGranted { .. })));
+            // The lease of those who died, the allowance, and its grain.
+            lab.wait((30 + 10 + 4) * SECOND).await;
+            let shared = lock.acquire_shared(RecordWait::NoWait).await.unwrap();
+            assert!(shared.is_held() && reading.is_held());
+        });
+    }
+}
+
+#[test]
+fn who_does_not_wait_passes_nobody_alive_in_line() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(3, 1);
+        let reading = shares(&hosts[0]).await;
+        let writer = waits(&lab, &hosts[1]).await;
+        let dead = lab.host_with(|builder| builder.seats(1));
+        let behind = waits(&lab, &dead).await;
+        dead.network.set_faults(cut_off());
+        behind.abort();
+        lab.wait(60 * SECOND).await;
+        let lock = hosts[2].locks.fair_lock("a").unwrap();
+        let refused = lock.acquire_shared(RecordWait::NoWait).await;
+        assert!(matches!(refused, Err(Error::NotGranted { .. })));
+        reading.release().await.unwrap();
+        assert!(writer.await.unwrap().is_held());
+    });
+}
+
 #[test]
 fn a_sweep_removes_dead_readers_and_no_other() {
     virtual_time(async {

@@ -10,7 +10,7 @@ use super::failure::{Failure, Kind};
 use super::forms;
 use super::lock_item::{Answer, all_of, ours, placed};
 use super::request::{Values, owned};
-use super::{Attempt, Store};
+use super::{Attempt, Held, Store};
 
 impl Store {
     /// Whatever is written with this is written only while the attempt has the lock at this place, and so many are left
@@ -19,15 +19,18 @@ impl Store {
         &self,
         name: &LockName,
         attempt: &Attempt,
-        at: At,
+        held: Held,
         turns_left: u64,
     ) -> Result<TransactWriteItem, Failure> {
         let mut values = vec![
             (":format", number(FORMAT)),
             (":permits", number(all_of(name))),
             (":nonce", text(attempt.nonce.to_string())),
+            (":share", number(held.permits)),
         ];
-        let condition = placed(&ours(has_turn(turns_left, &mut values)), at);
+        let has_turn = has_turn(turns_left, &mut values);
+        let condition = ours(&format!("{has_turn} AND {}", forms::SAME_SHARE));
+        let condition = placed(&condition, held.at);
         let check = ConditionCheck::builder()
             .table_name(&self.config.table)
             .set_key(Some(self.lock_key(name)))

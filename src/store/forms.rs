@@ -202,6 +202,8 @@ pub(super) const NO_LATER_DATA: &str = "PLACE.#permits = :permits AND (attribute
 
 /// Has the lock.
 pub(super) const HOLDS: &str = "PLACE.#nonce = :nonce";
+/// It was not downgraded meanwhile.
+pub(super) const SAME_SHARE: &str = "PLACE.#permits = :share";
 /// So many are still to have a turn at the place: whoever had one there before had more.
 pub(super) const HAS_ITS_TURN: &str = "PLACE.#nonce = :nonce AND PLACE.#tickets >= :left";
 /// More there: a late copy must not bring an earlier turn back.

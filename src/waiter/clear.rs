@@ -38,15 +38,9 @@ impl Waiter {
         index: usize,
         patience: &Patience,
     ) -> Result<Turn, Failure> {
-        let Some(dead) = self.look.item.heirs.get(index).cloned() else {
-            return Ok(Turn::Again);
-        };
-        tracing::info!(lock = %self.name, ticket = %dead.ticket, owner = %dead.owner, "unseats a dead heir");
-        let answer = self
-            .store
-            .persist(patience, || self.store.unseat(&self.name, index, &dead))
-            .await?;
-        Ok(self.wrote(answer))
+        let item = &self.look.item;
+        let unseated = passing::unseat(&self.store, &self.name, patience, item, index).await?;
+        Ok(unseated.map_or(Turn::Again, |answer| self.wrote(answer)))
     }
 
     /// The answer to a write on the lock item is a look at it, applied or not.

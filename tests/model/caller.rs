@@ -8,7 +8,7 @@ use crate::request::{Answer, Request, Seen};
 use crate::rules::Rules;
 use crate::table::{Entry, Item};
 use crate::ticket::Ticket;
-use crate::waiter::{evict, settle};
+use crate::waiter::{evict, settle, unseat};
 
 /// Requests before it gives in: more than the dead that a run can have.
 const TRIES: u8 = 8;
@@ -34,7 +34,7 @@ impl Client {
                 return item.map(Look::new);
             }
             // Whoever was dead is gone, or the next is to be looked at: the enter shows it.
-            (Request::Evict { .. }, _) => self.enter_again(me),
+            (Request::Evict { .. } | Request::Unseat { .. }, _) => self.enter_again(me),
             _ => {}
         }
         None
@@ -56,12 +56,13 @@ impl Client {
     ) {
         let digest = look.digest(rules, judge);
         self.task = Task::Waiting;
-        let has_room = look.item.has_room(self.share, rules);
-        match next_refusal(&digest.view(), has_room, ripe) {
+        let is_left = look.item.has_left(self.share, rules);
+        match next_refusal(&digest.view(), is_left, ripe) {
             Refusal::Free => self.enter_again(me),
             Refusal::Settled => self.enter_over(me, rules, &look.item),
             Refusal::Taken => self.finish(),
             Refusal::Evict(has) => self.send_some(evict(&look.item, has, rules)),
+            Refusal::Unseat(index) => self.send_some(unseat(&look.item, index)),
             Refusal::ReadOn => self.task = Task::Reading(look),
             Refusal::Settle(unsettled) => self.send_some(settle(&look, &unsettled)),
             Refusal::Pass(upto) => self.send(Request::Seat {

@@ -99,7 +99,11 @@ impl Item {
 
     pub(crate) fn has_room(&self, share: u8, rules: &Rules) -> bool {
         let settled = self.last == self.seated && self.heirs.len() == 0;
-        settled && self.taken + share <= rules.permits
+        settled && self.has_left(share, rules)
+    }
+
+    pub(crate) fn has_left(&self, share: u8, rules: &Rules) -> bool {
+        self.taken + share <= rules.permits
     }
 
     /// How many of the first heirs wait for no more than what is left, and what they take.

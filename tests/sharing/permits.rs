@@ -121,6 +121,41 @@ fn all_who_come_at_once_to_a_semaphore_that_was_never_used_have_their_permits() 
     });
 }
 
+/// All of whom say as much of themselves as they may, beside as much data as there may be.
+#[test]
+fn a_semaphore_has_room_for_all_its_permits_and_their_renewals() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = [lab.host(), lab.host()];
+        let owner = "host-0".len();
+        let said = |host: &Host, bytes: usize| {
+            let lock = host.locks.semaphore("s", 250).unwrap();
+            lock.attributes([("job", "x".repeat(bytes - 3))])
+        };
+        let all = said(&hosts[0], 10)
+            .acquire_many(250, RecordWait::NoWait)
+            .await;
+        let all = all.unwrap();
+        all.set_data(vec![7; 64 * 1024]).await.unwrap();
+        all.release().await.unwrap();
+        let refused = said(&hosts[0], 1007 - owner)
+            .acquire(RecordWait::NoWait)
+            .await;
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "an owner's name and attributes of 1007 bytes together are too many at a lock of 250 permits, for one of which \
+             there are 1006"
+        );
+        let mut permits = Vec::new();
+        for number in 0..250 {
+            let lock = said(&hosts[number % 2], 1006 - owner);
+            permits.push(lock.acquire(RecordWait::NoWait).await.unwrap());
+        }
+        lab.wait(35 * SECOND).await;
+        assert!(permits.iter().all(LockGuard::is_held));
+    });
+}
+
 #[test]
 fn permits_that_there_cannot_be_are_refused() {
     virtual_time(async {
