@@ -10,8 +10,8 @@ use crate::name::LockName;
 use crate::store::{Failure, Patience, Store, Timed, Write};
 use crate::ticket::Ticket;
 
-/// Steps that a caller takes: all who can be dead on a fair lock's item, and a few pages of those in line.
-const STEPS: usize = SHARERS as usize + MOST_SEATS + 1 + 16;
+/// Steps that a caller takes past those in line: all who can have a seat, and a few pages behind them.
+const STEPS: usize = MOST_SEATS + 16;
 
 /// How the lock stands for a caller that could not enter it.
 #[derive(Debug)]
@@ -35,14 +35,18 @@ pub(crate) async fn clear(
     item: LockItem,
 ) -> Result<Way, Failure> {
     let mut look = Look::of(item);
-    for _ in 0..STEPS {
-        if !store.has_patience(patience) {
-            break;
-        }
+    // As many as can have a fair lock.
+    let (mut steps, mut evictions) = (STEPS, SHARERS);
+    while steps > 0 && evictions > 0 && store.has_patience(patience) {
         let digest = look.digest(|_, entry| look::by_common_clock(store, entry));
         let ripe = look::gaps_are_over(store, &look.item);
         let is_left = look.item.has_left(permits);
-        let next = match line::next_refusal(&digest.view(), is_left, |_| ripe) {
+        let refusal = line::next_refusal(&digest.view(), is_left, |_| ripe);
+        match refusal {
+            Refusal::Evict(_) => evictions -= 1,
+            _ => steps -= 1,
+        }
+        let next = match refusal {
             Refusal::Free => return Ok(Way::Free),
             Refusal::Settled => return Ok(Way::Settled(look)),
             Refusal::Taken => {

@@ -17,6 +17,9 @@ pub(crate) const MOST_PERMITS: u64 = 1000;
 /// tickets than it has seen refuses some who hold a permit rightly. Fence with tickets only what a
 /// [fair lock](crate::LockClient::fair_lock) protects.
 ///
+/// Who has permits and who waits is told by the [fair lock](crate::LockClient::fair_lock) of the same name:
+/// [`inspect`](FairLock::inspect) and [`watch`](FairLock::watch) read any lock.
+///
 /// Each who has a permit is an entry of some 250 bytes on the lock's item, and each write of the item, by any of them,
 /// is paid for by its kilobytes: with a hundred who hold, that is 25 write units for a heartbeat.
 ///

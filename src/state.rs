@@ -51,7 +51,8 @@ pub struct LockState {
     pub newest_ticket: Option<Ticket>,
     /// How long a turn takes, the hand-over included: the mean of the last nine turns of this lock that this client saw end
     /// while one of its callers waited in the line, or in the [watch](crate::FairLock::watch) that tells it. None until it
-    /// saw one, and in [`LockClient::locks`](crate::LockClient::locks).
+    /// saw one, and in [`LockClient::locks`](crate::LockClient::locks). Where several have the lock at one time it says how often
+    /// one of them went, not how long each stayed.
     pub mean_turn: Option<Duration>,
 }
 

@@ -38,8 +38,12 @@ const TRIES: usize = 6;
 ///
 /// **A lease is over by DynamoDB's own clock.** Others take the lock when the time is over, and by the allowance of the common
 /// clock and its grain later at the latest (12 s by default); who waits in line, when it has seen nothing change for as long as the lease
-/// lasts. Who has it counts with [`Lease::expires_at`], and fences what must not be written late with the
-/// [`ticket`](Lease::ticket).
+/// lasts. Who has it counts with [`Lease::expires_at`], which is up to a second early, the grain of that clock, and fences what must
+/// not be written late with the [`ticket`](Lease::ticket).
+///
+/// Nobody is left to undo what a request does that the network held up: one that took the lock may come a second time after the
+/// release, and the lock is taken for that time again, unless it is [found](Self::find) under its name and released. So take no
+/// longer times than the work needs, and extend.
 ///
 /// # Examples
 ///
