@@ -23,6 +23,7 @@ pub(crate) enum Task {
     Acquire,
     Leave,
     Release,
+    Admit,
     Clean,
     Heartbeat,
     Sweep,

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use crate::background::{Job, Task};
 use crate::builder::LockClientBuilder;
+use crate::config::SHARERS;
 use crate::core::Core;
-use crate::error::{Error, Loss};
+use crate::error::{Error, Invalid, Loss};
+use crate::leased::LeaseLock;
 use crate::lock::FairLock;
 use crate::name::LockName;
+use crate::semaphore::{MOST_PERMITS, Semaphore};
 use crate::ticket::Ticket;
 
 /// Names locks in one table. Cheap to clone; all clones share settings and background work.
@@ -72,8 +75,72 @@ impl LockClient {
     /// # }
     /// ```
     pub fn fair_lock(&self, name: impl AsRef<str>) -> Result<FairLock, Error> {
-        let name = LockName::new(name.as_ref(), &self.core.store.config().namespace)?;
-        Ok(FairLock::new(Arc::clone(&self.core), name))
+        Ok(FairLock::new(
+            Arc::clone(&self.core),
+            self.name(name.as_ref(), SHARERS)?,
+        ))
+    }
+
+    /// Names a lock of `permits` permits, which as many as that have at one time, or fewer who take several each; sends
+    /// nothing. All who use the lock must say the same number: it stands on the lock's item from its first use on, and
+    /// whoever says another one is refused.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if the name is empty or longer than the 2,048 bytes of a partition key, or if there are no
+    /// permits, or more than 1,000.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn call(locks: &fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// use fairlock::RecordWait;
+    ///
+    /// // At most five exports at a time, on all hosts together.
+    /// let exports = locks.semaphore("exports", 5)?;
+    /// let permit = exports.acquire(RecordWait::default()).await?;
+    /// permit.release().await
+    /// # }
+    /// ```
+    pub fn semaphore(&self, name: impl AsRef<str>, permits: u64) -> Result<Semaphore, Error> {
+        let range = 1..=MOST_PERMITS;
+        if !range.contains(&permits) {
+            return Err(Invalid::Permits {
+                said: permits,
+                most: MOST_PERMITS,
+            }
+            .into());
+        }
+        let name = self.name(name.as_ref(), permits)?;
+        Ok(Semaphore::new(
+            FairLock::new(Arc::clone(&self.core), name),
+            permits,
+        ))
+    }
+
+    /// Names a lock to be held for a time, by a name of the caller's own, across processes; sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`fair_lock`](Self::fair_lock).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn step(locks: &fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// let lock = locks.lease_lock("import/7")?;
+    /// let lease = lock.acquire("transaction-1234", std::time::Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lease_lock(&self, name: impl AsRef<str>) -> Result<LeaseLock, Error> {
+        let name = self.name(name.as_ref(), SHARERS)?;
+        Ok(LeaseLock::new(Arc::clone(&self.core), name))
+    }
+
+    fn name(&self, name: &str, permits: u64) -> Result<LockName, Error> {
+        let name = LockName::new(name, &self.core.store.config().namespace)?;
+        Ok(name.with_permits(permits))
     }
 
     /// Ends this client: whoever waits is told [`Error::ShutDown`] and leaves the line, and background work is
@@ -205,6 +272,7 @@ impl fmt::Display for Unfinished {
             Task::Acquire => "leaving the line of",
             Task::Leave => "leaving the line of",
             Task::Release => "releasing",
+            Task::Admit => "letting heirs in at",
             Task::Clean => "cleaning up behind",
             Task::Heartbeat => "renewing",
             Task::Sweep => "sweeping",

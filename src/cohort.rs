@@ -72,13 +72,12 @@ impl Cohort {
         }
     }
 
-    /// Some answer shows the lock item: if it shows one of the cohort as holder, that one is told.
+    /// Some answer shows the lock item: those of the cohort who have the lock by it are told.
     pub(crate) fn saw(&self, name: &LockName, item: &LockItem) {
         let lines = locked(&self.lines);
-        if let (Some(line), Some(holder)) = (lines.get(name), &item.holder)
-            && let Some(member) = member(line, holder)
-        {
-            member.tell(item);
+        if let Some(line) = lines.get(name) {
+            let promoted = item.holders().filter_map(|holder| member(line, holder));
+            promoted.for_each(|member| member.tell(item));
         }
     }
 

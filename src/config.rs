@@ -106,9 +106,15 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(2);
 const SHORTEST_LEASE: Duration = Duration::from_millis(50);
 /// More heirs than this make the lock item, which every write is charged for by the KB, larger than the rows that they save.
 pub(crate) const MOST_SEATS: usize = 16;
+/// How many may share a fair lock at one time; who has it alone has all of these permits.
+pub(crate) const SHARERS: u64 = 64;
 /// Attributes of our own, which a key or TTL attribute must not be called by.
-const OURS: [&str; 12] = [
+const OURS: [&str; 17] = [
     "format",
+    "permits",
+    "taken",
+    "sharers",
+    "drawn",
     "last",
     "seated",
     "left",
@@ -120,6 +126,7 @@ const OURS: [&str; 12] = [
     "state",
     "entry",
     "data",
+    "written",
 ];
 
 impl TryFrom<Settings> for Config {

@@ -1,6 +1,8 @@
 //! What stands in the table for one attempt to get a place: who, which ticket, how alive.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ticket::Ticket;
@@ -38,6 +40,46 @@ impl fmt::Debug for Nonce {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ServerTime(pub(crate) Duration);
 
+/// What a caller says of itself to whoever looks at the lock; nothing is decided by it. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attributes(Option<Arc<BTreeMap<String, String>>>);
+
+impl Attributes {
+    /// As a caller says them.
+    pub(crate) fn said<N: Into<String>, V: Into<String>>(
+        attributes: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let each = attributes.into_iter();
+        Attributes::of(
+            each.map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        )
+    }
+
+    pub(crate) fn of(attributes: BTreeMap<String, String>) -> Self {
+        Attributes((!attributes.is_empty()).then(|| Arc::new(attributes)))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.0.iter().flat_map(|attributes| attributes.iter())
+    }
+
+    pub(crate) fn pairs(&self) -> BTreeMap<String, String> {
+        self.0.as_deref().cloned().unwrap_or_default()
+    }
+
+    /// Of the names and the values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum()
+    }
+}
+
 /// One place in the table: the holder, an heir, or a ticket row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -47,6 +89,11 @@ pub(crate) struct Entry {
     pub(crate) ticket: Ticket,
     /// How many tickets it has: its own, and those just before it, which were drawn together with it.
     pub(crate) tickets: u64,
+    /// How many of the lock's permits it takes: all of them, if it has the lock alone.
+    pub(crate) permits: u64,
+    pub(crate) attributes: Attributes,
+    /// The caller's own name for a lease that no process renews by itself.
+    pub(crate) id: Option<String>,
     /// Grows with every renewal; a beat that stands still for a whole lease is dead.
     pub(crate) beat: u64,
     pub(crate) lease: Duration,

@@ -300,6 +300,46 @@ pub enum Invalid {
         /// The most it may be.
         most: usize,
     },
+    /// So many permits cannot be had of this lock, or no lock has so many.
+    #[error("{said} permits were asked for, where there are 1 to {most}")]
+    Permits {
+        /// What was asked for.
+        said: u64,
+        /// The most that can be.
+        most: u64,
+    },
+    /// A lock carries small things only.
+    #[error("{bytes} bytes of data are too many for a lock, which carries at most {most}")]
+    TooMuchData {
+        /// How many there are.
+        bytes: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A caller says less of itself.
+    #[error("{bytes} bytes of attributes are too many, of which a call has at most {most}")]
+    TooManyAttributes {
+        /// How many there are, names and values.
+        bytes: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// All who may have one of so many permits at a time would not fit into the lock's item, or no renewal of theirs.
+    #[error(
+        "an owner's name and attributes of {bytes} bytes together are too many at a lock of {permits} permits, for one of which \
+         there are {most}"
+    )]
+    TooLargeForPermits {
+        /// How many there are.
+        bytes: usize,
+        /// How many there may be.
+        most: usize,
+        /// How many permits the lock has.
+        permits: u64,
+    },
+    /// Of those who share a lock none writes its data: nothing would keep one from writing over another's.
+    #[error("data is written by who has the lock alone, and this hold shares it")]
+    SharedData,
     /// The client was built outside a tokio runtime.
     #[error(
         "a lock client must be built inside a tokio runtime, where its background work then runs"
@@ -312,8 +352,8 @@ pub enum Invalid {
 /// # Examples
 ///
 /// ```
-/// let problem = fairlock::Problem::NewerFormat { found: 2, known: 1 };
-/// assert_eq!(problem.to_string(), "written in format 2, and this version knows formats up to 1: upgrade");
+/// let problem = fairlock::Problem::NewerFormat { found: 3, known: 2 };
+/// assert_eq!(problem.to_string(), "written in format 3, and this version knows formats up to 2: upgrade");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -325,6 +365,27 @@ pub enum Problem {
         found: u64,
         /// The newest format that this version knows.
         known: u64,
+    },
+    /// An older version of fairlock wrote this lock, in a form that this one does not use.
+    #[error(
+        "written in format {found}, and this version knows formats from {known}: when no older client uses the lock any \
+         more, delete its items"
+    )]
+    OlderFormat {
+        /// The item's format.
+        found: u64,
+        /// The oldest format that this version knows.
+        known: u64,
+    },
+    /// Others say that this lock has another number of permits.
+    #[error(
+        "a lock of {found} permits, and this caller says {said}: all its users must say the same number"
+    )]
+    Permits {
+        /// What the item says.
+        found: u64,
+        /// What this caller says.
+        said: u64,
     },
     /// An attribute is missing.
     #[error("has no `{attribute}`: not written by fairlock, or damaged")]

@@ -11,8 +11,7 @@ use tokio::sync::oneshot;
 use crate::core::Core;
 use crate::error::{Error, Loss, LostLock};
 use crate::events::{self, HoldEvent};
-use crate::hold::{Hold, Standing};
-use crate::item::LockItem;
+use crate::hold::{self, Hold, Standing};
 use crate::seats::Ended;
 use crate::store::Failure;
 use crate::ticket::Ticket;
@@ -77,6 +76,32 @@ impl LockGuard {
     /// ```
     pub fn ticket(&self) -> Ticket {
         self.hold.ticket
+    }
+
+    /// How many of the lock's permits it has: all of them if it has the lock alone, one if it shares a fair lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn log(guard: &fairlock::LockGuard) {
+    /// println!("{} of {} permits", guard.permits(), guard.of_permits());
+    /// # }
+    /// ```
+    pub fn permits(&self) -> u64 {
+        self.hold.permits()
+    }
+
+    /// How many permits the lock has.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn is_alone(guard: &fairlock::LockGuard) -> bool {
+    /// guard.permits() == guard.of_permits()
+    /// # }
+    /// ```
+    pub fn of_permits(&self) -> u64 {
+        self.hold.name.permits().unwrap_or_default()
     }
 
     /// How long this hold may still be believed in if no renewal succeeds from now on; zero once it is lost.
@@ -150,6 +175,49 @@ impl LockGuard {
                 Standing::Lost(loss) => loss,
                 Standing::Held | Standing::Released => std::future::pending().await,
             }
+        }
+    }
+
+    /// Keeps one permit and frees the others: who had the lock alone shares it from now on with those who come, or wait
+    /// first in line, to share it. One write; none if there is nothing to be freed, or if callers of this client that
+    /// came together with this one wait for the lock next, who then have it before anybody else could share it.
+    ///
+    /// The ticket stays the same. There is no way back: two who shared and both wanted the lock alone would wait for each
+    /// other.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if the lock was no longer ours. [`Error::Unavailable`] or [`Error::Refused`] if DynamoDB could
+    /// not be told before the lease ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves open whether the permits are free; the guard holds on to one in any case.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// let mut guard = lock.acquire(fairlock::RecordWait::default()).await?;
+    /// // write
+    /// guard.downgrade().await?;
+    /// // read what was written, while others read it too
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub async fn downgrade(&mut self) -> Result<(), Error> {
+        let started = self.core.store.now();
+        if let Some(reason) = self.hold.loss() {
+            return Err(self.lost_by(reason).into());
+        }
+        match self.core.downgrade(&self.hold).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(item)) => {
+                let loss = hold::evicted(item);
+                self.hold.lose(loss.clone());
+                Err(self.lost_by(loss).into())
+            }
+            Err(failure) => Err(self.not_told(failure, self.core.store.now().since(started))),
         }
     }
 
@@ -246,7 +314,9 @@ impl LockGuard {
             (None, Ok((Ok(Ended::PassedOn | Ended::HandedOver(_) | Ended::Before(_)), _))) => {
                 Ok(())
             }
-            (None, Ok((Ok(Ended::NotOurs(item)), _))) => Err(self.lost_by(evicted(item)).into()),
+            (None, Ok((Ok(Ended::NotOurs(item)), _))) => {
+                Err(self.lost_by(hold::evicted(item)).into())
+            }
             (None, Ok((Err(failure), waited))) => Err(self.not_told(failure, waited)),
             // The runtime is gone: the lease ends the hold.
             (None, Err(_)) => Err(Error::ShutDown),
@@ -278,15 +348,9 @@ impl LockGuard {
         }
     }
 
-    fn not_told(&self, failure: Failure, waited: Duration) -> Error {
+    pub(crate) fn not_told(&self, failure: Failure, waited: Duration) -> Error {
         failure.into_error(&self.core.store.config().table, waited)
     }
-}
-
-fn evicted(item: Option<LockItem>) -> Loss {
-    item.map_or(Loss::Deleted, |item| Loss::Evicted {
-        by: item.holder.map(|holder| holder.ticket),
-    })
 }
 
 impl Drop for LockGuard {

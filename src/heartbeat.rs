@@ -3,8 +3,8 @@
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Loss;
-use crate::hold::{Hold, Standing};
-use crate::item::{LockItem, Spot};
+use crate::hold::{self, Hold, Standing};
+use crate::item::LockItem;
 use crate::moment::Moment;
 use crate::store::{Failure, Limit, Patience, Refusals, Store, Timed, Write};
 
@@ -74,7 +74,12 @@ async fn renew_when_due(
 
 async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>, Failure> {
     let answer = store
-        .renew_hold(&hold.name, hold.attempt.nonce, store.config().lease)
+        .renew(
+            &hold.name,
+            &hold.attempt,
+            hold.held().at,
+            store.config().lease,
+        )
         .await;
     if let Err(failure) = &answer
         && hold.failed()
@@ -86,21 +91,15 @@ async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>
 
 /// What a renewal's answer means for the hold. Sent after `latest`, it came late.
 fn settle(hold: &Hold, answer: Timed<Write<LockItem>>, latest: Moment) -> Result<LockItem, Loss> {
-    let item = match answer.value {
-        Write::Applied(item) => item,
-        Write::Refused(item) => {
-            return Err(item.map_or(Loss::Deleted, |item| Loss::Evicted {
-                by: item.holder.map(|holder| holder.ticket),
-            }));
+    match answer.value {
+        Write::Applied(item) => {
+            if hold.renewed(&item, answer.sent) && answer.sent > latest {
+                hold.stagger_anew();
+            }
+            Ok(item)
         }
-    };
-    if let Some(Spot::Holder(entry)) = item.place_of(hold.attempt.nonce) {
-        hold.renewed(entry, answer.sent);
-        if answer.sent > latest {
-            hold.stagger_anew();
-        }
+        Write::Refused(item) => Err(hold::evicted(item)),
     }
-    Ok(item)
 }
 
 fn lose(hold: &Hold, loss: Loss) {

@@ -1,19 +1,22 @@
 //! A hold as its owner knows it: until when it may be believed in, whether it is in danger, and how it ended.
 
 use std::collections::{BTreeMap, btree_map};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::entry::{Entry, Nonce};
 use crate::error::{Holder, Loss};
+use crate::item::{At, LockItem, Spot, Written};
 use crate::lease::{self, Beats};
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::signal::Signal;
 use crate::stagger::Stagger;
-use crate::store::Attempt;
+use crate::state::LockData;
+use crate::store::{Attempt, Held};
 use crate::ticket::Ticket;
 
 /// How a hold stands. It is lost at most once, and what was lost never comes back.
@@ -33,6 +36,10 @@ pub(crate) struct Hold {
     pub(crate) ticket: Ticket,
     /// Of those who have their turns at the same place, one after the other.
     newest: Ticket,
+    /// How often it wrote data.
+    writes: AtomicU64,
+    /// Of those, how many have no answer.
+    unanswered: AtomicU64,
     is_checked: AtomicBool,
     clock: Clock,
     lease: Duration,
@@ -43,6 +50,10 @@ pub(crate) struct Hold {
 
 #[derive(Debug)]
 struct Tenure {
+    /// Where it stands and what it takes, and whether it is alone, as far as is known.
+    held: Held,
+    /// What the lock carries, as far as is known.
+    data: Option<LockData>,
     beats: Beats,
     /// The beat that the table shows.
     beat: u64,
@@ -69,19 +80,20 @@ const DATE_SOON: Duration = Duration::from_secs(1);
 static HELD: Mutex<BTreeMap<Nonce, usize>> = Mutex::new(BTreeMap::new());
 
 impl Hold {
-    /// The hold with `ticket` that `entry`, one's own as holder, shows. It lasts no longer than one's own lease either, whatever
+    /// The hold with `ticket` that `entry`, one's own at its place, shows. It lasts no longer than one's own lease either, whatever
     /// stands in the entry: the next renewal writes that one, and others judge by it from then on.
     pub(crate) fn new(
         name: LockName,
         attempt: Attempt,
         ticket: Ticket,
-        entry: &Entry,
-        own: Duration,
-        clock: Clock,
+        (item, at, entry): (&LockItem, At, &Entry),
+        config: &Config,
         beats: Beats,
     ) -> Self {
         *locked(&HELD).entry(attempt.nonce).or_default() += 1;
         let tenure = Tenure {
+            held: Held::of(item, at, entry),
+            data: LockData::of(item),
             beats,
             beat: entry.beat,
             is_dated: entry.renewed_at.is_some(),
@@ -92,9 +104,11 @@ impl Hold {
             attempt,
             ticket,
             newest: entry.ticket,
+            writes: AtomicU64::new(0),
+            unanswered: AtomicU64::new(0),
             is_checked: AtomicBool::new(false),
-            clock,
-            lease: entry.lease.min(own),
+            clock: config.clock.clone(),
+            lease: entry.lease.min(config.lease),
             tenure: Mutex::new(tenure),
             pulse: Signal::default(),
             standing: Arc::new(Signal::new(Standing::Held)),
@@ -110,12 +124,15 @@ impl Hold {
             attempt: self.attempt.again(),
             ticket,
             newest: self.newest,
+            writes: AtomicU64::new(0),
+            unanswered: AtomicU64::new(0),
             is_checked: AtomicBool::new(false),
             clock: self.clock.clone(),
             lease: self.lease,
             tenure: Mutex::new(Tenure {
                 beats: tenure.beats.clone(),
                 stagger: tenure.stagger.clone(),
+                data: tenure.data.clone(),
                 ..*tenure
             }),
             pulse: Signal::new(self.pulse.get()),
@@ -133,8 +150,9 @@ impl Hold {
         self.is_checked.store(true, Ordering::SeqCst);
     }
 
-    pub(crate) fn is_checked(&self) -> bool {
-        self.is_checked.load(Ordering::SeqCst)
+    /// Whether a request may still be under way that is this hold's by the table, as long as the table shows its turn.
+    pub(crate) fn may_act_late(&self) -> bool {
+        self.is_checked.load(Ordering::SeqCst) || self.unanswered.load(Ordering::SeqCst) > 0
     }
 
     /// Whether the hold may be believed in now. Local: no request is sent.
@@ -216,10 +234,24 @@ impl Hold {
             .for_each(Stagger::anew);
     }
 
-    /// A renewal sent at `sent` was answered with this entry.
-    pub(crate) fn renewed(&self, entry: &Entry, sent: Moment) {
+    pub(crate) fn permits(&self) -> u64 {
+        self.held().permits
+    }
+
+    /// Where it stands, and what it takes.
+    pub(crate) fn held(&self) -> Held {
+        locked(&self.tenure).held
+    }
+
+    /// A renewal sent at `sent` was answered with this item. Whether it shows the hold.
+    pub(crate) fn renewed(&self, item: &LockItem, sent: Moment) -> bool {
+        let Some(Spot::Has(at, entry)) = item.place_of(self.attempt.nonce) else {
+            return false;
+        };
         {
             let mut tenure = locked(&self.tenure);
+            tenure.held = Held::of(item, at, entry);
+            tenure.data = LockData::of(item);
             tenure.beats.renewed(entry.beat, sent);
             tenure.beat = entry.beat;
             // The renewal that only brings a date is no heartbeat.
@@ -232,6 +264,35 @@ impl Hold {
             pulse.is_failing = false;
             true
         });
+        true
+    }
+
+    pub(crate) fn data(&self) -> Option<LockData> {
+        locked(&self.tenure).data.clone()
+    }
+
+    /// The next write of data by this hold. Without an answer, as if it was dropped, it may come at any time.
+    pub(crate) fn begin_write(&self) -> Written {
+        self.unanswered.fetch_add(1, Ordering::SeqCst);
+        Written {
+            ticket: self.ticket,
+            count: self.writes.fetch_add(1, Ordering::SeqCst) + 1,
+        }
+    }
+
+    pub(crate) fn end_write(&self) {
+        self.unanswered.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Takes in what an answer shows of its place, its permits and the data. Whether it shows the hold.
+    pub(crate) fn saw(&self, item: &LockItem) -> bool {
+        let Some(Spot::Has(at, entry)) = item.place_of(self.attempt.nonce) else {
+            return false;
+        };
+        let mut tenure = locked(&self.tenure);
+        tenure.held = Held::of(item, at, entry);
+        tenure.data = LockData::of(item);
+        true
     }
 
     /// Notes a renewal that brought no answer. Whether it is the first since one did.
@@ -322,6 +383,13 @@ pub(crate) fn shown(holder: Entry) -> Holder {
         owner: holder.owner,
         ticket: holder.ticket,
     }
+}
+
+/// Why a hold has ended that an item, if there is one, does not show.
+pub(crate) fn evicted(item: Option<LockItem>) -> Loss {
+    item.map_or(Loss::Deleted, |item| Loss::Evicted {
+        by: item.first_holder().map(|holder| holder.ticket),
+    })
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,20 +1,31 @@
 //! The items of one lock as values: the lock item, and the rows of the line behind the seats.
 
+use std::sync::Arc;
+
 use crate::entry::{Entry, Nonce, ServerTime};
 use crate::ticket::Ticket;
 
 /// The one item that says who has the lock and who is next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockItem {
+    /// How many there are to be had at one time.
+    pub(crate) permits: u64,
     /// The newest ticket drawn.
     pub(crate) last: Ticket,
     /// Every ticket up to this one is settled or among the heirs.
     pub(crate) seated: Ticket,
     /// How many left the queue; a seat write fails when this moved since its look.
     pub(crate) left: u64,
+    /// Whoever was promoted, or entered the free lock.
     pub(crate) holder: Option<Entry>,
-    /// In ticket order; nobody when there is no holder.
+    /// Those who came beside it, in ticket order. They may outlast it.
+    pub(crate) sharers: Vec<Entry>,
+    /// In ticket order; nobody when the lock is free.
     pub(crate) heirs: Vec<Entry>,
+    /// What a holder left for those after it.
+    pub(crate) data: Option<Arc<[u8]>>,
+    /// The write that left it so.
+    pub(crate) written: Option<Written>,
     /// When the newest ticket was drawn, by DynamoDB's time.
     pub(crate) drawn_at: Option<ServerTime>,
     /// When the holder was granted the lock, by the same time; for people.
@@ -24,47 +35,128 @@ pub(crate) struct LockItem {
 }
 
 impl LockItem {
-    /// Holder and heirs, in the order in which they have the lock.
+    /// Those who have the lock.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &Entry> {
+        self.holder.iter().chain(&self.sharers)
+    }
+
+    /// Those who have the lock and their heirs, in the order in which they have it.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.holder.iter().chain(&self.heirs)
+        self.holders().chain(&self.heirs)
     }
 
     /// Where an attempt stands on the lock item.
     pub(crate) fn place_of(&self, nonce: Nonce) -> Option<Spot<'_>> {
         if let Some(holder) = self.holder.as_ref().filter(|holder| holder.nonce == nonce) {
-            return Some(Spot::Holder(holder));
+            return Some(Spot::Has(At::Holder, holder));
+        }
+        if let Some(sharer) = self.sharers.iter().find(|sharer| sharer.nonce == nonce) {
+            return Some(Spot::Has(At::Sharer(nonce), sharer));
         }
         let index = self.heirs.iter().position(|heir| heir.nonce == nonce)?;
         Some(Spot::Heir(index, &self.heirs[index]))
     }
 
-    /// Nobody holds it and nobody's ticket is open.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.holder.is_none() && self.seated == self.last
+    /// Who stands at a place.
+    pub(crate) fn entry_at(&self, at: At) -> Option<&Entry> {
+        match at {
+            At::Holder => self.holder.as_ref(),
+            At::Sharer(nonce) => self.sharers.iter().find(|sharer| sharer.nonce == nonce),
+            At::Heir(index) => self.heirs.get(index),
+        }
     }
 
-    /// Since when the holder has the lock. One that entered before it had heard the time of any answer says so with its
+    /// Nobody has it.
+    pub(crate) fn is_free(&self) -> bool {
+        self.holders().next().is_none()
+    }
+
+    /// Nobody has it and nobody's ticket is open.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_free() && self.seated == self.last
+    }
+
+    /// Permits that are taken.
+    pub(crate) fn taken(&self) -> u64 {
+        sum(self.holders().map(|holder| holder.permits))
+    }
+
+    /// Whoever has had it for longest.
+    pub(crate) fn first_holder(&self) -> Option<&Entry> {
+        self.holders().min_by_key(|holder| holder.ticket)
+    }
+
+    /// Since when it has it. One that entered before it had heard the time of any answer says so with its
     /// first renewal.
     pub(crate) fn held_since(&self) -> Option<ServerTime> {
-        let holder = self.holder.as_ref()?;
-        self.granted_at.or(holder.since)
+        match &self.holder {
+            Some(holder) if self.first_holder() == self.holder.as_ref() => {
+                self.granted_at.or(holder.since)
+            }
+            _ => self.first_holder()?.since,
+        }
     }
 
     /// Free, and somebody who drew a ticket is on the way to it.
     pub(crate) fn is_being_taken(&self) -> bool {
-        self.holder.is_none() && !self.is_idle()
+        self.is_free() && !self.is_idle()
     }
 
     /// A next ticket would be seated at once: everyone who drew one is settled or seated, and there is a seat.
     pub(crate) fn has_open_seat(&self, seats: usize) -> bool {
-        self.holder.is_some() && self.seated == self.last && self.heirs.len() < seats
+        !self.is_free() && self.seated == self.last && self.heirs.len() < seats
     }
+
+    /// So many permits are to be had at once: nobody waits, and they are left.
+    pub(crate) fn has_room_for(&self, permits: u64) -> bool {
+        self.has_left(permits) && self.seated == self.last && self.heirs.is_empty()
+    }
+
+    /// So many permits are left beside those who have some, whoever waits for them.
+    pub(crate) fn has_left(&self, permits: u64) -> bool {
+        self.taken().saturating_add(permits) <= self.permits
+    }
+
+    /// The first of the heirs who need not wait any more: what they take is left.
+    pub(crate) fn admitted(&self) -> usize {
+        let mut left = self.permits.saturating_sub(self.taken());
+        let fits = |heir: &&Entry| match left.checked_sub(heir.permits) {
+            Some(rest) => {
+                left = rest;
+                true
+            }
+            None => false,
+        };
+        self.heirs.iter().take_while(fits).count()
+    }
+}
+
+/// Which write of data by which hold, in the order in which they may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Written {
+    pub(crate) ticket: Ticket,
+    /// Of all that this hold wrote.
+    pub(crate) count: u64,
+}
+
+/// Damaged counts may come to more than there are numbers.
+pub(crate) fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 /// A place on the lock item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    Holder,
+    Sharer(Nonce),
+    Heir(usize),
+}
+
+/// Who stands at a place on the lock item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spot<'a> {
-    Holder(&'a Entry),
+    /// Has the lock.
+    Has(At, &'a Entry),
     Heir(usize, &'a Entry),
 }
 

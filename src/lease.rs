@@ -67,8 +67,7 @@ impl Beats {
     /// A renewal sent at `sent` was answered with `beat`.
     ///
     /// A late answer to one sent earlier, of the row perhaps when the seat has been renewed since, takes nothing
-    /// away: the newer write stands at or before any beat that the table shows after it. This needs that the row is
-    /// renewed no more once the renewal of the seat is sent.
+    /// away: the newer write stands at or before any beat that the table shows after it.
     pub(crate) fn renewed(&mut self, beat: u64, sent: Moment) {
         if self.sent.last().is_some_and(|(_, newest)| sent < *newest) {
             return;
@@ -78,17 +77,6 @@ impl Beats {
         if self.sent.len() > REMEMBERED {
             self.sent.remove(0);
         }
-    }
-
-    /// The same of the row. Whether it is the row that was joined: the beats of that only grow. One whose beats do
-    /// not was put there again, when the place was settled, by a late copy of the join; its beats say nothing of the
-    /// seat.
-    pub(crate) fn renewed_row(&mut self, beat: u64, sent: Moment) -> bool {
-        let grows = self.sent.last().is_none_or(|(newest, _)| *newest < beat);
-        if grows {
-            self.renewed(beat, sent);
-        }
-        grows
     }
 
     /// When the lease behind `beat` began, at the latest. A beat between two known ones came of a write whose
@@ -229,21 +217,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_that_was_put_there_again_takes_no_lease_to_the_seat() {
+    fn a_beat_whose_renewal_was_not_answered_counts_from_the_one_before() {
         let at = |seconds| Moment::default() + Duration::from_secs(seconds);
         let lease = Duration::from_secs(30);
         let mut beats = Beats::taken(at(0), lease);
-        assert!(beats.renewed_row(1, at(10)));
-        // Seated with that beat, settled, removed, and put there again with none.
-        assert!(!beats.renewed_row(1, at(50)));
-        assert_eq!(beats.established(1), Some(at(10)));
+        beats.renewed(1, at(10));
+        // The second was not answered, and a seat is given with it.
+        beats.renewed(3, at(50));
+        assert_eq!(beats.established(2), Some(at(10)));
         assert_eq!(
-            beats.believed_until(1, lease),
+            beats.believed_until(2, lease),
             Some(at(10) + believed(lease))
         );
-        // The seat goes on from the beat that it was given with.
-        beats.renewed(2, at(60));
-        assert_eq!(beats.established(2), Some(at(60)));
+        assert_eq!(beats.established(3), Some(at(50)));
     }
 
     #[test]

@@ -8,25 +8,49 @@
 //!   afterwards that the lock was lost. What must never be written late has to be [fenced](LockGuard::fence) with the
 //!   [`ticket`](LockGuard::ticket); `docs/fencing.md` says how, for DynamoDB, PostgreSQL and S3.
 //! - **Clocks must run at rates within 2 % of each other** over one lease. They may show anything.
-//! - **One region, and no cache**: eventually consistent global tables are unsafe for locks across regions, and so is DAX in
-//!   between.
-//! - **Not re-entrant**: who acquires a lock twice waits for itself.
+//! - **One region, and no cache**: eventually consistent global tables are unsafe for locks across regions, and so is
+//!   DAX in between.
+//! - **Not re-entrant, and no upgrade**: who acquires a lock twice waits for itself, and who shares one and wants it
+//!   alone gives it back first.
+//! - **Tickets of those who share a lock do not exclude each other**, nor do those of a [`Semaphore`].
+//! - **A lease of a [`LeaseLock`] is over by DynamoDB's clock, and nothing tells who has it**, but
+//!   [`Lease::expires_at`], for a clock of the caller's own.
+//! - **The lock's item grows** with those who share it and with its [data](LockGuard::set_data), and its writes are paid
+//!   for by the kilobyte: `docs/operations.md`.
 //! - **Anyone who may write the table can take a lock**: locks coordinate those who cooperate.
 //! - Lock items that are deleted or restored by hand can send tickets back, as `docs/operations.md` says.
 //!
 //! # Guarantees
 //!
-//! - **Exclusion**: at most one caller believes that it holds a lock. With no assumption on clocks at all, tickets only
-//!   grow, so a resource that refuses smaller ones than it has seen never accepts a stale writer.
+//! - **Exclusion**: while a caller believes that it has a lock alone, nobody else believes to have it, and those who
+//!   share it never have more permits than there are. With no assumption on clocks at all, tickets only grow, so a
+//!   resource that refuses smaller ones than it has seen never accepts a stale writer.
 //! - **Order**: grants are in the order of tickets. Who draws one, joins the line within the gap grace and renews in
 //!   time is never passed over.
 //! - **Progress**: whoever waits is granted in the end; all who died at one moment cost the others one lease
 //!   together (who stands more than 32 tickets back may notice up to a heartbeat later, and only 128 in a row are
 //!   timed at once).
-//! - **Nothing is left behind**: every future and guard may be dropped at any point, and an idle lock is one small
-//!   item, which DynamoDB's TTL removes.
+//! - **Nothing is left behind**: every future and guard may be dropped at any point, and an idle lock is one item,
+//!   small but for the data on it, which DynamoDB's TTL removes.
 //!
 //! `docs/protocol.md` says how, and which tests show it.
+//!
+//! # What there is
+//!
+//! | what | item |
+//! |---|---|
+//! | a lock for one, in the order of tickets | [`FairLock::acquire`], [`FairLock::run`] |
+//! | shared by readers, in the same line | [`FairLock::acquire_shared`], [`LockGuard::downgrade`] |
+//! | several permits | [`LockClient::semaphore`] |
+//! | several locks at once | [`LockClient::several`] |
+//! | held for a time by a name, across processes | [`LockClient::lease_lock`] |
+//! | leading | [`FairLock::candidate`] |
+//! | data from holder to holder | [`LockGuard::set_data`] |
+//! | writes that a stale holder cannot make | [`LockGuard::fence`], [`LockGuard::check_item`] |
+//! | items changed only as they were read | [`VersionedTable`] |
+//! | the line and what befalls a hold | [`FairLock::inspect`], [`FairLock::watch`], [`LockGuard::events`] |
+//!
+//! `docs/features.md` has them beside other locks, each with the test that shows it.
 //!
 //! # Examples
 //!
@@ -65,6 +89,7 @@ mod cohort;
 mod config;
 mod core;
 mod counter;
+mod data;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod entry;
@@ -78,6 +103,7 @@ mod inspect;
 mod item;
 mod leader;
 mod lease;
+mod leased;
 mod line;
 mod lock;
 mod look;
@@ -88,6 +114,7 @@ mod queue;
 mod reading;
 mod run;
 mod seats;
+mod semaphore;
 mod several;
 mod signal;
 mod stagger;
@@ -113,10 +140,12 @@ pub use events::HoldEvent;
 pub use fence::{Fence, Fenceable};
 pub use guard::LockGuard;
 pub use leader::{Candidate, Leadership, Resignation};
+pub use leased::{Lease, LeaseLock};
 pub use lock::FairLock;
 pub use run::Ran;
+pub use semaphore::Semaphore;
 pub use several::{SeveralGuard, SeveralLocks};
-pub use state::{LockState, Participant, Stage, Waiting};
+pub use state::{LockData, LockState, Participant, Stage, Waiting};
 pub use sweeping::{SweepOptions, Sweeper, SweptTable};
 pub use swept::{IdleLocks, Swept};
 pub use table::{Finding, Severity, TableOptions, TableReport};

@@ -48,8 +48,12 @@ pub(crate) enum Known {
 #[derive(Clone, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) holder: Option<Occupant>,
-    /// In ticket order; nobody when there is no holder.
+    /// Those who have it beside the holder, or after it.
+    pub(crate) sharers: &'a [Occupant],
+    /// In ticket order; nobody when the lock is free.
     pub(crate) heirs: &'a [Occupant],
+    /// How many of the first heirs wait for no more than what is left.
+    pub(crate) admitted: usize,
     /// The newest ticket drawn.
     pub(crate) last: Ticket,
     /// Every ticket up to this one is settled or among the heirs.
@@ -64,10 +68,12 @@ pub(crate) struct View<'a> {
 pub(crate) enum Step {
     /// The lock is mine.
     Enter,
-    /// The holder is dead: promote the next.
-    Evict,
+    /// Somebody who has the lock is dead: if it is the last who has it, promote the next.
+    Evict(Has),
     /// The heir at this index is dead: take its seat away.
     Unseat(usize),
+    /// What the first heirs wait for is left, and I am among them: so many of them have it now.
+    Admit(usize),
     /// Nothing to do but look again.
     Wait(Standing),
     /// My ticket will never be granted: leave, and draw another.
@@ -78,6 +84,13 @@ pub(crate) enum Step {
     Settle(Vec<Unsettled>),
     /// Give seats to these, me among them.
     Seat(Seating),
+}
+
+/// Where one stands who has the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Has {
+    Holder,
+    Sharer(usize),
 }
 
 /// Where a waiter stands.
@@ -114,7 +127,9 @@ pub(crate) enum Refusal {
     Settled,
     /// Somebody alive holds it, or waits for it.
     Taken,
-    Evict,
+    Evict(Has),
+    /// Nobody alive waits, but this heir keeps a seat.
+    Unseat(usize),
     ReadOn,
     Settle(Vec<Unsettled>),
     /// Every ticket up to this one is settled: say so on the lock item, so that nobody reads their rows again.
@@ -133,14 +148,17 @@ pub(crate) fn next_step(
     seats: usize,
     ripe: impl Fn(Ticket) -> bool,
 ) -> Step {
-    if view.holder == Some(Occupant::Me) {
+    if view.has(Occupant::Me).is_some() {
         return Step::Enter;
     }
     if let Some(step) = remove_the_dead(view) {
         return step;
     }
     if let Some(index) = view.heirs.iter().position(|heir| *heir == Occupant::Me) {
-        return Step::Wait(Standing::Heir(index));
+        return match view.admitted {
+            admitted if index < admitted => Step::Admit(admitted),
+            _ => Step::Wait(Standing::Heir(index)),
+        };
     }
     if mine <= view.seated {
         // Seats are given in ticket order and we have none: we were passed as void, or unseated as dead.
@@ -152,13 +170,28 @@ pub(crate) fn next_step(
     }
 }
 
-/// What a caller that does not wait does next. Waiting rows and gaps are judged as for any other.
-pub(crate) fn next_refusal(view: &View<'_>, ripe: impl Fn(Ticket) -> bool) -> Refusal {
-    match view.holder {
-        Some(Occupant::Dead) => Refusal::Evict,
-        Some(_) => Refusal::Taken,
-        None if view.seated == view.last => Refusal::Free,
-        None => over_the_line(walk(view, None, usize::MAX, ripe), view.seated),
+/// What a caller that does not wait does next. Waiting rows and gaps are judged as for any other. `is_left` tells whether
+/// what it asks for is left beside those who have the lock, whoever waits.
+pub(crate) fn next_refusal(
+    view: &View<'_>,
+    is_left: bool,
+    ripe: impl Fn(Ticket) -> bool,
+) -> Refusal {
+    if let Some(dead) = view.has(Occupant::Dead) {
+        return Refusal::Evict(dead);
+    }
+    if !is_left || view.heirs.iter().any(|heir| *heir != Occupant::Dead) {
+        return Refusal::Taken;
+    }
+    if !view.heirs.is_empty() {
+        return Refusal::Unseat(0);
+    }
+    if view.seated == view.last {
+        return Refusal::Free;
+    }
+    match over_the_line(walk(view, None, usize::MAX, ripe), view.seated) {
+        Refusal::Settled if !view.is_free() => Refusal::Pass(view.last),
+        further => further,
     }
 }
 
@@ -167,10 +200,10 @@ pub(crate) fn survey(view: &View<'_>, ripe: impl Fn(Ticket) -> bool) -> Walk {
     walk(view, None, usize::MAX, ripe)
 }
 
-/// The first dead one on the lock item, holder before heirs.
+/// The first dead one on the lock item, those who have it before heirs.
 pub(crate) fn remove_the_dead(view: &View<'_>) -> Option<Step> {
-    if view.holder == Some(Occupant::Dead) {
-        return Some(Step::Evict);
+    if let Some(dead) = view.has(Occupant::Dead) {
+        return Some(Step::Evict(dead));
     }
     view.heirs
         .iter()
@@ -182,8 +215,8 @@ pub(crate) fn remove_the_dead(view: &View<'_>) -> Option<Step> {
 /// that are there cover the hand-overs until it is made.
 fn room(view: &View<'_>, seats: usize) -> usize {
     let taken = view.heirs.len();
-    // The holder's place is one more to give when it is empty.
-    let places = seats.saturating_sub(taken) + usize::from(view.holder.is_none());
+    // The holder's place is one more to give when the lock is free.
+    let places = seats.saturating_sub(taken) + usize::from(view.is_free());
     if taken <= seats / 2 { places } else { 0 }
 }
 
@@ -358,6 +391,21 @@ impl Walk {
         }
         self.unsettled.push(unsettled);
         None
+    }
+}
+
+impl View<'_> {
+    /// Where one like this has the lock.
+    fn has(&self, occupant: Occupant) -> Option<Has> {
+        if self.holder == Some(occupant) {
+            return Some(Has::Holder);
+        }
+        let index = self.sharers.iter().position(|sharer| *sharer == occupant);
+        index.map(Has::Sharer)
+    }
+
+    fn is_free(&self) -> bool {
+        self.holder.is_none() && self.sharers.is_empty()
     }
 }
 

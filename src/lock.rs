@@ -4,14 +4,25 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::acquire::{Caller, Party, Refused, Told};
+use crate::acquire::{Caller, Claim, Party, Refused, Told};
+use crate::config::{MOST_SEATS, SHARERS};
 use crate::core::Core;
+use crate::data::MOST_DATA;
+use crate::entry::Attributes;
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::state::Waiting;
 use crate::wait::RecordWait;
+
+/// What a caller says of itself is written with each write of the lock item, by whomever.
+const MOST_SAID: usize = 1024;
+
+/// What DynamoDB allows an item is 400 KB: with data, so much of it is left for entries.
+const ROOM: usize = 400 * 1024 - MOST_DATA - 8 * 1024;
+/// What an entry has at most besides the owner's name and attributes, its nonce twice.
+const ENTRY: usize = 256;
 
 /// A name to be locked. Cheap to clone; naming a lock neither acquires it nor sends anything.
 ///
@@ -34,6 +45,7 @@ pub struct FairLock {
     pub(crate) name: LockName,
     observer: Option<Observer>,
     max_waiters: Option<usize>,
+    attributes: Attributes,
 }
 
 /// Who is told how far an acquisition has come.
@@ -46,6 +58,7 @@ impl FairLock {
             name,
             observer: None,
             max_waiters: None,
+            attributes: Attributes::default(),
         }
     }
 
@@ -68,6 +81,32 @@ impl FairLock {
     /// ```
     pub fn observed(mut self, observer: impl Fn(&Waiting) + Send + Sync + 'static) -> FairLock {
         self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// The same lock, whose calls say this of themselves: a job's number, a place, whatever helps to know who has the lock. It is kept
+    /// with the call's place from its first write until its release, and shown with each
+    /// [`Participant`](crate::Participant). At most 1 KB, in place of what was said before.
+    ///
+    /// Nothing is decided by it. Calls that say something go each for themselves, not together with
+    /// others of this client, as [there](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// let lock = lock.attributes([("job", "4711"), ("region", "eu-west-1")]);
+    /// let guard = lock.acquire(fairlock::RecordWait::default()).await?;
+    /// let holder = lock.inspect().await?.holder;
+    /// assert_eq!(holder.map(|holder| holder.attributes["job"].clone()), Some("4711".to_owned()));
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub fn attributes<N: Into<String>, V: Into<String>>(
+        mut self,
+        attributes: impl IntoIterator<Item = (N, V)>,
+    ) -> FairLock {
+        self.attributes = Attributes::said(attributes);
         self
     }
 
@@ -176,16 +215,54 @@ impl FairLock {
     /// # }
     /// ```
     pub async fn acquire(&self, wait: RecordWait) -> Result<LockGuard, Error> {
+        self.acquire_permits(SHARERS, wait).await
+    }
+
+    /// Waits for its turn and takes the lock together with others who share it, up to 64 of them: readers together, writers
+    /// alone, in one line.
+    ///
+    /// One request if nobody has the lock, or others share it, and nobody waits. Who asks while a writer waits, stands behind
+    /// it; when it has released, all readers up to the next writer have the lock. So neither starves.
+    ///
+    /// Tickets of those who share a lock do not exclude each other. They are larger than those of all writers
+    /// before them, and smaller than those of all after.
+    ///
+    /// Waits, fairness, cancel safety, errors and panics are those of [`acquire`](Self::acquire), except that callers of
+    /// one client go each for themselves. Not re-entrant: who shares the lock and asks for it alone waits for itself; so
+    /// does who shares it and shares it again, if a writer came between.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// use fairlock::RecordWait;
+    ///
+    /// let reading = lock.acquire_shared(RecordWait::default()).await?;
+    /// // others may read too; nobody writes
+    /// reading.release().await
+    /// # }
+    /// ```
+    pub async fn acquire_shared(&self, wait: RecordWait) -> Result<LockGuard, Error> {
+        self.acquire_permits(1, wait).await
+    }
+
+    pub(crate) async fn acquire_permits(
+        &self,
+        permits: u64,
+        wait: RecordWait,
+    ) -> Result<LockGuard, Error> {
         if wait == RecordWait::Timeout(Duration::ZERO) {
             return Err(Invalid::ZeroTimeout.into());
         }
         if self.max_waiters == Some(0) {
             return Err(Invalid::ZeroWaiters.into());
         }
+        check_attributes(&self.attributes)?;
+        self.check_size()?;
         if self.core.closed.is_cancelled() {
             return Err(Error::ShutDown);
         }
-        let call = Call::start(self, wait);
+        let call = Call::start(self, permits, wait);
         let ended = call.end().await;
         ended.map_err(|refused| self.explain(refused, &call))
     }
@@ -219,6 +296,24 @@ impl FairLock {
         }
     }
 
+    /// Whoever has a permit must still be able to renew it when all are taken, and there is data as well.
+    fn check_size(&self) -> Result<(), Invalid> {
+        let permits = self.name.permits().unwrap_or_default();
+        let entries = usize::try_from(permits)
+            .unwrap_or(usize::MAX)
+            .saturating_add(MOST_SEATS);
+        let most = (ROOM / entries).saturating_sub(ENTRY);
+        let bytes = self.core.store.config().owner.len() + self.attributes.bytes();
+        if bytes > most {
+            return Err(Invalid::TooLargeForPermits {
+                bytes,
+                most,
+                permits,
+            });
+        }
+        Ok(())
+    }
+
     fn explain(&self, refused: Refused, call: &Call) -> Error {
         let waited = self.core.store.now().since(call.started);
         match refused {
@@ -235,6 +330,24 @@ impl FairLock {
     }
 }
 
+pub(crate) fn check_attributes(attributes: &Attributes) -> Result<(), Invalid> {
+    let bytes = attributes.bytes();
+    if bytes > MOST_SAID {
+        return Err(Invalid::TooManyAttributes {
+            bytes,
+            most: MOST_SAID,
+        });
+    }
+    if attributes.iter().any(|(name, _)| name.is_empty()) {
+        return Err(Invalid::Text {
+            setting: "the name of an attribute",
+            value: String::new(),
+            rule: "takes 1 byte at least",
+        });
+    }
+    Ok(())
+}
+
 /// One call of `acquire`: the acquisition runs in a task of its own, so that no request of it is ever cut short.
 struct Call<'a> {
     core: &'a Core,
@@ -246,12 +359,13 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn start(lock: &'a FairLock, wait: RecordWait) -> Self {
+    fn start(lock: &'a FairLock, permits: u64, wait: RecordWait) -> Self {
         let FairLock {
             core,
             name,
             observer,
             max_waiters,
+            attributes,
         } = lock;
         let started = core.store.now();
         let until = match wait {
@@ -264,14 +378,21 @@ impl<'a> Call<'a> {
             limit: *max_waiters,
             observer: observer.clone(),
         };
-        let (party, (number, told), turnstile) = if waits {
+        // Those who wait for all of it go together with others of this client, who are shown as one.
+        let is_for_parties = waits && Some(permits) == name.permits() && attributes.is_empty();
+        let (party, (number, told), turnstile) = if is_for_parties {
             core.take_in(name, caller)
         } else {
             let (party, joined) = core.alone(caller);
             (party, joined, None)
         };
-        if turnstile.is_some() || !waits {
-            core.acquire(name, Arc::clone(&party), waits, turnstile);
+        if turnstile.is_some() || !is_for_parties {
+            let claim = Claim {
+                permits,
+                attributes: attributes.clone(),
+                waits,
+            };
+            core.acquire(name, Arc::clone(&party), claim, turnstile);
         }
         Call {
             core,

@@ -1,11 +1,11 @@
 //! One look at a lock as a value: the lock item, and the rows behind it as far as they were read.
 
 use crate::entry::Entry;
-use crate::item::{LockItem, RowState, TicketRow};
+use crate::item::{At, LockItem, RowState, TicketRow};
 use crate::lease::{self, Place};
-use crate::line::{Known, Occupant, Row, RowAt, View};
+use crate::line::{Has, Known, Occupant, Row, RowAt, View};
 use crate::name::LockName;
-use crate::store::{Cursor, Failure, Page, Patience, Store, Timed};
+use crate::store::{Cursor, Failure, Held, Page, Patience, Store, Timed};
 use crate::ticket::Ticket;
 
 /// Rows read at a time beside the lock item and as many rows as there are seats: litter, mostly.
@@ -25,7 +25,9 @@ pub(crate) struct Look {
 #[derive(Clone, Debug)]
 pub(crate) struct Digest {
     holder: Option<Occupant>,
+    sharers: Vec<Occupant>,
     heirs: Vec<Occupant>,
+    admitted: usize,
     rows: Vec<RowAt>,
     last: Ticket,
     seated: Ticket,
@@ -156,18 +158,13 @@ impl Look {
                 RowState::Void(_) => Row::Void,
             },
         };
+        let item = &self.item;
+        let on_item = |entry| judge(Place::LockItem, entry);
         Digest {
-            holder: self
-                .item
-                .holder
-                .as_ref()
-                .map(|holder| judge(Place::LockItem, holder)),
-            heirs: self
-                .item
-                .heirs
-                .iter()
-                .map(|heir| judge(Place::LockItem, heir))
-                .collect(),
+            holder: item.holder.as_ref().map(on_item),
+            sharers: item.sharers.iter().map(on_item).collect(),
+            heirs: item.heirs.iter().map(on_item).collect(),
+            admitted: item.admitted(),
             rows: self.rows.iter().map(row).collect(),
             last: self.item.last,
             seated: self.item.seated,
@@ -180,12 +177,28 @@ impl Digest {
     pub(crate) fn view(&self) -> View<'_> {
         View {
             holder: self.holder,
+            sharers: &self.sharers,
             heirs: &self.heirs,
+            admitted: self.admitted,
             last: self.last,
             seated: self.seated,
             rows: &self.rows,
             known: self.known,
         }
+    }
+}
+
+impl LockItem {
+    /// Who stands there.
+    pub(crate) fn who(&self, has: Has) -> Option<(&Entry, Held)> {
+        let (at, entry) = match has {
+            Has::Holder => (At::Holder, self.holder.as_ref()?),
+            Has::Sharer(index) => {
+                let sharer = self.sharers.get(index)?;
+                (At::Sharer(sharer.nonce), sharer)
+            }
+        };
+        Some((entry, Held::of(self, at, entry)))
     }
 }
 

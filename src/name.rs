@@ -14,14 +14,17 @@ const SORT_KEY_LIMIT: usize = 1024;
 const LOCK_ITEM: &str = "#lock";
 const TICKET_DIGITS: usize = 38;
 
-/// A lock's partition key, and the prefix of its sort keys. Cheap to clone.
+/// A lock's partition key, the prefix of its sort keys, and how many permits it is said to have. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LockName {
     lock: Arc<str>,
     namespace: Arc<str>,
+    /// None: as many as its item says.
+    permits: Option<u64>,
 }
 
 impl LockName {
+    /// A lock with as many permits as its item says.
     pub(crate) fn new(lock: &str, namespace: &Arc<str>) -> Result<Self, Invalid> {
         if lock.is_empty() || lock.len() > PARTITION_KEY_LIMIT {
             return Err(Invalid::LockName {
@@ -32,7 +35,29 @@ impl LockName {
         Ok(LockName {
             lock: lock.into(),
             namespace: Arc::clone(namespace),
+            permits: None,
         })
+    }
+
+    /// The same lock with so many permits, by all who write to it.
+    pub(crate) fn with_permits(&self, permits: u64) -> Self {
+        LockName {
+            permits: Some(permits),
+            ..self.clone()
+        }
+    }
+
+    /// The same lock, to be read whatever its item says.
+    pub(crate) fn as_found(&self) -> Self {
+        LockName {
+            permits: None,
+            ..self.clone()
+        }
+    }
+
+    /// How many it is said to have.
+    pub(crate) fn permits(&self) -> Option<u64> {
+        self.permits
     }
 
     pub(crate) fn lock(&self) -> &str {

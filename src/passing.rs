@@ -2,16 +2,16 @@
 
 use futures::future::join_all;
 
-use crate::config::MOST_SEATS;
-use crate::item::LockItem;
-use crate::line::{self, Known, Refusal, Unsettled};
+use crate::config::{MOST_SEATS, SHARERS};
+use crate::item::{LockItem, Spot};
+use crate::line::{self, Has, Known, Refusal, Unsettled};
 use crate::look::{self, Look, WATCHED};
 use crate::name::LockName;
-use crate::store::{Failure, Patience, Store};
+use crate::store::{Failure, Patience, Store, Timed, Write};
 use crate::ticket::Ticket;
 
-/// Steps that a caller takes: all who can be dead on a lock item, and a few pages of those in line.
-const STEPS: usize = MOST_SEATS + 1 + 16;
+/// Steps that a caller takes past those in line: all who can have a seat, and a few pages behind them.
+const STEPS: usize = MOST_SEATS + 16;
 
 /// How the lock stands for a caller that could not enter it.
 #[derive(Debug)]
@@ -31,23 +31,38 @@ pub(crate) async fn clear(
     store: &Store,
     name: &LockName,
     patience: &Patience,
+    permits: u64,
     item: LockItem,
 ) -> Result<Way, Failure> {
     let mut look = Look::of(item);
-    for _ in 0..STEPS {
-        if !store.has_patience(patience) {
-            break;
-        }
+    // As many as can have a fair lock.
+    let (mut steps, mut evictions) = (STEPS, SHARERS);
+    while steps > 0 && evictions > 0 && store.has_patience(patience) {
         let digest = look.digest(|_, entry| look::by_common_clock(store, entry));
         let ripe = look::gaps_are_over(store, &look.item);
-        let next = match line::next_refusal(&digest.view(), |_| ripe) {
+        let is_left = look.item.has_left(permits);
+        let refusal = line::next_refusal(&digest.view(), is_left, |_| ripe);
+        match refusal {
+            Refusal::Evict(_) => evictions -= 1,
+            _ => steps -= 1,
+        }
+        let next = match refusal {
             Refusal::Free => return Ok(Way::Free),
             Refusal::Settled => return Ok(Way::Settled(look)),
             Refusal::Taken => {
                 date(store, name, &look.item).await;
                 return Ok(Way::Taken(look.item));
             }
-            Refusal::Evict => evict(store, name, patience, &look).await?,
+            Refusal::Evict(has) => {
+                let answer = evict(store, name, patience, &look.item, has).await?;
+                let item = answer.and_then(|answer| answer.value.shown());
+                item.map(Look::of)
+            }
+            Refusal::Unseat(index) => {
+                let answer = unseat(store, name, patience, &look.item, index).await?;
+                let item = answer.and_then(|answer| answer.value.shown());
+                item.map(Look::of)
+            }
             Refusal::Settle(over) => {
                 settle(store, name, patience, &look, over).await?;
                 read(store, name, patience).await?
@@ -82,12 +97,16 @@ async fn read(
 /// Who enters before it has heard the time of any answer leaves no date before its first renewal. If it dies before that, those
 /// who do not wait could never tell: so the first of them writes one down. What fails is left to the next.
 async fn date(store: &Store, name: &LockName, item: &LockItem) {
-    let holder = item.holder.as_ref();
-    if let Some(undated) = holder.filter(|holder| holder.renewed_at.is_none())
-        && let Err(failure) = store.date(name, undated).await
-    {
-        store.heed(&failure);
-        tracing::debug!(lock = %name, %failure, "left a holder without a date to the next who comes");
+    let undated = item.holders().filter(|holder| holder.renewed_at.is_none());
+    let places = undated.filter_map(|undated| match item.place_of(undated.nonce)? {
+        Spot::Has(at, undated) => Some(store.date(name, at, undated)),
+        Spot::Heir(..) => None,
+    });
+    for dated in join_all(places).await {
+        if let Err(failure) = dated {
+            store.heed(&failure);
+            tracing::debug!(lock = %name, %failure, "left a holder without a date to the next who comes");
+        }
     }
 }
 
@@ -117,18 +136,36 @@ pub(crate) async fn clean(store: &Store, name: &LockName, patience: &Patience, s
     }
 }
 
-async fn evict(
+/// Ends the hold of one who is dead. None: nobody stands there.
+pub(crate) async fn evict(
     store: &Store,
     name: &LockName,
     patience: &Patience,
-    look: &Look,
-) -> Result<Option<Look>, Failure> {
-    let Some(dead) = &look.item.holder else {
+    item: &LockItem,
+    has: Has,
+) -> Result<Option<Timed<Write<LockItem>>>, Failure> {
+    let Some((dead, held)) = item.who(has) else {
         return Ok(None);
     };
     tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "evicts a dead holder");
-    let answer = store.persist(patience, || store.evict(name, dead)).await?;
-    Ok(answer.value.shown().map(Look::of))
+    let evict = || store.evict(name, dead, held);
+    store.persist(patience, evict).await.map(Some)
+}
+
+/// Takes the seat of a dead heir away. None: nobody has it.
+pub(crate) async fn unseat(
+    store: &Store,
+    name: &LockName,
+    patience: &Patience,
+    item: &LockItem,
+    index: usize,
+) -> Result<Option<Timed<Write<LockItem>>>, Failure> {
+    let Some(dead) = item.heirs.get(index) else {
+        return Ok(None);
+    };
+    tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "unseats a dead heir");
+    let unseat = || store.unseat(name, index, dead);
+    store.persist(patience, unseat).await.map(Some)
 }
 
 /// How many tickets were made void.

@@ -53,7 +53,8 @@ impl FairLock {
     /// ```
     pub async fn inspect(&self) -> Result<LockState, Error> {
         let patience = self.core.patience_of_few(self.core.closed.clone());
-        let read = inspect::lock(&self.core.store, &self.name, &patience);
+        let name = self.name.as_found();
+        let read = inspect::lock(&self.core.store, &name, &patience);
         let mean_turn = self.core.pace(&self.name).mean();
         let state = self.core.told(read).await?;
         Ok(LockState { mean_turn, ..state })

@@ -2,12 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::item::{LockItem, Spot};
+use crate::item::{At, LockItem, Spot, Written};
 use crate::lease::Beats;
 use crate::moment::Moment;
 use crate::name::LockName;
-use crate::store::{Attempt, Failure, Patience, Store, Timed, Write};
+use crate::store::{Attempt, Failure, Held, Patience, Store, Timed, Write};
 use crate::ticket::Ticket;
+
+/// So often a release asks again that is refused by an item that shows no reason: more is damage.
+const MOST_UNSEEN: u32 = 16;
 
 /// A place on the lock item.
 #[derive(Debug)]
@@ -58,6 +61,16 @@ impl Seats<'_> {
         Ok(self.recognise(answer, attempt, first_sent))
     }
 
+    /// Takes permits that are left, if nobody waits for any.
+    pub(crate) async fn share(&self, attempt: &Attempt) -> Result<Asked, Failure> {
+        let first_sent = self.store.now();
+        let answer = self
+            .store
+            .persist(self.patience, || self.store.share(self.name, attempt))
+            .await?;
+        Ok(self.recognise(answer, attempt, first_sent))
+    }
+
     /// Takes a free lock whose every ticket up to `seen.last` is settled.
     pub(crate) async fn enter_over(
         &self,
@@ -85,27 +98,83 @@ impl Seats<'_> {
     }
 
     /// Ends a hold. Refused means released when an earlier attempt had no answer, for the caller's lease, within
-    /// which its patience lies, lets nobody else end it.
-    pub(crate) async fn release(&self, attempt: &Attempt) -> Result<Ended, Failure> {
-        let unanswered = AtomicBool::new(false);
-        let release = || async {
-            let answer = self.store.release(self.name, attempt).await;
-            if answer.as_ref().is_err_and(Failure::is_ambiguous) {
-                unanswered.store(true, Ordering::Relaxed);
+    /// which its patience lies, lets nobody else end it. Who was thought to be alone, or not, and is the other, asks again:
+    /// each turn of the loop needs somebody else who came or went. Where the item is read after the refusal, that may have
+    /// happened in between, and nothing of it is to be seen.
+    pub(crate) async fn release(
+        &self,
+        attempt: &Attempt,
+        mut held: Held,
+    ) -> Result<Ended, Failure> {
+        let (unanswered, mut unseen) = (AtomicBool::new(false), 0);
+        loop {
+            let release = || async {
+                let answer = self.store.release(self.name, attempt, held).await;
+                if answer.as_ref().is_err_and(Failure::is_ambiguous) {
+                    unanswered.store(true, Ordering::Relaxed);
+                }
+                answer
+            };
+            let answer = self.store.persist(self.patience, release).await?;
+            let item = match answer.value {
+                Write::Applied(item) => return Ok(Ended::HandedOver(item)),
+                Write::Refused(item) => item,
+            };
+            let is_held = item.as_ref().and_then(|item| still_held(item, attempt));
+            match is_held {
+                Some(still) if still != held => held = still,
+                Some(_) if unseen < MOST_UNSEEN => unseen += 1,
+                Some(_) => return Ok(Ended::NotOurs(item)),
+                None if unanswered.load(Ordering::Relaxed) && self.within_patience() => {
+                    return Ok(Ended::Before(item));
+                }
+                None => return Ok(Ended::NotOurs(item)),
             }
-            answer
+        }
+    }
+
+    /// Keeps one permit of a hold. Whether it is still ours, with the item that shows it.
+    pub(crate) async fn downgrade(
+        &self,
+        attempt: &Attempt,
+        held: Held,
+    ) -> Result<Result<LockItem, Option<LockItem>>, Failure> {
+        let downgrade = || self.store.downgrade(self.name, attempt.nonce, held);
+        let answer = self.store.persist(self.patience, downgrade).await?;
+        let item = answer.value.shown();
+        Ok(match item {
+            Some(item) if still_held(&item, attempt).is_some_and(|held| held.permits == 1) => {
+                Ok(item)
+            }
+            item => Err(item),
+        })
+    }
+
+    /// Writes data, or removes it. The item that shows it, or if the lock is not ours alone, the one that stood in the way.
+    pub(crate) async fn write_data(
+        &self,
+        attempt: &Attempt,
+        at: At,
+        (write, turns_left): (Written, u64),
+        bytes: Option<&[u8]>,
+    ) -> Result<Result<LockItem, Option<LockItem>>, Failure> {
+        let place = (at, attempt.nonce);
+        let put = || {
+            self.store
+                .write_data(self.name, place, (write, turns_left), bytes)
         };
-        let answer = self.store.persist(self.patience, release).await?;
-        let unanswered = unanswered.into_inner();
-        Ok(match answer.value {
-            Write::Applied(item) => Ended::HandedOver(item),
-            Write::Refused(item) if unanswered && self.within_patience() => Ended::Before(item),
-            Write::Refused(item) => Ended::NotOurs(item),
+        let answer = self.store.persist(self.patience, put).await?;
+        let item = answer.value.shown();
+        // Refused by this write itself, whose answer was lost, or by a later one of the same hold.
+        let is_written = |item: &LockItem| item.written.is_some_and(|written| write <= written);
+        Ok(match item {
+            Some(item) if is_written(&item) && still_held(&item, attempt).is_some() => Ok(item),
+            item => Err(item),
         })
     }
 
     /// Gives up whatever place the attempt has on the lock item `seen`, following it when seats shift: each turn
-    /// of the loop ends it, or finds the place nearer to the holder's.
+    /// of the loop ends it, or finds that others came or went.
     pub(crate) async fn give_up(
         &self,
         attempt: &Attempt,
@@ -114,10 +183,10 @@ impl Seats<'_> {
         while let Some(item) = seen {
             let answer = match item.place_of(attempt.nonce) {
                 None => return Ok(()),
-                Some(Spot::Holder(_)) => {
-                    self.store
-                        .persist(self.patience, || self.store.release(self.name, attempt))
-                        .await?
+                Some(Spot::Has(at, entry)) => {
+                    let held = Held::of(&item, at, entry);
+                    let release = || self.store.release(self.name, attempt, held);
+                    self.store.persist(self.patience, release).await?
                 }
                 Some(Spot::Heir(index, _)) => {
                     let give_up = || self.store.give_up_seat(self.name, index, attempt.nonce);
@@ -144,7 +213,7 @@ impl Seats<'_> {
             return Asked::Busy(None);
         };
         let ticket = match item.place_of(attempt.nonce) {
-            Some(Spot::Holder(entry) | Spot::Heir(_, entry)) => entry.ticket,
+            Some(Spot::Has(_, entry) | Spot::Heir(_, entry)) => entry.ticket,
             None => return Asked::Busy(Some(item)),
         };
         let answer = Timed {
@@ -163,5 +232,13 @@ impl Seats<'_> {
         self.patience
             .until
             .is_none_or(|until| self.store.now() < until)
+    }
+}
+
+/// How an item shows that an attempt has the lock.
+fn still_held(item: &LockItem, attempt: &Attempt) -> Option<Held> {
+    match item.place_of(attempt.nonce)? {
+        Spot::Has(at, entry) => Some(Held::of(item, at, entry)),
+        Spot::Heir(..) => None,
     }
 }

@@ -34,6 +34,7 @@ impl<T: Clone> Signal<T> {
         changed
     }
 
+    #[cfg(feature = "embedded")]
     pub(crate) fn set(&self, value: T) {
         self.change(|now| {
             *now = value;

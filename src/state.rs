@@ -1,10 +1,12 @@
 //! What a lock looks like to somebody who only reads it: who has it, and who waits in which order.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::entry::{Entry, ServerTime};
 use crate::error::Holder;
-use crate::item::{LockItem, RowState, TicketRow};
+use crate::item::{LockItem, RowState, TicketRow, sum};
 use crate::name::LockName;
 use crate::ticket::Ticket;
 use crate::wait::times;
@@ -29,8 +31,12 @@ use crate::wait::times;
 pub struct LockState {
     /// The lock's name.
     pub lock: String,
-    /// Who has it.
+    /// How many permits it has; none if there is no lock item. A fair lock has 64: who has it alone has all of them.
+    pub permits: Option<u64>,
+    /// Who has it; of those who share it, who has had it for longest.
     pub holder: Option<Participant>,
+    /// Who has it besides.
+    pub sharers: Vec<Participant>,
     /// Since when the holder has it, by DynamoDB's clock.
     pub held_since: Option<SystemTime>,
     /// Who comes after the holder, in that order: the heirs, and after them those who wait for a seat, whom only
@@ -39,12 +45,44 @@ pub struct LockState {
     /// How many wait. [`LockClient::locks`](crate::LockClient::locks) counts the tickets behind the seats, some of
     /// which may be settled already.
     pub waiting: u64,
+    /// What a holder left there.
+    pub data: Option<LockData>,
     /// The newest ticket drawn; none if there is no lock item: nobody has used the lock lately.
     pub newest_ticket: Option<Ticket>,
     /// How long a turn takes, the hand-over included: the mean of the last nine turns of this lock that this client saw end
     /// while one of its callers waited in the line, or in the [watch](crate::FairLock::watch) that tells it. None until it
-    /// saw one, and in [`LockClient::locks`](crate::LockClient::locks).
+    /// saw one, and in [`LockClient::locks`](crate::LockClient::locks). Where several have the lock at one time it says how often
+    /// one of them went, not how long each stayed.
     pub mean_turn: Option<Duration>,
+}
+
+/// Bytes that a holder of a lock left there, for those who have it after it and for whoever looks.
+///
+/// # Examples
+///
+/// ```
+/// # fn resume(state: &fairlock::LockState) {
+/// if let Some(data) = &state.data {
+///     println!("{} bytes, by the holder of ticket {}", data.bytes.len(), data.ticket);
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockData {
+    /// What was written.
+    pub bytes: Arc<[u8]>,
+    /// The ticket of the hold that wrote it.
+    pub ticket: Ticket,
+}
+
+impl LockData {
+    pub(crate) fn of(item: &LockItem) -> Option<Self> {
+        Some(LockData {
+            bytes: Arc::clone(item.data.as_ref()?),
+            ticket: item.written?.ticket,
+        })
+    }
 }
 
 /// Somebody who has a lock, or waits for it.
@@ -66,8 +104,12 @@ pub struct Participant {
     pub ticket: Ticket,
     /// How many callers of one client stand here, with a ticket each: those up to this one.
     pub tickets: u64,
+    /// How many of the lock's permits it has, or waits for.
+    pub permits: u64,
     /// Its name for people, by default user@host:pid.
     pub owner: String,
+    /// What its caller [says of itself](crate::FairLock::attributes).
+    pub attributes: BTreeMap<String, String>,
     /// Where it stands.
     pub stage: Stage,
     /// Since when it stands in line, by DynamoDB's clock.
@@ -148,6 +190,9 @@ impl LockState {
     /// # }
     /// ```
     pub fn place_of(&self, ticket: Ticket) -> Option<u64> {
+        if self.sharers.iter().any(|one| one.has(ticket)) {
+            return Some(0);
+        }
         let everyone: Vec<_> = self.holder.iter().chain(&self.line).collect();
         let index = everyone.iter().position(|one| one.has(ticket))?;
         let before = sum(everyone[..index].iter().map(|one| one.tickets));
@@ -193,10 +238,13 @@ impl LockState {
     pub(crate) fn unused(name: &LockName) -> Self {
         LockState {
             lock: name.lock().to_owned(),
+            permits: None,
             holder: None,
+            sharers: Vec::new(),
             held_since: None,
             line: Vec::new(),
             waiting: 0,
+            data: None,
             newest_ticket: None,
             mean_turn: None,
         }
@@ -205,14 +253,18 @@ impl LockState {
     /// What the lock item alone tells, read at `now`.
     pub(crate) fn of(name: &LockName, item: &LockItem, now: Option<ServerTime>) -> Self {
         let participant = |stage| move |entry| Participant::of(entry, stage, now);
-        let holder = item.holder.as_ref().map(participant(Stage::Holder));
+        let first = item.first_holder();
+        let others = item.holders().filter(|holder| Some(*holder) != first);
         LockState {
+            permits: Some(item.permits),
+            holder: first.map(participant(Stage::Holder)),
+            sharers: others.map(participant(Stage::Holder)).collect(),
             held_since: item.held_since().map(system_time),
             line: item.heirs.iter().map(participant(Stage::Heir)).collect(),
             waiting: sum(item.heirs.iter().map(|heir| heir.tickets))
                 .saturating_add(item.last.get() - item.seated.get()),
+            data: LockData::of(item),
             newest_ticket: Some(item.last),
-            holder,
             ..LockState::unused(name)
         }
     }
@@ -238,13 +290,13 @@ impl LockState {
 /// Turns of all who drew a ticket, the holder's included. Those of them that are over count until they are passed.
 pub(crate) fn turns(item: &LockItem) -> usize {
     let behind = item.last.get() - item.seated.get();
-    let turns = sum(item.entries().map(|entry| entry.tickets)).saturating_add(behind);
+    // Who have it at one time end theirs together, as far as those behind them count.
+    let holding = item.holders().map(|holder| holder.tickets).max();
+    let heirs = sum(item.heirs.iter().map(|heir| heir.tickets));
+    let turns = heirs
+        .saturating_add(behind)
+        .saturating_add(holding.unwrap_or(0));
     usize::try_from(turns).unwrap_or(usize::MAX)
-}
-
-/// Damaged counts may come to more than there are numbers.
-pub(crate) fn sum(tickets: impl Iterator<Item = u64>) -> u64 {
-    tickets.fold(0, u64::saturating_add)
 }
 
 impl Participant {
@@ -266,7 +318,9 @@ impl Participant {
         Participant {
             ticket: entry.ticket,
             tickets: entry.tickets,
+            permits: entry.permits,
             owner: entry.owner.clone(),
+            attributes: entry.attributes.pairs(),
             stage,
             since: entry.since.map(system_time),
             lease: entry.lease,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::entry::Entry;
 use crate::item::{LockItem, TicketRow};
 use crate::lease::{Gaps, Place, Watches};
-use crate::line::{self, End, Occupant, Step, Unsettled, Walk};
+use crate::line::{self, End, Has, Occupant, Step, Unsettled, Walk};
 use crate::look::{self, Look};
 use crate::moment::Moment;
 use crate::name::LockName;
@@ -49,7 +49,8 @@ impl Observer {
 /// One pass over one lock.
 pub(crate) struct Sweep<'a> {
     pub(crate) store: &'a Store,
-    pub(crate) name: &'a LockName,
+    /// With as many permits as its item shows.
+    pub(crate) name: LockName,
     pub(crate) patience: &'a Patience,
     pub(crate) observer: &'a mut Observer,
     pub(crate) idle_locks: IdleLocks,
@@ -81,8 +82,9 @@ impl Sweep<'_> {
     }
 
     async fn look(&mut self) -> Result<Option<Look>, Failure> {
-        let answer = Look::read(self.store, self.name, 0, self.patience).await?;
+        let answer = Look::read(self.store, &self.name, 0, self.patience).await?;
         Ok(answer.map(|answer| {
+            self.name = self.name.with_permits(answer.value.item.permits);
             self.observer.look(&answer.value, answer.arrived);
             answer.value
         }))
@@ -113,7 +115,7 @@ impl Sweep<'_> {
         while let Some(item) = seen {
             let digest = Look::of(item.clone()).digest(|place, entry| self.judge(place, entry));
             seen = match line::remove_the_dead(&digest.view()) {
-                Some(Step::Evict) => self.evict(&item).await?,
+                Some(Step::Evict(has)) => self.evict(&item, has).await?,
                 Some(Step::Unseat(index)) => self.unseat(&item, index).await?,
                 _ => None,
             };
@@ -121,24 +123,20 @@ impl Sweep<'_> {
         Ok(self.swept != before)
     }
 
-    async fn evict(&mut self, item: &LockItem) -> Result<Option<LockItem>, Failure> {
-        let Some(dead) = &item.holder else {
+    async fn evict(&mut self, item: &LockItem, has: Has) -> Result<Option<LockItem>, Failure> {
+        let evicted = passing::evict(self.store, &self.name, self.patience, item, has).await?;
+        let Some(answer) = evicted else {
             return Ok(None);
         };
-        tracing::info!(lock = %self.name, ticket = %dead.ticket, owner = %dead.owner, "evicts a dead holder");
-        let evict = || self.store.evict(self.name, dead);
-        let answer = self.store.persist(self.patience, evict).await?;
         self.swept.holders += u64::from(answer.value.is_applied());
         Ok(self.follow(answer))
     }
 
     async fn unseat(&mut self, item: &LockItem, index: usize) -> Result<Option<LockItem>, Failure> {
-        let Some(dead) = item.heirs.get(index) else {
+        let unseated = passing::unseat(self.store, &self.name, self.patience, item, index).await?;
+        let Some(answer) = unseated else {
             return Ok(None);
         };
-        tracing::info!(lock = %self.name, ticket = %dead.ticket, owner = %dead.owner, "unseats a dead heir");
-        let unseat = || self.store.unseat(self.name, index, dead);
-        let answer = self.store.persist(self.patience, unseat).await?;
         self.swept.heirs += u64::from(answer.value.is_applied());
         Ok(self.follow(answer))
     }
@@ -159,7 +157,7 @@ impl Sweep<'_> {
     async fn remove_rows(&mut self, rows: Vec<&TicketRow>) -> Result<bool, Failure> {
         let before = self.swept.rows;
         for row in rows {
-            let remove = || self.store.remove_row(self.name, row);
+            let remove = || self.store.remove_row(&self.name, row);
             let gone = self.store.persist(self.patience, remove).await?;
             self.swept.rows += u64::from(gone);
         }
@@ -172,7 +170,7 @@ impl Sweep<'_> {
         if !line.unsettled.is_empty() {
             self.make_void(look, line.unsettled).await
         } else if line.found.is_empty() && line.upto > look.item.seated {
-            let settle = || self.store.settle(self.name, &look.item, line.upto);
+            let settle = || self.store.settle(&self.name, &look.item, line.upto);
             let answer = self.store.persist(self.patience, settle).await?;
             Ok(answer.value.is_applied())
         } else {
@@ -188,7 +186,7 @@ impl Sweep<'_> {
                 return Ok(line);
             }
             let further = look.clone();
-            let further = further.read_on(self.store, self.name, self.patience);
+            let further = further.read_on(self.store, &self.name, self.patience);
             let Some(answer) = further.await? else { break };
             *look = answer.value;
             self.observer.look(look, answer.arrived);
@@ -206,7 +204,7 @@ impl Sweep<'_> {
     }
 
     async fn make_void(&mut self, look: &Look, over: Vec<Unsettled>) -> Result<bool, Failure> {
-        let voided = passing::settle(self.store, self.name, self.patience, look, over).await?;
+        let voided = passing::settle(self.store, &self.name, self.patience, look, over).await?;
         self.swept.gaps += voided.gaps;
         self.swept.waiters += voided.waiters;
         Ok(voided.gaps + voided.waiters > 0)
@@ -216,9 +214,9 @@ impl Sweep<'_> {
     /// waiters that are alive are left to them. Read once more after the rows, so that these are none of a lock that
     /// started meanwhile.
     async fn remove_orphans(&mut self) -> Result<(), Failure> {
-        let read = || self.store.read_line(self.name, None, ROWS);
+        let read = || self.store.read_line(&self.name, None, ROWS);
         let page = self.store.persist(self.patience, read).await?.value;
-        let read = || self.store.read_lock(self.name);
+        let read = || self.store.read_lock(&self.name);
         let lock = self.store.persist(self.patience, read).await?.value;
         if page.lock.is_some() || lock.is_some() {
             self.swept.is_unfinished = true;
@@ -240,7 +238,7 @@ impl Sweep<'_> {
             return Ok(());
         }
         tracing::info!(lock = %self.name, last = %item.last, "removes an idle lock");
-        let remove = || self.store.remove_idle(self.name, item);
+        let remove = || self.store.remove_idle(&self.name, item);
         let gone = self.store.persist(self.patience, remove).await?;
         self.swept.locks += u64::from(gone);
         Ok(())

@@ -278,7 +278,7 @@ impl Core {
     ) -> Result<Swept, Failure> {
         let mut sweep = Sweep {
             store: &self.store,
-            name,
+            name: name.as_found(),
             patience,
             observer,
             idle_locks,
@@ -286,7 +286,7 @@ impl Core {
         };
         // On the heap: callers' futures would get too deep for the compiler's limits.
         if let Some(item) = Box::pin(sweep.run()).await? {
-            self.saw(name, &item);
+            self.saw(&sweep.name, &item);
         }
         let swept = sweep.swept;
         if !swept.is_nothing() {

@@ -144,7 +144,8 @@ impl Watch {
 /// A state without what changes with time alone.
 fn timeless(mut state: LockState) -> LockState {
     state.mean_turn = None;
-    for one in state.holder.iter_mut().chain(&mut state.line) {
+    let holders = state.holder.iter_mut().chain(&mut state.sharers);
+    for one in holders.chain(&mut state.line) {
         one.lease = Duration::ZERO;
         one.lease_left = one.lease_left.filter(Duration::is_zero);
     }

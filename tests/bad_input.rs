@@ -240,7 +240,7 @@ async fn lock_item(lab: &Lab) -> Item {
 /// A newer version writes the lock item, in a format that only it knows.
 async fn renewed_by_a_newer_version(lab: &Lab) -> Item {
     let mut item = lock_item(lab).await;
-    item.insert("format".into(), AttributeValue::N("2".into()));
+    item.insert("format".into(), AttributeValue::N("3".into()));
     item.insert("novelty".into(), AttributeValue::Bool(true));
     let request = lab.engine.client().put_item().table_name("locks");
     request.set_item(Some(item.clone())).send().await.unwrap();
@@ -251,7 +251,7 @@ fn assert_newer(error: &Error) {
     let Error::Unreadable { problem, item, .. } = error else {
         panic!("{error}")
     };
-    assert_eq!(*problem, Problem::NewerFormat { found: 2, known: 1 });
+    assert_eq!(*problem, Problem::NewerFormat { found: 3, known: 2 });
     assert!(item.contains("#lock"), "{item}");
 }
 
@@ -286,6 +286,30 @@ fn a_newer_format_is_said_to_everybody_who_comes_and_its_item_stays_as_it_is() {
             assert_eq!(lock_item(&lab).await, item);
             assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
         }
+    });
+}
+
+#[test]
+fn a_lock_of_an_older_format_is_said_to_be_one_and_stays_as_it_is() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        acquire(&lab.host()).await.release().await.unwrap();
+        let mut item = lock_item(&lab).await;
+        item.insert("format".into(), AttributeValue::N("1".into()));
+        let request = lab.engine.client().put_item().table_name("locks");
+        let put = request.set_item(Some(item.clone())).send();
+        put.await.unwrap();
+        let lock = lab.host().locks.fair_lock("a").unwrap();
+        for wait in WAITS {
+            let refused = [lock.acquire(wait).await, lock.acquire_shared(wait).await];
+            for refused in refused {
+                let Err(Error::Unreadable { problem, .. }) = refused else {
+                    panic!("{refused:?}")
+                };
+                assert_eq!(problem, Problem::OlderFormat { found: 1, known: 2 });
+            }
+        }
+        assert_eq!(lock_item(&lab).await, item);
     });
 }
 

@@ -251,6 +251,42 @@ fn a_draw_whose_answer_was_lost_counts_until_its_gap_is_closed() {
 }
 
 #[test]
+fn those_who_share_a_lock_do_not_wait_for_it() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = [(); 8].map(|()| lab.host());
+        let lock = |host: &Host, most| host.locks.fair_lock("a").unwrap().max_waiters(most);
+        let mut readers = Vec::new();
+        for host in &hosts[..5] {
+            let shared = lock(host, 1).acquire_shared(RecordWait::Infinite).await;
+            readers.push(shared.unwrap());
+        }
+        let writer = lock(&hosts[5], 1);
+        let writer = tokio::spawn(async move { writer.acquire(RecordWait::Infinite).await });
+        lab.settle().await;
+        let refused = lock(&hosts[6], 1)
+            .acquire_shared(RecordWait::Infinite)
+            .await;
+        let refused = refused.unwrap_err();
+        assert!(
+            matches!(
+                refused,
+                Error::LineFull {
+                    waiting: 1,
+                    limit: 1,
+                    ..
+                }
+            ),
+            "{refused:?}"
+        );
+        for reader in readers {
+            reader.release().await.unwrap();
+        }
+        drop(writer.await.unwrap().unwrap());
+    });
+}
+
+#[test]
 fn a_limit_of_nobody_is_refused_and_means_nothing_to_those_who_do_not_wait() {
     virtual_time(async {
         let lab = Lab::new().await;

@@ -2,13 +2,19 @@
 //! lives, and for one at the most where it died, and nothing is left behind.
 #![cfg(feature = "embedded")]
 
+#[path = "cancellation/caller.rs"]
+mod caller;
 mod common;
 #[path = "cancellation/fate.rs"]
 mod fate;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "cancellation/leased.rs"]
+mod leased;
 #[path = "cancellation/scene.rs"]
 mod scene;
+#[path = "cancellation/shared.rs"]
+mod shared;
 #[path = "cancellation/stage.rs"]
 mod stage;
 #[path = "common/verbs.rs"]
@@ -21,10 +27,12 @@ use std::time::Duration;
 use common::virtual_time;
 use fairlock::RecordWait;
 use fate::{CLIENTS, Client, Fate};
+use leased::{ASKED_AGAIN, LEASES};
 use scene::{
     AT_ONCE, AT_ONCE_NEVER, CLEANING_UP, HOLDING, LONG, Scene, TOGETHER, VERBS, WAITING,
     WAITING_NEVER,
 };
+use shared::{SHARING, SHARING_AT_ONCE, SHARING_CLEANING_UP, SHARING_HOLDING, SHARING_VERBS};
 use stage::{Cell, play};
 
 /// Every fate of every scene, for one kind of client. Names the cells that failed, says how many there were, and the
@@ -99,6 +107,49 @@ fn a_guard_or_a_release_dropped_anywhere_holds_nobody_up_or_costs_one_lease_at_m
     for client in CLIENTS {
         play_all(HOLDING, RecordWait::Infinite, client);
     }
+}
+
+#[test]
+fn a_wait_for_permits_dropped_anywhere_holds_nobody_up_or_costs_one_lease_at_most() {
+    for client in CLIENTS {
+        play_all(SHARING, RecordWait::Infinite, client);
+    }
+}
+
+#[test]
+fn permits_asked_for_without_a_wait_or_left_in_doubt_hold_nobody_up_or_cost_one_lease_at_most() {
+    for client in CLIENTS {
+        play_all(SHARING_AT_ONCE, RecordWait::NoWait, client);
+        play_all(SHARING_CLEANING_UP, RecordWait::Infinite, client);
+    }
+}
+
+#[test]
+fn a_release_beside_others_a_downgrade_or_a_write_of_data_dropped_anywhere_leaves_nothing_taken() {
+    for client in CLIENTS {
+        play_all(SHARING_HOLDING, RecordWait::Infinite, client);
+    }
+}
+
+#[test]
+fn whatever_is_asked_of_a_lease_dropped_anywhere_costs_no_more_than_the_lease() {
+    for client in CLIENTS {
+        play_all(LEASES, RecordWait::NoWait, client);
+    }
+}
+
+#[test]
+fn whatever_is_asked_of_a_lease_dropped_anywhere_is_had_by_asking_again_with_its_name() {
+    for client in CLIENTS {
+        play_all(ASKED_AGAIN, RecordWait::NoWait, client);
+    }
+}
+
+#[test]
+fn every_request_of_those_who_share_has_a_scene() {
+    let scenes = [SHARING, SHARING_HOLDING].concat();
+    let played: BTreeSet<_> = scenes.iter().map(|scene| scene.verb).collect();
+    assert!(SHARING_VERBS.iter().all(|verb| played.contains(verb)));
 }
 
 #[test]

@@ -8,6 +8,8 @@
 mod common;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "damage/shared.rs"]
+mod shared;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -356,7 +358,7 @@ fn a_waiter_that_meets_a_newer_format_writes_nothing_more() {
         let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
         lab.wait(SECOND).await;
         damage(&lab, 0, |item| {
-            item.insert("format".into(), number(2));
+            item.insert("format".into(), number(3));
         })
         .await;
         let before = hosts[2].network.counts().writes();
@@ -364,7 +366,7 @@ fn a_waiter_that_meets_a_newer_format_writes_nothing_more() {
         let is_newer = matches!(
             refused,
             Error::Unreadable {
-                problem: Problem::NewerFormat { found: 2, .. },
+                problem: Problem::NewerFormat { found: 3, .. },
                 ..
             }
         );

@@ -9,6 +9,8 @@ mod blow;
 mod common;
 #[path = "engines/damage.rs"]
 mod damage;
+#[path = "engines/data.rs"]
+mod data;
 #[path = "engines/dead.rs"]
 mod dead;
 #[path = "engines/faults.rs"]
@@ -17,6 +19,8 @@ mod faults;
 mod http;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "engines/leased.rs"]
+mod leased;
 #[path = "engines/leaving.rs"]
 mod leaving;
 #[path = "engines/looks.rs"]
@@ -29,6 +33,10 @@ mod place;
 mod refusals;
 #[path = "engines/scopes.rs"]
 mod scopes;
+#[path = "engines/sharers.rs"]
+mod sharers;
+#[path = "engines/sharing.rs"]
+mod sharing;
 #[path = "engines/table.rs"]
 mod table;
 #[path = "engines/turns.rs"]
@@ -57,6 +65,24 @@ macro_rules! suite {
                 turns::tickets_grow_over_a_lock_item_that_was_deleted,
                 scopes::work_ends_when_its_lock_is_lost_and_else_with_a_release,
                 scopes::locks_that_are_named_in_any_order_are_had_together_by_everybody,
+                sharing::readers_come_and_go_beside_each_other_and_the_last_hands_over,
+                sharing::a_reader_alone_that_has_not_seen_who_came_hands_over_all_the_same,
+                sharing::a_reader_that_was_alone_before_a_writer_and_is_not_any_more_leaves_the_others,
+                sharing::a_downgrade_lets_readers_in_and_no_writer,
+                sharing::several_are_let_in_by_one_write_as_far_as_there_are_permits,
+                sharing::permits_that_are_not_left_are_refused_and_their_number_must_be_the_same,
+                sharers::a_write_of_a_sharer_that_was_applied_unseen_is_recognised,
+                sharers::a_write_of_a_sharer_that_was_not_applied_is_sent_again,
+                sharers::a_write_of_a_sharer_that_comes_twice_is_applied_once,
+                sharers::dead_readers_are_evicted_one_by_one_and_the_living_stay,
+                sharers::a_renewal_that_comes_before_the_eviction_saves_a_reader,
+                data::data_goes_to_the_next_holder_and_stays_until_it_is_removed,
+                data::who_has_an_older_token_writes_nothing_and_is_told,
+                data::data_is_written_once_whatever_its_request_meets,
+                data::a_late_copy_of_a_write_takes_no_later_one_back,
+                leased::a_lease_is_found_extended_and_released_by_another_process,
+                leased::a_lease_whose_requests_go_astray_is_one_lease,
+                leased::a_lease_that_is_over_is_passed_by_who_waits,
                 leaving::a_guard_that_is_dropped_releases,
                 leaving::a_release_that_is_no_longer_waited_for_is_done_all_the_same,
                 leaving::those_who_stop_waiting_are_passed,
@@ -82,7 +108,7 @@ macro_rules! suite {
                 writes::a_checked_transaction_applies_only_while_its_hold_is_the_holder,
                 writes::versioned_updates_of_many_at_once_lose_nothing,
                 writes::a_versioned_write_that_was_applied_unseen_is_made_once,
-                damage::an_item_of_a_newer_format_is_not_written_to,
+                damage::an_item_of_another_format_is_not_written_to,
                 damage::a_damaged_table_is_named_and_the_way_out_leads_out,
             }
         }

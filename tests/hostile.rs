@@ -17,14 +17,16 @@ mod siege;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use blow::{Blow, FOREIGN, OF_LOCK_ITEM, OF_ROW, RowBody, Target, values};
+use blow::{
+    Blow, FOREIGN, OF_A_SHARED_LOCK, OF_A_SHARER, OF_LOCK_ITEM, OF_ROW, RowBody, Target, values,
+};
 use common::virtual_time;
 use lab::{Lab, acquire, cut_off, waits};
 use panics::count_panics;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
-use siege::{Misses, play, table};
+use siege::{Crew, Misses, play, table};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// When a line of three is at rest.
@@ -36,11 +38,15 @@ fn set(variable: &str) -> Option<u64> {
 
 /// One blow each, at rest; names every one that did harm.
 fn each(blows: impl Iterator<Item = Blow>) {
+    each_at(Crew::Alone, blows);
+}
+
+fn each_at(crew: Crew, blows: impl Iterator<Item = Blow>) {
     count_panics();
     let (mut tried, mut failed) = (0, Vec::new());
     for blow in blows {
         tried += 1;
-        let played = virtual_time(play(vec![(AT_REST, blow.clone())], Misses::AreFaults));
+        let played = virtual_time(play(crew, vec![(AT_REST, blow.clone())], Misses::AreFaults));
         failed.extend(played.err().map(|wrong| format!("{blow:?}: {wrong}")));
     }
     println!("{tried} blows");
@@ -52,23 +58,35 @@ fn each(blows: impl Iterator<Item = Blow>) {
     );
 }
 
-fn each_attribute(target: Target, paths: &'static [&'static str]) {
-    each(paths.iter().flat_map(move |path| {
+fn each_attribute(crew: Crew, target: Target, paths: &'static [&'static str]) {
+    let blows = paths.iter().flat_map(move |path| {
         let sets = values()
             .into_iter()
             .map(move |value| Blow::Set(target, path, value));
         sets.chain([Blow::Remove(target, path)])
-    }));
+    });
+    each_at(crew, blows);
 }
 
 #[test]
 fn every_attribute_of_a_lock_item_missing_or_of_every_type() {
-    each_attribute(Target::LockItem, &OF_LOCK_ITEM);
+    each_attribute(Crew::Alone, Target::LockItem, &OF_LOCK_ITEM);
+}
+
+#[test]
+fn every_attribute_of_a_shared_lock_missing_or_of_every_type() {
+    each_attribute(Crew::Sharing, Target::LockItem, &OF_A_SHARED_LOCK);
+}
+
+#[test]
+fn every_attribute_of_a_sharer_missing_or_of_every_type() {
+    each_attribute(Crew::Sharing, Target::Sharer, &OF_A_SHARER);
+    each_attribute(Crew::Sharing, Target::Drawn, &[""]);
 }
 
 #[test]
 fn every_attribute_of_a_row_missing_or_of_every_type() {
-    each_attribute(Target::Row, &OF_ROW);
+    each_attribute(Crew::Alone, Target::Row, &OF_ROW);
 }
 
 #[test]
@@ -95,11 +113,16 @@ fn big() -> AttributeValue {
 
 fn any_blow() -> impl Strategy<Value = Blow> {
     let targets = || select(vec![Target::LockItem, Target::Row]);
-    let paths = || {
-        let of_lock_item = select(&OF_LOCK_ITEM[..]).prop_map(|path| (Target::LockItem, path));
+    let of = |target: Target, paths: &'static [&'static str]| {
+        select(paths).prop_map(move |path| (target, path))
+    };
+    let paths = move || {
         prop_oneof![
-            of_lock_item,
-            select(&OF_ROW[..]).prop_map(|path| (Target::Row, path))
+            3 => of(Target::LockItem, &OF_LOCK_ITEM),
+            3 => of(Target::Row, &OF_ROW),
+            1 => of(Target::LockItem, &OF_A_SHARED_LOCK),
+            1 => of(Target::Sharer, &OF_A_SHARER),
+            1 => of(Target::Drawn, &[""]),
         ]
     };
     let bodies = select(vec![
@@ -139,9 +162,10 @@ fn any_few_blows_at_any_moments() {
         .to_le_bytes()
         .repeat(4);
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
-    let ran = TestRunner::new_with_rng(config, rng).run(&blows, |blows| {
+    let crews = select(vec![Crew::Alone, Crew::Sharing]);
+    let ran = TestRunner::new_with_rng(config, rng).run(&(crews, blows), |(crew, blows)| {
         count_panics();
-        virtual_time(play(blows, Misses::AreFine)).map_err(TestCaseError::fail)
+        virtual_time(play(crew, blows, Misses::AreFine)).map_err(TestCaseError::fail)
     });
     assert!(ran.is_ok(), "{}", ran.unwrap_err());
 }

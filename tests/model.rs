@@ -50,10 +50,10 @@ mod world;
 
 use std::time::Duration;
 
-use client::Role::{self, Caller, Pair, Sweeper, Waiter};
+use client::Role::{self, Caller, Downgrader, Glance, Pair, Reader, Sweeper, Waiter};
 use explore::{Report, Search};
 use faults::{Fault, Faults, Place};
-use properties::{COUNTERS, EXCLUSION, PATIENCE, SEATS, TOKENS};
+use properties::{COUNTERS, EXCLUSION, LINE, PATIENCE, SEATS, TAKEN, TOKENS};
 use rules::{Mutant, Rules};
 use stateright::{Checker, Model};
 use world::{Action, Setup};
@@ -67,10 +67,18 @@ fn setup(roles: &[Role], rounds: u8, seats: usize, faults: Faults) -> Setup {
         rounds,
         rules: Rules {
             seats,
+            permits: 1,
             mutant: None,
         },
         faults,
     }
+}
+
+/// The same for a lock of two permits.
+fn of_two(roles: &[Role], rounds: u8, seats: usize, faults: Faults) -> Setup {
+    let mut setup = setup(roles, rounds, seats, faults);
+    setup.rules.permits = 2;
+    setup
 }
 
 fn search(setup: &Setup) -> Search<'_, Setup> {
@@ -426,4 +434,105 @@ fn two_tickets_drawn_as_one_are_caught() {
         TOKENS,
         setup(&[Pair, Waiter], 2, 1, Faults::NONE),
     );
+}
+
+#[test]
+fn a_writer_comes_between_two_readers() {
+    proves(
+        &of_two(&[Reader, Reader, Waiter], 1, 1, Faults::any(1)),
+        3_762_410,
+    );
+}
+
+#[test]
+fn three_readers_share_two_permits() {
+    proves(
+        &of_two(&[Reader, Reader, Reader], 1, 2, Faults::any(1)),
+        2_240_027,
+    );
+}
+
+#[test]
+fn a_reader_and_a_writer_take_two_turns() {
+    proves(&of_two(&[Reader, Waiter], 2, 1, Faults::any(1)), 764_526);
+}
+
+#[test]
+fn a_writer_downgrades_before_a_reader_and_a_writer() {
+    proves(
+        &of_two(&[Downgrader, Reader, Waiter], 1, 2, Faults::any(1)),
+        7_328_319,
+    );
+}
+
+#[test]
+fn those_who_do_not_wait_come_between_readers() {
+    proves(
+        &of_two(&[Reader, Reader, Glance], 1, 1, Faults::any(1)),
+        1_871_556,
+    );
+    // The one in line may die while the reader lives.
+    proves(
+        &of_two(&[Reader, Waiter, Glance], 1, 1, Faults::any(1)),
+        1_321_583,
+    );
+    proves(
+        &of_two(&[Reader, Waiter, Caller], 1, 1, Faults::any(1)),
+        1_188_392,
+    );
+}
+
+#[test]
+fn a_sweeper_comes_between_a_reader_and_a_writer() {
+    proves(
+        &of_two(&[Reader, Reader, Sweeper], 1, 1, Faults::any(2)),
+        1_428_697,
+    );
+}
+
+#[test]
+fn a_share_over_unsettled_tickets_is_caught() {
+    let setup = of_two(&[Reader, Waiter, Waiter], 1, 1, Faults::NONE);
+    catches(Mutant::ShareOverUnsettled, PATIENCE, setup);
+}
+
+#[test]
+fn a_share_over_heirs_is_caught() {
+    let setup = of_two(&[Reader, Reader, Waiter], 1, 1, Faults::NONE);
+    catches(Mutant::ShareOverHeirs, LINE, setup);
+}
+
+#[test]
+fn a_share_of_what_is_not_left_is_caught() {
+    let setup = of_two(&[Reader, Waiter], 1, 1, Faults::NONE);
+    catches(Mutant::ShareWithoutRoom, TAKEN, setup);
+}
+
+#[test]
+fn a_hand_over_by_one_of_several_is_caught() {
+    let setup = of_two(&[Reader, Reader, Waiter], 1, 1, Faults::NONE);
+    catches(Mutant::HandOverAmongOthers, TAKEN, setup);
+}
+
+#[test]
+fn a_last_one_that_leaves_its_heirs_is_caught() {
+    let setup = of_two(&[Reader, Waiter], 1, 1, Faults::NONE);
+    catches(Mutant::LastLeavesHeirs, LINE, setup);
+}
+
+#[test]
+fn an_admission_of_whoever_is_there_is_caught() {
+    let setup = of_two(&[Reader, Reader, Reader], 1, 2, Faults::any(1));
+    catches(Mutant::AdmitWhoeverIsThere, TAKEN, setup);
+}
+
+#[test]
+fn a_downgrade_that_frees_what_others_took_is_caught() {
+    let setup = of_two(
+        &[Downgrader, Reader, Reader],
+        1,
+        1,
+        Faults::one(Fault::Copy),
+    );
+    catches(Mutant::DowngradeWithoutShare, TAKEN, setup);
 }

@@ -191,6 +191,33 @@ fn a_watch_tells_what_changes_and_renewals_are_no_news() {
 }
 
 #[test]
+fn those_who_share_have_no_place_and_their_renewals_are_no_news() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = [(); 4].map(|()| lab.host());
+        for host in &hosts {
+            inspect(host).await;
+        }
+        let share = |host: &Host| host.locks.fair_lock("a").unwrap();
+        let mut guards = Vec::new();
+        for host in &hosts[..3] {
+            let lock = share(host);
+            guards.push(lock.acquire_shared(RecordWait::NoWait).await.unwrap());
+        }
+        let state = inspect(&hosts[3]).await;
+        for guard in &guards {
+            assert_eq!(state.place_of(guard.ticket()), Some(0));
+        }
+        let lock = share(&hosts[3]);
+        let mut states = pin!(lock.watch(SECOND));
+        let first = states.next().await.unwrap().unwrap();
+        assert_eq!(first.sharers.len(), 2);
+        assert_eq!(within(&lab, 300 * SECOND, states.as_mut()).await.len(), 0);
+        drop(guards);
+    });
+}
+
+#[test]
 fn a_watch_reads_at_most_so_often_and_only_while_it_is_polled() {
     virtual_time(async {
         let lab = Lab::new().await;

@@ -5,6 +5,8 @@
 )]
 
 mod common;
+#[path = "sweeper/shared.rs"]
+mod shared;
 #[path = "common/world.rs"]
 mod world;
 
@@ -232,6 +234,7 @@ fn rows_without_a_lock_item_go_unless_somebody_alive_waits_there() {
             ("owner".to_owned(), text("somebody")),
             ("beat".to_owned(), number(3)),
             ("lease_ms".to_owned(), number(30_000)),
+            ("permits".to_owned(), number(64)),
         ]);
         let request = client.put_item().table_name("fairlock");
         let request = request.item("pk", text("a")).item("sk", text(&row(3)));

@@ -12,7 +12,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fairlock::embedded::Network;
-use fairlock::{Error, FairLock, HeldLocks, IdleLocks, LockClient, SweepOptions, Ticket};
+use fairlock::{
+    Error, FairLock, HeldLocks, IdleLocks, LockClient, RecordWait, SweepOptions, Ticket,
+};
 use tokio::time::sleep;
 
 use common::virtual_time;
@@ -79,6 +81,81 @@ fn a_host_whose_clock_is_ahead_does_not_remove_idle_locks_early() {
         let ahead = ahead.build().unwrap();
         let swept = ahead.sweep_table(IdleLocks::Remove).await.unwrap();
         assert_eq!(swept.swept, nothing());
+    });
+}
+
+#[test]
+fn an_idle_semaphore_goes_after_its_retention_and_may_have_another_number_then() {
+    virtual_time(async {
+        let world = World::new().await;
+        let locks = world.client().await;
+        let five = locks.semaphore("a", 5).unwrap();
+        let permits = [
+            five.acquire(RecordWait::NoWait).await.unwrap(),
+            five.acquire_many(2, RecordWait::NoWait).await.unwrap(),
+        ];
+        let tickets = permits.each_ref().map(|permit| permit.ticket());
+        for permit in permits {
+            permit.release().await.unwrap();
+        }
+        let six = locks.semaphore("a", 6).unwrap();
+        assert!(six.acquire(RecordWait::NoWait).await.is_err());
+        sleep(7 * DAY + 5 * SECOND).await;
+        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        assert_eq!(swept.swept.locks, 1);
+        assert!(world.left_of("a").await.is_empty());
+        let permit = six.acquire(RecordWait::NoWait).await.unwrap();
+        assert!(tickets.iter().all(|before| *before < permit.ticket()));
+    });
+}
+
+#[test]
+fn a_lock_that_only_those_have_who_came_beside_its_holder_is_not_idle() {
+    virtual_time(async {
+        let world = World::new().await;
+        let locks = world.client().await;
+        let five = locks.semaphore("a", 5).unwrap();
+        let first = five.acquire(RecordWait::NoWait).await.unwrap();
+        let second = five.acquire(RecordWait::NoWait).await.unwrap();
+        first.release().await.unwrap();
+        // As if nobody had written to it for long.
+        world.set("a", "expires_at", 1_000).await;
+        world.set("a", "last", 1_000).await;
+        world.set("a", "seated", 1_000).await;
+        let item = world.lock_item("a").await;
+        let drawn = item["drawn"].as_m().unwrap().keys().next().unwrap();
+        world.set_in("a", ["drawn", drawn], 999).await;
+        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        assert_eq!((swept.swept, swept.failed), (nothing(), 0));
+        assert!(second.is_held());
+        second.release().await.unwrap();
+    });
+}
+
+#[test]
+fn data_stays_for_the_idle_retention_of_its_lock_and_goes_with_it() {
+    virtual_time(async {
+        let world = World::new().await;
+        let locks = world.client().await;
+        let lock = locks.fair_lock("a").unwrap();
+        let guard = lock.try_acquire().await.unwrap().unwrap();
+        guard.set_data("cursor").await.unwrap();
+        guard.release().await.unwrap();
+        // Each use of the lock is one.
+        for _ in 0..2 {
+            sleep(6 * DAY).await;
+            let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+            assert_eq!(swept.swept, nothing());
+            turn(&lock).await;
+        }
+        let data = lock.inspect().await.unwrap().data.unwrap();
+        assert_eq!(data.bytes.to_vec(), b"cursor");
+        sleep(7 * DAY + 5 * SECOND).await;
+        let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
+        assert_eq!(swept.swept.locks, 1);
+        assert_eq!(lock.inspect().await.unwrap().data, None);
+        let guard = lock.try_acquire().await.unwrap().unwrap();
+        assert_eq!(guard.data(), None);
     });
 }
 

@@ -57,6 +57,9 @@ impl Acquisition {
                 Some(item) if item.is_being_taken() || self.is_too_long(&item) => {
                     self.at_its_end(item, tried).await?
                 }
+                Some(item) if self.shares() && item.has_room_for(self.claim.permits) => {
+                    self.share().await?
+                }
                 Some(item) if item.has_open_seat(self.store().config().seats) => {
                     self.sit(&item).await?
                 }
@@ -64,7 +67,7 @@ impl Acquisition {
                     seen = Some(item);
                     break;
                 }
-                _ => self.enter().await?,
+                _ => self.come_in(tried == 0).await?,
             };
             match asked {
                 Tried::Taken(attempt, taken) => return Ok(self.place(attempt, taken)),
@@ -87,7 +90,15 @@ impl Acquisition {
     /// when that one has it, and sit down behind it, is one write, and to stand in line five.
     async fn at_its_end(&self, item: LockItem, tried: u32) -> Result<Tried, Refused> {
         let patience = self.patience_at_the_door();
-        match passing::clear(self.store(), &self.name, &patience, item).await? {
+        match passing::clear(
+            self.store(),
+            &self.name,
+            &patience,
+            self.claim.permits,
+            item,
+        )
+        .await?
+        {
             Way::Free => Ok(Tried::Busy(None)),
             Way::Settled(look) => self.enter_over(look).await,
             Way::Taken(item) if self.is_too_long(&item) => {
@@ -104,6 +115,26 @@ impl Acquisition {
             }
             Way::Taken(item) => Ok(Tried::Busy(Some(item))),
         }
+    }
+
+    /// Who shares finds others there, or a lock that was used before; else it is the first.
+    async fn come_in(&self, is_used: bool) -> Result<Tried, Refused> {
+        if is_used && self.shares() {
+            self.share().await
+        } else {
+            self.enter().await
+        }
+    }
+
+    /// Whether others may have the lock at the same time.
+    fn shares(&self) -> bool {
+        Some(self.claim.permits) != self.name.permits()
+    }
+
+    async fn share(&self) -> Result<Tried, Refused> {
+        let (attempt, patience) = (self.attempt(), self.patience_at_the_door());
+        let asked = self.seats(&patience).share(&attempt).await;
+        self.asked(attempt, asked)
     }
 
     async fn enter(&self) -> Result<Tried, Refused> {
@@ -152,12 +183,13 @@ impl Acquisition {
     }
 
     fn attempt(&self) -> Attempt {
-        self.core.attempt(self.party.size())
+        let attempt = self.core.attempt(self.party.size(), self.claim.permits);
+        attempt.described(&self.claim.attributes)
     }
 
     fn place(&self, attempt: Attempt, taken: Taken) -> Door {
         match taken.answer.value.place_of(attempt.nonce) {
-            Some(Spot::Holder(_)) => Door::Granted(attempt, Box::new(taken)),
+            Some(Spot::Has(..)) => Door::Granted(attempt, Box::new(taken)),
             _ => Door::Waiting(self.waiter(attempt, taken.ticket, taken.beats, taken.answer)),
         }
     }
@@ -241,21 +273,27 @@ impl Acquisition {
 
     /// One request when somebody has the lock; a few more to get past those whose time is over.
     pub(super) async fn at_once(&self) -> Result<LockGuard, Refused> {
+        let mut is_used = true;
         for _ in 0..TRIES_AT_THE_DOOR {
             self.check()?;
-            let item = match self.enter().await? {
+            let item = match self.come_in(is_used).await? {
                 Tried::Taken(attempt, taken) => {
                     return self
                         .grant_taken(attempt, taken)
                         .await?
                         .ok_or(Refused::GaveUp);
                 }
-                Tried::Busy(Some(item)) => item,
-                Tried::Busy(None) => continue,
+                Tried::Busy(Some(item)) => {
+                    is_used = true;
+                    item
+                }
+                Tried::Busy(None) => {
+                    is_used = false;
+                    continue;
+                }
             };
-            match passing::clear(self.store(), &self.name, &self.patience_at_the_door(), item)
-                .await?
-            {
+            let (store, patience) = (self.store(), self.patience_at_the_door());
+            match passing::clear(store, &self.name, &patience, self.claim.permits, item).await? {
                 Way::Free => {}
                 Way::Settled(look) => {
                     if let Tried::Taken(attempt, taken) = self.enter_over(look).await?
@@ -277,7 +315,7 @@ impl Acquisition {
     /// longer than so many requests without an answer would take.
     fn patience_at_the_door(&self) -> Patience {
         let attempts = ATTEMPTS_AT_THE_DOOR;
-        if self.waits {
+        if self.claim.waits {
             return Patience {
                 limit: Limit::Unanswered(attempts),
                 ..self.patience()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Acquisition, Refused};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
-use crate::item::{LockItem, Spot};
+use crate::item::{At, LockItem, Spot};
 use crate::lease::{self, Beats};
 use crate::moment::Moment;
 use crate::seats::Taken;
@@ -22,7 +22,7 @@ impl Acquisition {
             .await
     }
 
-    /// Turns a place as holder into a guard, with at least half a lease to start with: being promoted starts none. Nor is
+    /// Turns a place of one who has the lock into a guard, with at least half a lease to start with: being promoted starts none. Nor is
     /// it held with the long lease of a place far back, which others would have to wait for.
     /// A hold whose lease is already over is given up, never returned.
     pub(super) async fn grant(
@@ -33,9 +33,10 @@ impl Acquisition {
         item: &LockItem,
     ) -> Result<Option<LockGuard>, Refused> {
         let lease = self.store().config().lease;
-        let Some(Spot::Holder(mut entry)) = item.place_of(attempt.nonce) else {
+        let Some(Spot::Has(mut at, mut entry)) = item.place_of(attempt.nonce) else {
             return Ok(None);
         };
+        let mut shown = item;
         let until = beats.believed_until(entry.beat, entry.lease);
         let until = until.unwrap_or_default();
         let left = until.since(self.store().now());
@@ -47,14 +48,15 @@ impl Acquisition {
         }
         let renewed;
         if lease::is_short(lease, left) || entry.lease > lease {
-            let Some((item, sent)) = self.renew(&attempt, ticket, until).await? else {
+            let Some((item, sent)) = self.renew(&attempt, at, ticket, until).await? else {
                 return Ok(None);
             };
             renewed = item;
-            let Some(Spot::Holder(now)) = renewed.place_of(attempt.nonce) else {
+            shown = &renewed;
+            let Some(Spot::Has(now_at, now)) = shown.place_of(attempt.nonce) else {
                 return Ok(None);
             };
-            entry = now;
+            (at, entry) = (now_at, now);
             beats.renewed(entry.beat, sent);
         }
         let waited = self.store().now().since(self.started);
@@ -65,9 +67,8 @@ impl Acquisition {
             self.name.clone(),
             attempt,
             first,
-            entry,
-            lease,
-            self.store().config().clock.clone(),
+            (shown, at, entry),
+            self.store().config(),
             beats,
         );
         self.core.seat(&hold, &self.party, entry);
@@ -83,6 +84,7 @@ impl Acquisition {
     async fn renew(
         &self,
         attempt: &Attempt,
+        at: At,
         ticket: Ticket,
         until: Moment,
     ) -> Result<Option<(LockItem, Moment)>, Refused> {
@@ -92,9 +94,7 @@ impl Acquisition {
         };
         let (store, lease) = (self.store(), self.store().config().lease);
         match store
-            .insist(&patience, || {
-                store.renew_hold(&self.name, attempt.nonce, lease)
-            })
+            .insist(&patience, || store.renew(&self.name, attempt, at, lease))
             .await
         {
             Ok(Timed {
@@ -108,8 +108,7 @@ impl Acquisition {
             }) => Ok(None),
             Err(failure) => {
                 tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
-                self.core
-                    .give_up_unseen(&self.name, Attempt::new(attempt.nonce, attempt.tickets));
+                self.core.give_up_unseen(&self.name, attempt.again());
                 Err(failure.into())
             }
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::background::Task;
 use crate::core::{Core, Turnstile};
+use crate::entry::Attributes;
 use crate::guard::LockGuard;
 use crate::item::LockItem;
 use crate::moment::Moment;
@@ -68,13 +69,22 @@ impl From<Failure> for Refused {
     }
 }
 
+/// What a call asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// How many of the lock's permits.
+    pub(crate) permits: u64,
+    pub(crate) attributes: Attributes,
+    pub(crate) waits: bool,
+}
+
 /// The way to the lock, of one call or of several that were made at once.
 pub(crate) struct Acquisition {
     pub(crate) core: Arc<Core>,
     pub(crate) name: LockName,
     pub(crate) party: Arc<Party>,
     pub(crate) started: Moment,
-    pub(crate) waits: bool,
+    pub(crate) claim: Claim,
     pub(crate) is_over: bool,
 }
 
@@ -90,7 +100,7 @@ impl Drop for Acquisition {
 impl Acquisition {
     /// Runs to the end and tells the callers. A guard that none of them takes is dropped, which releases.
     pub(crate) async fn run(mut self, mut turnstile: Option<Turnstile>) {
-        let ended = if self.waits {
+        let ended = if self.claim.waits {
             self.wait(&mut turnstile).await
         } else {
             Box::pin(self.at_once()).await
@@ -183,7 +193,7 @@ impl Acquisition {
             let turn = Box::pin(waiter.step(&patience)).await;
             self.tidy(waiter);
             match turn? {
-                Turn::Mine(item) => return Ok(Some(item)),
+                Turn::Mine(item) => return Ok(Some(*item)),
                 Turn::Retire if !Box::pin(waiter.retire(&patience)).await? => return Ok(None),
                 Turn::Retire | Turn::Again => {}
                 Turn::Wait(span) => {

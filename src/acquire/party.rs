@@ -166,7 +166,7 @@ impl Party {
             let waiting = Waiting {
                 place: prospect.place,
                 expected_wait: prospect.wait(),
-                holder: item.holder.clone().map(hold::shown),
+                holder: item.first_holder().cloned().map(hold::shown),
                 held_since: item.held_since().map(system_time),
             };
             // What it breaks is its caller's, and ends that call alone.
@@ -183,7 +183,7 @@ impl Party {
         let holder: Option<Holder> = state
             .item
             .as_ref()
-            .and_then(|item| item.holder.clone())
+            .and_then(|item| item.first_holder().cloned())
             .map(hold::shown);
         Error::NotGranted {
             lock: name.to_string(),
@@ -281,7 +281,7 @@ impl State {
 
     /// Whom to tell of a new place, or of another holder.
     fn news(&mut self, first: Prospect, item: &LockItem) -> Vec<(u64, Observer, Prospect)> {
-        let holder = item.holder.as_ref().map(|holder| holder.ticket);
+        let holder = item.first_holder().map(|holder| holder.ticket);
         let members = self.members.iter_mut().enumerate();
         let observed = members.filter_map(|(index, member)| {
             let (observer, shown) = member.observer.as_mut()?;

@@ -101,9 +101,9 @@ impl Core {
         }
     }
 
-    /// A new attempt to get a place, for so many tickets.
-    pub(crate) fn attempt(&self, tickets: u64) -> Attempt {
-        Attempt::new(self.store.config().chance.nonce(), tickets)
+    /// A new attempt to get a place, for so many tickets, each of which takes so many permits.
+    pub(crate) fn attempt(&self, tickets: u64, permits: u64) -> Attempt {
+        Attempt::new(self.store.config().chance.nonce(), tickets, permits)
     }
 
     pub(crate) fn spawn(
@@ -148,12 +148,7 @@ impl Core {
         };
         for entry in late {
             tracing::info!(lock = %name, ticket = %entry.ticket, "a late request of an ended attempt took a place: gives it up");
-            self.give_up(
-                name,
-                Attempt::new(entry.nonce, entry.tickets),
-                entry.ticket,
-                Some(item.clone()),
-            );
+            self.give_up(name, Attempt::of(&entry), entry.ticket, Some(item.clone()));
         }
     }
 
@@ -163,7 +158,7 @@ impl Core {
             let holds = self.holds();
             holds.iter().any(|hold| hold.attempt.nonce == holder.nonce)
         };
-        item.holder.as_ref().is_some_and(is_held_by) && self.cohort.fills(name, item, ticket)
+        !item.is_free() && item.holders().all(is_held_by) && self.cohort.fills(name, item, ticket)
     }
 
     /// What the lock's line looked like when this client last released, if that was a moment ago.
@@ -277,18 +272,9 @@ impl Core {
         if self.pass_on(hold).await {
             return Ok(Ended::PassedOn);
         }
-        let patience = Patience {
-            until: Some(deadline),
-            limit: Limit::None,
-            refusals: Refusals::Passing,
-            stop: CancellationToken::new(),
-        };
-        let seats = Seats {
-            store: &self.store,
-            name: &hold.name,
-            patience: &patience,
-        };
-        let ended = seats.release(&hold.attempt).await;
+        let patience = self.patience_until(deadline);
+        let seats = self.seats(&hold.name, &patience);
+        let ended = seats.release(&hold.attempt, hold.held()).await;
         match &ended {
             Ok(Ended::HandedOver(item) | Ended::Before(Some(item))) => {
                 tracing::debug!(lock = %hold.name, ticket = %hold.ticket, "released");
@@ -296,11 +282,69 @@ impl Core {
                 let seats = self.store.config().seats;
                 self.cohort.handed_over(&hold.name, item, seats);
                 self.remember(&hold.name, item.clone());
+                self.admit(&hold.name, item);
             }
             Ok(Ended::PassedOn | Ended::Before(None) | Ended::NotOurs(_)) | Err(_) => {}
         }
         self.forget(&hold.name, &hold.attempt);
         ended
+    }
+
+    /// Keeps one permit of a hold, unless somebody of this client waits for it to be passed on. The item, if it is not ours.
+    pub(crate) async fn downgrade(
+        self: &Arc<Self>,
+        hold: &Hold,
+    ) -> Result<Result<(), Option<LockItem>>, Failure> {
+        if hold.permits() == 1 || self.memory().is_passed_on(hold) {
+            return Ok(Ok(()));
+        }
+        let patience = self.patience_until(hold.believed_until());
+        let seats = self.seats(&hold.name, &patience);
+        let downgraded = seats.downgrade(&hold.attempt, hold.held()).await?;
+        Ok(downgraded.map(|item| {
+            hold.saw(&item);
+            self.admit(&hold.name, &item);
+        }))
+    }
+
+    pub(crate) fn patience_until(&self, deadline: Moment) -> Patience {
+        Patience {
+            until: Some(deadline),
+            limit: Limit::None,
+            refusals: Refusals::Passing,
+            stop: CancellationToken::new(),
+        }
+    }
+
+    pub(crate) fn seats<'a>(&'a self, name: &'a LockName, patience: &'a Patience) -> Seats<'a> {
+        Seats {
+            store: &self.store,
+            name,
+            patience,
+        }
+    }
+
+    /// Lets heirs in who need not wait any more, in the background. They would see to it themselves with their next look.
+    pub(crate) fn admit(self: &Arc<Self>, name: &LockName, item: &LockItem) {
+        let admitted = item.heirs[..item.admitted()].to_vec();
+        if admitted.is_empty() {
+            return;
+        }
+        let (core, name) = (Arc::clone(self), name.clone());
+        self.spawn(&name.clone(), None, Task::Admit, async move {
+            let patience = core.patience_of_few(CancellationToken::new());
+            let admit = || core.store.admit(&name, &admitted);
+            match core.store.persist(&patience, admit).await {
+                Ok(answer) => {
+                    if let Some(item) = answer.value.shown() {
+                        core.saw(&name, &item);
+                    }
+                }
+                Err(failure) => {
+                    tracing::debug!(lock = %name, %failure, "left it to the heirs to come in");
+                }
+            }
+        });
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

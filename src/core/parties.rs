@@ -4,8 +4,9 @@ use std::collections::hash_map;
 use std::sync::Arc;
 
 use super::Core;
-use crate::acquire::{Acquisition, Caller, Joined, Party, Refused};
+use crate::acquire::{Acquisition, Caller, Claim, Joined, Party, Refused};
 use crate::background::Task;
+use crate::entry::Attributes;
 use crate::entry::Entry;
 use crate::guard::LockGuard;
 use crate::hold::Hold;
@@ -87,7 +88,7 @@ impl Core {
                 core: Arc::clone(self),
                 name: name.clone(),
             };
-            self.acquire(name, party, true, Some(turnstile));
+            self.acquire(name, party, alone(name), Some(turnstile));
         }
     }
 
@@ -96,7 +97,7 @@ impl Core {
         self: &Arc<Self>,
         name: &LockName,
         party: Arc<Party>,
-        waits: bool,
+        claim: Claim,
         turnstile: Option<Turnstile>,
     ) {
         let acquisition = Acquisition {
@@ -104,7 +105,7 @@ impl Core {
             name: name.clone(),
             party,
             started: self.store.now(),
-            waits,
+            claim,
             is_over: false,
         };
         self.spawn(name, None, Task::Acquire, acquisition.run(turnstile));
@@ -135,7 +136,7 @@ impl Core {
         let is_over = self.store.now() >= hold.believed_until();
         let is_over = is_over || hold.is_lost() || self.closed.is_cancelled();
         let is_over = is_over || !self.has_lease_left(hold).await;
-        let is_over = is_over || !self.is_checked_no_more(hold).await;
+        let is_over = is_over || !self.acts_no_more(hold).await;
         let Some(seated) = self.rest_of(hold) else {
             return false;
         };
@@ -183,7 +184,7 @@ impl Core {
         if self.closed.is_cancelled() {
             party.refuse(Refused::GaveUp);
         } else {
-            self.acquire(name, party, true, None);
+            self.acquire(name, party, alone(name), None);
         }
     }
 
@@ -193,25 +194,19 @@ impl Core {
         if !lease::is_short(lease, hold.believed_until().since(store.now())) {
             return true;
         }
-        let renew = || store.renew_hold(&hold.name, hold.attempt.nonce, lease);
+        let renew = || store.renew(&hold.name, &hold.attempt, hold.held().at, lease);
         let Ok(answer) = store.insist(&self.while_held(hold), renew).await else {
             return false;
         };
         match &answer.value {
-            Write::Applied(item) => match item.place_of(hold.attempt.nonce) {
-                Some(Spot::Holder(entry)) => {
-                    hold.renewed(entry, answer.sent);
-                    true
-                }
-                _ => false,
-            },
+            Write::Applied(item) => hold.renewed(item, answer.sent),
             Write::Refused(_) => false,
         }
     }
 
-    /// Whether no transaction that checks a hold passes any more, by a write if one may.
-    async fn is_checked_no_more(&self, hold: &Hold) -> bool {
-        if !hold.is_checked() {
+    /// Whether no transaction that checks a hold passes any more, and no write of its data: by a write if one may.
+    async fn acts_no_more(&self, hold: &Hold) -> bool {
+        if !hold.may_act_late() {
             return true;
         }
         let left = hold.turns_left() - 1;
@@ -219,7 +214,10 @@ impl Core {
         let answer = self.store.insist(&self.while_held(hold), pass_on).await;
         let shown = answer.ok().and_then(|answer| answer.value.shown());
         shown.is_some_and(|item| match item.place_of(hold.attempt.nonce) {
-            Some(Spot::Holder(entry)) => entry.tickets <= left,
+            Some(Spot::Has(_, entry)) => {
+                hold.saw(&item);
+                entry.tickets <= left
+            }
             _ => false,
         })
     }
@@ -239,5 +237,14 @@ impl Core {
         for seated in parties.into_values() {
             seated.party.refuse(Refused::GaveUp);
         }
+    }
+}
+
+/// Parties are of those who want the lock for themselves.
+fn alone(name: &LockName) -> Claim {
+    Claim {
+        permits: name.permits().unwrap_or_default(),
+        attributes: Attributes::default(),
+        waits: true,
     }
 }

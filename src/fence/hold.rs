@@ -38,6 +38,8 @@ impl LockGuard {
     /// to the line. The transaction is then cancelled for `TransactionConflict` and can be sent again. The table of
     /// locks must be in the same account and region, and the caller needs `dynamodb:ConditionCheckItem` on it.
     ///
+    /// A check of a hold that was [downgraded](Self::downgrade) afterwards refuses too: what it was made for has the lock no more.
+    ///
     /// Of callers of one client who came together and have the lock [at one
     /// place](crate::FairLock::acquire), one after the other, each has a check of its own. Where one
     /// of them asked for a check, its release is a write before the next of them has the lock, as it is between
@@ -72,7 +74,7 @@ impl LockGuard {
         }
         let (store, hold) = (&self.core.store, &self.hold);
         hold.is_to_be_checked();
-        let check = store.check_holder(&hold.name, &hold.attempt, hold.turns_left());
+        let check = store.check_holder(&hold.name, &hold.attempt, hold.held(), hold.turns_left());
         check.map_err(|failure| failure.into_error(&store.config().table, Duration::ZERO))
     }
 }

@@ -2,51 +2,41 @@
 
 use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
 
+use crate::item::At;
 use crate::name::LockName;
 
 use super::codec::{FORMAT, number, text};
 use super::failure::{Failure, Kind};
-use super::lock_item::{Answer, Form, IS_HOLDER};
-use super::request::owned;
-use super::{Attempt, Store};
-
-/// So many are still to have a turn at the place: whoever had one there before had more.
-const HAS_ITS_TURN: &str =
-    "#format = :format AND #holder.#nonce = :nonce AND #holder.#tickets >= :left";
-
-/// More there: a late copy must not bring an earlier turn back.
-const PASS_ON: Form = Form {
-    verb: "pass on",
-    update: "SET #holder.#tickets = :left, #expires_at = :expiry",
-    condition: "#format = :format AND #holder.#nonce = :nonce AND #holder.#tickets > :left",
-};
+use super::forms;
+use super::lock_item::{Answer, all_of, ours, placed};
+use super::request::{Values, owned};
+use super::{Attempt, Held, Store};
 
 impl Store {
-    /// Whatever is written with this is written only while the attempt's place is the holder's, and so many are left
+    /// Whatever is written with this is written only while the attempt has the lock at this place, and so many are left
     /// to have a turn there.
     pub(crate) fn check_holder(
         &self,
         name: &LockName,
         attempt: &Attempt,
+        held: Held,
         turns_left: u64,
     ) -> Result<TransactWriteItem, Failure> {
         let mut values = vec![
             (":format", number(FORMAT)),
+            (":permits", number(all_of(name))),
             (":nonce", text(attempt.nonce.to_string())),
+            (":share", number(held.permits)),
         ];
-        let condition = match turns_left {
-            ..=1 => IS_HOLDER,
-            _ => {
-                values.push((":left", number(turns_left)));
-                HAS_ITS_TURN
-            }
-        };
+        let has_turn = has_turn(turns_left, &mut values);
+        let condition = ours(&format!("{has_turn} AND {}", forms::SAME_SHARE));
+        let condition = placed(&condition, held.at);
         let check = ConditionCheck::builder()
             .table_name(&self.config.table)
             .set_key(Some(self.lock_key(name)))
-            .condition_expression(condition)
-            .set_expression_attribute_names(Some(self.names(&[condition])))
+            .set_expression_attribute_names(Some(self.names(&[&condition])))
             .set_expression_attribute_values(Some(owned(values)))
+            .condition_expression(condition)
             .build();
         let check = check.map_err(|incomplete| Failure {
             verb: "check the holder",
@@ -67,6 +57,16 @@ impl Store {
             (":nonce", text(attempt.nonce.to_string())),
             (":left", number(turns_left)),
         ];
-        self.write(name, &PASS_ON, values).await
+        self.write_at(name, &forms::PASS_ON, At::Holder, values)
+            .await
     }
+}
+
+/// The condition that the attempt has the lock, with so many left to have a turn at its place, and what it takes.
+pub(super) fn has_turn(turns_left: u64, values: &mut Values) -> &'static str {
+    if turns_left <= 1 {
+        return forms::HOLDS;
+    }
+    values.push((":left", number(turns_left)));
+    forms::HAS_ITS_TURN
 }

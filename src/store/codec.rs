@@ -1,19 +1,20 @@
 //! The items of a lock, to and from DynamoDB's attributes. Whatever does not read as ours is a typed problem.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::entry::{Entry, Nonce, ServerTime};
+use crate::entry::{Attributes, Entry, Nonce, ServerTime};
 use crate::error::Problem;
-use crate::item::{LockItem, RowState, TicketRow};
+use crate::item::{LockItem, RowState, TicketRow, Written};
 use crate::ticket::Ticket;
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
-/// The format this version writes, and the newest it reads.
-pub(crate) const FORMAT: u64 = 1;
+/// The format this version writes, and the newest it reads. In format 1 there were no permits.
+pub(crate) const FORMAT: u64 = 2;
 
 pub(crate) fn number(n: impl ToString) -> AttributeValue {
     AttributeValue::N(n.to_string())
@@ -39,9 +40,12 @@ pub(crate) fn entry(entry: &Entry, ticket: Option<Ticket>) -> AttributeValue {
         ("owner".into(), text(entry.owner.as_str())),
         ("beat".into(), number(entry.beat)),
         ("lease_ms".into(), millis(entry.lease)),
+        ("permits".into(), number(entry.permits)),
     ]);
     map.extend(ticket.map(|ticket| ("ticket".into(), number(ticket.get()))));
     map.extend(several(entry.tickets));
+    map.extend(described(&entry.attributes));
+    map.extend(entry.id.as_ref().map(|id| ("id".into(), text(id))));
     map.extend(
         entry
             .renewed_at
@@ -62,27 +66,43 @@ pub(crate) fn lock_item(item: &Item, ttl: &str) -> Result<LockItem, Problem> {
     }
     // None of our writes would ever apply to it, and who waits would try for ever.
     if format < FORMAT {
-        return Err(Problem::WrongType {
-            attribute: "format",
-            expected: "a format, which begin with 1",
+        return Err(Problem::OlderFormat {
+            found: format,
+            known: FORMAT,
         });
     }
     let entered = Ticket::new(integer(item, "entered")?);
+    let taken = integer(item, "taken")?;
     let heirs = list(item, "heirs")?
         .iter()
         .map(|heir| read_entry(map_of(heir, "heirs")?, None));
     let item = LockItem {
+        permits: integer(item, "permits")?,
         last: Ticket::new(integer(item, "last")?),
         seated: Ticket::new(integer(item, "seated")?),
         left: integer(item, "left")?,
         holder: read_holder(item, entered)?,
+        sharers: read_sharers(item)?,
         heirs: heirs.collect::<Result<_, _>>()?,
+        data: read_data(item)?,
+        written: read_written(item)?,
         drawn_at: read_time(item, "drawn_at")?,
         granted_at: read_granted_at(item)?,
         expires_at: optional(item, ttl, "the TTL attribute")?.unwrap_or(0),
     };
-    check(&item)?;
+    check(&item, taken)?;
     Ok(item)
+}
+
+/// A lock item, if it has as many permits as a caller says.
+pub(crate) fn of_permits(item: LockItem, said: Option<u64>) -> Result<LockItem, Problem> {
+    match said {
+        Some(said) if said != item.permits => Err(Problem::Permits {
+            found: item.permits,
+            said,
+        }),
+        _ => Ok(item),
+    }
 }
 
 /// Reads a ticket's row.
@@ -127,7 +147,7 @@ fn read_waiting(entry: &Item, ticket: Ticket) -> Result<Entry, Problem> {
 }
 
 /// The invariants that every decision stands on.
-fn check(item: &LockItem) -> Result<(), Problem> {
+fn check(item: &LockItem, taken: u64) -> Result<(), Problem> {
     let rules = [
         (
             item.last < Ticket::new(u64::MAX),
@@ -138,7 +158,15 @@ fn check(item: &LockItem) -> Result<(), Problem> {
             "no ticket is seated before it is drawn",
         ),
         (
-            item.holder.is_some() || item.heirs.is_empty(),
+            item.taken() == taken && taken <= item.permits,
+            "those who have the lock have taken what is counted as taken",
+        ),
+        (
+            item.entries().all(|entry| entry.permits <= item.permits),
+            "nobody takes more permits than there are",
+        ),
+        (
+            !item.is_free() || item.heirs.is_empty(),
             "nobody is heir to a free lock",
         ),
         (
@@ -169,6 +197,24 @@ fn read_holder(item: &Item, entered: Ticket) -> Result<Option<Entry>, Problem> {
     }
 }
 
+/// Each by its nonce. One that came by itself has its ticket in `drawn`, where the write put it that drew it.
+fn read_sharers(item: &Item) -> Result<Vec<Entry>, Problem> {
+    let rule = "sharers stand under their nonces";
+    let drawn = map_of(required(item, "drawn")?, "drawn")?;
+    let sharers = map_of(required(item, "sharers")?, "sharers")?.iter();
+    let sharers = sharers.map(|(nonce, sharer)| {
+        let ticket = optional(drawn, nonce, "drawn")?.map(Ticket::new);
+        let entry = read_entry(map_of(sharer, "sharers")?, ticket)?;
+        match entry.nonce.to_string() == *nonce {
+            true => Ok(entry),
+            false => Err(Problem::Inconsistent { rule }),
+        }
+    });
+    let mut sharers = sharers.collect::<Result<Vec<_>, _>>()?;
+    sharers.sort_by_key(|sharer| sharer.ticket);
+    Ok(sharers)
+}
+
 fn read_entry(map: &Item, unless_written: Option<Ticket>) -> Result<Entry, Problem> {
     let ticket = optional(map, "ticket", "ticket")?
         .map(Ticket::new)
@@ -181,11 +227,40 @@ fn read_entry(map: &Item, unless_written: Option<Ticket>) -> Result<Entry, Probl
         owner: string(map, "owner")?.to_owned(),
         ticket,
         tickets: read_tickets(map, ticket)?,
+        permits: read_permits(map)?,
+        attributes: read_attributes(map)?,
+        id: match map.get("id") {
+            Some(_) => Some(string(map, "id")?.to_owned()),
+            None => None,
+        },
         beat: integer(map, "beat")?,
         lease: Duration::from_millis(integer(map, "lease_ms")?),
         renewed_at: read_time(map, "renewed_at")?,
         since: read_time(map, "since")?,
     })
+}
+
+/// What its caller says of itself, if it does.
+fn described(attributes: &Attributes) -> Option<(String, AttributeValue)> {
+    let each = attributes.iter();
+    let map: Item = each
+        .map(|(name, value)| (name.clone(), text(value)))
+        .collect();
+    (!map.is_empty()).then(|| ("attributes".into(), AttributeValue::M(map)))
+}
+
+fn read_attributes(map: &Item) -> Result<Attributes, Problem> {
+    let Some(attributes) = map.get("attributes") else {
+        return Ok(Attributes::default());
+    };
+    let not_strings = Problem::WrongType {
+        attribute: "attributes",
+        expected: "a map of strings",
+    };
+    let each = map_of(attributes, "attributes")?.iter();
+    let each = each.map(|(name, value)| Some((name.clone(), value.as_s().ok()?.clone())));
+    let attributes = each.collect::<Option<_>>();
+    attributes.map(Attributes::of).ok_or(not_strings)
 }
 
 /// How many tickets an entry or a row has, where that is more than one.
@@ -203,12 +278,49 @@ fn read_tickets(map: &Item, newest: Ticket) -> Result<u64, Problem> {
     }
 }
 
+fn read_permits(map: &Item) -> Result<u64, Problem> {
+    let rule = "nobody takes no permits";
+    match integer(map, "permits")? {
+        0 => Err(Problem::Inconsistent { rule }),
+        permits => Ok(permits),
+    }
+}
+
 fn read_nonce(map: &Item) -> Result<Nonce, Problem> {
     let expected = Problem::WrongType {
         attribute: "nonce",
         expected: "32 lowercase hexadecimal digits",
     };
     Nonce::parse(string(map, "nonce")?).ok_or(expected)
+}
+
+/// None was written, or it was removed again.
+fn read_data(item: &Item) -> Result<Option<Arc<[u8]>>, Problem> {
+    let bytes = item.get("data").map(|data| data.as_b());
+    let bytes = bytes.transpose().map_err(|_| Problem::WrongType {
+        attribute: "data",
+        expected: "bytes",
+    })?;
+    Ok(bytes.map(|bytes| bytes.as_ref().into()))
+}
+
+fn read_written(item: &Item) -> Result<Option<Written>, Problem> {
+    let Some(written) = item.get("written") else {
+        return Ok(None);
+    };
+    let written = map_of(written, "written")?;
+    Ok(Some(Written {
+        ticket: Ticket::new(integer(written, "ticket")?),
+        count: integer(written, "count")?,
+    }))
+}
+
+/// Which write of which hold this is.
+pub(crate) fn written(written: Written) -> AttributeValue {
+    AttributeValue::M(Item::from([
+        ("ticket".into(), number(written.ticket.get())),
+        ("count".into(), number(written.count)),
+    ]))
 }
 
 /// Null, or absent, when it was granted by one who had seen no `Date`.

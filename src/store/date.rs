@@ -32,6 +32,7 @@ pub(crate) struct ServerClock {
 struct Seen {
     date: Duration,
     sent: Moment,
+    arrived: Moment,
 }
 
 impl ServerClock {
@@ -43,10 +44,18 @@ impl ServerClock {
     }
 
     /// The time to write into an entry: early by no more than the grain of a `Date` and what this host's clock runs slow since
-    /// the last one. Nothing when no answer told it lately.
+    /// the last one, and late by no more than the answer that told it took. Nothing when none did lately.
     pub(crate) fn stamp(&self) -> Option<ServerTime> {
         let seen = self.last()?;
         let since = self.clock.now().since(seen.sent);
+        (since <= OLDEST).then(|| ServerTime(seen.date + since))
+    }
+
+    /// A time that has passed: by this a lease begins that its holder believes in to the end. As late as is known, unless this
+    /// host's clock runs fast since the last answer. Nothing when none told it lately.
+    pub(crate) fn past(&self) -> Option<ServerTime> {
+        let seen = self.last()?;
+        let since = self.clock.now().since(seen.arrived);
         (since <= OLDEST).then(|| ServerTime(seen.date + since))
     }
 
@@ -104,7 +113,12 @@ impl Intercept for ServerClock {
     ) -> Result<(), BoxError> {
         let date = context.response().headers().get("date").and_then(parse);
         if let (Some(date), Some(SentAt(sent))) = (date, bag.load::<SentAt>()) {
-            self.saw(Seen { date, sent: *sent });
+            let (sent, arrived) = (*sent, self.clock.now());
+            self.saw(Seen {
+                date,
+                sent,
+                arrived,
+            });
         }
         Ok(())
     }
@@ -135,11 +149,14 @@ mod tests {
         let server = ServerClock::new(clock.clone());
         assert_eq!((server.stamp(), server.judge()), (None, None));
         let date = Duration::from_secs(1_700_000_000);
+        let sent = clock.now();
         server.saw(Seen {
             date,
-            sent: clock.now(),
+            sent,
+            arrived: sent + Duration::from_secs(1),
         });
         assert!(server.stamp().unwrap().0 >= date);
+        assert_eq!(server.past(), Some(ServerTime(date)));
         assert_eq!(server.judge(), Some(ServerTime(date - GRAIN)));
     }
 
@@ -151,6 +168,7 @@ mod tests {
             server.saw(Seen {
                 date: Duration::from_secs(seconds),
                 sent: clock.now(),
+                arrived: clock.now(),
             });
         }
         assert_eq!(

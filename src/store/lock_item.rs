@@ -1,166 +1,43 @@
-//! The verbs on the lock item. Each is one conditional write; the comment on its condition names the race it closes.
+//! The verbs on the lock item: each is one conditional write, or a consistent read.
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::entry::{Entry, Nonce, ServerTime};
-use crate::item::LockItem;
+use crate::item::{self, At, LockItem};
 use crate::name::LockName;
 use crate::ticket::Ticket;
 
 use super::codec::{self, FORMAT, Item, number, text};
 use super::failure::Failure;
+use super::forms::{self, End, Form};
 use super::request::Values;
-use super::{Attempt, Store, Timed, Write, broken_answer, dated, renewal};
-
-/// A write's two expressions. `format` is in every condition, so that an older client never writes over a newer format.
-pub(super) struct Form {
-    pub(super) verb: &'static str,
-    pub(super) update: &'static str,
-    pub(super) condition: &'static str,
-}
-
-/// Free, and nobody has an open ticket: no barging past one who drew. `left` starts anew: a seat write from before fails
-/// all the same, because `seated` moved.
-const ENTER: Form = Form {
-    verb: "enter",
-    update: "SET #format = :format, #last = if_not_exists(#last, :start) + :tickets, \
-             #seated = if_not_exists(#last, :start) + :tickets, #entered = if_not_exists(#last, :start) + :tickets, \
-             #left = :zero, #holder = :me, #granted_at = :granted, #heirs = :nobody, #expires_at = :expiry \
-             REMOVE #drawn_at",
-    condition: "(attribute_not_exists(#format) OR #format = :format) AND attribute_not_exists(#holder.#nonce) \
-                AND (attribute_not_exists(#last) OR (#seated = #last AND #last < :end))",
-};
-
-/// `last` as seen too: whoever drew since the look has a ticket that was not looked at.
-const ENTER_OVER: Form = Form {
-    verb: "enter over the settled",
-    update: "SET #last = :ticket, #seated = :ticket, #entered = :ticket, #holder = :me, #granted_at = :granted, \
-             #heirs = :nobody, #expires_at = :expiry",
-    condition: "#format = :format AND attribute_not_exists(#holder.#nonce) AND #last = :last AND #seated = :seated",
-};
-
-/// `last` and `seated` as seen: nobody with a ticket is passed. Held: a free lock has no heirs.
-const SIT: Form = Form {
-    verb: "sit",
-    update: "SET #last = :ticket, #seated = :ticket, #heirs = list_append(#heirs, :me), #expires_at = :expiry",
-    condition: "#format = :format AND attribute_exists(#holder.#nonce) AND #last = :before AND #seated = :before \
-                AND attribute_exists(#heirs) AND size(#heirs) < :seats",
-};
-
-/// There is a counter, which the fast enter starts, and it can go on: nobody drew since who makes a bounded line too long. No
-/// later date there: a late duplicate must not make
-/// who drew since look overdue by DynamoDB's clock.
-const DRAW: Form = Form {
-    verb: "draw",
-    update: "SET #last = #last + :tickets, #drawn_at = :drawn_at, #expires_at = :expiry",
-    condition: "#format = :format AND #last < :end AND NOT #drawn_at > :newest",
-};
-const DRAW_UNDATED: Form = Form {
-    verb: "draw",
-    update: "SET #last = #last + :tickets, #expires_at = :expiry REMOVE #drawn_at",
-    condition: "#format = :format AND #last < :end",
-};
-
-/// `seated` as seen: nobody is seated twice. `left` as seen: nobody is seated who left since the look.
-const SEAT: Form = Form {
-    verb: "seat",
-    update: "SET #seated = :upto, #heirs = list_append(#heirs, :found), #expires_at = :expiry",
-    condition: "#format = :format AND attribute_exists(#holder.#nonce) AND #seated = :seated AND #left = :left \
-                AND attribute_exists(#heirs) AND size(#heirs) <= :taken",
-};
-/// Free as seen: else the first of the found would take the lock from its holder.
-const SEAT_FREE: Form = Form {
-    verb: "seat",
-    update: "SET #seated = :upto, #holder = :first, #granted_at = :granted, #heirs = :rest, \
-             #expires_at = :expiry",
-    condition: "#format = :format AND attribute_not_exists(#holder.#nonce) AND #seated = :seated AND #left = :left",
-};
-/// Nobody is seated; the tickets that `seated` passes are void, and void is for ever.
-const SETTLE: Form = Form {
-    verb: "settle",
-    update: "SET #seated = :upto, #expires_at = :expiry",
-    condition: "#format = :format AND #seated = :seated AND #left = :left",
-};
-
-const HAND_OVER: &str = "SET #holder = if_not_exists(#heirs[0], :none), #granted_at = :granted, \
-                         #expires_at = :expiry REMOVE #heirs[0]";
-pub(super) const IS_HOLDER: &str = "#format = :format AND #holder.#nonce = :nonce";
-/// Still the holder: a late release must not release another's hold.
-const RELEASE: Form = Form {
-    verb: "release",
-    update: HAND_OVER,
-    condition: IS_HOLDER,
-};
-/// The very beat that was judged: a renewal that came meanwhile saves the holder.
-const EVICT: Form = Form {
-    verb: "evict",
-    update: HAND_OVER,
-    condition: "#format = :format AND #holder.#nonce = :nonce AND #holder.#beat = :beat",
-};
-
-/// `INDEX` stands for a seat. Seats shift, so the nonce decides which one is meant.
-const UNSEAT: Form = Form {
-    verb: "unseat",
-    update: "SET #expires_at = :expiry REMOVE #heirs[INDEX]",
-    condition: "#format = :format AND #heirs[INDEX].#nonce = :nonce AND #heirs[INDEX].#beat = :beat",
-};
-const GIVE_UP_SEAT: Form = Form {
-    verb: "give up a seat",
-    update: UNSEAT.update,
-    condition: "#format = :format AND #heirs[INDEX].#nonce = :nonce",
-};
-
-/// The very hold that was seen, and still without a date: what its owner says of itself is not written over.
-const DATE: Form = Form {
-    verb: "date",
-    update: "SET #holder.#renewed_at = :renewed_at, #expires_at = :expiry",
-    condition: "#format = :format AND #holder.#nonce = :nonce AND #holder.#beat = :beat \
-                AND attribute_not_exists(#holder.#renewed_at)",
-};
-
-/// The nonce still there: a renewal must not bring back what was released or evicted. No later date there: a late
-/// duplicate must not make who renewed since look dead by DynamoDB's clock.
-const RENEW_HOLDER: Form = Form {
-    verb: "renew",
-    update: "SET #holder.#beat = #holder.#beat + :one, #holder.#lease_ms = :lease, \
-             #holder.#renewed_at = :renewed_at, #holder.#since = if_not_exists(#holder.#since, :renewed_at), \
-             #expires_at = :expiry",
-    condition: "#format = :format AND #holder.#nonce = :nonce AND NOT #holder.#renewed_at > :newest",
-};
-const RENEW_HOLDER_UNDATED: Form = Form {
-    verb: "renew",
-    update: "SET #holder.#beat = #holder.#beat + :one, #holder.#lease_ms = :lease, #expires_at = :expiry \
-             REMOVE #holder.#renewed_at",
-    condition: RELEASE.condition,
-};
-const RENEW_SEAT: Form = Form {
-    verb: "renew",
-    update: "SET #heirs[INDEX].#beat = #heirs[INDEX].#beat + :one, #heirs[INDEX].#lease_ms = :lease, \
-             #heirs[INDEX].#renewed_at = :renewed_at, #expires_at = :expiry",
-    condition: "#format = :format AND #heirs[INDEX].#nonce = :nonce \
-                AND NOT #heirs[INDEX].#renewed_at > :newest",
-};
-const RENEW_SEAT_UNDATED: Form = Form {
-    verb: "renew",
-    update: "SET #heirs[INDEX].#beat = #heirs[INDEX].#beat + :one, #heirs[INDEX].#lease_ms = :lease, \
-             #expires_at = :expiry REMOVE #heirs[INDEX].#renewed_at",
-    condition: GIVE_UP_SEAT.condition,
-};
-
-/// Not seated yet: whoever saw the row waiting can then no longer seat it.
-const LEFT: Form = Form {
-    verb: "leave",
-    update: "SET #left = #left + :one, #expires_at = :expiry",
-    condition: "#format = :format AND #seated < :ticket",
-};
-
-/// Idle, and untouched since it was seen.
-const REMOVE_IDLE: &str = "#format = :format AND attribute_not_exists(#holder.#nonce) AND #last = :last \
-                           AND #seated = :last AND #expires_at = :expiry";
+use super::{Attempt, Store, Timed, Write, broken_answer, dated, dateless, renewal};
 
 pub(super) type Answer = Result<Timed<Write<LockItem>>, Failure>;
+
+/// A hold as it is to be ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) at: At,
+    pub(crate) permits: u64,
+    /// Nobody else has the lock, and somebody may be there to have it next.
+    pub(crate) hands_over: bool,
+}
+
+impl Held {
+    /// As an item shows it.
+    pub(crate) fn of(item: &LockItem, at: At, entry: &Entry) -> Self {
+        let is_last = item.taken() == entry.permits;
+        let is_alone = entry.permits == item.permits;
+        Held {
+            at,
+            permits: entry.permits,
+            hands_over: is_last && (is_alone || !item.heirs.is_empty()),
+        }
+    }
+}
 
 impl Store {
     /// Takes a free lock that nobody waits for. The ticket is the one that this write draws.
@@ -173,10 +50,34 @@ impl Store {
             (":zero", number(0)),
             (":tickets", number(attempt.tickets)),
             (":me", me),
+            (":share", number(attempt.permits)),
             (":granted", self.granted_now()),
+            (":none", nobody()),
             (":nobody", AttributeValue::L(Vec::new())),
         ];
-        attempt.note(self.write(name, &ENTER, values).await)
+        let Form {
+            verb,
+            update,
+            condition,
+        } = forms::ENTER;
+        // There may be no item yet that is ours.
+        let expressions = [update, condition].map(String::from);
+        attempt.note(self.send(name, verb, expressions, values).await)
+    }
+
+    /// Takes permits of a lock that nobody waits for. The ticket is the one that this write draws.
+    pub(crate) async fn share(&self, name: &LockName, attempt: &Attempt) -> Answer {
+        let me = codec::entry(&self.new_entry(attempt, Ticket::default()), None);
+        let values = vec![
+            (":one", number(1)),
+            (":zero", number(0)),
+            (":end", number(end(1).get())),
+            (":me", me),
+            (":share", number(attempt.permits)),
+            (":room", room(name, attempt.permits)),
+        ];
+        let place = At::Sharer(attempt.nonce);
+        attempt.note(self.write_at(name, &forms::SHARE, place, values).await)
     }
 
     /// Takes a free lock all of whose drawn tickets `seen` and its rows showed to be settled.
@@ -193,12 +94,13 @@ impl Store {
                 ":me",
                 codec::entry(&self.new_entry(attempt, ticket), Some(ticket)),
             ),
+            (":zero", number(0)),
+            (":share", number(attempt.permits)),
             (":granted", self.granted_now()),
-            (":nobody", AttributeValue::L(Vec::new())),
             (":last", number(seen.last.get())),
             (":seated", number(seen.seated.get())),
         ];
-        attempt.note(self.write(name, &ENTER_OVER, values).await)
+        attempt.note(self.write(name, &forms::ENTER_OVER, values).await)
     }
 
     /// Draws `ticket` and takes the seat behind the last heir, all in one.
@@ -215,8 +117,9 @@ impl Store {
             (":me", AttributeValue::L(vec![me])),
             (":before", number(before.get())),
             (":seats", number(self.config.seats)),
+            (":zero", number(0)),
         ];
-        attempt.note(self.write(name, &SIT, values).await)
+        attempt.note(self.write(name, &forms::SIT, values).await)
     }
 
     /// Draws the next tickets, so many of them, if none is newer than `most`. The newest is `last` of the answer. Without a
@@ -226,7 +129,11 @@ impl Store {
         let draw = |at: Option<ServerTime>| {
             let mut values = vec![(":tickets", number(tickets)), (":end", number(end.get()))];
             values.extend(at.into_iter().flat_map(|at| dated(":drawn_at", at)));
-            self.write(name, at.map_or(&DRAW_UNDATED, |_| &DRAW), values)
+            self.write(
+                name,
+                at.map_or(&forms::DRAW_UNDATED, |_| &forms::DRAW),
+                values,
+            )
         };
         let only_date = |item: &LockItem| item.drawn_at.is_some() && item.last < end;
         self.with_date(draw, only_date).await
@@ -248,24 +155,26 @@ impl Store {
             (":upto", number(upto.get())),
             (":seated", number(seen.seated.get())),
             (":left", number(seen.left)),
+            (":zero", number(0)),
         ];
-        if seen.holder.is_none() {
-            let Some(first) = entries.next() else {
+        if seen.is_free() {
+            let (Some(first), Some(Entry { permits, .. })) = (entries.next(), found.first()) else {
                 return Err(broken_answer("seat", "nobody was found to be seated"));
             };
             values.extend([
+                (":share", number(permits)),
                 (":first", first),
                 (":granted", self.granted_now()),
                 (":rest", AttributeValue::L(entries.collect())),
             ]);
-            return attempt.note(self.write(name, &SEAT_FREE, values).await);
+            return attempt.note(self.write(name, &forms::SEAT_FREE, values).await);
         }
         let taken = self.config.seats.saturating_sub(found.len());
         values.extend([
             (":found", AttributeValue::L(entries.collect())),
-            (":taken", number(taken)),
+            (":seats_taken", number(taken)),
         ]);
-        attempt.note(self.write(name, &SEAT, values).await)
+        attempt.note(self.write(name, &forms::SEAT, values).await)
     }
 
     /// Raises `seated` over tickets that are void.
@@ -275,115 +184,146 @@ impl Store {
             (":seated", number(seen.seated.get())),
             (":left", number(seen.left)),
         ];
-        self.write(name, &SETTLE, values).await
+        self.write(name, &forms::SETTLE, values).await
     }
 
-    /// Ends a hold; the first heir has the lock the moment this applies.
-    pub(crate) async fn release(&self, name: &LockName, attempt: &Attempt) -> Answer {
+    /// Gives the first heirs the permits that they wait for: they stand beside those who have some.
+    pub(crate) async fn admit(&self, name: &LockName, heirs: &[Entry]) -> Answer {
+        let Some((last, before)) = heirs.split_last() else {
+            return Err(broken_answer("admit", "nobody was found to be admitted"));
+        };
+        let form = &forms::ADMIT;
+        let (mut update, mut removed) = (form.update.to_owned(), String::from(" REMOVE PLACE"));
+        for (index, heir) in heirs.iter().enumerate() {
+            update.push_str(&format!(", #sharers.#{} = #heirs[{index}]", heir.nonce));
+        }
+        for index in 0..before.len() {
+            removed.push_str(&format!(", #heirs[{index}]"));
+        }
+        let share = item::sum(heirs.iter().map(|heir| heir.permits));
         let values = vec![
-            (":none", nobody()),
-            (":granted", self.granted_now()),
-            (":nonce", text(attempt.nonce.to_string())),
+            (":nonce", text(last.nonce.to_string())),
+            (":share", number(share)),
         ];
-        attempt.note(self.write(name, &RELEASE, values).await)
+        let place = At::Heir(before.len());
+        let expressions = [&(update + &removed), &ours(form.condition)].map(|it| placed(it, place));
+        self.send(name, form.verb, expressions, values).await
     }
 
-    /// Ends the hold of a dead holder, as release would.
-    pub(crate) async fn evict(&self, name: &LockName, dead: &Entry) -> Answer {
+    /// Ends a hold. If nobody else has the lock, the first heir has it the moment this applies.
+    pub(crate) async fn release(&self, name: &LockName, attempt: &Attempt, held: Held) -> Answer {
+        let mut values = vec![(":nonce", text(attempt.nonce.to_string()))];
+        values.extend(self.ending(held));
+        attempt.note(self.end(name, &forms::RELEASE, held, values).await)
+    }
+
+    /// Ends the hold of one who is dead, as release would.
+    pub(crate) async fn evict(&self, name: &LockName, dead: &Entry, held: Held) -> Answer {
         let mut values = judged(dead);
-        values.extend([(":none", nobody()), (":granted", self.granted_now())]);
-        self.write(name, &EVICT, values).await
+        values.extend(self.ending(held));
+        self.end(name, &forms::EVICT, held, values).await
+    }
+
+    async fn end(&self, name: &LockName, how: &End, held: Held, values: Values) -> Answer {
+        let is_sharer = matches!(held.at, At::Sharer(_));
+        let form = how.form(is_sharer, held.hands_over);
+        self.write_at(name, &form, held.at, values).await
+    }
+
+    fn ending(&self, held: Held) -> Values {
+        let mut values = vec![(":share", number(held.permits)), (":zero", number(0))];
+        if held.hands_over {
+            values.push((":granted", self.granted_now()));
+        }
+        if held.hands_over || held.at == At::Holder {
+            values.push((":none", nobody()));
+        }
+        values
+    }
+
+    /// Keeps one of the permits that a hold has, and frees the others.
+    pub(crate) async fn downgrade(&self, name: &LockName, nonce: Nonce, held: Held) -> Answer {
+        let values = vec![
+            (":nonce", text(nonce.to_string())),
+            (":share", number(held.permits)),
+            (":kept", number(1)),
+            (":freed", number(held.permits.saturating_sub(1))),
+        ];
+        self.write_at(name, &forms::DOWNGRADE, held.at, values)
+            .await
     }
 
     /// Takes the seat of a dead heir away.
     pub(crate) async fn unseat(&self, name: &LockName, index: usize, dead: &Entry) -> Answer {
-        self.write_at(name, &UNSEAT, Some(index), judged(dead))
+        self.write_at(name, &forms::UNSEAT, At::Heir(index), judged(dead))
             .await
     }
 
     /// Gives up one's own seat.
     pub(crate) async fn give_up_seat(&self, name: &LockName, index: usize, nonce: Nonce) -> Answer {
-        self.write_at(
-            name,
-            &GIVE_UP_SEAT,
-            Some(index),
-            vec![(":nonce", text(nonce.to_string()))],
-        )
-        .await
+        let values = vec![(":nonce", text(nonce.to_string()))];
+        self.write_at(name, &forms::GIVE_UP_SEAT, At::Heir(index), values)
+            .await
     }
 
     /// Dates a hold that its owner has not dated, if the time is known.
-    pub(crate) async fn date(&self, name: &LockName, undated: &Entry) -> Result<(), Failure> {
+    pub(crate) async fn date(
+        &self,
+        name: &LockName,
+        at: At,
+        undated: &Entry,
+    ) -> Result<(), Failure> {
         let Some(now) = self.server.stamp() else {
             return Ok(());
         };
         let mut values = judged(undated);
         values.push((":renewed_at", codec::millis(now.0)));
-        self.write(name, &DATE, values).await.map(drop)
-    }
-
-    /// Renews a hold. The answer shows the heirs.
-    pub(crate) async fn renew_hold(
-        &self,
-        name: &LockName,
-        nonce: Nonce,
-        lease: Duration,
-    ) -> Answer {
-        self.renew(
-            name,
-            [&RENEW_HOLDER, &RENEW_HOLDER_UNDATED],
-            None,
-            nonce,
-            lease,
-        )
-        .await
-    }
-
-    /// Renews a seat. The answer shows holder and heirs.
-    pub(crate) async fn renew_seat(
-        &self,
-        name: &LockName,
-        index: usize,
-        nonce: Nonce,
-        lease: Duration,
-    ) -> Answer {
-        self.renew(
-            name,
-            [&RENEW_SEAT, &RENEW_SEAT_UNDATED],
-            Some(index),
-            nonce,
-            lease,
-        )
-        .await
+        let answer = self.write_at(name, &forms::DATE, at, values).await;
+        answer.map(drop)
     }
 
     /// Says that a waiter left the queue, so that no look from before can seat it.
     pub(crate) async fn leave(&self, name: &LockName, ticket: Ticket) -> Answer {
         self.write(
             name,
-            &LEFT,
+            &forms::LEFT,
             vec![(":one", number(1)), (":ticket", number(ticket.get()))],
         )
         .await
     }
 
-    async fn renew(
+    /// Renews a hold or a seat; without a date if a later one stands there. The answer shows who else there is.
+    pub(crate) async fn renew(
         &self,
         name: &LockName,
-        [with, without]: [&Form; 2],
-        index: Option<usize>,
-        nonce: Nonce,
+        attempt: &Attempt,
+        at: At,
         lease: Duration,
     ) -> Answer {
-        let renew = |at: Option<ServerTime>| {
-            let form = at.map_or(without, |_| with);
-            self.write_at(name, form, index, renewal(nonce, lease, at))
+        let renew = |date: Option<ServerTime>| {
+            let form = date.map_or(&forms::RENEW_UNDATED, |_| &forms::RENEW);
+            let mut values = renewal(attempt.nonce, lease, date);
+            values.push((":beat", attempt.next_beat()));
+            self.write_at(name, form, at, values)
         };
-        let is_ours = |item: &LockItem| match index {
-            Some(index) => item.heirs.get(index).is_some_and(|it| it.nonce == nonce),
-            None => item.holder.as_ref().is_some_and(|it| it.nonce == nonce),
+        self.renewed(attempt, renew, |item| item.entry_at(at)).await
+    }
+
+    /// Has the holder's lease last for so long from now on, and as long as it does at the least.
+    pub(crate) async fn extend(&self, name: &LockName, seen: &Entry, by: Duration) -> Answer {
+        let Some(now) = self.server.past() else {
+            return Err(dateless("extend a lease"));
         };
-        self.with_date(renew, is_ours).await
+        let end = seen.renewed_at.map(|renewed| renewed.0 + seen.lease);
+        let left = end.unwrap_or_default().saturating_sub(now.0);
+        let mut values = judged(seen);
+        values.extend([
+            (":one", number(1)),
+            (":lease", codec::millis(by.max(left))),
+            (":renewed_at", codec::millis(now.0)),
+        ]);
+        self.write_at(name, &forms::EXTEND, At::Holder, values)
+            .await
     }
 
     /// Reads the lock item, strongly consistent.
@@ -402,13 +342,15 @@ impl Store {
     ) -> Result<bool, Failure> {
         let values: Values = vec![
             (":format", number(FORMAT)),
+            (":permits", number(all_of(name))),
+            (":zero", number(0)),
             (":last", number(seen.last.get())),
             (":expiry", number(seen.expires_at)),
         ];
         self.delete(
             "remove an idle lock",
             self.lock_key(name),
-            REMOVE_IDLE,
+            &ours(forms::REMOVE_IDLE),
             values,
         )
         .await
@@ -419,28 +361,39 @@ impl Store {
         codec::time_if_known(self.server.stamp())
     }
 
-    pub(super) async fn write(&self, name: &LockName, form: &Form, values: Values) -> Answer {
-        self.write_at(name, form, None, values).await
+    async fn write(&self, name: &LockName, form: &Form, values: Values) -> Answer {
+        self.write_at(name, form, At::Holder, values).await
     }
 
-    async fn write_at(
+    pub(super) async fn write_at(
         &self,
         name: &LockName,
         form: &Form,
-        index: Option<usize>,
+        at: At,
+        values: Values,
+    ) -> Answer {
+        let expressions = [form.update, &ours(form.condition)].map(|it| placed(it, at));
+        self.send(name, form.verb, expressions, values).await
+    }
+
+    pub(super) async fn send(
+        &self,
+        name: &LockName,
+        verb: &'static str,
+        [update, condition]: [String; 2],
         mut values: Values,
     ) -> Answer {
-        values.extend([(":format", number(FORMAT)), (":expiry", self.expiry())]);
-        let (update, condition) = (
-            at_index(form.update, index),
-            at_index(form.condition, index),
-        );
+        values.extend([
+            (":format", number(FORMAT)),
+            (":permits", number(all_of(name))),
+            (":expiry", self.expiry()),
+        ]);
         self.timed(async {
             let key = self.lock_key(name);
             let write = self
-                .update(form.verb, key, [&update, &condition], values)
+                .update(verb, key, [&update, &condition], values)
                 .await?;
-            write.try_map(|item| self.decode_lock(form.verb, name, &item))
+            write.try_map(|item| self.decode_lock(verb, name, &item))
         })
         .await
     }
@@ -459,6 +412,7 @@ impl Store {
         item: &Item,
     ) -> Result<LockItem, Failure> {
         let read = codec::lock_item(item, &self.config.names.ttl);
+        let read = read.and_then(|item| codec::of_permits(item, name.permits()));
         read.map_err(|problem| self.unreadable(verb, name, &name.lock_key(), problem))
     }
 }
@@ -481,9 +435,27 @@ fn nobody() -> AttributeValue {
     AttributeValue::M(Item::new())
 }
 
-fn at_index(expression: &str, index: Option<usize>) -> String {
-    match index {
-        Some(index) => expression.replace("INDEX", &index.to_string()),
-        None => expression.to_owned(),
+/// What may be taken at the most for so many permits to be left.
+fn room(name: &LockName, permits: u64) -> AttributeValue {
+    number(all_of(name).saturating_sub(permits))
+}
+
+/// No lock has none: of a name that says nothing, nothing is written.
+pub(super) fn all_of(name: &LockName) -> u64 {
+    name.permits().unwrap_or_default()
+}
+
+pub(super) fn ours(condition: &str) -> String {
+    format!("{}{condition}", forms::OURS)
+}
+
+/// The expression at a place.
+pub(super) fn placed(expression: &str, at: At) -> String {
+    match at {
+        At::Holder => expression.replace("PLACE", "#holder"),
+        At::Heir(index) => expression.replace("PLACE", &format!("#heirs[{index}]")),
+        At::Sharer(nonce) => expression
+            .replace("PLACE", &format!("#sharers.#{nonce}"))
+            .replace("NONCE", &format!("#{nonce}")),
     }
 }

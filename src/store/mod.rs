@@ -3,11 +3,15 @@
 //! A verb is a single attempt with a time-out. Trying again is [`Store::persist`], in one place for all. The SDK's own
 //! futures are boxed where they are sent: they are so deep that the compiler gives up on what is built on them.
 
+mod attempt;
 mod check;
 mod codec;
+mod data;
 mod date;
 mod failure;
+mod forms;
 mod lock_item;
+mod patience;
 mod probe;
 mod request;
 mod rows;
@@ -15,7 +19,6 @@ mod scan;
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,8 +26,6 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
-use backon::{ExponentialBuilder, Retryable};
-use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::entry::{Entry, Nonce, ServerTime};
@@ -34,16 +35,15 @@ use crate::name::LockName;
 use crate::ticket::Ticket;
 use crate::wait::Brake;
 
+pub(crate) use attempt::Attempt;
 use codec::{Item, number, text};
 use date::ServerClock;
 pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
+pub(crate) use lock_item::Held;
+pub(crate) use patience::{Limit, Patience, Refusals};
 pub(crate) use probe::Operation;
 pub(crate) use rows::{Cursor, Page};
 pub(crate) use scan::Place as ScanPlace;
-
-/// The first pause before a request is sent again, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(25);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Dates of one client go back by no more: a `Date` has whole seconds.
 const STAMPS_DIFFER: Duration = Duration::from_secs(2);
@@ -119,90 +119,6 @@ impl<T> Write<T> {
     }
 }
 
-/// One attempt to get a place, over all the retries of its requests.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    pub(crate) nonce: Nonce,
-    /// How many tickets it asks for.
-    pub(crate) tickets: u64,
-    /// A request of this attempt got no answer, so its nonce may turn up in the table at any later time.
-    in_doubt: AtomicBool,
-}
-
-impl Attempt {
-    pub(crate) fn new(nonce: Nonce, tickets: u64) -> Self {
-        Attempt {
-            nonce,
-            tickets,
-            in_doubt: AtomicBool::new(false),
-        }
-    }
-
-    /// The same attempt, for the next who has its place.
-    pub(crate) fn again(&self) -> Self {
-        Attempt {
-            in_doubt: AtomicBool::new(self.is_in_doubt()),
-            ..*self
-        }
-    }
-
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.in_doubt.load(Ordering::Relaxed)
-    }
-
-    fn note<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
-        if answer.as_ref().is_err_and(Failure::is_ambiguous) {
-            self.in_doubt.store(true, Ordering::Relaxed);
-        }
-        answer
-    }
-}
-
-/// How many attempts there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limit {
-    None,
-    Attempts(usize),
-    /// So many that the table does not answer for us; that it is too busy is an answer, and shows that it is there.
-    Unanswered(usize),
-}
-
-/// What to make of a refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusals {
-    /// It is for good.
-    Final,
-    /// A policy, say, which may be mended in time: what stands in the table is in the way of others until then.
-    Passing,
-}
-
-/// How long to go on trying.
-#[derive(Clone, Debug)]
-pub(crate) struct Patience {
-    pub(crate) until: Option<Moment>,
-    pub(crate) limit: Limit,
-    pub(crate) refusals: Refusals,
-    /// Ends the pauses between attempts; an attempt under way runs to its end.
-    pub(crate) stop: CancellationToken,
-}
-
-impl Limit {
-    fn counts(self, failure: &Failure) -> bool {
-        match self {
-            Limit::None => false,
-            Limit::Attempts(_) => true,
-            Limit::Unanswered(_) => !failure.is_not_now(),
-        }
-    }
-
-    fn allows(self, failed: usize) -> bool {
-        match self {
-            Limit::None => true,
-            Limit::Attempts(most) | Limit::Unanswered(most) => failed < most,
-        }
-    }
-}
-
 impl Store {
     /// Derives a client whose requests are single attempts with a time-out, whatever the caller's does.
     pub(crate) fn new(client: &Client, config: Config) -> Self {
@@ -254,74 +170,14 @@ impl Store {
         self.server.stamp().is_some()
     }
 
+    /// Whether that is still to come, as far as is known.
+    pub(crate) fn is_before(&self, then: ServerTime) -> bool {
+        self.server.stamp().is_some_and(|now| now < then)
+    }
+
     /// The time to judge entries by, after an answer that showed them.
     pub(crate) fn judge(&self) -> Option<ServerTime> {
         self.server.judge()
-    }
-
-    /// Repeats an attempt for as long as that may help and `patience` lasts, with growing, jittered pauses.
-    pub(crate) async fn persist<T, Fut: Future<Output = Result<T, Failure>>>(
-        &self,
-        patience: &Patience,
-        attempt: impl FnMut() -> Fut,
-    ) -> Result<T, Failure> {
-        let longest = LONGEST_PAUSE.min(self.config.heartbeat / 2);
-        self.repeat(longest, patience, attempt).await
-    }
-
-    /// The same for renewals. They are few, and a lease depends on each: however busy DynamoDB is, their pauses stay short.
-    pub(crate) async fn insist<T, Fut: Future<Output = Result<T, Failure>>>(
-        &self,
-        patience: &Patience,
-        renewal: impl FnMut() -> Fut,
-    ) -> Result<T, Failure> {
-        let longest = LONGEST_PAUSE.min(self.config.heartbeat / 20);
-        self.repeat(longest, patience, renewal).await
-    }
-
-    async fn repeat<T, Fut: Future<Output = Result<T, Failure>>>(
-        &self,
-        longest: Duration,
-        patience: &Patience,
-        attempt: impl FnMut() -> Fut,
-    ) -> Result<T, Failure> {
-        let (clock, stop, until) = (
-            self.config.clock.clone(),
-            patience.stop.clone(),
-            patience.until,
-        );
-        let pauses = ExponentialBuilder::new()
-            .with_min_delay(FIRST_PAUSE.min(longest).min(self.config.request_timeout))
-            .with_max_delay(longest)
-            .without_max_times()
-            .with_jitter()
-            .with_jitter_seed(self.config.chance.seed());
-        let pause = move |span: Duration| {
-            let (clock, stop) = (clock.clone(), stop.clone());
-            let span = until.map_or(span, |until| span.min(until.since(clock.now())));
-            async move {
-                tokio::select! { biased; () = stop.cancelled() => {}, () = clock.sleep(span) => {} }
-            }
-        };
-        attempt
-            .retry(pauses)
-            .sleep(pause)
-            .when(self.worth_another(patience))
-            .await
-    }
-
-    /// Whether to try again after a failure; it counts them.
-    fn worth_another(&self, patience: &Patience) -> impl FnMut(&Failure) -> bool {
-        let mut counted = 0;
-        move |failure| {
-            self.heed(failure);
-            counted += usize::from(patience.limit.counts(failure));
-            let may_help = match patience.refusals {
-                Refusals::Passing if failure.is_refused() => true,
-                Refusals::Passing | Refusals::Final => failure.is_transient(),
-            };
-            may_help && patience.limit.allows(counted) && self.has_patience(patience)
-        }
     }
 
     /// Slows looks down if a failure says that DynamoDB is too busy.
@@ -340,10 +196,6 @@ impl Store {
         self.brake.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn has_patience(&self, patience: &Patience) -> bool {
-        !patience.stop.is_cancelled() && patience.until.is_none_or(|until| self.now() < until)
-    }
-
     /// Sends one request and notes when.
     async fn timed<T>(
         &self,
@@ -360,17 +212,49 @@ impl Store {
 
     /// An entry for an attempt that starts now.
     pub(crate) fn new_entry(&self, attempt: &Attempt, ticket: Ticket) -> Entry {
-        let stamp = self.server.stamp();
+        let lasting = attempt.lasting.as_ref();
+        let stamp = match lasting {
+            Some(_) => self.server.past(),
+            None => self.server.stamp(),
+        };
         Entry {
             nonce: attempt.nonce,
+            attributes: attempt.attributes.clone(),
+            id: lasting.map(|(id, _)| id.clone()),
             owner: self.config.owner.clone(),
             ticket,
             tickets: attempt.tickets,
+            permits: attempt.permits,
             beat: 0,
-            lease: self.config.lease,
+            lease: lasting.map_or(self.config.lease, |(_, lease)| *lease),
             renewed_at: stamp,
             since: stamp,
         }
+    }
+
+    /// Renews what `entry` finds in the item. Refused because of a later renewal of the same attempt, or because this one came
+    /// twice: it is renewed all the same.
+    async fn renewed<T, Fut>(
+        &self,
+        attempt: &Attempt,
+        write: impl Fn(Option<ServerTime>) -> Fut + Send,
+        entry: impl Fn(&T) -> Option<&Entry> + Send + Sync,
+    ) -> Result<Timed<Write<T>>, Failure>
+    where
+        T: Send + Sync,
+        Fut: Future<Output = Result<Timed<Write<T>>, Failure>> + Send,
+    {
+        let ours = |item: &T| {
+            entry(item)
+                .filter(|it| it.nonce == attempt.nonce)
+                .map(|it| it.beat)
+        };
+        let is_late = |item: &T| ours(item).is_some_and(|beat| beat < attempt.renewals());
+        let answer = self.with_date(write, is_late).await?;
+        Ok(answer.map(|write| match write {
+            Write::Refused(Some(item)) if ours(&item).is_some() => Write::Applied(item),
+            write => write,
+        }))
     }
 
     /// Writes with a date where one is known; without, if a later one stands in the way, which is only so when DynamoDB's
@@ -474,10 +358,14 @@ fn broken_answer(verb: &'static str, what: &'static str) -> Failure {
     }
 }
 
+/// A lease that nobody renews ends by DynamoDB's clock, which its answers do not tell.
+pub(crate) fn dateless(verb: &'static str) -> Failure {
+    broken_answer(verb, "its answers have no `Date`, and leases end by it")
+}
+
 /// What a renewal takes.
 fn renewal(nonce: Nonce, lease: Duration, at: Option<ServerTime>) -> request::Values {
     let mut values = vec![
-        (":one", number(1)),
         (":lease", codec::millis(lease)),
         (":nonce", text(nonce.to_string())),
     ];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, WriteRequest};
 use futures::FutureExt;
 
-use crate::entry::{Entry, Nonce, ServerTime};
+use crate::entry::{Entry, ServerTime};
 use crate::item::{LockItem, RowState, TicketRow};
 use crate::name::LockName;
 use crate::ticket::Ticket;
@@ -29,16 +29,14 @@ const VOID_OWN: [&str; 2] = [
     "SET #state = :void, #tickets = :tickets, #expires_at = :expiry",
     "attribute_not_exists(#pk) OR #entry.#nonce = :nonce",
 ];
-/// Still waiting, and ours: a void row stays void. No later date there: a late duplicate must not take it back.
+/// Still waiting, and ours: a void row stays void. No later beat nor date there: a late duplicate must not take them back.
 const RENEW: [&str; 2] = [
-    "SET #entry.#beat = #entry.#beat + :one, #entry.#lease_ms = :lease, #entry.#renewed_at = :renewed_at, \
-     #expires_at = :expiry",
-    "#entry.#nonce = :nonce AND #state = :waiting AND NOT #entry.#renewed_at > :newest",
+    "SET #entry.#beat = :beat, #entry.#lease_ms = :lease, #entry.#renewed_at = :renewed_at, #expires_at = :expiry",
+    "#entry.#nonce = :nonce AND #entry.#beat < :beat AND #state = :waiting AND NOT #entry.#renewed_at > :newest",
 ];
 const RENEW_UNDATED: [&str; 2] = [
-    "SET #entry.#beat = #entry.#beat + :one, #entry.#lease_ms = :lease, #expires_at = :expiry \
-     REMOVE #entry.#renewed_at",
-    "#entry.#nonce = :nonce AND #state = :waiting",
+    "SET #entry.#beat = :beat, #entry.#lease_ms = :lease, #expires_at = :expiry REMOVE #entry.#renewed_at",
+    "#entry.#nonce = :nonce AND #entry.#beat < :beat AND #state = :waiting",
 ];
 /// As it was seen.
 const REMOVE_VOID: &str = "#state = :void";
@@ -116,18 +114,20 @@ impl Store {
     pub(crate) async fn renew_row(
         &self,
         name: &LockName,
+        attempt: &Attempt,
         ticket: Ticket,
-        nonce: Nonce,
         lease: Duration,
     ) -> Answer {
         let renew = |at: Option<ServerTime>| {
-            let mut values = renewal(nonce, lease, at);
-            values.push((":waiting", text("waiting")));
+            let mut values = renewal(attempt.nonce, lease, at);
+            values.extend([
+                (":beat", attempt.next_beat()),
+                (":waiting", text("waiting")),
+            ]);
             let form = at.map_or(RENEW_UNDATED, |_| RENEW);
             self.update_row("renew", name, ticket, form, values)
         };
-        let is_ours = |row: &TicketRow| row.waiting().is_some_and(|it| it.nonce == nonce);
-        self.with_date(renew, is_ours).await
+        self.renewed(attempt, renew, TicketRow::waiting).await
     }
 
     /// Reads one page of the line, strongly consistent: from the lock item on, or from where a page ended.

@@ -2,7 +2,7 @@
 
 use super::{Turn, Waiter};
 use crate::item::LockItem;
-use crate::line::{Seating, Unsettled};
+use crate::line::{Has, Seating, Unsettled};
 use crate::look::Look;
 use crate::passing;
 use crate::store::{Attempt, Failure, Patience, Timed, Write};
@@ -15,15 +15,21 @@ impl Waiter {
         Ok(self.again(further))
     }
 
-    pub(super) async fn evict(&mut self, patience: &Patience) -> Result<Turn, Failure> {
-        let Some(dead) = self.look.item.holder.clone() else {
-            return Ok(Turn::Again);
-        };
-        tracing::info!(lock = %self.name, ticket = %dead.ticket, owner = %dead.owner, "evicts a dead holder");
-        let answer = self
-            .store
-            .persist(patience, || self.store.evict(&self.name, &dead))
-            .await?;
+    pub(super) async fn evict(&mut self, has: Has, patience: &Patience) -> Result<Turn, Failure> {
+        let (store, name, item) = (&self.store, &self.name, &self.look.item);
+        let answer = passing::evict(store, name, patience, item, has).await?;
+        Ok(answer.map_or(Turn::Again, |answer| self.wrote(answer)))
+    }
+
+    /// Gives the first heirs what they wait for, this one among them.
+    pub(super) async fn admit(
+        &mut self,
+        heirs: usize,
+        patience: &Patience,
+    ) -> Result<Turn, Failure> {
+        let admitted = &self.look.item.heirs[..heirs];
+        let admit = || self.store.admit(&self.name, admitted);
+        let answer = self.store.persist(patience, admit).await?;
         Ok(self.wrote(answer))
     }
 
@@ -32,15 +38,9 @@ impl Waiter {
         index: usize,
         patience: &Patience,
     ) -> Result<Turn, Failure> {
-        let Some(dead) = self.look.item.heirs.get(index).cloned() else {
-            return Ok(Turn::Again);
-        };
-        tracing::info!(lock = %self.name, ticket = %dead.ticket, owner = %dead.owner, "unseats a dead heir");
-        let answer = self
-            .store
-            .persist(patience, || self.store.unseat(&self.name, index, &dead))
-            .await?;
-        Ok(self.wrote(answer))
+        let item = &self.look.item;
+        let unseated = passing::unseat(&self.store, &self.name, patience, item, index).await?;
+        Ok(unseated.map_or(Turn::Again, |answer| self.wrote(answer)))
     }
 
     /// The answer to a write on the lock item is a look at it, applied or not.
@@ -79,7 +79,13 @@ impl Waiter {
             .iter()
             .filter_map(|ticket| self.look.waiting(*ticket).cloned())
             .collect();
-        let unanswered = Attempt::new(self.attempt.nonce, self.attempt.tickets);
+        let Attempt {
+            nonce,
+            tickets,
+            permits,
+            ..
+        } = self.attempt;
+        let unanswered = Attempt::new(nonce, tickets, permits);
         let seat = || {
             self.store.seat(
                 &self.name,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Waiter;
 use crate::entry::Entry;
-use crate::item::{RowState, Spot, TicketRow};
+use crate::item::{At, RowState, Spot, TicketRow};
 use crate::lease;
 use crate::line::Standing;
 use crate::look::{Look, WATCHED};
@@ -78,7 +78,7 @@ impl Waiter {
     pub(super) fn sees_to_seats(&self) -> bool {
         let (now, heartbeat) = (self.store.now(), self.store.config().heartbeat);
         let stands_still = now.since(self.seated.1) >= heartbeat;
-        stands_still || self.look.item.holder.is_none() || self.behind_the_seats() <= NEAR
+        stands_still || self.look.item.is_free() || self.behind_the_seats() <= NEAR
     }
 
     pub(super) fn until_next(&mut self, standing: Standing) -> Duration {
@@ -117,7 +117,7 @@ impl Waiter {
 
     fn renewal_due(&self) -> Moment {
         match self.look.item.place_of(self.attempt.nonce) {
-            Some(Spot::Holder(entry) | Spot::Heir(_, entry)) => self.seat_due(entry),
+            Some(Spot::Has(_, entry) | Spot::Heir(_, entry)) => self.seat_due(entry),
             None => self.row_due(),
         }
     }
@@ -155,12 +155,13 @@ impl Waiter {
         index: usize,
         patience: &Patience,
     ) -> Result<Option<()>, Failure> {
-        let (lease, nonce) = (self.store.config().lease, self.attempt.nonce);
+        let lease = self.store.config().lease;
         self.beats.asks_for(lease);
-        let renew = || self.store.renew_seat(&self.name, index, nonce, lease);
+        let (place, attempt) = (At::Heir(index), &self.attempt);
+        let renew = || self.store.renew(&self.name, attempt, place, lease);
         let answer = self.store.insist(patience, renew).await?;
         if let Write::Applied(item) = &answer.value
-            && let Some(Spot::Heir(_, entry)) = item.place_of(nonce)
+            && let Some(Spot::Heir(_, entry)) = item.place_of(attempt.nonce)
         {
             self.beats.renewed(entry.beat, answer.sent);
         }
@@ -169,18 +170,21 @@ impl Waiter {
 
     /// Renews the row while it waits; one that is no longer there to be renewed is found out about by reading the line.
     async fn renew_row(&mut self, patience: &Patience) -> Result<(), Failure> {
-        let (config, nonce) = (self.store.config(), self.attempt.nonce);
-        let left = self.left();
+        let (config, left) = (self.store.config(), self.left());
         let lease = lease::stretched(config.lease, config.longest_lease(), left);
         self.beats.asks_for(lease);
-        let renew = || self.store.renew_row(&self.name, self.ticket, nonce, lease);
+        let (attempt, ticket) = (&self.attempt, self.ticket);
+        let renew = || self.store.renew_row(&self.name, attempt, ticket, lease);
         let answer = self.store.insist(patience, renew).await?;
         (self.row_renewed, self.row_lease) = (answer.sent, lease);
         match answer.value {
             Write::Applied(TicketRow {
                 state: RowState::Waiting(entry),
                 ..
-            }) if self.beats.renewed_row(entry.beat, answer.sent) => self.row = Some(entry),
+            }) => {
+                self.beats.renewed(entry.beat, answer.sent);
+                self.row = Some(entry);
+            }
             Write::Refused(Some(TicketRow {
                 state: RowState::Void(_),
                 ..

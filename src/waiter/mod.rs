@@ -7,14 +7,13 @@ mod overlap;
 use std::time::Duration;
 
 use crate::entry::Entry;
-use crate::item::{LockItem, Spot, TicketRow};
+use crate::item::{self, LockItem, Spot, TicketRow};
 use crate::lease::{Beats, Gaps, Place, Watches};
 use crate::line::{self, Known, Occupant, Standing, Step};
 use crate::look::{self, Look};
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::queue;
-use crate::state;
 use crate::store::{Attempt, Failure, Patience, Store, Timed};
 use crate::ticket::Ticket;
 use crate::wait::Pace;
@@ -26,7 +25,7 @@ const GAPS_WATCHED: usize = 1000;
 #[derive(Debug)]
 pub(crate) enum Turn {
     /// The lock is the waiter's: the lock item shows it.
-    Mine(LockItem),
+    Mine(Box<LockItem>),
     /// Look again after so long.
     Wait(Duration),
     /// Look again at once.
@@ -118,11 +117,11 @@ impl Waiter {
     pub(crate) fn place(&self) -> usize {
         let tickets = |places| -> u64 {
             let entries = self.look.item.entries().take(places);
-            state::sum(entries.map(|entry| entry.tickets))
+            item::sum(entries.map(|entry| entry.tickets))
         };
         let before = match self.look.item.place_of(self.attempt.nonce) {
-            Some(Spot::Holder(_)) => 0,
-            Some(Spot::Heir(index, _)) => tickets(1 + index),
+            Some(Spot::Has(..)) => 0,
+            Some(Spot::Heir(index, _)) => tickets(self.look.item.holders().count() + index),
             None => tickets(usize::MAX).saturating_add(self.behind_the_seats().saturating_sub(1)),
         };
         usize::try_from(before).unwrap_or(usize::MAX)
@@ -174,14 +173,15 @@ impl Waiter {
             step => step,
         };
         match step {
-            Step::Enter => Ok(Turn::Mine(self.look.item.clone())),
+            Step::Enter => Ok(Turn::Mine(Box::new(self.look.item.clone()))),
             Step::Retire => Ok(Turn::Retire),
             Step::Wait(Standing::Queue) if self.is_void => Ok(Turn::Retire),
             Step::Wait(standing) => Ok(Turn::Wait(self.until_next(standing))),
             Step::ReadOn => self.read_on(patience).await,
             Step::Settle(unsettled) => self.settle(unsettled, patience).await,
             Step::Seat(seating) => self.seat(seating, patience).await,
-            Step::Evict => self.evict(patience).await,
+            Step::Evict(has) => self.evict(has, patience).await,
+            Step::Admit(heirs) => self.admit(heirs, patience).await,
             Step::Unseat(index) => self.unseat(index, patience).await,
         }
     }
@@ -226,9 +226,9 @@ impl Waiter {
         self.shows(Look::of(item), now);
     }
 
-    /// The first ticket of the holder, by which turns are counted.
+    /// The first ticket of those who have the lock, by which turns are counted.
     fn holder(&self) -> Option<Ticket> {
-        let holder = self.look.item.holder.as_ref();
+        let holder = self.look.item.first_holder();
         holder.map(|holder| holder.ticket.first_of(holder.tickets))
     }
 

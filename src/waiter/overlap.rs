@@ -86,7 +86,7 @@ impl Waiter {
             Spot::Heir(before, _) if self.store.braked() == 1 => {
                 self.pace.overlap(before, self.store.now())
             }
-            Spot::Heir(..) | Spot::Holder(_) => None,
+            Spot::Heir(..) | Spot::Has(..) => None,
         }
     }
 

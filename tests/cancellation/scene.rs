@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use fairlock::RecordWait;
 
+/// The permits of a fair lock: who has all of them has it alone.
+pub(crate) const ALL: u64 = 64;
+
 /// How a client comes to send one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene {
@@ -13,12 +16,18 @@ pub(crate) struct Scene {
     /// Who came before, in this order.
     pub(crate) line: &'static [Who],
     pub(crate) act: Act,
+    /// How many permits it asks for.
+    pub(crate) asks: u64,
     /// When the client comes, in seconds.
     pub(crate) comes: u32,
+    /// For how many seconds it has the lock before it does anything else.
+    pub(crate) holds: u32,
     /// What happens besides, and after how many milliseconds.
     pub(crate) events: &'static [(u64, Event)],
     /// What another request of the client's meets.
     pub(crate) besides: Besides,
+    /// Another process asks for the lease by its name, and releases it.
+    pub(crate) is_asked_again: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +36,10 @@ pub(crate) enum Who {
     Live,
     /// The same until it dies.
     Mortal,
+    /// Lives, and has, or waits for, so many permits.
+    Shares(u64),
+    /// The same until it dies.
+    MortalShares(u64),
     /// Drew a ticket and never came.
     Gap,
     /// Many that left the line, whose rows nobody has deleted.
@@ -43,6 +56,8 @@ pub(crate) enum Event {
     Void,
     /// A seat is given to the row of the client, decided on before that was void.
     Seat,
+    /// One more who lives waits for so many permits.
+    Comes(u64),
 }
 
 /// What the client does, and where it is dropped.
@@ -60,6 +75,38 @@ pub(crate) enum Act {
     Release,
     /// Its guard was dropped, and the release behind it comes to the gate.
     DropGuard,
+    /// The future of its downgrade is dropped at the gate, and its guard; or this comes to the gate behind the downgrade.
+    Downgrade,
+    /// The future of its write is dropped at the gate, and its guard.
+    SetData,
+    /// The same, of a removal.
+    ClearData,
+    /// What it asks of a lock that a name holds is dropped at the gate.
+    Lease(Step),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Acquire,
+    /// Of a lease that it has.
+    Extend,
+    Release,
+}
+
+impl Act {
+    /// It has the lock when it comes to the gate.
+    pub(crate) fn has_lock(self) -> bool {
+        match self {
+            Act::Acquire | Act::AcquireTogether | Act::Leave(_) => false,
+            Act::Lease(step) => step != Step::Acquire,
+            Act::Hold | Act::Release | Act::DropGuard => true,
+            Act::Downgrade | Act::SetData | Act::ClearData => true,
+        }
+    }
+
+    pub(crate) fn writes_data(self) -> bool {
+        matches!(self, Act::SetData | Act::ClearData)
+    }
 }
 
 /// What befalls all requests of one verb.
@@ -76,32 +123,50 @@ pub(crate) enum Besides {
 
 pub(crate) const LONG: RecordWait = RecordWait::Timeout(Duration::from_secs(900));
 
-const fn scene(what: &'static str, verb: &'static str, line: &'static [Who]) -> Scene {
+pub(crate) const fn scene(what: &'static str, verb: &'static str, line: &'static [Who]) -> Scene {
     Scene {
         what,
         verb,
         line,
         act: Act::Acquire,
+        asks: ALL,
         comes: 0,
+        holds: 0,
         events: &[],
         besides: Besides::Nothing,
+        is_asked_again: false,
     }
 }
 
 impl Scene {
-    const fn after(self, events: &'static [(u64, Event)]) -> Scene {
+    pub(crate) const fn after(self, events: &'static [(u64, Event)]) -> Scene {
         Scene { events, ..self }
     }
 
-    const fn comes(self, comes: u32) -> Scene {
+    pub(crate) const fn comes(self, comes: u32) -> Scene {
         Scene { comes, ..self }
     }
 
-    const fn besides(self, besides: Besides) -> Scene {
+    pub(crate) const fn asks(self, asks: u64) -> Scene {
+        Scene { asks, ..self }
+    }
+
+    pub(crate) const fn holds(self, holds: u32) -> Scene {
+        Scene { holds, ..self }
+    }
+
+    pub(crate) const fn besides(self, besides: Besides) -> Scene {
         Scene { besides, ..self }
     }
 
-    const fn act(self, act: Act) -> Scene {
+    pub(crate) const fn asked_again(self) -> Scene {
+        Scene {
+            is_asked_again: true,
+            ..self
+        }
+    }
+
+    pub(crate) const fn act(self, act: Act) -> Scene {
         Scene { act, ..self }
     }
 }

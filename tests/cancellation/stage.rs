@@ -7,19 +7,19 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Gate, Request, When};
-use fairlock::{FairLock, LockGuard, RecordWait};
+use fairlock::{LockGuard, RecordWait};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
+use crate::caller::{asks, caller, leases};
 use crate::fate::{Client, Fate};
-use crate::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
-use crate::scene::{Act, Besides, Event, Scene, Who};
+use crate::lab::{EPOCH, Host, Lab, acquire, cut_off};
+use crate::scene::{ALL, Act, Besides, Event, Scene, Who};
 use crate::verbs::verb;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -31,6 +31,8 @@ const PROMPT: Duration = Duration::from_secs(12);
 const A_LOOK: Duration = Duration::from_secs(10);
 /// Nothing in a scene happens later.
 const MEETS_WITHIN: Duration = Duration::from_secs(120);
+/// What the next in line writes, where data is written.
+const NEXT: &[u8] = b"the next";
 /// More than a look along the line reads at once.
 const LITTER: u64 = 300;
 
@@ -60,6 +62,22 @@ impl fmt::Display for Cell {
     }
 }
 
+impl Cell {
+    /// How long the next in line waits at the most.
+    fn bound(&self) -> Duration {
+        let Scene {
+            act,
+            is_asked_again,
+            ..
+        } = self.scene;
+        match (act, self.client) {
+            (Act::Lease(_), Client::Lives | Client::Dies) if is_asked_again => PROMPT,
+            (Act::Lease(_), _) | (_, Client::IsOvertaken | Client::Dies) => LEASE + A_LOOK,
+            (_, Client::Lives) => PROMPT,
+        }
+    }
+}
+
 enum Before {
     Holds(LockGuard),
     Waits(JoinHandle<LockGuard>),
@@ -74,8 +92,6 @@ struct Stage {
     gate: Gate,
 }
 
-type Caller = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// Plays the cell, and says how long the next in line waited.
 pub(crate) async fn play(cell: Cell) -> Duration {
     let mut stage = Stage::set(cell).await;
@@ -84,10 +100,7 @@ pub(crate) async fn play(cell: Cell) -> Duration {
         stage.leaver.network.set_faults(cut_off());
     }
     let took = stage.next_is_granted(cell).await;
-    let bound = match cell.client {
-        Client::Lives => PROMPT,
-        Client::IsOvertaken | Client::Dies => LEASE + A_LOOK,
-    };
+    let bound = cell.bound();
     assert!(took < bound, "the next waited {took:?}: {cell}");
     stage.assert_nothing_is_left(cell).await;
     took
@@ -115,22 +128,29 @@ impl Stage {
 
     async fn comes(&mut self, who: Who) {
         let host = single(&self.lab);
-        match who {
+        let (permits, is_mortal) = match who {
             Who::Gap => return self.draw(1, &host).await,
             Who::Litter => {
                 self.draw(LITTER, &host).await;
                 return self.void_rows().await;
             }
-            Who::Live | Who::Mortal => {}
-        }
-        let before = if self.live.is_empty() && self.mortals.is_empty() {
-            Before::Holds(acquire(&host).await)
-        } else {
-            Before::Waits(waits(&self.lab, &host).await)
+            Who::Live => (ALL, false),
+            Who::Mortal => (ALL, true),
+            Who::Shares(permits) => (permits, false),
+            Who::MortalShares(permits) => (permits, true),
         };
-        match who {
-            Who::Live => self.live.push_back(before),
-            _ => self.mortals.push((host, before)),
+        let locks = host.locks.clone();
+        let mut waiting = tokio::spawn(async move {
+            let granted = asks(&locks, permits, RecordWait::Infinite).await;
+            granted.unwrap()
+        });
+        let before = match timeout(SECOND, &mut waiting).await {
+            Ok(granted) => Before::Holds(granted.unwrap()),
+            Err(_) => Before::Waits(waiting),
+        };
+        match is_mortal {
+            true => self.mortals.push((host, before)),
+            false => self.live.push_back(before),
         }
     }
 
@@ -201,52 +221,33 @@ impl Stage {
         });
     }
 
-    /// What the client's caller does.
-    fn caller(&self, cell: Cell) -> Caller {
-        let lock = self.leaver.locks.fair_lock("a").unwrap();
-        let Cell { scene, wait, .. } = cell;
-        Box::pin(async move {
-            tokio::time::sleep(SECOND * scene.comes).await;
-            if scene.act == Act::AcquireTogether {
-                // The one before them, who is at the door, and the other one.
-                let takes_turn = || tokio::spawn(takes_turn(lock.clone()));
-                drop((takes_turn(), takes_turn()));
-                tokio::task::yield_now().await;
-            }
-            let guard = lock.acquire(wait).await;
-            match scene.act {
-                Act::Hold => {
-                    let _guard = guard.unwrap();
-                    std::future::pending().await
-                }
-                Act::Release => guard.unwrap().release().await.unwrap(),
-                Act::DropGuard => {
-                    drop(guard.unwrap());
-                    std::future::pending().await
-                }
-                _ => drop(guard),
-            }
-        })
-    }
-
     /// Brings the client to its request, and drops what its caller awaits there, or has dropped it before.
     async fn drop_at_gate(&mut self, cell: Cell) {
         self.close_gate(cell);
-        let (mut caller, gate) = (self.caller(cell), self.gate.clone());
+        let (locks, gate) = (self.leaver.locks.clone(), self.gate.clone());
+        let mut caller = caller(locks, cell.scene, cell.wait);
         let dropped = match cell.scene.act {
             Act::Leave(after) => SECOND * after + SECOND / 20,
             _ => MEETS_WITHIN,
         };
         let goes = Instant::now() + dropped;
+        let mut events = Box::pin(self.events(cell.scene.events));
         tokio::select! {
             biased;
             () = gate.reached(1) => {}
             () = &mut caller => {}
-            () = self.events(cell.scene.events) => {}
+            () = &mut events => {}
             () = tokio::time::sleep_until(goes) => {}
         }
         drop(caller);
-        let met = tokio::time::timeout(MEETS_WITHIN - dropped, gate.reached(1)).await;
+        let met = async {
+            tokio::select! {
+                biased;
+                () = gate.reached(1) => {}
+                () = &mut events => {}
+            }
+        };
+        let met = timeout(MEETS_WITHIN - dropped, met).await;
         assert!(met.is_ok(), "the gate was never met: {cell}");
     }
 
@@ -266,6 +267,7 @@ impl Stage {
                     self.set_row_void(rows.last().unwrap()).await;
                 }
                 Event::Seat => self.seat_the_void().await,
+                Event::Comes(permits) => self.comes(Who::Shares(*permits)).await,
             }
         }
         std::future::pending().await
@@ -299,24 +301,35 @@ impl Stage {
 
     /// Somebody comes next, and waits until all before are over. How long, once they were told to be.
     async fn next_is_granted(&mut self, cell: Cell) -> Duration {
-        let has_lock = matches!(cell.scene.act, Act::Hold | Act::Release | Act::DropGuard);
+        let Scene {
+            act,
+            is_asked_again,
+            ..
+        } = cell.scene;
         let (host, mut started) = (single(&self.lab), Instant::now());
-        let mut next = None;
+        let (mut next, has_lock) = (None, act.has_lock() && !is_asked_again);
         if has_lock || !self.live.is_empty() {
-            next = Some(self.next(&host));
+            next = Some(self.next(&host, act));
         }
         let opens = match cell.client {
             Client::IsOvertaken => 25 * SECOND,
             Client::Lives | Client::Dies => SECOND,
         };
+        if is_asked_again && cell.client == Client::IsOvertaken {
+            self.lease_is_asked_again().await;
+        }
         self.lab.wait(opens).await;
         self.gate.open();
         self.lab.wait(3 * SECOND).await;
+        if is_asked_again && cell.client != Client::IsOvertaken {
+            self.lease_is_asked_again().await;
+        }
         if !has_lock {
             started = Instant::now();
         }
-        let next = next.unwrap_or_else(|| self.next(&host));
+        let next = next.unwrap_or_else(|| self.next(&host, act));
         while !self.live.is_empty() {
+            assert!(!next.is_finished(), "the next did not wait: {cell}");
             self.first_releases().await;
         }
         let (guard, granted) = next.await.unwrap();
@@ -324,12 +337,28 @@ impl Stage {
         granted.saturating_duration_since(started)
     }
 
-    fn next(&self, host: &Host) -> JoinHandle<(LockGuard, Instant)> {
+    fn next(&self, host: &Host, act: Act) -> JoinHandle<(LockGuard, Instant)> {
         let lock = host.locks.fair_lock("a").unwrap();
         tokio::spawn(async move {
             let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
-            (guard, Instant::now())
+            let granted = Instant::now();
+            if act.writes_data() {
+                guard.set_data(NEXT).await.unwrap();
+            }
+            (guard, granted)
         })
+    }
+
+    /// Whoever knows the name has the lease, and gives it back.
+    async fn lease_is_asked_again(&self) {
+        let other = self.lab.host().locks;
+        let lease = leases(&other).await.unwrap();
+        other
+            .lease_lock("a")
+            .unwrap()
+            .release(&lease)
+            .await
+            .unwrap();
     }
 
     /// When the dead are, by DynamoDB's clock, the lock is free, and after a sweep nothing but one item.
@@ -347,13 +376,12 @@ impl Stage {
         let state = lock.inspect().await.unwrap();
         let is_free = state.holder.is_none() && state.line.is_empty();
         assert!(is_free, "not free: {state:?}: {cell}");
-    }
-}
-
-/// Of a client that may die: then there is no turn.
-async fn takes_turn(lock: FairLock) {
-    if let Ok(guard) = lock.acquire(RecordWait::Infinite).await {
-        let _ = guard.release().await;
+        let data = state.data.map(|data| data.bytes.to_vec());
+        let expected = cell.scene.act.writes_data().then(|| NEXT.to_vec());
+        assert_eq!(
+            data, expected,
+            "a late write took the next one back: {cell}"
+        );
     }
 }
 

@@ -43,6 +43,10 @@ pub(crate) fn is(value: &Value, kind: &str) -> bool {
         "string" => value.is_string(),
         "number" => value.is_u64(),
         "time" => value.as_str().is_some_and(is_time),
+        "object of strings" => value
+            .as_object()
+            .is_some_and(|it| it.values().all(Value::is_string)),
+        "data" => value["ticket"].is_u64() && value["base64"].is_string(),
         "participant" => value.is_object(),
         "array of participants" => value.is_array(),
         _ => panic!("the schema knows no {kind}"),
@@ -61,7 +65,8 @@ pub(crate) fn assert_a_documented_lock(lock: &Value) {
     let [of_lock, of_participant] = schema();
     assert_documented(lock, &of_lock);
     let line = lock["line"].as_array().unwrap();
-    let people = line.iter().chain(Some(&lock["holder"]));
+    let sharers = lock["sharers"].as_array().unwrap();
+    let people = line.iter().chain(sharers).chain(Some(&lock["holder"]));
     for person in people.filter(|person| !person.is_null()) {
         assert_documented(person, &of_participant);
     }

@@ -6,23 +6,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fairlock::embedded::{Fault, Network, Request};
 
 /// What a verb's request has in it that no other verb's has; those of its operation alone come last.
-const MARKS: [(&str, &str); 18] = [
-    ("date", "attribute_not_exists(#holder.#renewed_at)"),
+const MARKS: [(&str, &str); 24] = [
+    ("date", ".#renewed_at)"),
     ("enter", "if_not_exists(#last, :start)"),
     ("enter over", "#entered = :ticket"),
+    ("share", "#taken = #taken + :share, #sharers"),
+    ("admit", "#taken = #taken + :share, #expires_at"),
+    ("downgrade", "#taken = #taken - :freed"),
     ("sit", "#last = :before"),
     ("draw", "#last = #last + :tickets"),
     ("settle", "#seated = :upto, #expires_at"),
     ("seat", "#seated = :upto"),
-    ("renew hold", "#holder.#beat = #holder.#beat + :one"),
-    ("renew seat", "].#beat + :one"),
-    ("renew row", "#entry.#beat = #entry.#beat + :one"),
+    ("renew hold", "#beat = :beat, #holder"),
+    ("renew share", "#beat = :beat, #sharers"),
+    ("renew seat", "#beat = :beat, #heirs["),
+    ("extend", "#holder.#beat + :one"),
+    ("renew row", "#beat = :beat, #entry"),
     ("leave", "#left = #left + :one"),
     ("void dead", "#entry.#beat = :beat"),
     ("void own", "attribute_not_exists(#pk) OR"),
-    ("pass on", "#holder.#tickets = :left"),
-    ("evict", "#holder.#beat = :beat"),
-    ("release", "#holder = if_not_exists(#heirs[0]"),
+    ("write data", "#written = :written"),
+    ("pass on", ".#tickets = :left"),
+    ("evict", "#beat = :beat AND"),
+    ("release", ".#permits = :share AND"),
     ("unseat", "].#beat = :beat"),
     ("give up", "REMOVE #heirs["),
 ];

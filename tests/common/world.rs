@@ -179,12 +179,20 @@ impl World {
 
     /// Writes a number to the lock item, whatever it is.
     pub(crate) async fn set(&self, lock: &str, attribute: &str, value: u64) {
-        let request = self.engine.client().update_item().table_name("fairlock");
+        self.set_in(lock, [attribute], value).await;
+    }
+
+    /// Or to a map in it.
+    pub(crate) async fn set_in<const N: usize>(&self, lock: &str, path: [&str; N], value: u64) {
+        let mut request = self.engine.client().update_item().table_name("fairlock");
+        for (index, attribute) in path.into_iter().enumerate() {
+            request = request.expression_attribute_names(format!("#{index}"), attribute);
+        }
+        let path: Vec<_> = (0..N).map(|index| format!("#{index}")).collect();
         let request = request
             .key("pk", text(lock))
             .key("sk", text("fairlock/#lock"))
-            .update_expression("SET #it = :value")
-            .expression_attribute_names("#it", attribute)
+            .update_expression(format!("SET {} = :value", path.join(".")))
             .expression_attribute_values(":value", number(value));
         request.send().await.unwrap();
     }

@@ -9,27 +9,46 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Error, HeldLocks, Problem, RecordWait};
 
 use crate::blow::{Blow, RowBody, Target, delete_all, names_the_item};
-use crate::lab::acquire;
+use crate::lab::{Host, acquire};
 use crate::place::{Place, SECOND};
 
-pub(crate) async fn an_item_of_a_newer_format_is_not_written_to(place: &Place) {
+pub(crate) async fn an_item_of_another_format_is_not_written_to(place: &Place) {
+    let newer = Problem::NewerFormat { found: 3, known: 2 };
+    let older = Problem::OlderFormat { found: 1, known: 2 };
     acquire(&place.host()).await.release().await.unwrap();
     let mut item = place.items().await.remove(0);
-    item.insert("format".into(), AttributeValue::N("2".into()));
-    place.put(&item).await;
+    for (format, expected) in [("3", newer), ("1", older)] {
+        item.insert("format".into(), AttributeValue::N(format.into()));
+        place.put(&item).await;
+        for refused in refusals(&place.host()).await {
+            let Error::Unreadable { problem, .. } = &refused else {
+                panic!("{refused}")
+            };
+            assert_eq!(*problem, expected);
+        }
+        assert_eq!(place.items().await, [item.clone()]);
+    }
+}
+
+/// Of all who come to a lock.
+async fn refusals(host: &Host) -> Vec<Error> {
+    let (lock, leased) = (
+        host.locks.fair_lock("a").unwrap(),
+        host.locks.lease_lock("a").unwrap(),
+    );
+    let mut refusals = vec![
+        leased.acquire("one", SECOND).await.unwrap_err(),
+        leased.find("one").await.unwrap_err(),
+    ];
     for wait in [
         RecordWait::NoWait,
         RecordWait::Timeout(SECOND),
         RecordWait::Infinite,
     ] {
-        let lock = place.host().locks.fair_lock("a").unwrap();
-        let refused = lock.acquire(wait).await.unwrap_err();
-        let Error::Unreadable { problem, .. } = &refused else {
-            panic!("{refused}")
-        };
-        assert_eq!(*problem, Problem::NewerFormat { found: 2, known: 1 });
+        refusals.push(lock.acquire(wait).await.unwrap_err());
+        refusals.push(lock.acquire_shared(wait).await.unwrap_err());
     }
-    assert_eq!(place.items().await, [item]);
+    refusals
 }
 
 fn blows() -> Vec<Blow> {
@@ -38,7 +57,9 @@ fn blows() -> Vec<Blow> {
     vec![
         Blow::Remove(Target::LockItem, "format"),
         Blow::Set(Target::LockItem, "last", text.clone()),
-        Blow::Set(Target::LockItem, "seated", huge),
+        Blow::Set(Target::LockItem, "seated", huge.clone()),
+        Blow::Set(Target::LockItem, "taken", huge),
+        Blow::Remove(Target::LockItem, "sharers"),
         Blow::Set(Target::LockItem, "holder", text.clone()),
         Blow::Remove(Target::LockItem, "holder.beat"),
         Blow::Set(Target::LockItem, "heirs[0]", text.clone()),

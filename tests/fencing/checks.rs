@@ -57,6 +57,21 @@ fn a_checked_transaction_is_refused_as_soon_as_another_has_the_lock_and_before_i
 }
 
 #[test]
+fn a_check_that_was_made_while_alone_does_not_pass_after_a_downgrade() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let things = things(&lab).await;
+        let host = lab.host();
+        let mut guard = acquire(&host).await;
+        let alone = guard.check_item().unwrap();
+        guard.downgrade().await.unwrap();
+        assert!(!committed(checked(&things, alone, 1).send().await, 1));
+        let shared = guard.check_item().unwrap();
+        assert!(committed(checked(&things, shared, 2).send().await, 1));
+    });
+}
+
+#[test]
 fn a_check_holds_over_renewals_and_not_after_the_release_nor_the_end_of_the_lock_item() {
     virtual_time(async {
         let lab = Lab::new().await;

@@ -1,8 +1,6 @@
 //! One write into the table behind everybody's back.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test that cannot go on has failed the test"
-)]
+#[path = "strike.rs"]
+mod strike;
 
 use std::collections::HashMap;
 
@@ -10,12 +8,14 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::Error;
+pub(crate) use strike::delete_all;
 
 // Every suite is offered all of it, and need not use all.
 const _: () = {
     let _ = (values, names_the_item, delete_all, Blow::strike);
     let _ = (Blow::takes_the_lock, Blow::moves_tickets);
     let _ = (OF_LOCK_ITEM, OF_ROW, FOREIGN, Blow::Shift);
+    let _ = (OF_A_SHARED_LOCK, OF_A_SHARER, Target::Sharer, Target::Drawn);
     let _ = [RowBody::Empty, RowBody::Void, RowBody::Stranger];
 };
 
@@ -33,6 +33,10 @@ pub(crate) enum Target {
     LockItem,
     /// The first row of a ticket.
     Row,
+    /// The entry of the first of those who have the lock beside the holder's place.
+    Sharer,
+    /// And its ticket.
+    Drawn,
 }
 
 #[derive(Clone, Debug)]
@@ -59,8 +63,12 @@ pub(crate) enum RowBody {
 }
 
 /// Every attribute of a lock item, by its path.
-pub(crate) const OF_LOCK_ITEM: [&str; 24] = [
+pub(crate) const OF_LOCK_ITEM: [&str; 32] = [
     "format",
+    "permits",
+    "taken",
+    "sharers",
+    "drawn",
     "last",
     "seated",
     "entered",
@@ -75,15 +83,49 @@ pub(crate) const OF_LOCK_ITEM: [&str; 24] = [
     "holder.beat",
     "holder.lease_ms",
     "holder.ticket",
+    "holder.permits",
     "holder.renewed_at",
     "holder.since",
+    "holder.id",
     "heirs[0]",
     "heirs[0].nonce",
     "heirs[0].owner",
     "heirs[0].beat",
     "heirs[0].lease_ms",
     "heirs[0].ticket",
+    "heirs[0].permits",
     "heirs[0].renewed_at",
+    "heirs[0].id",
+];
+
+/// What stands on the item of a lock that several have, and that carries data.
+pub(crate) const OF_A_SHARED_LOCK: [&str; 12] = [
+    "permits",
+    "taken",
+    "sharers",
+    "drawn",
+    "data",
+    "written",
+    "written.ticket",
+    "written.count",
+    "holder",
+    "holder.permits",
+    "holder.ticket",
+    "heirs[0].permits",
+];
+
+/// Every attribute of a sharer's entry; the whole of it first.
+pub(crate) const OF_A_SHARER: [&str; 10] = [
+    "",
+    "nonce",
+    "owner",
+    "beat",
+    "lease_ms",
+    "permits",
+    "ticket",
+    "renewed_at",
+    "since",
+    "id",
 ];
 
 /// What says who has the lock, and for how long.
@@ -95,7 +137,7 @@ const OF_A_HOLD: [&str; 4] = [
 ];
 
 /// Every attribute of a row.
-pub(crate) const OF_ROW: [&str; 10] = [
+pub(crate) const OF_ROW: [&str; 12] = [
     "state",
     "expires_at",
     "entry",
@@ -104,8 +146,10 @@ pub(crate) const OF_ROW: [&str; 10] = [
     "entry.beat",
     "entry.lease_ms",
     "entry.ticket",
+    "entry.permits",
     "entry.renewed_at",
     "entry.since",
+    "entry.id",
 ];
 
 pub(crate) const FOREIGN: [&str; 8] = [
@@ -166,6 +210,9 @@ impl Blow {
             Blow::Set(Target::LockItem, path, _) | Blow::Remove(Target::LockItem, path) => {
                 OF_A_HOLD.contains(path)
             }
+            Blow::Set(Target::Sharer, path, _) | Blow::Remove(Target::Sharer, path) => {
+                ["", "nonce", "lease_ms", "renewed_at"].contains(path)
+            }
             Blow::Delete(target) => *target == Target::LockItem,
             _ => false,
         }
@@ -179,129 +226,6 @@ impl Blow {
             _ => false,
         }
     }
-
-    /// Strikes. Whether it met something: what DynamoDB itself refuses changes nothing.
-    pub(crate) async fn strike(&self, table: &Table) -> bool {
-        match self {
-            Blow::Set(target, path, value) => set(table, *target, path, value.clone()).await,
-            Blow::Remove(target, path) => remove(table, *target, path).await,
-            Blow::Foreign(sort_key, value) => {
-                put(table, sort_key, Item::from([("x".into(), value.clone())])).await
-            }
-            Blow::Row(offset, body) => put_row(table, *offset, *body).await,
-            Blow::Delete(target) => delete(table, *target).await,
-            Blow::Shift(both, by) => shift(table, *both, *by).await,
-            Blow::Fill(target) => fill(table, *target).await,
-        }
-    }
-}
-
-/// Everything that the table has of the lock and its namespace.
-async fn items(table: &Table) -> Vec<Item> {
-    let query = table.client.query().table_name(&table.name);
-    let query = query.key_condition_expression("pk = :pk AND begins_with(sk, :ours)");
-    let query = query.expression_attribute_values(":pk", text("a"));
-    let query = query.expression_attribute_values(":ours", text("fairlock/"));
-    let mut pages = query.into_paginator().items().send();
-    let mut items = Vec::new();
-    while let Some(item) = pages.next().await {
-        items.push(item.unwrap());
-    }
-    items
-}
-
-async fn key(table: &Table, target: Target) -> Option<AttributeValue> {
-    let lock = text("fairlock/#lock");
-    match target {
-        Target::LockItem => Some(lock),
-        Target::Row => {
-            let items = items(table).await;
-            let keys = items.iter().map(|item| item["sk"].clone());
-            keys.into_iter()
-                .find(|key| key.as_s().unwrap().len() == "fairlock/".len() + 38)
-        }
-    }
-}
-
-/// `holder.beat` as `#holder.#beat`, and what each `#name` stands for.
-fn expressed(path: &str) -> (String, HashMap<String, String>) {
-    let parts = path.split('.');
-    let names = parts.clone().map(|part| part.split('[').next().unwrap());
-    let names = names.map(|name| (format!("#{name}"), name.to_owned()));
-    let path: Vec<_> = parts.map(|part| format!("#{part}")).collect();
-    (path.join("."), names.collect())
-}
-
-/// As full as DynamoDB takes it.
-async fn fill(table: &Table, target: Target) -> bool {
-    for size in (408_000..=409_500).rev().step_by(20) {
-        let filling = AttributeValue::B(Blob::new(vec![7; size]));
-        if set(table, target, "filling", filling).await {
-            return true;
-        }
-    }
-    false
-}
-
-async fn set(table: &Table, target: Target, path: &str, value: AttributeValue) -> bool {
-    let (path, names) = expressed(path);
-    let Some(key) = key(table, target).await else {
-        return false;
-    };
-    let update = table.client.update_item().table_name(&table.name);
-    let update = update.key("pk", text("a")).key("sk", key);
-    let update = update.update_expression(format!("SET {path} = :value"));
-    let update = update.condition_expression("attribute_exists(pk)");
-    let update = update.set_expression_attribute_names(Some(names));
-    let update = update
-        .expression_attribute_values(":value", value)
-        .send()
-        .await;
-    update.is_ok()
-}
-
-async fn remove(table: &Table, target: Target, path: &str) -> bool {
-    let (path, names) = expressed(path);
-    let Some(key) = key(table, target).await else {
-        return false;
-    };
-    let update = table.client.update_item().table_name(&table.name);
-    let update = update.key("pk", text("a")).key("sk", key);
-    let update = update.update_expression(format!("REMOVE {path}"));
-    let update = update.condition_expression("attribute_exists(pk)");
-    let update = update
-        .set_expression_attribute_names(Some(names))
-        .send()
-        .await;
-    update.is_ok()
-}
-
-async fn put(table: &Table, sort_key: &str, mut item: Item) -> bool {
-    item.insert("pk".into(), text("a"));
-    item.insert("sk".into(), text(sort_key));
-    let put = table
-        .client
-        .put_item()
-        .table_name(&table.name)
-        .set_item(Some(item));
-    put.send().await.is_ok()
-}
-
-async fn delete_key(table: &Table, key: AttributeValue) {
-    let delete = table.client.delete_item().table_name(&table.name);
-    delete
-        .key("pk", text("a"))
-        .key("sk", key)
-        .send()
-        .await
-        .unwrap();
-}
-
-/// The way out, as docs/operations.md has it, between stopping the callers and starting them.
-pub(crate) async fn delete_all(table: &Table) {
-    for item in items(table).await {
-        delete_key(table, item["sk"].clone()).await;
-    }
 }
 
 /// Or is DynamoDB's own refusal of a write to what was damaged.
@@ -311,59 +235,4 @@ pub(crate) fn names_the_item(error: &Error) -> bool {
         Error::Refused { .. } => error.to_string().contains(" refuses `"),
         _ => false,
     }
-}
-
-async fn delete(table: &Table, target: Target) -> bool {
-    let Some(key) = key(table, target).await else {
-        return false;
-    };
-    delete_key(table, key).await;
-    true
-}
-
-async fn last(table: &Table) -> Option<u64> {
-    let items = items(table).await;
-    let lock = items
-        .iter()
-        .find(|item| item["sk"] == text("fairlock/#lock"))?;
-    lock.get("last")?.as_n().ok()?.parse().ok()
-}
-
-async fn put_row(table: &Table, offset: i64, body: RowBody) -> bool {
-    let Some(ticket) = last(table)
-        .await
-        .and_then(|last| last.checked_add_signed(offset))
-    else {
-        return false;
-    };
-    let stranger = || {
-        Item::from([
-            ("nonce".into(), text("0123456789abcdef0123456789abcdef")),
-            ("owner".into(), text("a stranger")),
-            ("ticket".into(), number(ticket)),
-            ("beat".into(), number(3)),
-            ("lease_ms".into(), number(5_000)),
-        ])
-    };
-    let item = match body {
-        RowBody::Empty => Item::new(),
-        RowBody::Void => Item::from([("state".into(), text("void"))]),
-        RowBody::Stranger => Item::from([
-            ("state".into(), text("waiting")),
-            ("entry".into(), AttributeValue::M(stranger())),
-        ]),
-        RowBody::Nonsense => Item::from([("state".into(), number(7))]),
-    };
-    put(table, &format!("fairlock/{ticket:038}"), item).await
-}
-
-async fn shift(table: &Table, both: bool, by: i64) -> bool {
-    let Some(to) = last(table)
-        .await
-        .and_then(|last| last.checked_add_signed(by))
-    else {
-        return false;
-    };
-    set(table, Target::LockItem, "last", number(to)).await
-        && (!both || set(table, Target::LockItem, "seated", number(to)).await)
 }

@@ -14,13 +14,15 @@ use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 
 use crate::blow::{Blow, Table, delete_all, names_the_item};
-use crate::lab::{EPOCH, Host, Lab};
+use crate::lab::{EPOCH, Host, Lab, acquire};
 use crate::panics::panics;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How long they are at it.
 const SIEGE: Duration = Duration::from_secs(12);
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The permits of a fair lock.
+const ALL: u64 = 64;
 /// So short that a hold is renewed.
 const LEASE: Duration = Duration::from_secs(6);
 /// No call takes longer than its patience and this.
@@ -32,13 +34,19 @@ const BUSY: u64 = 1_000;
 #[derive(Default)]
 struct Seen {
     guards: Vec<Arc<LockGuard>>,
-    /// In the order of their grants.
-    tickets: Vec<(Instant, u64)>,
-    /// Moments at which more than one believed.
+    grants: Vec<Grant>,
+    /// Moments at which those who believed had more than there is.
     overlaps: Vec<Instant>,
     /// The blows that met something.
     struck: Vec<(Instant, Blow)>,
     faults: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    at: Instant,
+    ticket: u64,
+    is_alone: bool,
 }
 
 type Shared = Arc<Mutex<Seen>>;
@@ -50,9 +58,27 @@ pub(crate) enum Misses {
     AreFine,
 }
 
+/// What the first two of the callers want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Crew {
+    /// The lock, alone, as the others.
+    Alone,
+    /// To share it, and it carries data.
+    Sharing,
+}
+
 /// Plays it all, and says what was wrong.
-pub(crate) async fn play(blows: Vec<(Duration, Blow)>, misses: Misses) -> Result<(), String> {
+pub(crate) async fn play(
+    crew: Crew,
+    blows: Vec<(Duration, Blow)>,
+    misses: Misses,
+) -> Result<(), String> {
     let lab = Lab::new().await;
+    if crew == Crew::Sharing {
+        let guard = acquire(&lab.host()).await;
+        guard.set_data("data").await.unwrap();
+        guard.release().await.unwrap();
+    }
     let hosts: Vec<_> = (0..5)
         .map(|_| {
             lab.host_with(|builder| {
@@ -69,7 +95,11 @@ pub(crate) async fn play(blows: Vec<(Duration, Blow)>, misses: Misses) -> Result
     let mut tasks: Vec<_> = hosts[..4]
         .iter()
         .enumerate()
-        .map(|(number, host)| tokio::spawn(calls(host.locks.clone(), number, ends, seen.clone())))
+        .map(|(number, host)| {
+            let shares = crew == Crew::Sharing && number < 2;
+            let locks = host.locks.clone();
+            tokio::spawn(calls(locks, (number, shares), ends, seen.clone()))
+        })
         .collect();
     tasks.push(tokio::spawn(looks(
         hosts[4].locks.clone(),
@@ -121,7 +151,7 @@ fn bounded(host: &Host) {
 }
 
 /// Takes turns: some wait, one does not.
-async fn calls(locks: LockClient, number: usize, ends: Instant, seen: Shared) {
+async fn calls(locks: LockClient, (number, shares): (usize, bool), ends: Instant, seen: Shared) {
     let lock = locks.fair_lock("a").unwrap();
     let wait = if number == 3 {
         RecordWait::NoWait
@@ -130,7 +160,10 @@ async fn calls(locks: LockClient, number: usize, ends: Instant, seen: Shared) {
     };
     while Instant::now() < ends {
         let started = Instant::now();
-        let called = lock.acquire(wait).await;
+        let called = match shares {
+            true => lock.acquire_shared(wait).await,
+            false => lock.acquire(wait).await,
+        };
         if started.elapsed() > PATIENCE + AND_SOME {
             note(&seen, format!("a call took {:?}", started.elapsed()));
         }
@@ -148,7 +181,11 @@ async fn hold(guard: LockGuard, seen: &Shared) {
     let guard = Arc::new(guard);
     {
         let mut seen = seen.lock().unwrap();
-        seen.tickets.push((Instant::now(), guard.ticket().get()));
+        seen.grants.push(Grant {
+            at: Instant::now(),
+            ticket: guard.ticket().get(),
+            is_alone: guard.permits() == ALL,
+        });
         seen.guards.push(guard.clone());
         seen.count();
     }
@@ -168,8 +205,9 @@ async fn hold(guard: LockGuard, seen: &Shared) {
 
 impl Seen {
     fn count(&mut self) {
-        let believe = self.guards.iter().filter(|guard| guard.is_held()).count();
-        if believe > 1 {
+        let believe = self.guards.iter().filter(|guard| guard.is_held());
+        let taken: u64 = believe.map(|guard| guard.permits()).sum();
+        if taken > ALL {
             self.overlaps.push(Instant::now());
         }
     }
@@ -181,7 +219,7 @@ impl Seen {
     }
 
     fn newest(&self) -> u64 {
-        let tickets = self.tickets.iter().map(|(_, ticket)| *ticket);
+        let tickets = self.grants.iter().map(|grant| grant.ticket);
         tickets.max().unwrap_or(0)
     }
 }
@@ -235,15 +273,24 @@ fn judge(seen: &Shared) -> Result<(), String> {
     let overlaps = overlaps.filter(|at| seen.is_before(**at, Blow::takes_the_lock));
     let overlaps = overlaps.count();
     if overlaps > 0 {
-        return Err(format!("{overlaps} moments with two who believe"));
+        return Err(format!("{overlaps} moments with too many who believe"));
     }
-    let tickets = seen.tickets.iter();
-    let tickets = tickets.filter(|(at, _)| seen.is_before(*at, Blow::moves_tickets));
-    let tickets: Vec<_> = tickets.map(|(_, ticket)| *ticket).collect();
-    match tickets.is_sorted_by(|a, b| a < b) {
+    let grants = seen.grants.iter();
+    let grants = grants.filter(|grant| seen.is_before(grant.at, Blow::moves_tickets));
+    let grants: Vec<_> = grants.copied().collect();
+    match are_in_order(&grants) {
         true => Ok(()),
-        false => Err(format!("tickets out of order: {tickets:?}")),
+        false => Err(format!("tickets out of order: {grants:?}")),
     }
+}
+
+/// Those who share come in any order among themselves, between those who had the lock alone.
+fn are_in_order(grants: &[Grant]) -> bool {
+    grants.iter().enumerate().all(|(index, grant)| {
+        let before = grants[..index].iter();
+        let mut older = before.filter(|before| before.is_alone || grant.is_alone);
+        older.all(|before| before.ticket < grant.ticket)
+    })
 }
 
 /// As docs/operations.md has it: stop the callers, delete the items, start the callers.

@@ -1,7 +1,7 @@
 //! An observer: its looks, its watches, and the eviction that it sends in the end.
 
 use crate::by_debug::ByDebug;
-use crate::entry::{Entry, Nonce};
+use crate::entry::{Attributes, Entry, Nonce};
 use crate::lease::{Place, Watches};
 use crate::owner::Mark;
 use crate::rules::{Mutant, Rules};
@@ -73,16 +73,18 @@ impl Observer {
 /// An entry as it is watched; the mutants hide from the watch what it goes by.
 fn watched(place: Place, mark: Mark, rules: &Rules) -> (Place, Entry) {
     let Mark { beat, lease } = mark;
-    let (place, nonce, beat) = match rules.mutant {
-        Some(Mutant::WatchWithoutPlace) => (Place::LockItem, u128::from(beat), beat),
-        Some(Mutant::WatchIgnoresBeats) => (place, 0, 0),
-        _ => (place, 0, beat),
+    let beat = match rules.mutant {
+        Some(Mutant::WatchIgnoresBeats) => 0,
+        _ => beat,
     };
     let entry = Entry {
-        nonce: Nonce::new(nonce),
+        nonce: Nonce::new(0),
         owner: String::new(),
         ticket: TICKET,
         tickets: 1,
+        permits: 1,
+        attributes: Attributes::default(),
+        id: None,
         beat: beat.into(),
         lease,
         renewed_at: None,

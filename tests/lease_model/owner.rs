@@ -38,6 +38,8 @@ pub(crate) struct Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Flight {
     pub(crate) write: Write,
+    /// What it writes as the beat: none to take the place, and else how many renewals were sent.
+    pub(crate) beat: u8,
     /// Before the first of its copies was sent, by the owner's clock.
     pub(crate) sent: u8,
     pub(crate) course: Course,
@@ -63,6 +65,8 @@ pub(crate) struct Owner {
     pub(crate) seat: Option<Flight>,
     pub(crate) look: Option<Look>,
     pub(crate) renewals: u8,
+    /// Renewals sent, each time one is sent again too.
+    pub(crate) sent: u8,
     pub(crate) looks: u8,
     pub(crate) renewed_seat: bool,
 }
@@ -82,10 +86,36 @@ impl Owner {
         }
         let flight = Flight {
             write,
+            beat: self.next_beat(write),
             sent: now,
             course: Course::Sent,
         };
         *self.flight(write) = Some(flight);
+    }
+
+    /// No answer came: the same once more.
+    pub(crate) fn send_again(&mut self, flight: Flight, now: u8, rules: &Rules) {
+        let takes = matches!(flight.write, Write::Enter | Write::Join);
+        let again = Flight {
+            beat: self.next_beat(flight.write),
+            // A renewal that is sent again is another.
+            sent: if takes && !rules.broken(Mutant::LeaseFromTheRetry) {
+                flight.sent
+            } else {
+                now
+            },
+            course: Course::Sent,
+            ..flight
+        };
+        *self.flight(flight.write) = Some(again);
+    }
+
+    fn next_beat(&mut self, write: Write) -> u8 {
+        if matches!(write, Write::Enter | Write::Join) {
+            return 0;
+        }
+        self.sent += 1;
+        self.sent
     }
 
     pub(crate) fn flight(&mut self, write: Write) -> &mut Option<Flight> {

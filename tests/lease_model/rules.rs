@@ -27,11 +27,11 @@ pub(crate) enum Mutant {
     /// The lease shown counts even after a shorter one was asked for, of which no answer has come.
     LeaseAsShown,
     NoMargin,
-    /// The row is renewed on, beside the seat.
-    RowRenewedBesideTheSeat,
+    /// A renewal adds one to what is there, so that two may make the same beat.
+    BeatsCountedInTheTable,
+    /// A late copy of a renewal brings its beat back.
+    BeatsGoBack,
     WatchFromTheSending,
-    /// By nonce and beat alone.
-    WatchWithoutPlace,
     WatchIgnoresBeats,
     EvictWithoutBeat,
 }

@@ -36,7 +36,7 @@ pub(crate) struct World {
     seating: Option<Mark>,
     was_seated: bool,
     /// A copy of a request whose answer nobody hears.
-    late: Option<Write>,
+    late: Option<(Write, u8)>,
     copies: u8,
     was_evicted: bool,
     evicted_a_believer: bool,
@@ -56,6 +56,7 @@ pub(crate) enum Action {
     HearLook,
     ReadRowToSeat,
     Seat,
+    RemoveRow,
     Observe,
     ObserveItem,
     ObserveRow,
@@ -99,12 +100,12 @@ impl Model for Setup {
                 world.owner.renewals -= 1;
                 world.owner.send(write, world.now);
             }
-            Action::Apply(write) => world.apply(write),
+            Action::Apply(write) => world.apply(write, rules),
             Action::Answer(write) => world.answer(write, rules),
             Action::Retry(write) => world.retry(write, rules),
             Action::Late => {
                 let late = world.late.take();
-                late.map(|write| world.write(write));
+                late.map(|(write, beat)| world.write(write, beat, rules));
             }
             Action::Look | Action::ReadLook | Action::HearLook => world.owner_looks(rules),
             Action::ReadRowToSeat => world.seating = world.row,
@@ -112,6 +113,7 @@ impl Model for Setup {
                 world.item = world.seating.take();
                 world.was_seated = true;
             }
+            Action::RemoveRow => world.row = None,
             Action::SendEviction => world.observer.judge(world.now, rules),
             Action::Evict => world.evict(rules),
             _ => world.observe(action, rules),
@@ -137,7 +139,7 @@ impl Model for Setup {
 
 impl World {
     fn of_the_owner(&self, setup: &Setup, actions: &mut Vec<Action>) {
-        let (owner, rules) = (&self.owner, &setup.rules);
+        let owner = &self.owner;
         for flight in owner.row.iter().chain(&owner.seat) {
             actions.push(match flight.course {
                 Course::Sent => Action::Apply(flight.write),
@@ -147,11 +149,10 @@ impl World {
                 actions.push(Action::Retry(flight.write));
             }
         }
-        let knows_seat = owner.held.is_some() && !rules.broken(Mutant::RowRenewedBesideTheSeat);
         if owner.renewals > 0 && owner.beats.is_some() {
             // The row is renewed until the seat is seen, the seat from then on.
             let in_row = self.was_seated || self.row.is_some();
-            if owner.row.is_none() && !knows_seat && in_row {
+            if owner.row.is_none() && owner.held.is_none() && in_row {
                 actions.push(Action::Renew(Write::RenewRow));
                 if setup.stretches {
                     actions.push(Action::Renew(Write::StretchRow));
@@ -175,6 +176,10 @@ impl World {
             actions.push(Action::ReadRowToSeat);
         }
         actions.extend(self.seating.map(|_| Action::Seat));
+        // It stands behind those who are seated; a late copy may put it there again.
+        if self.was_seated && self.row.is_some() && self.late == Some((Write::Join, 0)) {
+            actions.push(Action::RemoveRow);
+        }
         actions.push(match self.observer.look {
             None => Action::Observe,
             Some(Sight { item: None, .. }) => Action::ObserveItem,
@@ -195,7 +200,7 @@ impl World {
     }
 
     /// What a write does to the table: what it shows then, if its condition held.
-    fn write(&mut self, write: Write) -> Option<Mark> {
+    fn write(&mut self, write: Write, beat: u8, rules: &Rules) -> Option<Mark> {
         let place = match write {
             Write::Join | Write::RenewRow | Write::StretchRow => &mut self.row,
             Write::Enter | Write::RenewSeat => &mut self.item,
@@ -203,17 +208,24 @@ impl World {
         let lease = write.lease();
         *place = match (write, *place) {
             // A failed condition that shows our own nonce is a success.
-            (Write::Enter | Write::Join, at) => Some(at.unwrap_or(Mark { beat: 0, lease })),
-            (_, at) => at.map(|mark| Mark {
+            (Write::Enter | Write::Join, at) => Some(at.unwrap_or(Mark { beat, lease })),
+            (_, Some(mark)) if rules.broken(Mutant::BeatsCountedInTheTable) => Some(Mark {
                 beat: mark.beat + 1,
                 lease,
             }),
+            (_, Some(mark)) if mark.beat < beat || rules.broken(Mutant::BeatsGoBack) => {
+                Some(Mark { beat, lease })
+            }
+            (_, at) => at,
         };
         *place
     }
 
-    fn apply(&mut self, write: Write) {
-        let mark = self.write(write);
+    fn apply(&mut self, write: Write, rules: &Rules) {
+        let Some(Flight { beat, .. }) = *self.owner.flight(write) else {
+            return;
+        };
+        let mark = self.write(write, beat, rules);
         if let Some(flight) = self.owner.flight(write) {
             flight.course = mark.map_or(Course::Failed, Course::Applied);
         }
@@ -225,20 +237,12 @@ impl World {
         }
     }
 
-    /// The first copy was applied and its answer lost, or is still under way.
+    /// The first copy was applied and its answer lost, or is still under way; or both, if the network made two of it.
     fn retry(&mut self, write: Write, rules: &Rules) {
-        let now = self.now;
         self.copies -= 1;
-        let afresh = rules.broken(Mutant::LeaseFromTheRetry);
-        if let Some(flight) = self.owner.flight(write) {
-            if flight.course == Course::Sent {
-                self.late = Some(write);
-            }
-            *flight = Flight {
-                write,
-                sent: if afresh { now } else { flight.sent },
-                course: Course::Sent,
-            };
+        if let Some(flight) = *self.owner.flight(write) {
+            self.late = Some((write, flight.beat));
+            self.owner.send_again(flight, self.now, rules);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::request::{Answer, Request, Seen};
 use crate::rules::Rules;
 use crate::table::{Entry, Item};
 use crate::ticket::Ticket;
-use crate::waiter::{evict, settle};
+use crate::waiter::{evict, settle, unseat};
 
 /// Requests before it gives in: more than the dead that a run can have.
 const TRIES: u8 = 8;
@@ -18,6 +18,7 @@ impl Client {
     pub(crate) fn caller_answered(
         &mut self,
         me: usize,
+        rules: &Rules,
         request: Request,
         answer: Answer,
     ) -> Option<Look> {
@@ -25,12 +26,15 @@ impl Client {
         self.task = Task::Waiting;
         self.tries += 1;
         match (request, self.spot(item)) {
-            (Request::Release { .. }, _) => self.over(me),
+            (Request::Release { .. }, spot) => self.released(me, rules, spot, item),
             (_, Spot::Holder(entry)) => self.granted(entry),
             _ if self.tries > TRIES => self.finish(),
-            (Request::Enter { .. } | Request::EnterOver { .. }, _) => return item.map(Look::new),
+            (Request::Share { .. }, _) if item.is_none() => self.enter_first(me, rules),
+            (Request::Enter { .. } | Request::EnterOver { .. } | Request::Share { .. }, _) => {
+                return item.map(Look::new);
+            }
             // Whoever was dead is gone, or the next is to be looked at: the enter shows it.
-            (Request::Evict { .. }, _) => self.enter_again(me),
+            (Request::Evict { .. } | Request::Unseat { .. }, _) => self.enter_again(me),
             _ => {}
         }
         None
@@ -52,11 +56,13 @@ impl Client {
     ) {
         let digest = look.digest(rules, judge);
         self.task = Task::Waiting;
-        match next_refusal(&digest.view(), ripe) {
+        let is_left = look.item.has_left(self.share, rules);
+        match next_refusal(&digest.view(), is_left, ripe) {
             Refusal::Free => self.enter_again(me),
             Refusal::Settled => self.enter_over(me, rules, &look.item),
             Refusal::Taken => self.finish(),
-            Refusal::Evict => self.send_some(evict(&look.item)),
+            Refusal::Evict(has) => self.send_some(evict(&look.item, has, rules)),
+            Refusal::Unseat(index) => self.send_some(unseat(&look.item, index)),
             Refusal::ReadOn => self.task = Task::Reading(look),
             Refusal::Settle(unsettled) => self.send_some(settle(&look, &unsettled)),
             Refusal::Pass(upto) => self.send(Request::Seat {
@@ -70,11 +76,7 @@ impl Client {
     fn enter_over(&mut self, me: usize, rules: &Rules, item: &Item) {
         let nonce = self.name(me, rules);
         let Item { last, seated, .. } = *item;
-        self.send(Request::EnterOver {
-            nonce,
-            size: self.size,
-            last,
-            seated,
-        });
+        let who = self.who(nonce);
+        self.send(Request::EnterOver { who, last, seated });
     }
 }

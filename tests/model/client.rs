@@ -1,7 +1,7 @@
 //! One process: its turns, its attempts, and the answers to its writes.
 
 use crate::look::Look;
-use crate::request::{Answer, Request};
+use crate::request::{Answer, Held, Request, Who};
 use crate::rules::{Mutant, Rules};
 use crate::table::{Entry, Item, Nonce};
 
@@ -11,8 +11,14 @@ pub(crate) enum Role {
     Waiter,
     /// The same with two tickets at a time, which it draws together and uses one after the other.
     Pair,
+    /// Takes one permit, waiting for it.
+    Reader,
+    /// Takes all of them, waiting for them, and keeps one at the end of its turn.
+    Downgrader,
     /// Takes it if it is free.
     Caller,
+    /// Takes one permit if one is left.
+    Glance,
     /// Settles what the dead left behind, and removes an idle lock item.
     Sweeper,
 }
@@ -39,6 +45,12 @@ pub(crate) struct Client {
     pub(crate) task: Task,
     /// Tickets that it draws together.
     pub(crate) size: u8,
+    /// Permits that it asks for.
+    pub(crate) share: u8,
+    /// These are not all.
+    pub(crate) shares: bool,
+    /// Permits that it has.
+    pub(crate) has: u8,
     /// Turns still wanted, this one included.
     pub(crate) rounds: u8,
     pub(crate) attempts: u8,
@@ -66,15 +78,18 @@ pub(crate) struct Client {
 /// Where the lock item shows a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spot {
+    /// Has the lock.
     Holder(Entry),
     Heir(u8),
     Nowhere,
 }
 
 impl Client {
-    pub(crate) fn new(role: Role, me: usize, rounds: u8) -> Self {
+    pub(crate) fn new(role: Role, me: usize, rounds: u8, permits: u8) -> Self {
         let mut client = Client::idle(rounds);
         client.size = 1 + u8::from(role == Role::Pair);
+        client.shares = matches!(role, Role::Reader | Role::Glance);
+        client.share = if client.shares { 1 } else { permits };
         if role != Role::Sweeper {
             client.start(me);
         }
@@ -85,6 +100,9 @@ impl Client {
         Client {
             task: Task::Waiting,
             size: 1,
+            share: 1,
+            shares: false,
+            has: 0,
             rounds,
             attempts: 0,
             tries: 0,
@@ -112,9 +130,22 @@ impl Client {
         self.timely = true;
         self.slow = false;
         self.heir = false;
+        self.has = 0;
         let nonce = self.fresh(me);
-        let size = self.size;
-        self.send(Request::Enter { nonce, size });
+        let who = self.who(nonce);
+        self.send(if self.shares {
+            Request::Share { who }
+        } else {
+            Request::Enter { who }
+        });
+    }
+
+    pub(crate) fn who(&self, nonce: Nonce) -> Who {
+        Who {
+            nonce,
+            size: self.size,
+            share: self.share,
+        }
     }
 
     /// The nonce for one more attempt to get a place.
@@ -160,12 +191,21 @@ impl Client {
     /// The lock is mine by `entry`; with nothing left of its lease, or on my way out, it is given up.
     pub(crate) fn granted(&mut self, entry: Entry) {
         self.ticket.get_or_insert(entry.ticket);
-        let nonce = entry.nonce;
+        self.has = entry.share;
         if self.leaving || entry.beat < self.lapsed {
-            return self.send(Request::Release { nonce });
+            return self.release(entry.nonce);
         }
         self.had = true;
         self.task = Task::Holding { believes: true };
+    }
+
+    /// As if nobody waited where it shares; whoever finds that it is otherwise asks again.
+    pub(crate) fn release(&mut self, nonce: Nonce) {
+        let held = Held {
+            share: self.has,
+            hands_over: !self.shares && self.has == self.share,
+        };
+        self.send(Request::Release { nonce, held });
     }
 
     pub(crate) fn send(&mut self, request: Request) {
@@ -176,8 +216,8 @@ impl Client {
         let (Some(item), Some(nonce)) = (item, self.nonce) else {
             return Spot::Nowhere;
         };
-        match (item.holder, item.heir(nonce)) {
-            (Some(holder), _) if holder.nonce == nonce => Spot::Holder(holder),
+        match (item.hold(nonce), item.heir(nonce)) {
+            (Some(hold), _) => Spot::Holder(hold),
             (_, Some(index)) => Spot::Heir(index as u8),
             _ => Spot::Nowhere,
         }

@@ -1,7 +1,9 @@
 //! What goes wrong: who may be hit by which fault, how often, and what it does.
 
 use crate::client::{Client, Role, Task};
+use crate::line::Has;
 use crate::request::Request;
+use crate::rules::Rules;
 use crate::table::{Entry, Row};
 use crate::waiter::{evict, unseat};
 use crate::world::{Action, World};
@@ -96,6 +98,7 @@ pub(crate) enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     Holder,
+    Sharer(u8),
     Heir(u8),
     Row(u8),
 }
@@ -126,7 +129,9 @@ impl World {
         let possible = match fault {
             Fault::Crash => true,
             Fault::Cancel => {
-                matches!(role, Role::Waiter | Role::Pair) && !client.leaving && !client.had
+                !matches!(role, Role::Caller | Role::Glance | Role::Sweeper)
+                    && !client.leaving
+                    && !client.had
             }
             Fault::Lapse => self.newest_beat(client) >= Some(client.lapsed),
             Fault::Tardy => self.newest_beat(client) >= Some(client.tardy),
@@ -139,7 +144,7 @@ impl World {
         *faults.of(fault) > 0 && !client.is_gone() && possible
     }
 
-    pub(crate) fn suffer(&mut self, me: usize, fault: Fault) {
+    pub(crate) fn suffer(&mut self, me: usize, fault: Fault, rules: &Rules) {
         self.faults.spend(fault);
         let client = self.clients[me];
         match fault {
@@ -162,7 +167,7 @@ impl World {
                 let beat = self.newest_beat(&client);
                 self.clients[me].tardy = beat.map_or(0, |beat| beat + 1);
             }
-            Fault::Nick(place) => self.renew_in_the_nick_of_time(me, place),
+            Fault::Nick(place) => self.renew_in_the_nick_of_time(me, place, rules),
         }
     }
 
@@ -190,10 +195,12 @@ impl World {
     }
 
     /// The judge's request is on its way, and the beat that it names is over.
-    fn renew_in_the_nick_of_time(&mut self, judge: usize, place: Place) {
+    fn renew_in_the_nick_of_time(&mut self, judge: usize, place: Place, rules: &Rules) {
         let judged = self.at(place);
+        let evicts = |has| self.table.item.and_then(|item| evict(&item, has, rules));
         let request = match place {
-            Place::Holder => self.table.item.and_then(|item| evict(&item)),
+            Place::Holder => evicts(Has::Holder),
+            Place::Sharer(index) => evicts(Has::Sharer(index.into())),
             Place::Heir(index) => self.table.item.and_then(|item| unseat(&item, index.into())),
             Place::Row(ticket) => judged.map(|Entry { nonce, beat, .. }| Request::VoidDead {
                 ticket,
@@ -210,7 +217,13 @@ impl World {
     /// Where a judge that is between two looks may be overtaken by a renewal.
     fn nicks(&self, judge: &Client) -> impl Iterator<Item = Place> + use<> {
         let between = judge.task == Task::Waiting;
-        let places = [Place::Holder, Place::Heir(0), Place::Heir(1)];
+        let places = [
+            Place::Holder,
+            Place::Sharer(0),
+            Place::Sharer(1),
+            Place::Heir(0),
+            Place::Heir(1),
+        ];
         let last = self.table.item.map_or(0, |item| item.last);
         let rows = (1..=last).map(Place::Row);
         places.into_iter().chain(rows).filter(move |_| between)
@@ -219,6 +232,7 @@ impl World {
     fn at(&self, place: Place) -> Option<Entry> {
         match place {
             Place::Holder => self.table.item?.holder,
+            Place::Sharer(index) => self.table.item?.sharers.get(index.into()),
             Place::Heir(index) => self.table.item?.heirs.get(index.into()),
             Place::Row(ticket) => match self.table.row(ticket)? {
                 Row::Waiting(entry) => Some(entry),
@@ -230,6 +244,7 @@ impl World {
     fn put(&mut self, place: Place, entry: Entry) {
         match (place, &mut self.table.item) {
             (Place::Holder, Some(item)) => item.holder = Some(entry),
+            (Place::Sharer(index), Some(item)) => item.sharers.set(index.into(), entry),
             (Place::Heir(index), Some(item)) => item.heirs.set(index.into(), entry),
             (Place::Row(ticket), _) => {
                 self.table.rows[usize::from(ticket)] = Some(Row::Waiting(entry));

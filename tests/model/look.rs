@@ -87,9 +87,14 @@ impl Look {
             other => other,
         };
         let holder = self.item.holder.map(&judge);
+        let sharers = self.item.sharers.iter().map(&judge);
         let heirs = self.item.heirs.iter().map(&judge);
         Digest {
             holder: holder.map(|at| live_is_dead(Mutant::LiveHolderEvicted, at)),
+            sharers: sharers
+                .map(|at| live_is_dead(Mutant::LiveHolderEvicted, at))
+                .collect(),
+            admitted: self.item.admitted(rules).0,
             heirs: heirs
                 .map(|at| live_is_dead(Mutant::LiveHeirUnseated, at))
                 .collect(),
@@ -129,7 +134,9 @@ impl Look {
 /// A look as one process judges it.
 pub(crate) struct Digest {
     holder: Option<Occupant>,
+    sharers: Vec<Occupant>,
     heirs: Vec<Occupant>,
+    admitted: usize,
     rows: Vec<RowAt>,
     last: Ticket,
     seated: Ticket,
@@ -140,7 +147,9 @@ impl Digest {
     pub(crate) fn view(&self) -> View<'_> {
         View {
             holder: self.holder,
+            sharers: &self.sharers,
             heirs: &self.heirs,
+            admitted: self.admitted,
             last: self.last,
             seated: self.seated,
             rows: &self.rows,

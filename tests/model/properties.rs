@@ -7,18 +7,23 @@ use crate::request::Request;
 use crate::table::{Entry, Item, Row};
 use crate::world::{Broken, Setup, World};
 
-pub(crate) const EXCLUSION: &str = "at most one believes it holds";
-pub(crate) const HOLDER: &str = "who believes it holds is the holder in the table";
+pub(crate) const EXCLUSION: &str =
+    "those who believe they hold have no more permits than there are";
+pub(crate) const HOLDER: &str = "who believes it holds does in the table";
 pub(crate) const TOKENS: &str = "grants are in ticket order";
 pub(crate) const COUNTERS: &str = "last and seated only grow";
 pub(crate) const PATIENCE: &str = "no timely waiter is passed over";
 pub(crate) const SEATS: &str = "no seat is left by somebody alive who went";
-pub(crate) const LINE: &str = "heirs are in ticket order, behind a holder, no more than seats";
+pub(crate) const LINE: &str =
+    "heirs are in ticket order, behind those who hold, no more than seats";
+pub(crate) const TAKEN: &str = "what is counted as taken is taken, and there is as much";
 pub(crate) const DONE: &str = "all done";
 
 pub(crate) fn all() -> Vec<Property<Setup>> {
     vec![
-        Property::<Setup>::always(EXCLUSION, |_, world| believers(world) <= 1),
+        Property::<Setup>::always(EXCLUSION, |setup, world| {
+            believed(world) <= setup.rules.permits
+        }),
         Property::<Setup>::always(HOLDER, |_, world| who_believes_holds(world)),
         Property::<Setup>::always(TOKENS, |_, world| {
             world.broken != Some(Broken::TokenWentBack)
@@ -40,6 +45,10 @@ pub(crate) fn all() -> Vec<Property<Setup>> {
             let line = world.table.item.as_ref();
             line.is_none_or(|item| is_in_order(item, setup.rules.seats))
         }),
+        Property::<Setup>::always(TAKEN, |setup, world| {
+            let item = world.table.item.as_ref();
+            item.is_none_or(|item| is_counted(item, setup.rules.permits))
+        }),
         Property::<Setup>::sometimes(DONE, |_, world| is_done(world)),
     ]
 }
@@ -48,19 +57,18 @@ pub(crate) fn is_done(world: &World) -> bool {
     world.clients.iter().all(Client::is_gone)
 }
 
-fn believers(world: &World) -> usize {
-    world
-        .clients
-        .iter()
-        .filter(|client| client.believes())
-        .count()
+/// The permits of those who believe.
+fn believed(world: &World) -> u8 {
+    let believers = world.clients.iter().filter(|client| client.believes());
+    believers.map(|client| client.has).sum()
 }
 
 fn who_believes_holds(world: &World) -> bool {
     let mut believers = world.clients.iter().filter(|client| client.believes());
     believers.all(|client| {
-        let holder = world.table.item.and_then(|item| item.holder);
-        holder.is_some_and(|at| Some(at.nonce) == client.nonce && Some(at.ticket) == client.ticket)
+        let item = world.table.item;
+        let hold = client.nonce.and_then(|nonce| item?.hold(nonce));
+        hold.is_some_and(|at| Some(at.ticket) == client.ticket)
     })
 }
 
@@ -87,7 +95,10 @@ fn is_placed(client: &Client) -> bool {
         Task::Answered(request, answer) => {
             let takes = matches!(
                 request,
-                Request::Enter { .. } | Request::EnterOver { .. } | Request::Sit { .. }
+                Request::Enter { .. }
+                    | Request::EnterOver { .. }
+                    | Request::Share { .. }
+                    | Request::Sit { .. }
             );
             takes && answer.applied
         }
@@ -101,8 +112,15 @@ fn is_left(world: &World, entry: Entry) -> bool {
 }
 
 fn is_in_order(item: &Item, seats: usize) -> bool {
-    let tickets: Vec<_> = item.places().map(|at| at.ticket).collect();
+    let newest = item.holders().map(|at| at.ticket).max();
+    let heirs = item.heirs.iter().map(|at| at.ticket);
+    let tickets: Vec<_> = newest.into_iter().chain(heirs).collect();
     let covered = tickets.last().is_none_or(|ticket| *ticket <= item.seated);
-    let room = item.heirs.len() <= seats && (item.holder.is_some() || item.heirs.len() == 0);
+    let room = item.heirs.len() <= seats && (newest.is_some() || item.heirs.len() == 0);
     tickets.is_sorted_by(|a, b| a < b) && room && covered && item.seated <= item.last
+}
+
+fn is_counted(item: &Item, permits: u8) -> bool {
+    let taken = item.holders().map(|at| at.share).sum::<u8>();
+    taken == item.taken && taken <= permits
 }

@@ -6,27 +6,26 @@ use crate::table::{Item, Nonce, Row};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     Enter {
-        nonce: Nonce,
-        /// Tickets drawn together, here and below.
-        size: u8,
+        who: Who,
     },
     EnterOver {
-        nonce: Nonce,
-        size: u8,
+        who: Who,
         last: u8,
         seated: u8,
     },
+    /// Take permits that are left.
+    Share {
+        who: Who,
+    },
     Sit {
-        nonce: Nonce,
-        size: u8,
+        who: Who,
         ticket: u8,
     },
     Draw {
         size: u8,
     },
     Join {
-        nonce: Nonce,
-        size: u8,
+        who: Who,
         ticket: u8,
     },
     Seat {
@@ -34,12 +33,25 @@ pub(crate) enum Request {
         found: Few,
         seated: u8,
     },
+    /// Let the first heirs in, up to this one at this place.
+    Admit {
+        index: u8,
+        nonce: Nonce,
+        share: u8,
+    },
     Release {
         nonce: Nonce,
+        held: Held,
     },
     Evict {
         nonce: Nonce,
         beat: u8,
+        held: Held,
+    },
+    /// Keep one permit.
+    Downgrade {
+        nonce: Nonce,
+        share: u8,
     },
     Unseat {
         index: u8,
@@ -82,6 +94,23 @@ pub(crate) enum Request {
     Remove {
         last: u8,
     },
+}
+
+/// Who asks for a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Who {
+    pub(crate) nonce: Nonce,
+    /// Tickets drawn together.
+    pub(crate) size: u8,
+    /// Permits asked for.
+    pub(crate) share: u8,
+}
+
+/// How a hold is to be ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Held {
+    pub(crate) share: u8,
+    pub(crate) hands_over: bool,
 }
 
 /// What a seat is conditional on, as the look showed it.

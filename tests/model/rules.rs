@@ -32,11 +32,23 @@ pub(crate) enum Mutant {
     RunIntoGrace,
     /// Who draws several tickets moves the counter by one.
     DrawsOne,
+    ShareOverUnsettled,
+    ShareOverHeirs,
+    ShareWithoutRoom,
+    /// One of several who have the lock goes, and the first heir is promoted.
+    HandOverAmongOthers,
+    /// The last who has the lock goes as if there were no heirs.
+    LastLeavesHeirs,
+    /// The first heirs come in, whoever they are by now.
+    AdmitWhoeverIsThere,
+    DowngradeWithoutShare,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) seats: usize,
+    /// How many the lock has: who waits for it alone takes all of them.
+    pub(crate) permits: u8,
     pub(crate) mutant: Option<Mutant>,
 }
 

@@ -30,7 +30,7 @@ impl Client {
         let digest = look.digest(rules, judge);
         self.task = Task::Waiting;
         match remove_the_dead(&digest.view()) {
-            Some(Step::Evict) => self.send_some(evict(&look.item)),
+            Some(Step::Evict(has)) => self.send_some(evict(&look.item, has, rules)),
             Some(Step::Unseat(index)) => self.send_some(unseat(&look.item, index)),
             _ if !look.is_whole() => self.task = Task::Reading(look),
             _ => self.tidy(&look, &survey(&digest.view(), ripe), table),

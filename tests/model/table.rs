@@ -3,7 +3,7 @@
 use std::num::NonZeroU8;
 
 use crate::few::Few;
-use crate::request::{Answer, Request, Seen, Shown};
+use crate::request::{Answer, Held, Request, Seen, Shown, Who};
 use crate::rules::{Mutant, Rules};
 
 /// Tickets that a run can draw at the most; more are a panic, not a wrong result.
@@ -35,6 +35,7 @@ pub(crate) struct Entry {
     pub(crate) nonce: Nonce,
     pub(crate) first: u8,
     pub(crate) ticket: u8,
+    pub(crate) share: u8,
     pub(crate) beat: u8,
     /// Written by a late duplicate: nobody may be blamed for leaving it behind.
     pub(crate) stray: bool,
@@ -53,13 +54,31 @@ pub(crate) struct Item {
     pub(crate) seated: u8,
     pub(crate) left: u8,
     pub(crate) entered: u8,
+    /// Permits taken, as counted.
+    pub(crate) taken: u8,
     pub(crate) holder: Option<Entry>,
+    pub(crate) sharers: Few,
     pub(crate) heirs: Few,
 }
 
 impl Item {
-    pub(crate) fn holds(&self, nonce: Nonce) -> bool {
-        self.holder.is_some_and(|holder| holder.nonce == nonce)
+    pub(crate) fn holders(&self) -> impl Iterator<Item = Entry> {
+        self.holder.into_iter().chain(self.sharers.iter())
+    }
+
+    /// The entry of one who has the lock.
+    pub(crate) fn hold(&self, nonce: Nonce) -> Option<Entry> {
+        self.holders().find(|holder| holder.nonce == nonce)
+    }
+
+    /// How an entry that has the lock by this item is ended.
+    pub(crate) fn held(&self, entry: Entry, rules: &Rules) -> Held {
+        let is_alone = entry.share == rules.permits;
+        let is_last = self.taken == entry.share;
+        Held {
+            share: entry.share,
+            hands_over: is_last && (is_alone || self.heirs.len() > 0),
+        }
     }
 
     pub(crate) fn heir(&self, nonce: Nonce) -> Option<usize> {
@@ -67,15 +86,56 @@ impl Item {
     }
 
     pub(crate) fn places(&self) -> impl Iterator<Item = Entry> {
-        self.holder.into_iter().chain(self.heirs.iter())
+        self.holders().chain(self.heirs.iter())
+    }
+
+    pub(crate) fn is_free(&self) -> bool {
+        self.taken == 0
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.holder.is_none() && self.last == self.seated
+        self.is_free() && self.last == self.seated
+    }
+
+    pub(crate) fn has_room(&self, share: u8, rules: &Rules) -> bool {
+        let settled = self.last == self.seated && self.heirs.len() == 0;
+        settled && self.has_left(share, rules)
+    }
+
+    pub(crate) fn has_left(&self, share: u8, rules: &Rules) -> bool {
+        self.taken + share <= rules.permits
+    }
+
+    /// How many of the first heirs wait for no more than what is left, and what they take.
+    pub(crate) fn admitted(&self, rules: &Rules) -> (usize, u8) {
+        let mut share = 0;
+        let fits = |heir: &Entry| {
+            let fits = self.taken + share + heir.share <= rules.permits;
+            share += if fits { heir.share } else { 0 };
+            fits
+        };
+        let heirs = self.heirs.iter().take_while(fits).count();
+        (heirs, share)
     }
 
     fn promote(&mut self) {
         self.holder = self.heirs.remove(0);
+        self.taken = self.holder.map_or(0, |holder| holder.share);
+    }
+
+    /// Changes the entry of one who has the lock.
+    pub(crate) fn put(&mut self, entry: Entry) {
+        let sharer = self.sharers.iter().position(|at| at.nonce == entry.nonce);
+        match sharer {
+            Some(index) => self.sharers.set(index, entry),
+            None => self.holder = Some(entry),
+        }
+    }
+
+    fn remove(&mut self, nonce: Nonce) {
+        self.holder = self.holder.filter(|holder| holder.nonce != nonce);
+        let sharer = self.sharers.iter().position(|at| at.nonce == nonce);
+        sharer.and_then(|index| self.sharers.remove(index));
     }
 }
 
@@ -99,7 +159,7 @@ impl Table {
             return self.apply_to_row(ticket, request, rules, late);
         }
         let after = match *request {
-            Request::Enter { nonce, size } => self.enter(nonce, size, rules, late),
+            Request::Enter { who } => self.enter(who, rules, late),
             _ => self
                 .item
                 .and_then(|item| change(item, request, rules, late)),
@@ -113,7 +173,7 @@ impl Table {
         Answer { applied, shown }
     }
 
-    fn enter(&self, nonce: Nonce, size: u8, rules: &Rules, late: bool) -> Option<Item> {
+    fn enter(&self, who: Who, rules: &Rules, late: bool) -> Option<Item> {
         let fresh = Item {
             last: if rules.broken(Mutant::TicketsFromZero) {
                 0
@@ -123,17 +183,17 @@ impl Table {
             ..Item::default()
         };
         let Some(item) = self.item else {
-            return Some(entered(fresh, nonce, size, late));
+            return Some(entered(fresh, who, late));
         };
         let nobody_waits = item.seated == item.last || rules.broken(Mutant::EnterOverUnsettled);
-        (item.holder.is_none() && nobody_waits).then(|| entered(item, nonce, size, late))
+        (item.is_free() && nobody_waits).then(|| entered(item, who, late))
     }
 
     fn apply_to_row(&mut self, ticket: u8, request: &Request, rules: &Rules, late: bool) -> Answer {
         let row = &mut self.rows[usize::from(ticket)];
         let applied = match *request {
-            Request::Join { nonce, size, .. } if row.is_none() => {
-                let mine = Entry::new(nonce, ticket, size, late);
+            Request::Join { who, .. } if row.is_none() => {
+                let mine = Entry::new(who, ticket, late);
                 Some(Some(Row::Waiting(mine)))
             }
             Request::VoidGap { first, .. } if row.is_none() => Some(Some(Row::Void(first))),
@@ -156,13 +216,13 @@ impl Table {
 }
 
 impl Entry {
-    pub(crate) fn new(nonce: Nonce, ticket: u8, size: u8, stray: bool) -> Self {
-        let beat = 0;
+    pub(crate) fn new(who: Who, ticket: u8, stray: bool) -> Self {
         Entry {
-            nonce,
-            first: ticket + 1 - size,
+            nonce: who.nonce,
+            first: ticket + 1 - who.size,
             ticket,
-            beat,
+            share: who.share,
+            beat: 0,
             stray,
         }
     }
@@ -208,14 +268,16 @@ fn voided(row: Row) -> Row {
     }
 }
 
-fn entered(item: Item, nonce: Nonce, size: u8, late: bool) -> Item {
-    let ticket = item.last + size;
+fn entered(item: Item, who: Who, late: bool) -> Item {
+    let ticket = item.last + who.size;
     Item {
         last: ticket,
         seated: ticket,
         entered: ticket,
         left: item.left,
-        holder: Some(Entry::new(nonce, ticket, size, late)),
+        taken: who.share,
+        holder: Some(Entry::new(who, ticket, late)),
+        sharers: Few::default(),
         heirs: Few::default(),
     }
 }
@@ -223,17 +285,11 @@ fn entered(item: Item, nonce: Nonce, size: u8, late: bool) -> Item {
 /// What the lock item is after a request other than enter; none if its condition does not hold.
 fn change(item: Item, request: &Request, rules: &Rules, late: bool) -> Option<Item> {
     match *request {
-        Request::EnterOver {
-            nonce,
-            size,
-            last,
-            seated,
-        } => enter_over(item, (nonce, size), (last, seated), rules, late),
-        Request::Sit {
-            nonce,
-            size,
-            ticket,
-        } => sit(item, (nonce, size), ticket, rules, late),
+        Request::EnterOver { who, last, seated } => {
+            enter_over(item, who, (last, seated), rules, late)
+        }
+        Request::Share { who } => share(item, who, rules, late),
+        Request::Sit { who, ticket } => sit(item, who, ticket, rules, late),
         Request::Draw { size } => Some(Item {
             last: item.last
                 + if rules.broken(Mutant::DrawsOne) {
@@ -259,18 +315,25 @@ fn change(item: Item, request: &Request, rules: &Rules, late: bool) -> Option<It
 
 fn change_place(mut item: Item, request: &Request, rules: &Rules) -> Option<Item> {
     match *request {
-        Request::Release { nonce } => item.holder.filter(|at| at.nonce == nonce).map(|_| {
-            item.promote();
-            item
-        }),
-        Request::Evict { nonce, beat } => {
+        Request::Release { nonce, held } => end(item, item.hold(nonce)?, held, rules),
+        Request::Evict { nonce, beat, held } => {
             let any_beat = rules.broken(Mutant::EvictWithoutBeat);
-            let holder = item.holder.filter(|at| at.nonce == nonce);
-            holder.filter(|at| at.beat == beat || any_beat).map(|_| {
-                item.promote();
+            let hold = item.hold(nonce)?;
+            (hold.beat == beat || any_beat).then(|| end(item, hold, held, rules))?
+        }
+        Request::Downgrade { nonce, share } => {
+            let hold = item.hold(nonce)?;
+            (hold.share == share || rules.broken(Mutant::DowngradeWithoutShare)).then(|| {
+                item.taken -= share - 1;
+                item.put(Entry { share: 1, ..hold });
                 item
             })
         }
+        Request::Admit {
+            index,
+            nonce,
+            share,
+        } => admit(item, (index, nonce), share, rules),
         Request::Unseat { index, nonce, beat } => {
             let any_beat = rules.broken(Mutant::UnseatWithoutBeat);
             let heir = heir_at(&item, index, nonce);
@@ -286,6 +349,62 @@ fn change_place(mut item: Item, request: &Request, rules: &Rules) -> Option<Item
     }
 }
 
+/// One who has the lock goes: if it is the last, the first heir has the lock.
+fn end(mut item: Item, hold: Entry, held: Held, rules: &Rules) -> Option<Item> {
+    let is_last = item.taken == held.share || rules.broken(Mutant::HandOverAmongOthers);
+    let nobody_waits = item.heirs.len() == 0 || rules.broken(Mutant::LastLeavesHeirs);
+    let may_end = if held.hands_over {
+        is_last
+    } else {
+        item.taken > held.share || nobody_waits
+    };
+    if hold.share != held.share || !may_end {
+        return None;
+    }
+    item.remove(hold.nonce);
+    if held.hands_over {
+        item.promote();
+    } else {
+        item.taken -= held.share;
+    }
+    Some(item)
+}
+
+/// The heirs up to the one at this place come in.
+fn admit(mut item: Item, (index, nonce): (u8, Nonce), share: u8, rules: &Rules) -> Option<Item> {
+    let as_seen =
+        heir_at(&item, index, nonce).is_some() || rules.broken(Mutant::AdmitWhoeverIsThere);
+    as_seen.then(|| {
+        for _ in 0..=index {
+            item.heirs
+                .remove(0)
+                .into_iter()
+                .for_each(|heir| item.sharers.push(heir));
+        }
+        item.taken += share;
+        item
+    })
+}
+
+fn share(item: Item, who: Who, rules: &Rules, late: bool) -> Option<Item> {
+    let settled = item.seated == item.last || rules.broken(Mutant::ShareOverUnsettled);
+    let nobody_waits = item.heirs.len() == 0 || rules.broken(Mutant::ShareOverHeirs);
+    let is_left = item.taken + who.share <= rules.permits || rules.broken(Mutant::ShareWithoutRoom);
+    let is_new = item.sharers.iter().all(|sharer| sharer.nonce != who.nonce);
+    (settled && nobody_waits && is_left && is_new).then(|| {
+        let ticket = item.last + 1;
+        let mut sharers = item.sharers;
+        sharers.push(Entry::new(who, ticket, late));
+        Item {
+            last: ticket,
+            seated: ticket,
+            taken: item.taken + who.share,
+            sharers,
+            ..item
+        }
+    })
+}
+
 fn heir_at(item: &Item, index: u8, nonce: Nonce) -> Option<Entry> {
     let heir = item.heirs.get(usize::from(index));
     heir.filter(|heir| heir.nonce == nonce)
@@ -298,29 +417,23 @@ fn rise(mut item: Item, index: u8) -> Item {
 
 fn enter_over(
     item: Item,
-    (nonce, size): (Nonce, u8),
+    who: Who,
     (last, seated): (u8, u8),
     rules: &Rules,
     late: bool,
 ) -> Option<Item> {
     let nobody_drew = item.last == last || rules.broken(Mutant::EnterOverWithoutLast);
     let settled = item.seated == seated && nobody_drew;
-    (item.holder.is_none() && settled).then(|| entered(Item { last, ..item }, nonce, size, late))
+    (item.is_free() && settled).then(|| entered(Item { last, ..item }, who, late))
 }
 
-fn sit(
-    item: Item,
-    (nonce, size): (Nonce, u8),
-    ticket: u8,
-    rules: &Rules,
-    late: bool,
-) -> Option<Item> {
-    let settled = item.seated + size == ticket || rules.broken(Mutant::SitOverUnsettled);
-    let next = item.last + size == ticket && settled;
+fn sit(item: Item, who: Who, ticket: u8, rules: &Rules, late: bool) -> Option<Item> {
+    let settled = item.seated + who.size == ticket || rules.broken(Mutant::SitOverUnsettled);
+    let next = item.last + who.size == ticket && settled;
     let room = item.heirs.len() < rules.seats;
-    (item.holder.is_some() && next && room).then(|| {
+    (!item.is_free() && next && room).then(|| {
         let mut heirs = item.heirs;
-        heirs.push(Entry::new(nonce, ticket, size, late));
+        heirs.push(Entry::new(who, ticket, late));
         Item {
             last: ticket,
             seated: ticket,
@@ -333,7 +446,7 @@ fn sit(
 fn seat(mut item: Item, seen: Seen, found: Few, seated: u8, rules: &Rules) -> Option<Item> {
     let same_line = item.seated == seen.seated || rules.broken(Mutant::SeatWithoutSeated);
     let none_left = item.left == seen.left || rules.broken(Mutant::SeatWithoutLeft);
-    let as_seen = item.holder.is_none() == seen.free && same_line && none_left;
+    let as_seen = item.is_free() == seen.free && same_line && none_left;
     let places = rules.seats + usize::from(seen.free);
     if !as_seen || item.heirs.len() + found.len() > places {
         return None;

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, Spot, Task};
 use crate::few::Few;
-use crate::line::{Occupant, Seating, Standing, Step, Unsettled, next_step};
+use crate::line::{Has, Occupant, Seating, Standing, Step, Unsettled, next_step};
 use crate::look::Look;
 use crate::request::{Answer, Request, Seen};
 use crate::rules::{Mutant, Rules};
@@ -14,7 +14,10 @@ impl Client {
     pub(crate) fn answered(&mut self, me: usize, rules: &Rules, request: Request, answer: Answer) {
         let item = answer.shown.item();
         match request {
-            Request::Enter { .. } | Request::EnterOver { .. } => self.entered(me, rules, item),
+            Request::Share { .. } if item.is_none() && !self.leaving => self.enter_first(me, rules),
+            Request::Enter { .. } | Request::EnterOver { .. } | Request::Share { .. } => {
+                self.entered(me, rules, item)
+            }
             Request::Sit { ticket, .. } => self.sat(me, rules, ticket, item),
             Request::Draw { .. } => self.drew(me, answer.applied, item),
             Request::Join { .. } if !self.leaving && is_void(&answer) => self.retire(),
@@ -22,13 +25,35 @@ impl Client {
                 self.litter |= (seen.seated + 1..=seated).fold(0, |bits, at| bits | 1 << at);
                 self.look_again(me);
             }
-            Request::Release { .. } => self.over(me),
+            Request::Release { .. } => self.released(me, rules, self.spot(item), item),
+            Request::Downgrade { .. } => match self.spot(item) {
+                Spot::Holder(entry) => self.granted(entry),
+                _ => self.over(me),
+            },
             Request::VoidMine { ticket, .. } => self.send(Request::Left { ticket }),
             Request::Left { .. } if answer.applied => self.over(me),
             Request::Left { ticket } => self.left(me, rules, ticket, item),
             Request::Rise { .. } if answer.applied => self.over(me),
             Request::Rise { .. } => self.task = Task::Rising,
             _ => self.look_again(me),
+        }
+    }
+
+    /// There is no lock item: nobody has the lock.
+    pub(crate) fn enter_first(&mut self, me: usize, rules: &Rules) {
+        let nonce = self.name(me, rules);
+        let who = self.who(nonce);
+        self.send(Request::Enter { who });
+    }
+
+    /// Whoever is there still was thought to be alone, or not, and is the other.
+    pub(crate) fn released(&mut self, me: usize, rules: &Rules, spot: Spot, item: Option<Item>) {
+        match (spot, item) {
+            (Spot::Holder(entry), Some(item)) => self.send(Request::Release {
+                nonce: entry.nonce,
+                held: item.held(entry, rules),
+            }),
+            _ => self.over(me),
         }
     }
 
@@ -43,18 +68,17 @@ impl Client {
     }
 
     fn sit_or_draw(&mut self, me: usize, rules: &Rules, item: Option<Item>) {
-        let next = item.filter(|item| self.tries < 2 && may_sit(item, rules));
+        let has_room = |item: &Item| self.shares && item.has_room(self.share, rules);
+        let next = item.filter(|item| self.tries < 2 && (has_room(item) || may_sit(item, rules)));
+        let next = next.map(|item| (item.last, has_room(&item)));
         self.tries += 1;
         let nonce = self.name(me, rules);
+        let who = self.who(nonce);
         match next {
-            Some(item) => {
-                let size = self.size;
-                let ticket = item.last + size;
-                self.send(Request::Sit {
-                    nonce,
-                    size,
-                    ticket,
-                });
+            Some((_, true)) => self.send(Request::Share { who }),
+            Some((last, false)) => {
+                let ticket = last + self.size;
+                self.send(Request::Sit { who, ticket });
             }
             None => {
                 let size = self.size;
@@ -85,12 +109,8 @@ impl Client {
         if self.leaving {
             return self.leave_row();
         }
-        let size = self.size;
-        self.send(Request::Join {
-            nonce,
-            size,
-            ticket,
-        });
+        let who = self.who(nonce);
+        self.send(Request::Join { who, ticket });
     }
 
     fn look_again(&mut self, me: usize) {
@@ -145,8 +165,8 @@ impl Client {
         let nonce = self.nonce;
         match (self.spot(item), nonce) {
             (Spot::Holder(entry), _) => {
-                let nonce = entry.nonce;
-                self.send(Request::Release { nonce });
+                self.has = entry.share;
+                self.release(entry.nonce);
             }
             (Spot::Heir(index), Some(nonce)) => self.send(Request::Rise { index, nonce }),
             _ => self.over(me),
@@ -170,19 +190,20 @@ impl Client {
             return self.retire();
         }
         let is_lowest = look.is_whole() && digest.lowest() == Some(Occupant::Me);
-        if rules.broken(Mutant::LowestRowEnters) && is_lowest && look.item.holder.is_none() {
-            return self.granted(Entry::new(nonce, mine, self.size, false));
+        if rules.broken(Mutant::LowestRowEnters) && is_lowest && look.item.is_free() {
+            return self.granted(Entry::new(self.who(nonce), mine, false));
         }
         let step = next_step(&digest.view(), Ticket::new(mine.into()), rules.seats, ripe);
-        self.take(me, look, step);
+        self.take(me, rules, look, step);
     }
 
-    fn take(&mut self, me: usize, look: Look, step: Step) {
+    fn take(&mut self, me: usize, rules: &Rules, look: Look, step: Step) {
         self.task = Task::Waiting;
-        self.heir = matches!(step, Step::Wait(Standing::Heir(_)));
+        self.heir = matches!(step, Step::Wait(Standing::Heir(_)) | Step::Admit(_));
         match step {
-            Step::Enter => look.item.holder.into_iter().for_each(|at| self.granted(at)),
-            Step::Evict => self.send_some(evict(&look.item)),
+            Step::Enter => self.enter(&look.item),
+            Step::Evict(has) => self.send_some(evict(&look.item, has, rules)),
+            Step::Admit(heirs) => self.send_some(admit(&look.item, heirs, rules)),
             Step::Unseat(index) => self.send_some(unseat(&look.item, index)),
             Step::Wait(standing) => self.renew_if_lapsed(standing, &look.item, &look),
             // At or below `seated` there is nothing to leave: who is not seated by now never will be.
@@ -191,6 +212,12 @@ impl Client {
             Step::ReadOn => self.task = Task::Reading(look),
             Step::Settle(unsettled) => self.send_some(settle(&look, &unsettled)),
             Step::Seat(seating) => self.send(seat(&look, &seating)),
+        }
+    }
+
+    fn enter(&mut self, item: &Item) {
+        if let Spot::Holder(entry) = self.spot(Some(*item)) {
+            self.granted(entry);
         }
     }
 
@@ -224,12 +251,29 @@ fn is_void(answer: &Answer) -> bool {
 
 fn may_sit(item: &Item, rules: &Rules) -> bool {
     let settled = item.last == item.seated || rules.broken(Mutant::SitOverUnsettled);
-    item.holder.is_some() && settled && item.heirs.len() < rules.seats
+    !item.is_free() && settled && item.heirs.len() < rules.seats
 }
 
-pub(crate) fn evict(item: &Item) -> Option<Request> {
-    item.holder
-        .map(|Entry { nonce, beat, .. }| Request::Evict { nonce, beat })
+pub(crate) fn evict(item: &Item, has: Has, rules: &Rules) -> Option<Request> {
+    let dead = match has {
+        Has::Holder => item.holder?,
+        Has::Sharer(index) => item.sharers.get(index)?,
+    };
+    Some(Request::Evict {
+        nonce: dead.nonce,
+        beat: dead.beat,
+        held: item.held(dead, rules),
+    })
+}
+
+fn admit(item: &Item, heirs: usize, rules: &Rules) -> Option<Request> {
+    let (_, share) = item.admitted(rules);
+    let index = heirs.checked_sub(1)?;
+    Some(Request::Admit {
+        index: index as u8,
+        nonce: item.heirs.get(index)?.nonce,
+        share,
+    })
 }
 
 pub(crate) fn unseat(item: &Item, index: usize) -> Option<Request> {
@@ -280,7 +324,7 @@ impl Seen {
         Seen {
             seated: item.seated,
             left: item.left,
-            free: item.holder.is_none(),
+            free: item.is_free(),
         }
     }
 }

@@ -27,8 +27,9 @@ pub(crate) struct World {
     /// Requests that may apply at any time, and whose answer nobody hears.
     pub(crate) late: Vec<Request>,
     pub(crate) faults: Faults,
-    /// The newest ticket that anybody believed in.
+    /// The newest ticket that anybody believed in, and that anybody did who had the lock alone.
     pub(crate) newest: u8,
+    pub(crate) newest_alone: u8,
     pub(crate) broken: Option<Broken>,
 }
 
@@ -72,11 +73,12 @@ impl Model for Setup {
         vec![World {
             table: Table::default(),
             clients: roles
-                .map(|(me, role)| Client::new(*role, me, self.rounds))
+                .map(|(me, role)| Client::new(*role, me, self.rounds, self.rules.permits))
                 .collect(),
             late: Vec::new(),
             faults: self.faults,
             newest: 0,
+            newest_alone: 0,
             broken: None,
         }]
     }
@@ -99,13 +101,13 @@ impl Model for Setup {
             Action::Answer(me) => world.answer(me, self),
             Action::Look(me) => world.look(me, self),
             Action::Read(me) => world.read(me, self),
-            Action::Release(me) => world.release(me),
+            Action::Release(me) => world.release(me, self),
             Action::Clean(me) => world.clean(me),
             Action::Late(index) => {
                 let request = world.late.remove(index);
                 world.table.apply(&request, &self.rules, true);
             }
-            Action::Fault(me, fault) => world.suffer(me, fault),
+            Action::Fault(me, fault) => world.suffer(me, fault, &self.rules),
         }
         world.settle(last, &self.rules);
         Some(world)
@@ -141,10 +143,13 @@ impl World {
         };
         let client = &mut self.clients[me];
         match setup.roles[me] {
-            Role::Waiter | Role::Pair => client.answered(me, &setup.rules, request, answer),
+            Role::Waiter | Role::Pair | Role::Reader | Role::Downgrader => {
+                client.answered(me, &setup.rules, request, answer);
+            }
             Role::Sweeper => client.swept(request),
-            Role::Caller => {
-                if let Some(look) = client.caller_answered(me, request, answer) {
+            Role::Caller | Role::Glance => {
+                let look = client.caller_answered(me, &setup.rules, request, answer);
+                if let Some(look) = look {
                     self.decide(me, setup, look);
                 }
             }
@@ -182,17 +187,23 @@ impl World {
             self.is_ripe(ticket) || behind_a_ripe_one
         };
         match setup.roles[me] {
-            Role::Waiter | Role::Pair => client.decide(me, rules, look, judge, ripe),
-            Role::Caller => client.refused(me, rules, look, judge, ripe),
+            Role::Waiter | Role::Pair | Role::Reader | Role::Downgrader => {
+                client.decide(me, rules, look, judge, ripe);
+            }
+            Role::Caller | Role::Glance => client.refused(me, rules, look, judge, ripe),
             Role::Sweeper => client.sweep(rules, look, &self.table, judge, ripe),
         }
         self.clients[me] = client;
     }
 
-    fn release(&mut self, me: usize) {
+    fn release(&mut self, me: usize, setup: &Setup) {
         let client = &mut self.clients[me];
-        if let Some(nonce) = client.nonce {
-            client.send(Request::Release { nonce });
+        let Some(nonce) = client.nonce else { return };
+        let share = client.has;
+        if setup.roles[me] == Role::Downgrader && client.believes() && share > 1 {
+            client.send(Request::Downgrade { nonce, share });
+        } else {
+            client.release(nonce);
         }
     }
 
@@ -233,19 +244,28 @@ impl World {
             self.broken = Some(Broken::CounterWentBack);
         }
         for (before, after) in last.clients.iter().zip(&self.clients) {
-            let granted = after.believes() && !before.believes();
+            let granted = after.believes() && !before.had;
             if let Some(ticket) = after.ticket.filter(|_| granted) {
-                if ticket + 1 - after.size <= self.newest {
+                let is_alone = after.has == rules.permits;
+                let before = if is_alone {
+                    self.newest
+                } else {
+                    self.newest_alone
+                };
+                if ticket + 1 - after.size <= before {
                     self.broken = Some(Broken::TokenWentBack);
                 }
-                self.newest = ticket;
+                self.newest = self.newest.max(ticket);
+                if is_alone {
+                    self.newest_alone = ticket;
+                }
             }
         }
         let Table { item, .. } = self.table;
         if let Some(item) = item.filter(|_| rules.mutant.is_none()) {
             self.late.retain(|request| match request {
                 Request::Seat { seen, .. } => seen.seated >= item.seated,
-                Request::Sit { ticket, size, .. } => *ticket >= item.last + size,
+                Request::Sit { ticket, who } => *ticket >= item.last + who.size,
                 Request::EnterOver { last, .. } => *last >= item.last,
                 _ => true,
             });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fairlock::RecordWait;
 
 use crate::history::{Event, History};
+use crate::wanted::Wanted;
 use crate::world::World;
 
 /// Clocks differ in rate: by every clock within the margin a call waits for this share of its time-out.
@@ -19,7 +20,7 @@ pub(crate) struct Call {
 
 impl Call {
     /// To be followed at once by the call itself, so that calls are numbered in the order in which they are made.
-    pub(crate) fn begin(world: &World, host: usize, lock: &str, wait: RecordWait) -> Call {
+    pub(crate) fn begin(world: &World, host: usize, wanted: &Wanted, wait: RecordWait) -> Call {
         let history = world.history.clone();
         let number = history.next_call();
         let until = match wait {
@@ -30,7 +31,8 @@ impl Call {
         history.note(Event::Asked {
             call: number,
             host,
-            lock: lock.to_owned(),
+            lock: wanted.name().to_owned(),
+            is_alone: wanted.permits == wanted.of,
             until,
         });
         Call {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::RecordWait;
+use fairlock::{Error, RecordWait};
 use fastrand::Rng;
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -18,6 +18,7 @@ use crate::link::Weather;
 use crate::mutation::Mutation;
 use crate::plan::{HostPlan, Plan};
 use crate::run::{Run, ended, trouble};
+use crate::wanted::Wanted;
 use crate::worker::turn;
 use crate::world::{World, wait};
 
@@ -92,14 +93,14 @@ async fn is_granted(world: &Arc<World>, lock: &str, rng: &mut Rng) -> bool {
         ..world.steady()
     };
     let host = world.host(usize::MAX, plan, Weather::default());
-    let free = host.locks.fair_lock(lock).unwrap();
-    let mut call = Call::begin(world, host.id, lock, RecordWait::NoWait);
-    match free.try_acquire().await {
-        Ok(Some(guard)) => {
+    let free = Wanted::alone(world, &host, lock);
+    let mut call = Call::begin(world, host.id, &free, RecordWait::NoWait);
+    match free.acquire(RecordWait::NoWait).await {
+        Ok(guard) => {
             turn(world, &host, &mut call, guard, rng).await;
             true
         }
-        Ok(None) => false,
+        Err(Error::NotGranted { .. }) => false,
         Err(error) => {
             world.history.note(Event::Surprise(error.to_string()));
             true
@@ -126,12 +127,15 @@ impl Remains {
         for heir in heirs.into_iter().flatten().filter_map(map) {
             self.heirs += self.lives(heir);
         }
-        match holder {
-            Some(holder) => {
-                self.holders += self.lives(holder);
-                self.undated += usize::from(!holder.contains_key("renewed_at"));
-            }
-            None => self.gaps += usize::from(item.get("last") != item.get("seated")),
+        let sharers = item.get("sharers").and_then(map).into_iter();
+        let sharers = sharers.flat_map(|sharers| sharers.values().filter_map(map));
+        let before = self.holders;
+        for holder in holder.into_iter().chain(sharers) {
+            self.holders += self.lives(holder);
+            self.undated += usize::from(!holder.contains_key("renewed_at"));
+        }
+        if self.holders == before {
+            self.gaps += usize::from(item.get("last") != item.get("seated"));
         }
     }
 

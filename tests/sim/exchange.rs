@@ -18,6 +18,10 @@ pub(crate) struct Exchange {
     pub(crate) ticket: Option<u64>,
     /// How many tickets it draws.
     pub(crate) draws: Option<u64>,
+    /// How many permits it asks for.
+    pub(crate) permits: Option<u64>,
+    /// For how long it asks for them.
+    pub(crate) lease: Option<Duration>,
     /// Conditional on a beat, so judged from outside.
     pub(crate) judges: bool,
     pub(crate) sent: Duration,
@@ -52,6 +56,8 @@ impl Exchange {
             nonce: nonce(request),
             ticket: number(&values[":ticket"]).or_else(|| ticket_of(request.key("sk")?)),
             draws: draws(values),
+            permits: me(request).and_then(|me| number(&me["permits"])),
+            lease: me(request).and_then(|me| number(&me["lease_ms"]).map(Duration::from_millis)),
             judges: !values[":beat"].is_null(),
             sent: now.saturating_sub(seen.took()),
             answer,
@@ -80,19 +86,19 @@ fn lock(request: &Request) -> String {
     lock.unwrap_or_default().to_owned()
 }
 
-fn nonce(request: &Request) -> Option<String> {
+/// The entry that it writes for itself.
+fn me(request: &Request) -> Option<&Value> {
     let (body, values) = (request.body(), &request.body()["ExpressionAttributeValues"]);
-    let me = match &values[":me"]["L"] {
-        Value::Array(one) => one.first()?,
-        _ => &values[":me"],
-    };
-    let nonce = [
-        &values[":nonce"],
-        &me["M"]["nonce"],
-        &body["Item"]["entry"]["M"]["nonce"],
-    ];
-    let mut nonce = nonce.iter().filter_map(|nonce| nonce["S"].as_str());
-    nonce.next().map(str::to_owned)
+    let seat = &values[":me"]["L"][0]["M"];
+    let mut entries = [&values[":me"]["M"], seat, &body["Item"]["entry"]["M"]].into_iter();
+    entries.find(|entry| !entry.is_null())
+}
+
+fn nonce(request: &Request) -> Option<String> {
+    let values = &request.body()["ExpressionAttributeValues"];
+    let named = values[":nonce"]["S"].as_str();
+    let nonce = named.or_else(|| me(request)?["nonce"]["S"].as_str());
+    nonce.map(str::to_owned)
 }
 
 fn draws(values: &Value) -> Option<u64> {

@@ -15,6 +15,8 @@ pub(crate) enum Event {
         call: usize,
         host: usize,
         lock: String,
+        /// It wants the lock alone.
+        is_alone: bool,
         until: Option<Duration>,
     },
     /// It waits no more, and was not granted.
@@ -28,6 +30,11 @@ pub(crate) enum Event {
         host: usize,
         lock: String,
         ticket: u64,
+        share: Share,
+    },
+    /// It keeps one permit, and frees the others.
+    Downgraded {
+        hold: usize,
     },
     /// It believes no more.
     Ended {
@@ -41,7 +48,22 @@ pub(crate) enum Event {
         token: u64,
         accepted: bool,
     },
-    Exchanged(Exchange),
+    /// A hold has with its grant what this write of a hold left on the lock.
+    Found {
+        lock: String,
+        ticket: u64,
+        left: Option<Left>,
+    },
+    /// A hold is about to leave that on the lock; and it is there.
+    Leaving {
+        lock: String,
+        left: Left,
+    },
+    LeftThere {
+        lock: String,
+        left: Left,
+    },
+    Exchanged(Box<Exchange>),
     Mischief(String),
     /// A caller was told what it never should be, or a task panicked.
     Surprise(String),
@@ -53,6 +75,22 @@ pub(crate) enum Event {
     Remains(Remains),
     /// Nobody who does not wait was let in after that.
     Barred(String),
+}
+
+/// The ticket of a hold, and which of its writes.
+pub(crate) type Left = (u64, u64);
+
+/// So many of a lock's permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) permits: u64,
+    pub(crate) of: u64,
+}
+
+impl Share {
+    pub(crate) fn is_alone(self) -> bool {
+        self.permits == self.of
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

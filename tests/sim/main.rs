@@ -7,10 +7,12 @@
 )]
 
 mod call;
+mod data;
 mod doom;
 mod exchange;
 mod faults;
 mod history;
+mod leases;
 mod link;
 mod mischief;
 mod mutation;
@@ -30,6 +32,7 @@ mod signal;
 mod stay;
 #[path = "../common/verbs.rs"]
 mod verbs;
+mod wanted;
 mod worker;
 mod world;
 
@@ -107,7 +110,7 @@ fn digests() -> Vec<String> {
 }
 
 /// The planted mistakes, the oracle that notices, and within how many seeds.
-const MUTATIONS: [(Mutation, &str, u64); 22] = [
+const MUTATIONS: [(Mutation, &str, u64); 29] = [
     (Mutation::StartAtOne, "fencing", 10),
     (Mutation::StartAtOne, "ticket order", 10),
     (Mutation::UnknownState, "no surprise", 10),
@@ -130,6 +133,13 @@ const MUTATIONS: [(Mutation, &str, u64); 22] = [
     (Mutation::PlaceOfOneLess, "nobody timely voided", 30),
     (Mutation::PlaceOfOneMore, "the line in order", 10),
     (Mutation::Overstay, "exclusion", 10),
+    (Mutation::ShareWithoutRoom, "the line in order", 10),
+    (Mutation::SharePastHeirs, "the line in order", 10),
+    (Mutation::AdmitWhoeverIsThere, "no surprise", 10),
+    (Mutation::HandOverAmongOthers, "the line in order", 10),
+    (Mutation::LeaseOverstayed, "exclusion", 10),
+    (Mutation::DataOfTheLost, "data in order", 20),
+    (Mutation::DataGoesBack, "data in order", 20),
 ];
 
 #[test]

@@ -70,12 +70,26 @@ pub(crate) enum Mutation {
     PlaceOfOneLess,
     /// Enter, sit and join: a place of several has one ticket more, which is that of the place before it.
     PlaceOfOneMore,
+    /// Share: though too many permits are taken.
+    ShareWithoutRoom,
+    /// Share: whoever has a seat.
+    SharePastHeirs,
+    /// Admit: the first heirs, whoever they are by now.
+    AdmitWhoeverIsThere,
+    /// Release and evict: as if nobody else had the lock.
+    HandOverAmongOthers,
     /// Every date: by the clock of the host that writes it.
     DatesOfHosts,
     /// Every date: years ahead, so that nobody is ever taken for dead by it.
     DatesYearsLater,
     /// No write: a caller believes on after it gave the lock back.
     Overstay,
+    /// No write: a caller believes in a lease for longer than it lasts.
+    LeaseOverstayed,
+    /// Write data: whoever has the lock by now.
+    DataOfTheLost,
+    /// Write data: over a later write.
+    DataGoesBack,
 }
 
 impl Mutation {
@@ -153,7 +167,16 @@ impl Mutation {
     fn meant(self) -> Option<(Update, &'static str)> {
         use Update::{None as Put, With};
         Some(match self {
-            Mutation::EnterHeld => (With("#entered ="), "attribute_not_exists(#holder.#nonce)"),
+            Mutation::EnterHeld => (
+                With("#entered ="),
+                "#taken = :zero AND attribute_not_exists(#holder.#nonce) AND size(#sharers) = :zero",
+            ),
+            Mutation::ShareWithoutRoom => (With("+ :share, #sharers"), "#taken <= :room"),
+            Mutation::SharePastHeirs => (With("+ :share, #sharers"), "size(#heirs) = :zero"),
+            Mutation::AdmitWhoeverIsThere => (With("+ :share, #expires_at"), "].#nonce = :nonce"),
+            Mutation::HandOverAmongOthers => (With("REMOVE #heirs[0]"), "#taken = :share"),
+            Mutation::DataOfTheLost => (With("#written = :written"), "#holder.#nonce = :nonce"),
+            Mutation::DataGoesBack => (With("#written = :written"), "#written.#ticket < :ticket"),
             Mutation::EnterPastTickets => (With("#entered ="), "#seated = #last"),
             Mutation::SeatWithoutSeated => (With("#seated = :upto"), "#seated = :seated"),
             Mutation::SeatWithoutLeft => (With("#seated = :upto"), "#left = :left"),
@@ -173,6 +196,7 @@ impl Mutation {
             | Mutation::PlaceOfOneMore
             | Mutation::DatesOfHosts
             | Mutation::DatesYearsLater
+            | Mutation::LeaseOverstayed
             | Mutation::Overstay => return None,
         })
     }

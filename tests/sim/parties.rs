@@ -17,6 +17,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) number: usize,
     pub(crate) host: usize,
     pub(crate) lock: &'a str,
+    /// Who shares a lock goes for itself.
+    pub(crate) is_alone: bool,
     /// When it was made, and until when it waits at the most.
     pub(crate) at: Duration,
     pub(crate) until: Option<Duration>,
@@ -26,9 +28,9 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whether it waits at all.
+    /// Whether it waits at all, and goes together with others.
     pub(crate) fn has_patience(&self) -> bool {
-        self.until != Some(self.at)
+        self.until != Some(self.at) && self.is_alone
     }
 
     /// Whether it waits for the same lock, in the same client.
@@ -53,12 +55,14 @@ pub(crate) fn calls(events: &Events) -> Calls<'_> {
                 call,
                 host,
                 lock,
+                is_alone,
                 until,
             } => {
                 let asked = Asked {
                     number: *call,
                     host: *host,
                     lock,
+                    is_alone: *is_alone,
                     at: *at,
                     until: *until,
                     granted: None,

@@ -36,8 +36,24 @@ pub(crate) struct Plan {
     pub(crate) only_infinite: bool,
     /// Idle locks are removed by a sweep, else by DynamoDB's TTL.
     pub(crate) swept_when_idle: bool,
+    /// What callers want of the locks.
+    pub(crate) sharing: Sharing,
+    /// One turn in so many is by a lease that nobody renews; none if zero.
+    pub(crate) leases: u8,
+    /// Holders leave data on the locks.
+    pub(crate) has_data: bool,
     /// One turn in so many is long, up to one and a half leases.
     pub(crate) long_turns: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// Each wants a lock alone.
+    None,
+    /// Half of them share.
+    Readers,
+    /// The locks have so many permits, and each wants some.
+    Permits(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,10 +95,21 @@ impl Plan {
             swept_when_idle: rng.bool(),
             long_turns: rng.u8(1..10),
             is_silent: rng.u8(0..3) == 0,
+            sharing: Sharing::None,
+            leases: 0,
+            has_data: false,
         };
         if rng.u8(0..4) == 0 {
             plan.lose_holds();
         }
+        plan.sharing = match rng.u8(0..6) {
+            0 | 1 => Sharing::Readers,
+            2 => Sharing::Permits(rng.u64(2..=4)),
+            _ => Sharing::None,
+        };
+        let takes_leases = !matches!(plan.sharing, Sharing::Permits(_)) && rng.u8(0..3) == 0;
+        plan.leases = if takes_leases { 4 } else { 0 };
+        plan.has_data = rng.u8(0..3) == 0;
         plan
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::mischief::Kind;
 use crate::mutation::Mutation;
-use crate::plan::{HostPlan, Plan};
+use crate::plan::{HostPlan, Plan, Sharing};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -60,6 +60,23 @@ impl Mutation {
             Mutation::Overstay => {
                 plan.hosts.truncate(1);
                 each(plan, |_, host| host.crowd = 4);
+            }
+            Mutation::ShareWithoutRoom | Mutation::SharePastHeirs => {
+                plan.sharing = Sharing::Readers;
+            }
+            Mutation::HandOverAmongOthers | Mutation::AdmitWhoeverIsThere => {
+                (plan.sharing, plan.leases) = (Sharing::Permits(3), 0);
+                each(plan, |_, host| host.crowd = 4);
+            }
+            Mutation::LeaseOverstayed => (plan.sharing, plan.leases) = (Sharing::None, 2),
+            Mutation::DataOfTheLost | Mutation::DataGoesBack => {
+                one_lock(plan, 3_000, &["write data"]);
+                (plan.sharing, plan.has_data) = (Sharing::None, true);
+                plan.long_turns = 2;
+                plan.mischief = vec![Kind::Freeze, Kind::CutOff];
+                each(plan, |_, host| {
+                    (host.lease, host.timeout) = (2 * SECOND, SECOND / 3)
+                });
             }
             Mutation::LeaseInMicroseconds => plan.mischief = vec![Kind::Crash],
             _ => {}

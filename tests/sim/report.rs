@@ -36,6 +36,8 @@ struct Figures {
     refused_writes: u64,
     compared: u64,
     in_order: u64,
+    extended: u64,
+    found: u64,
     virtual_time: Duration,
     faults: BTreeMap<&'static str, u64>,
     fates: BTreeMap<&'static str, u64>,
@@ -56,6 +58,8 @@ impl Report {
         for (_, event) in &run.events {
             match event {
                 Event::Granted { .. } => figures.turns += 1,
+                Event::Found { left: Some(_), .. } => figures.found += 1,
+                Event::Exchanged(exchange) if exchange.verb == "extend" => figures.extended += 1,
                 Event::Ended { how: End::Lost, .. } => figures.lost += 1,
                 Event::Wrote {
                     accepted: false, ..
@@ -77,6 +81,8 @@ impl Report {
         let counted = [
             ("a timely waiter compared with a grant", figures.compared),
             ("two calls of one client compared", figures.in_order),
+            ("a lease extended", figures.extended),
+            ("data found", figures.found),
             ("a hold lost", figures.lost),
             ("a stale write refused", figures.refused_writes),
         ];
@@ -96,7 +102,7 @@ impl fmt::Display for Report {
         let figures = self.0.lock().unwrap();
         writeln!(
             f,
-            "{} seeds, {} requests, {} turns ({} lost), {} stale writes refused, {} waiters compared, {} calls compared, {} days",
+            "{} seeds, {} requests, {} turns ({} lost), {} stale writes refused, {} waiters compared, {} calls compared, {} leases extended, data found {} times, {} days",
             figures.seeds,
             figures.requests,
             figures.turns,
@@ -104,6 +110,8 @@ impl fmt::Display for Report {
             figures.refused_writes,
             figures.compared,
             figures.in_order,
+            figures.extended,
+            figures.found,
             figures.virtual_time.as_secs() / 86_400,
         )?;
         let faults = figures.fates.iter().chain(&figures.faults);

@@ -12,6 +12,7 @@ use crate::link::Weather;
 use crate::mischief;
 use crate::mutation::Mutation;
 use crate::plan::{APART, Plan};
+use crate::wanted::Wanted;
 use crate::worker::turn;
 use crate::world::{Host, RETENTION, World, wait};
 
@@ -149,8 +150,8 @@ async fn expect_items(world: &World, when: &str, most: usize) {
 async fn last_turns(world: &Arc<World>) {
     let host = world.host(usize::MAX, world.steady(), Weather::default());
     for lock in &world.plan.locks {
-        let free = host.locks.fair_lock(lock).unwrap();
-        let mut call = Call::begin(world, host.id, lock, RecordWait::NoWait);
+        let free = Wanted::alone(world, &host, lock);
+        let mut call = Call::begin(world, host.id, &free, RecordWait::NoWait);
         match free.acquire(RecordWait::NoWait).await {
             Ok(guard) => turn(world, &host, &mut call, guard, &mut world.plan.rng(0)).await,
             Err(error) => world.history.note(Event::Stuck(error.to_string())),

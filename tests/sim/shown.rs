@@ -8,7 +8,11 @@ pub(crate) struct Shown {
     pub(crate) last: u64,
     pub(crate) seated: u64,
     pub(crate) holder: Option<Place>,
+    /// In ticket order.
+    pub(crate) sharers: Vec<Place>,
     pub(crate) heirs: Vec<Place>,
+    /// Permits counted as taken, and all there are.
+    pub(crate) taken: (u64, u64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +21,7 @@ pub(crate) struct Place {
     pub(crate) ticket: u64,
     pub(crate) first: u64,
     pub(crate) nonce: String,
+    pub(crate) permits: u64,
     pub(crate) beat: u64,
 }
 
@@ -45,6 +50,8 @@ impl Shown {
             last: number(&item["last"])?,
             seated: number(&item["seated"])?,
             holder: Place::of(&item["holder"], entered),
+            sharers: sharers(item),
+            taken: (number(&item["taken"])?, number(&item["permits"])?),
             heirs: list(&item["heirs"]["L"])
                 .filter_map(|heir| Place::of(heir, None))
                 .collect(),
@@ -52,7 +59,12 @@ impl Shown {
     }
 
     pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
-        self.holder.iter().chain(&self.heirs)
+        self.holders().chain(&self.heirs)
+    }
+
+    /// Those who have the lock.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &Place> {
+        self.holder.iter().chain(&self.sharers)
     }
 }
 
@@ -66,6 +78,7 @@ impl Place {
             ticket,
             first: first_of(ticket, &entry["M"]["tickets"]),
             nonce,
+            permits: number(&entry["M"]["permits"])?,
             beat,
         })
     }
@@ -108,6 +121,18 @@ impl Row {
     pub(crate) fn waits_for(&self, nonce: &str) -> bool {
         self.state != State::Void && self.nonce.as_deref() == Some(nonce)
     }
+}
+
+/// Who came by itself does not know its ticket when it writes its entry.
+fn sharers(item: &Value) -> Vec<Place> {
+    let sharers = item["sharers"]["M"].as_object().into_iter().flatten();
+    let sharers = sharers.filter_map(|(nonce, entry)| {
+        let drawn = number(&item["drawn"]["M"][nonce]);
+        Place::of(entry, drawn)
+    });
+    let mut sharers: Vec<_> = sharers.collect();
+    sharers.sort_by_key(|sharer| sharer.ticket);
+    sharers
 }
 
 /// The ticket whose row has this sort key.

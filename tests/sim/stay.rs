@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use fairlock::LockGuard;
 use tokio::task::AbortHandle;
 
-use crate::history::{End, Event, History};
+use crate::history::{End, Event, History, Share};
 use crate::world::{World, spawn};
 
 /// A stay that is dropped without having ended was cut short by a crash.
@@ -20,8 +20,36 @@ struct Belief {
     ended: Mutex<bool>,
 }
 
+/// What was granted.
+pub(crate) struct Grant<'a> {
+    pub(crate) host: usize,
+    pub(crate) call: usize,
+    pub(crate) lock: &'a str,
+    pub(crate) ticket: u64,
+    pub(crate) share: Share,
+}
+
 impl Stay {
     pub(crate) fn begin(world: &World, host: usize, call: usize, guard: &LockGuard) -> Stay {
+        let grant = Grant {
+            host,
+            call,
+            lock: guard.name(),
+            ticket: guard.ticket().get(),
+            share: Share {
+                permits: guard.permits(),
+                of: guard.of_permits(),
+            },
+        };
+        Stay::until(world, grant, guard.lost())
+    }
+
+    /// Believed in until that is lost, if it is not given back before.
+    pub(crate) fn until<T: Send>(
+        world: &World,
+        grant: Grant<'_>,
+        lost: impl Future<Output = T> + Send + 'static,
+    ) -> Stay {
         let belief = Arc::new(Belief {
             hold: world.history.next_hold(),
             history: world.history.clone(),
@@ -29,32 +57,36 @@ impl Stay {
         });
         world.history.note(Event::Granted {
             hold: belief.hold,
-            call,
-            host,
-            lock: guard.name().to_owned(),
-            ticket: guard.ticket().get(),
+            call: grant.call,
+            host: grant.host,
+            lock: grant.lock.to_owned(),
+            ticket: grant.ticket,
+            share: grant.share,
         });
-        let (lost, losing) = (guard.lost(), belief.clone());
-        let watch = spawn(async move {
-            let _reason = lost.await;
-            losing.end(End::Lost);
-        });
-        Stay {
-            belief,
-            watch: watch.abort_handle(),
-        }
+        let watch = belief.watch(lost);
+        Stay { belief, watch }
+    }
+
+    /// Believed in until something else is lost, if it still is.
+    pub(crate) fn go_on<T: Send>(&mut self, lost: impl Future<Output = T> + Send + 'static) {
+        self.watch.abort();
+        self.watch = self.belief.watch(lost);
     }
 
     /// Writes with the ticket as token, whether or not the hold is still believed in.
-    pub(crate) fn write(&mut self, world: &World, guard: &LockGuard) {
-        let (lock, token) = (guard.name().to_owned(), guard.ticket().get());
-        let accepted = world.registers.write(&lock, token);
+    pub(crate) fn write(&mut self, world: &World, lock: &str, token: u64) {
+        let accepted = world.registers.write(lock, token);
         world.history.note(Event::Wrote {
             hold: self.belief.hold,
-            lock,
+            lock: lock.to_owned(),
             token,
             accepted,
         });
+    }
+
+    pub(crate) fn downgrade(&self) {
+        let hold = self.belief.hold;
+        self.belief.history.note(Event::Downgraded { hold });
     }
 
     pub(crate) fn give_back(&self) {
@@ -63,6 +95,18 @@ impl Stay {
 }
 
 impl Belief {
+    fn watch<T: Send>(
+        self: &Arc<Self>,
+        lost: impl Future<Output = T> + Send + 'static,
+    ) -> AbortHandle {
+        let losing = self.clone();
+        let watch = spawn(async move {
+            let _reason = lost.await;
+            losing.end(End::Lost);
+        });
+        watch.abort_handle()
+    }
+
     fn end(&self, how: End) {
         let mut ended = self.ended.lock().unwrap();
         if !std::mem::replace(&mut *ended, true) {

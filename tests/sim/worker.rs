@@ -5,15 +5,19 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use fairlock::{Error, FairLock, LockGuard, RecordWait};
+use fairlock::{Error, LockGuard, RecordWait};
 use fastrand::Rng;
 use futures::future::join_all;
 use tokio::time::Instant;
 
 use crate::call::Call;
+use crate::data;
 use crate::history::Event;
+use crate::leases;
 use crate::link::Harm;
+use crate::plan::Sharing;
 use crate::stay::Stay;
+use crate::wanted::Wanted;
 use crate::world::{Host, World, wait};
 
 /// Whoever overstays believes for as long after giving the lock back.
@@ -38,14 +42,18 @@ fn callers(host: &Host, rng: &mut Rng) -> impl Iterator<Item = Rng> {
 }
 
 /// One call, whatever comes of it.
-async fn take_turn(world: &World, host: &Host, lock: &FairLock, mut rng: Rng) {
+async fn take_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
+    if world.plan.leases > 0 && rng.u8(0..world.plan.leases) == 0 {
+        return leases::take_turn(world, host, lock, &mut rng).await;
+    }
+    let wanted = lock.draw(world, &mut rng);
     if rng.bool() {
         wait(Duration::from_millis(rng.u64(0..20))).await;
     }
     let how = Patience::draw(&mut rng, world.plan.only_infinite);
     let began = Instant::now();
-    let mut call = Call::begin(world, host.id, lock.name(), how.wait);
-    match how.acquire(world, host, lock).await {
+    let mut call = Call::begin(world, host.id, &wanted, how.wait);
+    match how.acquire(world, host, &wanted).await {
         Some(Ok(guard)) => turn(world, host, &mut call, guard, &mut rng).await,
         Some(Err(error)) if is_due(&error, how.wait, host.link.harm(), began) => {
             drop(call);
@@ -56,21 +64,22 @@ async fn take_turn(world: &World, host: &Host, lock: &FairLock, mut rng: Rng) {
     }
 }
 
-async fn last_turn(world: &World, host: &Host, lock: &FairLock, mut rng: Rng) {
-    let mut call = Call::begin(world, host.id, lock.name(), RecordWait::Infinite);
-    match lock.acquire(RecordWait::Infinite).await {
+async fn last_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
+    let wanted = lock.draw(world, &mut rng);
+    let mut call = Call::begin(world, host.id, &wanted, RecordWait::Infinite);
+    match wanted.acquire(RecordWait::Infinite).await {
         Ok(guard) => turn(world, host, &mut call, guard, &mut rng).await,
         Err(error) => surprised(world, RecordWait::Infinite, &error),
     }
 }
 
-fn any_lock(world: &World, host: &Host, rng: &mut Rng) -> FairLock {
+fn any_lock(world: &World, host: &Host, rng: &mut Rng) -> Wanted {
     let name = rng.choice(&world.plan.locks).unwrap();
-    host.locks.fair_lock(name).unwrap()
+    Wanted::alone(world, host, name)
 }
 
 /// Whether a call may end so: somebody else has the lock and it did not wait for ever, or its host's link gave cause.
-fn is_due(error: &Error, wait: RecordWait, harm: Harm, began: Instant) -> bool {
+pub(crate) fn is_due(error: &Error, wait: RecordWait, harm: Harm, began: Instant) -> bool {
     let since = |at: Option<Instant>| at.is_some_and(|at| began <= at);
     match error {
         Error::NotGranted { .. } => wait != RecordWait::Infinite,
@@ -80,7 +89,7 @@ fn is_due(error: &Error, wait: RecordWait, harm: Harm, began: Instant) -> bool {
     }
 }
 
-fn surprised(world: &World, wait: RecordWait, error: &Error) {
+pub(crate) fn surprised(world: &World, wait: RecordWait, error: &Error) {
     let told = format!("{wait:?} ends with: {error}");
     world.history.note(Event::Surprise(told));
 }
@@ -120,7 +129,7 @@ impl Patience {
         &self,
         world: &World,
         host: &Host,
-        lock: &FairLock,
+        lock: &Wanted,
     ) -> Option<Result<LockGuard, Error>> {
         let granted = lock.acquire(self.wait);
         tokio::select! {
@@ -162,13 +171,19 @@ pub(crate) async fn turn(
     world: &World,
     host: &Host,
     call: &mut Call,
-    guard: LockGuard,
+    mut guard: LockGuard,
     rng: &mut Rng,
 ) {
     call.is_granted();
     let mut stay = Stay::begin(world, host.id, call.number, &guard);
     host.link.awake().await;
-    stay.write(world, &guard);
+    let is_alone = guard.permits() == guard.of_permits();
+    if is_alone {
+        stay.write(world, guard.name(), guard.ticket().get());
+    }
+    if world.plan.has_data {
+        data::found(world, &guard);
+    }
     let lost = guard.lost();
     tokio::select! {
         biased;
@@ -176,8 +191,19 @@ pub(crate) async fn turn(
         () = pause(world, span_of_work(world, host, rng)) => {}
     }
     host.link.awake().await;
-    if guard.is_held() || rng.bool() {
-        stay.write(world, &guard);
+    if is_alone && (guard.is_held() || rng.bool()) {
+        stay.write(world, guard.name(), guard.ticket().get());
+    }
+    if world.plan.has_data && is_alone && rng.bool() {
+        data::put(world, &guard, rng).await;
+        host.link.awake().await;
+    }
+    if world.plan.sharing != Sharing::None && is_alone && rng.bool() {
+        stay.downgrade();
+        // Lost, or not answered, like a release.
+        let _ = guard.downgrade().await;
+        pause(world, span_of_work(world, host, rng)).await;
+        host.link.awake().await;
     }
     if world.overstays() {
         drop(guard);
@@ -202,7 +228,7 @@ fn span_of_work(world: &World, host: &Host, rng: &mut Rng) -> Duration {
 }
 
 /// Sleeps, but not beyond the world's stopping.
-async fn pause(world: &World, span: Duration) {
+pub(crate) async fn pause(world: &World, span: Duration) {
     tokio::select! {
         biased;
         _ = world.stopping.is(|stopping| *stopping) => {}

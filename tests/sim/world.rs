@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
 use fairlock::{Chance, Clock, LockClient, TableOptions};
+use fastrand::Rng;
 use tokio::task::JoinHandle;
 
 use crate::exchange::Exchange;
@@ -141,7 +142,7 @@ impl World {
                     slow.is_harmed();
                 }
                 let exchange = Exchange::read(id, seen, history.now());
-                history.note(Event::Exchanged(exchange));
+                history.note(Event::Exchanged(Box::new(exchange)));
             });
         match self.mutation {
             Some(mutation) => network.rewrite(move |body| mutation.rewrite(body, plan.ahead)),
@@ -152,6 +153,19 @@ impl World {
     /// Whether callers believe on after they gave the lock back.
     pub(crate) fn overstays(&self) -> bool {
         self.mutation == Some(Mutation::Overstay)
+    }
+
+    /// For how much longer than a lease lasts callers believe in it.
+    pub(crate) fn lease_overstay(&self) -> Duration {
+        match self.mutation {
+            Some(Mutation::LeaseOverstayed) => Duration::from_secs(20),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// What DynamoDB's clock shows.
+    pub(crate) fn server_time(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + EPOCH + APART / 2 + self.history.now()
     }
 
     /// Starts all hosts of the plan, and their workers.
@@ -199,6 +213,12 @@ impl World {
                 self.employ(&host, RESUMED_WITHIN);
             }
         }
+    }
+
+    /// A client of any host that lives now.
+    pub(crate) fn any_locks(&self, rng: &mut Rng) -> LockClient {
+        let hosts = self.hosts();
+        rng.choice(&hosts).unwrap().locks.clone()
     }
 
     pub(crate) fn hosts(&self) -> Vec<Arc<Host>> {

@@ -1,12 +1,14 @@
 //! What `show` and `ls` say, for people and for programs.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
+use aws_smithy_types::base64;
 use clap::builder::styling::{AnsiColor, Style};
-use fairlock::{LockState, Participant};
+use fairlock::{LockData, LockState, Participant};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -16,19 +18,31 @@ use crate::text::shown;
 #[derive(Serialize)]
 struct Lock<'a> {
     lock: &'a str,
+    permits: Option<u64>,
     holder: Option<Person<'a>>,
+    sharers: Vec<Person<'a>>,
     held_since: Option<String>,
     line: Vec<Person<'a>>,
     waiting: u64,
     newest_ticket: Option<u64>,
+    data: Option<Data>,
+}
+
+/// What a lock carries.
+#[derive(Serialize)]
+struct Data {
+    ticket: u64,
+    base64: String,
 }
 
 /// Somebody who has a lock or waits for it.
 #[derive(Serialize)]
 struct Person<'a> {
     ticket: u64,
+    permits: u64,
     tickets: u64,
     owner: &'a str,
+    attributes: &'a BTreeMap<String, String>,
     stage: String,
     since: Option<String>,
     lease_ms: u64,
@@ -39,11 +53,23 @@ impl<'a> From<&'a LockState> for Lock<'a> {
     fn from(state: &'a LockState) -> Self {
         Lock {
             lock: &state.lock,
+            permits: state.permits,
             holder: state.holder.as_ref().map(Person::from),
+            sharers: state.sharers.iter().map(Person::from).collect(),
             held_since: state.held_since.and_then(to_the_millisecond),
             line: state.line.iter().map(Person::from).collect(),
             waiting: state.waiting,
             newest_ticket: state.newest_ticket.map(|ticket| ticket.get()),
+            data: state.data.as_ref().map(Data::from),
+        }
+    }
+}
+
+impl From<&LockData> for Data {
+    fn from(data: &LockData) -> Self {
+        Data {
+            ticket: data.ticket.get(),
+            base64: base64::encode(&data.bytes),
         }
     }
 }
@@ -52,8 +78,10 @@ impl<'a> From<&'a Participant> for Person<'a> {
     fn from(who: &'a Participant) -> Self {
         Person {
             ticket: who.ticket.get(),
+            permits: who.permits,
             tickets: who.tickets,
             owner: &who.owner,
+            attributes: &who.attributes,
             stage: who.stage.to_string(),
             since: who.since.and_then(to_the_millisecond),
             lease_ms: milliseconds(who.lease),
@@ -141,6 +169,14 @@ pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
         Some(holder) => held(&name, holder, state.held_since, now),
         None => format!("{BOLD}{name}{BOLD:#}: {GOOD}free{GOOD:#}\n"),
     };
+    for sharer in &state.sharers {
+        text.push_str(&format!(
+            "  and by {BOLD}{}{BOLD:#} with ticket {}, lease left {}\n",
+            shown(&sharer.owner),
+            sharer.ticket,
+            left(sharer),
+        ));
+    }
     if !state.line.is_empty() {
         let head = ["PLACE", "TICKET", "OWNER", "STAGE", "SINCE", "LEASE LEFT"];
         let mut before = 0_u64;

@@ -1,4 +1,4 @@
-//! At most one caller believes that it holds a lock, at any instant of virtual time.
+//! Those who believe that they have a lock have no more permits together than it has, at any instant of virtual time.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,31 @@ use super::Events;
 use crate::history::Event;
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
-    let mut inside: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
+    // Lock, ticket and permits of each hold.
+    let mut inside: BTreeMap<usize, (&str, u64, u64)> = BTreeMap::new();
     for (at, event) in events {
         match event {
             Event::Granted {
-                hold, lock, ticket, ..
+                hold,
+                lock,
+                ticket,
+                share,
+                ..
             } => {
-                if let Some((_, other)) = inside.insert(lock, (*hold, *ticket)) {
+                let others = inside.values().filter(|(of, ..)| of == lock);
+                let others: Vec<_> = others.collect();
+                let taken: u64 = others.iter().map(|(.., permits)| permits).sum();
+                if taken + share.permits > share.of {
                     return Err(format!(
-                        "{at:?}: {ticket} has {lock} while {other} believes that it does"
+                        "{at:?}: {ticket} has {share:?} of {lock} while {others:?} believe that they do"
                     ));
                 }
+                inside.insert(*hold, (lock, *ticket, share.permits));
             }
-            Event::Ended { hold, .. } => inside.retain(|_, (other, _)| other != hold),
+            Event::Downgraded { hold } => {
+                inside.entry(*hold).and_modify(|(.., permits)| *permits = 1);
+            }
+            Event::Ended { hold, .. } => _ = inside.remove(hold),
             _ => {}
         }
     }

@@ -25,8 +25,15 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
 fn is_in_order(shown: &Shown) -> bool {
     let places = shown.places().map(|place| (place.first, place.ticket));
     let seated = shown.places().all(|place| place.ticket <= shown.seated);
-    let is_free = shown.holder.is_none() && !shown.heirs.is_empty();
-    is_apart(0, places) && seated && !is_free && shown.seated <= shown.last
+    let is_free = shown.holders().next().is_none() && !shown.heirs.is_empty();
+    is_apart(0, places) && seated && !is_free && is_counted(shown) && shown.seated <= shown.last
+}
+
+/// No more permits are taken than there are, and they are counted right.
+fn is_counted(shown: &Shown) -> bool {
+    let (taken, permits) = shown.taken;
+    let held: u64 = shown.holders().map(|holder| holder.permits).sum();
+    held == taken && taken <= permits
 }
 
 fn is_behind<'a>(seated: u64, rows: impl Iterator<Item = &'a Row>) -> bool {

@@ -1,6 +1,7 @@
 //! What must hold of every history, each promise by itself.
 
 pub(crate) mod asked;
+mod data;
 mod exclusion;
 mod fencing;
 mod left;
@@ -33,6 +34,7 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         ("fencing", fencing::check(events)),
         ("ticket order", order::check(events)),
         ("turns as asked", asked::check(plan, events)),
+        ("data in order", data::check(events)),
         ("nobody timely passed", passed::check(plan, events)),
         ("nobody timely voided", voided::check(plan, events)),
         ("rows go forward", rows::check(events)),

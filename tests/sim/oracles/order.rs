@@ -1,4 +1,5 @@
-//! Grants of one lock are in ticket order, also when its item was deleted in between.
+//! Grants of one lock are in ticket order, also when its item was deleted in between. Those who have it at the same time
+//! may be told so in any order; who has it alone comes after all before it, and before all after it.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +7,25 @@ use super::Events;
 use crate::history::Event;
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
-    let mut newest: BTreeMap<&str, u64> = BTreeMap::new();
+    // The newest of all, and of those who had it alone.
+    let mut newest: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (at, event) in events {
-        if let Event::Granted { lock, ticket, .. } = event
-            && let Some(before) = newest.insert(lock, *ticket)
-            && before >= *ticket
+        if let Event::Granted {
+            lock,
+            ticket,
+            share,
+            ..
+        } = event
         {
-            return Err(format!("{at:?}: {ticket} has {lock} after {before}"));
+            let (any, alone) = newest.entry(lock).or_default();
+            let before = if share.is_alone() { *any } else { *alone };
+            if before >= *ticket {
+                return Err(format!("{at:?}: {ticket} has {lock} after {before}"));
+            }
+            *any = (*any).max(*ticket);
+            if share.is_alone() {
+                *alone = *ticket;
+            }
         }
     }
     Ok(())

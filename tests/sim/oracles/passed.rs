@@ -1,5 +1,7 @@
-//! Whoever is in line and timely is granted before any later ticket, and nobody else has a ticket of its place.
+//! Whoever is in line and timely is granted before any later ticket that it cannot have the lock beside, and nobody else
+//! has a ticket of its place.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Events;
@@ -7,25 +9,38 @@ use super::timely::{Lines, Place, walk};
 use crate::history::Event;
 use crate::plan::Plan;
 
+/// The tickets of those who were granted, by lock.
+type Granted<'a> = BTreeSet<(&'a str, u64)>;
+
 pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
+    let mut granted = Granted::new();
     walk(plan, events, |lines, at, event| {
         let Event::Granted {
-            host, lock, ticket, ..
+            host,
+            lock,
+            ticket,
+            share,
+            ..
         } = event
         else {
             return Ok(());
         };
         let is_passed = |place: &&Place| match place.has(*ticket) {
             true => place.host != *host,
-            false => place.ticket < *ticket,
+            false => place.ticket < *ticket && place.excludes(*share),
         };
-        let passed = in_line(lines, lock, at).find(is_passed);
-        passed.map_or(Ok(()), |place| {
+        let waiting =
+            in_line(lines, lock, at).filter(|place| !granted.contains(&(lock, place.ticket)));
+        let mut waiting = waiting;
+        let passed = waiting.find(is_passed);
+        let told = passed.map_or(Ok(()), |place| {
             let (other, first, last) = (place.host, place.first, place.ticket);
             Err(format!(
                 "{at:?}: {ticket} has {lock} before {first} to {last} of host {other}"
             ))
-        })
+        });
+        granted.insert((lock, *ticket));
+        told
     })
 }
 
@@ -33,8 +48,15 @@ pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
 pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
     let mut compared = 0;
     let counted = walk(plan, events, |lines, at, event| {
-        if let Event::Granted { lock, ticket, .. } = event {
-            let later = in_line(lines, lock, at).filter(|place| *ticket < place.first);
+        if let Event::Granted {
+            lock,
+            ticket,
+            share,
+            ..
+        } = event
+        {
+            let later = in_line(lines, lock, at)
+                .filter(|place| *ticket < place.first && place.excludes(*share));
             compared += later.count() as u64;
         }
         Ok(())

@@ -16,11 +16,14 @@ use std::time::Duration;
 
 use super::Events;
 use crate::exchange::{Answer, Exchange};
-use crate::history::Event;
+use crate::history::{Event, Share};
 use crate::plan::Plan;
-use crate::shown::{Row, State};
+use crate::shown::State;
 
 const FRESH: f64 = 0.9;
+
+/// Who downgrades has nobody of its place waiting behind it.
+const GIVE_UP: [&str; 5] = ["leave", "void own", "release", "give up", "downgrade"];
 
 /// The place of one ticket, or of several that were drawn together, by its nonce.
 pub(super) struct Place {
@@ -28,6 +31,8 @@ pub(super) struct Place {
     pub(super) first: u64,
     /// The newest of its tickets.
     pub(super) ticket: u64,
+    /// How many of the lock's permits it asks for.
+    permits: u64,
     lease: Duration,
     renewed: Duration,
     /// When the write was sent that made each beat, as far as answers tell.
@@ -87,8 +92,7 @@ impl<'a> Lines<'a> {
             }
         }
         for exchange in exchanges(events) {
-            let gives_up = matches!(exchange.verb, "leave" | "void own" | "release" | "give up");
-            if !gives_up || exchange.judges {
+            if !GIVE_UP.contains(&exchange.verb) || exchange.judges {
                 continue;
             }
             let lock = exchange.lock.as_str();
@@ -106,11 +110,11 @@ impl<'a> Lines<'a> {
         match (exchange.verb, exchange.answer) {
             ("draw", Answer::Ok) => self.draw(exchange),
             ("join", _) => self.join(plan, exchange, at),
-            ("sit" | "enter" | "enter over", Answer::Ok) => {
+            ("sit" | "enter" | "enter over" | "share", Answer::Ok) => {
                 self.draw(exchange);
                 self.begin(plan, exchange, exchange.sent, None);
             }
-            ("renew row" | "renew seat" | "renew hold", Answer::Ok) => {
+            ("renew row" | "renew seat" | "renew hold" | "renew share", Answer::Ok) => {
                 self.renew(plan, exchange, at)
             }
             _ => {}
@@ -157,20 +161,22 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// A row that is there already is from an earlier sending, the first at the latest.
+    /// A row that is there already is from an earlier sending, the first at the latest. So may be the seat of one that was not
+    /// there any more, and had been given with it.
     fn join(&mut self, plan: &Plan, exchange: &'a Exchange, at: Duration) {
         let Some(nonce) = exchange.nonce.as_deref() else {
             return;
         };
         let key = (exchange.lock.as_str(), nonce);
         let first = *self.joining.entry(key).or_insert(exchange.sent);
-        let is_mine = |row: &Row| row.waits_for(nonce);
-        match exchange.answer {
-            Answer::Ok => self.begin(plan, exchange, exchange.sent, Some(at)),
-            Answer::Refused if exchange.rows.iter().any(is_mine) => {
-                self.begin(plan, exchange, first, Some(at));
-            }
-            Answer::Refused | Answer::Failed => {}
+        let mut rows = exchange.rows.iter();
+        let is_there = match exchange.answer {
+            Answer::Ok => true,
+            Answer::Refused => rows.any(|row| row.waits_for(nonce)),
+            Answer::Failed => false,
+        };
+        if is_there {
+            self.begin(plan, exchange, first, Some(at));
         }
     }
 
@@ -191,7 +197,8 @@ impl<'a> Lines<'a> {
                 host: exchange.host,
                 first: (ticket + 1).saturating_sub(drawn.copied().unwrap_or(1)),
                 ticket,
-                lease: host.lease,
+                permits: exchange.permits.unwrap_or(u64::MAX),
+                lease: exchange.lease.unwrap_or(host.lease),
                 renewed: sent,
                 beats: vec![(first_beat, sent)],
                 counted: (exchange.verb != "renew row").then_some(sent),
@@ -234,7 +241,7 @@ impl<'a> Lines<'a> {
 
 fn exchanges(events: &Events) -> impl Iterator<Item = &Exchange> {
     events.iter().filter_map(|(_, event)| match event {
-        Event::Exchanged(exchange) => Some(exchange),
+        Event::Exchanged(exchange) => Some(&**exchange),
         _ => None,
     })
 }
@@ -242,6 +249,11 @@ fn exchanges(events: &Events) -> impl Iterator<Item = &Exchange> {
 impl Place {
     pub(super) fn has(&self, ticket: u64) -> bool {
         (self.first..=self.ticket).contains(&ticket)
+    }
+
+    /// Whether it cannot have the lock beside one who has this.
+    pub(super) fn excludes(&self, other: Share) -> bool {
+        self.permits.saturating_add(other.permits) > other.of
     }
 
     /// A row's renewals count no more.

@@ -1,0 +1,426 @@
+//! A lock that is held for a time by a name, across processes: nothing runs in the background.
+
+mod handle;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::core::Core;
+use crate::entry::{Attributes, Entry, Nonce};
+use crate::error::{Error, Invalid};
+use crate::hold;
+use crate::item::{At, LockItem};
+use crate::lock::check_attributes;
+use crate::name::LockName;
+use crate::passing::{self, Way};
+use crate::seats::{Asked, Ended};
+use crate::state::system_time;
+use crate::store::{Attempt, Failure, Held, dateless};
+use crate::ticket::Ticket;
+
+pub use handle::Lease;
+use handle::check_id;
+
+/// DynamoDB's dates have whole seconds.
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// Tries to enter: each failed because somebody was in the way who is gone now.
+const TRIES: usize = 6;
+
+/// A lock that is held by a name of the caller's own for a time that it says, across processes: for Lambdas and jobs that end
+/// before their work does. Nothing runs in the background, and nothing is released when a handle is dropped.
+///
+/// It is the same lock as the [fair lock](crate::LockClient::fair_lock) of its name: whoever waits in its line waits for the
+/// lease to be released or to end, and this never goes before those who wait.
+///
+/// **A lease is over by DynamoDB's own clock.** Others take the lock when the time is over, and by the allowance of the common
+/// clock and its grain later at the latest (12 s by default); who waits in line, when it has seen nothing change for as long as the lease
+/// lasts. Who has it counts with [`Lease::expires_at`], which is up to a second early, the grain of that clock, and fences what must
+/// not be written late with the [`ticket`](Lease::ticket).
+///
+/// Nobody is left to undo what a request does that the network held up: one that took the lock may come a second time after the
+/// release, and the lock is taken for that time again, unless it is [found](Self::find) under its name and released. So take no
+/// longer times than the work needs, and extend.
+///
+/// # Examples
+///
+/// ```
+/// # async fn step(locks: fairlock::LockClient) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use fairlock::Lease;
+///
+/// let lock = locks.lease_lock("import/7")?;
+/// let lease = lock.acquire("transaction-1234", Duration::from_secs(300)).await?;
+/// let handle = lease.to_string(); // to be kept, in a message or a workflow's state
+///
+/// // another process, later
+/// let lease: Lease = handle.parse()?;
+/// let lease = lock.extend(&lease, Duration::from_secs(300)).await?;
+/// lock.release(&lease).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "naming a lock does not acquire it"]
+pub struct LeaseLock {
+    core: Arc<Core>,
+    name: LockName,
+    attributes: Attributes,
+}
+
+impl LeaseLock {
+    pub(crate) fn new(core: Arc<Core>, name: LockName) -> Self {
+        LeaseLock {
+            core,
+            name,
+            attributes: Attributes::default(),
+        }
+    }
+
+    /// The same lock, whose leases [say this of themselves](crate::FairLock::attributes) as long as they last.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn step(lock: fairlock::LeaseLock) -> Result<(), fairlock::Error> {
+    /// let lock = lock.attributes([("workflow", "import")]);
+    /// let lease = lock.acquire("transaction-1234", std::time::Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn attributes<N: Into<String>, V: Into<String>>(
+        mut self,
+        attributes: impl IntoIterator<Item = (N, V)>,
+    ) -> LeaseLock {
+        self.attributes = Attributes::said(attributes);
+        self
+    }
+
+    /// Takes the lock if it can be had now, under this name and for so long, from one second to a day. One request if it is
+    /// free, two with the first call of a process.
+    ///
+    /// The same name again is recognised: whoever has the lock under it gets the lease as it stands, not a longer one; one that
+    /// is over, and that nobody has taken, begins again.
+    /// So a name is for one piece of work, and a retried step may ask again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves open whether the lock was taken: ask again with the same name, or leave it to the lease.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotGranted`] if somebody else has it, or waits for it. [`Error::Refused`] where answers have no `Date`, as those of
+    /// DynamoDB Local: by whose clock the lease ends nobody could tell. [`Error::Invalid`] for a name that is empty or longer than
+    /// 256 bytes, or a time out of its range. Else as [`FairLock::acquire`](crate::FairLock::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn step(lock: fairlock::LeaseLock) -> Result<(), fairlock::Error> {
+    /// match lock.acquire("transaction-1234", std::time::Duration::from_secs(60)).await {
+    ///     Ok(lease) => println!("until {:?}", lease.expires_at()),
+    ///     Err(fairlock::Error::NotGranted { .. }) => {} // another is at it
+    ///     Err(other) => return Err(other),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn acquire(&self, id: impl Into<String>, span: Duration) -> Result<Lease, Error> {
+        let id = id.into();
+        check_id(&id)?;
+        check_span(span)?;
+        check_attributes(&self.attributes)?;
+        let started = self.core.store.now();
+        self.know_the_time().await?;
+        let taken = Box::pin(self.core.told(self.enter(&id, span))).await?;
+        let entry = match taken {
+            Ok(entry) => entry,
+            Err(item) => {
+                return Err(Error::NotGranted {
+                    lock: self.name.to_string(),
+                    since: item
+                        .as_ref()
+                        .and_then(LockItem::held_since)
+                        .map(system_time),
+                    holder: item
+                        .and_then(|item| item.first_holder().cloned())
+                        .map(hold::shown),
+                    place: None,
+                    waited: self.core.store.now().since(started),
+                });
+            }
+        };
+        match Lease::of(&self.name, &entry) {
+            Some(lease) if self.core.store.is_before(lease.expires) => Ok(lease),
+            // One of this name that was over, and that nobody has taken.
+            _ => self.prolong(entry, span).await,
+        }
+    }
+
+    /// The lease under this name, if it has the lock now: also one that is over, as long as nobody has taken the lock. One read.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// As [`FairLock::inspect`](crate::FairLock::inspect).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn undo(lock: fairlock::LeaseLock) -> Result<(), fairlock::Error> {
+    /// if let Some(lease) = lock.find("transaction-1234").await? {
+    ///     lock.release(&lease).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn find(&self, id: &str) -> Result<Option<Lease>, Error> {
+        let holder = self.read().await?.and_then(|item| item.holder);
+        Ok(holder.and_then(|holder| Lease::of(&self.name, &holder).filter(|it| it.id == id)))
+    }
+
+    /// Has the lease last for so long from now on, or for as long as it does, if that is longer: whoever has it in another
+    /// process may believe in what it was told there. Two requests.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves open whether it lasts longer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if it does not have the lock any more, which is as it was then. [`Error::Invalid`] if the time is out of
+    /// its range, or the lease is of another lock. Else as [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn step(lock: fairlock::LeaseLock, lease: fairlock::Lease) -> Result<(), fairlock::Error> {
+    /// let lease = lock.extend(&lease, std::time::Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn extend(&self, lease: &Lease, by: Duration) -> Result<Lease, Error> {
+        self.check(lease)?;
+        check_span(by)?;
+        let seen = self.holder_of(lease.nonce, lease.ticket, self.read().await?)?;
+        self.prolong(seen, by).await
+    }
+
+    /// Hands the lock over. One request.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves open whether it is released.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if it does not have the lock any more, which is as it was then; also if its time is over and a request that
+    /// had no answer may have released it. [`Error::Invalid`] if the lease is of another lock. Else as
+    /// [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn done(lock: fairlock::LeaseLock, lease: fairlock::Lease) -> Result<(), fairlock::Error> {
+    /// lock.release(&lease).await
+    /// # }
+    /// ```
+    pub async fn release(&self, lease: &Lease) -> Result<(), Error> {
+        self.check(lease)?;
+        let permits = self.name.permits().unwrap_or_default();
+        let attempt = Attempt::new(lease.nonce, 1, permits);
+        let held = Held {
+            at: At::Holder,
+            permits,
+            hands_over: true,
+        };
+        let patience = self.core.patience_of_few(self.core.closed.clone());
+        let seats = self.core.seats(&self.name, &patience);
+        let ended = Box::pin(self.core.told(seats.release(&attempt, held))).await?;
+        match ended {
+            Ended::HandedOver(item) => {
+                self.core.saw(&self.name, &item);
+                self.core.admit(&self.name, &item);
+                Ok(())
+            }
+            Ended::PassedOn => Ok(()),
+            // Released by the request that had no answer, unless the lease was over, and others could end it.
+            Ended::Before(_) if self.core.store.is_before(lease.expires) => Ok(()),
+            Ended::Before(item) | Ended::NotOurs(item) => Err(self.lost(lease.ticket, item)),
+        }
+    }
+
+    /// The entry that has the lock under this name; else the item that is in the way.
+    async fn enter(
+        &self,
+        id: &str,
+        lease: Duration,
+    ) -> Result<Result<Entry, Option<LockItem>>, Failure> {
+        let patience = self.core.patience_of_few(self.core.closed.clone());
+        let seats = self.core.seats(&self.name, &patience);
+        let permits = self.name.permits().unwrap_or_default();
+        let mut seen = None;
+        for _ in 0..TRIES {
+            let attempt = self.attempt(permits, id, lease);
+            let item = match self.asked(seats.enter(&attempt).await, &attempt)? {
+                Ok(entry) => return Ok(Ok(entry)),
+                Err(None) => continue,
+                Err(Some(item)) => item,
+            };
+            match passing::clear(&self.core.store, &self.name, &patience, permits, item).await? {
+                Way::Free => {}
+                Way::Settled(look) => {
+                    let attempt = self.attempt(permits, id, lease);
+                    let asked = seats.enter_over(&attempt, &look.item).await;
+                    match self.asked(asked, &attempt)? {
+                        Ok(entry) => return Ok(Ok(entry)),
+                        Err(item) => seen = item,
+                    }
+                }
+                Way::Taken(item) => {
+                    let own = item.holder.clone().filter(|holder| is_of(holder, id));
+                    return Ok(own.ok_or(Some(item)));
+                }
+            }
+        }
+        Ok(Err(seen))
+    }
+
+    fn attempt(&self, permits: u64, id: &str, lease: Duration) -> Attempt {
+        let attempt = self.core.attempt(1, permits);
+        let attempt = attempt.described(&self.attributes);
+        attempt.lasting(id.to_owned(), lease)
+    }
+
+    /// An attempt that was not given the lock may get it yet, by a request that is still under way. One that was not answered
+    /// is found again by its name.
+    fn asked(
+        &self,
+        asked: Result<Asked, Failure>,
+        attempt: &Attempt,
+    ) -> Result<Result<Entry, Option<LockItem>>, Failure> {
+        match asked {
+            Ok(Asked::Taken(taken)) => {
+                let item = taken.answer.value;
+                let holder = item.holder.clone();
+                Ok(holder
+                    .filter(|holder| holder.nonce == attempt.nonce)
+                    .ok_or(Some(item)))
+            }
+            Ok(Asked::Busy(item)) => {
+                self.core.forget(&self.name, attempt);
+                Ok(Err(item))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Each turn of the loop, another has extended the lease meanwhile.
+    async fn prolong(&self, mut seen: Entry, by: Duration) -> Result<Lease, Error> {
+        let patience = self.core.patience_of_few(CancellationToken::new());
+        loop {
+            let extend = || self.core.store.extend(&self.name, &seen, by);
+            let extended = self.core.store.persist(&patience, extend);
+            let answer = Box::pin(self.core.told(extended)).await?.value;
+            let is_done = answer.is_applied();
+            seen = self.holder_of(seen.nonce, seen.ticket, answer.shown())?;
+            if is_done {
+                let lease = Lease::of(&self.name, &seen);
+                return lease.ok_or_else(|| self.lost(seen.ticket, None));
+            }
+        }
+    }
+
+    fn holder_of(
+        &self,
+        nonce: Nonce,
+        ticket: Ticket,
+        item: Option<LockItem>,
+    ) -> Result<Entry, Error> {
+        let holder = item.as_ref().and_then(|item| item.holder.as_ref());
+        match holder.filter(|holder| holder.nonce == nonce) {
+            Some(holder) => Ok(holder.clone()),
+            None => Err(self.lost(ticket, item)),
+        }
+    }
+
+    /// By an answer, if none has told it lately.
+    async fn know_the_time(&self) -> Result<(), Error> {
+        let (store, started) = (&self.core.store, self.core.store.now());
+        if store.knows_the_date() {
+            return Ok(());
+        }
+        self.read().await?;
+        if store.knows_the_date() {
+            return Ok(());
+        }
+        let waited = store.now().since(started);
+        Err(dateless("acquire a lease").into_error(&store.config().table, waited))
+    }
+
+    async fn read(&self) -> Result<Option<LockItem>, Error> {
+        let patience = self.core.patience_of_few(self.core.closed.clone());
+        let read = || self.core.store.read_lock(&self.name);
+        let read = self.core.store.persist(&patience, read);
+        Ok(Box::pin(self.core.told(read)).await?.value)
+    }
+
+    fn lost(&self, ticket: Ticket, item: Option<LockItem>) -> Error {
+        Error::Lost {
+            lock: self.name.to_string(),
+            ticket,
+            reason: hold::evicted(item),
+        }
+    }
+
+    fn check(&self, lease: &Lease) -> Result<(), Invalid> {
+        if lease.lock == self.name.lock() {
+            Ok(())
+        } else {
+            Err(Invalid::Text {
+                setting: "a lease of lock",
+                value: lease.lock.clone(),
+                rule: "must be of this lock",
+            })
+        }
+    }
+}
+
+fn is_of(entry: &Entry, id: &str) -> bool {
+    entry.id.as_deref() == Some(id)
+}
+
+fn check_span(lease: Duration) -> Result<(), Invalid> {
+    let setting = "the time of a lease";
+    if lease < SHORTEST {
+        return Err(Invalid::TooShort {
+            setting,
+            value: lease,
+            bound: "the grain of DynamoDB's dates",
+            bound_value: SHORTEST,
+        });
+    }
+    if lease > LONGEST {
+        return Err(Invalid::TooLong {
+            setting,
+            value: lease,
+            bound: "the longest lease",
+            bound_value: LONGEST,
+        });
+    }
+    Ok(())
+}
+
+impl fmt::Debug for LeaseLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseLock")
+            .field("lock", &self.name.lock())
+            .finish_non_exhaustive()
+    }
+}

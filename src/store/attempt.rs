@@ -1,0 +1,98 @@
+//! An attempt to get a place, over all the requests that are made for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::entry::{Attributes, Entry, Nonce};
+
+use super::codec::number;
+use super::failure::Failure;
+
+/// One attempt to get a place, over all the retries of its requests.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) nonce: Nonce,
+    /// How many tickets it asks for.
+    pub(crate) tickets: u64,
+    /// How many of the lock's permits each of them takes.
+    pub(crate) permits: u64,
+    pub(super) attributes: Attributes,
+    /// For how long it takes its place, if not for the client's own lease, and what the caller calls it.
+    pub(super) lasting: Option<(String, Duration)>,
+    /// A request of this attempt got no answer, so its nonce may turn up in the table at any later time.
+    in_doubt: AtomicBool,
+    /// How many renewals were sent, for all who have its place.
+    renewals: Arc<AtomicU64>,
+}
+
+impl Attempt {
+    pub(crate) fn new(nonce: Nonce, tickets: u64, permits: u64) -> Self {
+        Attempt {
+            nonce,
+            tickets,
+            permits,
+            attributes: Attributes::default(),
+            lasting: None,
+            in_doubt: AtomicBool::new(false),
+            renewals: Arc::default(),
+        }
+    }
+
+    /// The attempt to get a lease that lasts for so long by itself, and that the caller calls so.
+    pub(crate) fn lasting(self, id: String, lease: Duration) -> Self {
+        Attempt {
+            lasting: Some((id, lease)),
+            ..self
+        }
+    }
+
+    /// The attempt of a caller that says this of itself.
+    pub(crate) fn described(self, attributes: &Attributes) -> Self {
+        Attempt {
+            attributes: attributes.clone(),
+            ..self
+        }
+    }
+
+    /// The attempt that an entry is of, or another that is known by nothing else either.
+    pub(crate) fn of(entry: &Entry) -> Self {
+        Attempt::new(entry.nonce, entry.tickets, entry.permits)
+    }
+
+    /// The same attempt, for the next who has its place.
+    pub(crate) fn again(&self) -> Self {
+        Attempt {
+            nonce: self.nonce,
+            tickets: self.tickets,
+            permits: self.permits,
+            attributes: self.attributes.clone(),
+            lasting: self.lasting.clone(),
+            in_doubt: AtomicBool::new(self.is_in_doubt()),
+            renewals: Arc::clone(&self.renewals),
+        }
+    }
+
+    /// The beat of the next renewal, which no other one of this attempt has, answered or not: so a beat in the table tells
+    /// which renewal made it.
+    pub(super) fn next_beat(&self) -> AttributeValue {
+        number(self.renewals.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.in_doubt.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn renewals(&self) -> u64 {
+        self.renewals.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
+        if answer.as_ref().is_err_and(Failure::is_ambiguous) {
+            self.in_doubt.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+}

@@ -1,0 +1,132 @@
+//! How long to go on trying, and with which pauses.
+
+use std::future::Future;
+use std::time::Duration;
+
+use backon::{ExponentialBuilder, Retryable};
+use tokio_util::sync::CancellationToken;
+
+use crate::moment::Moment;
+
+use super::Store;
+use super::failure::Failure;
+
+/// The first pause before a request is sent again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// How many attempts there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    None,
+    Attempts(usize),
+    /// So many that the table does not answer for us; that it is too busy is an answer, and shows that it is there.
+    Unanswered(usize),
+}
+
+/// What to make of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusals {
+    /// It is for good.
+    Final,
+    /// A policy, say, which may be mended in time: what stands in the table is in the way of others until then.
+    Passing,
+}
+
+/// How long to go on trying.
+#[derive(Clone, Debug)]
+pub(crate) struct Patience {
+    pub(crate) until: Option<Moment>,
+    pub(crate) limit: Limit,
+    pub(crate) refusals: Refusals,
+    /// Ends the pauses between attempts; an attempt under way runs to its end.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Limit {
+    fn counts(self, failure: &Failure) -> bool {
+        match self {
+            Limit::None => false,
+            Limit::Attempts(_) => true,
+            Limit::Unanswered(_) => !failure.is_not_now(),
+        }
+    }
+
+    fn allows(self, failed: usize) -> bool {
+        match self {
+            Limit::None => true,
+            Limit::Attempts(most) | Limit::Unanswered(most) => failed < most,
+        }
+    }
+}
+
+impl Store {
+    /// Repeats an attempt for as long as that may help and `patience` lasts, with growing, jittered pauses.
+    pub(crate) async fn persist<T, Fut: Future<Output = Result<T, Failure>>>(
+        &self,
+        patience: &Patience,
+        attempt: impl FnMut() -> Fut,
+    ) -> Result<T, Failure> {
+        let longest = LONGEST_PAUSE.min(self.config.heartbeat / 2);
+        self.repeat(longest, patience, attempt).await
+    }
+
+    /// The same for renewals. They are few, and a lease depends on each: however busy DynamoDB is, their pauses stay short.
+    pub(crate) async fn insist<T, Fut: Future<Output = Result<T, Failure>>>(
+        &self,
+        patience: &Patience,
+        renewal: impl FnMut() -> Fut,
+    ) -> Result<T, Failure> {
+        let longest = LONGEST_PAUSE.min(self.config.heartbeat / 20);
+        self.repeat(longest, patience, renewal).await
+    }
+
+    async fn repeat<T, Fut: Future<Output = Result<T, Failure>>>(
+        &self,
+        longest: Duration,
+        patience: &Patience,
+        attempt: impl FnMut() -> Fut,
+    ) -> Result<T, Failure> {
+        let (clock, stop, until) = (
+            self.config.clock.clone(),
+            patience.stop.clone(),
+            patience.until,
+        );
+        let pauses = ExponentialBuilder::new()
+            .with_min_delay(FIRST_PAUSE.min(longest).min(self.config.request_timeout))
+            .with_max_delay(longest)
+            .without_max_times()
+            .with_jitter()
+            .with_jitter_seed(self.config.chance.seed());
+        let pause = move |span: Duration| {
+            let (clock, stop) = (clock.clone(), stop.clone());
+            let span = until.map_or(span, |until| span.min(until.since(clock.now())));
+            async move {
+                tokio::select! { biased; () = stop.cancelled() => {}, () = clock.sleep(span) => {} }
+            }
+        };
+        attempt
+            .retry(pauses)
+            .sleep(pause)
+            .when(self.worth_another(patience))
+            .await
+    }
+
+    /// Whether to try again after a failure; it counts them.
+    fn worth_another(&self, patience: &Patience) -> impl FnMut(&Failure) -> bool {
+        let mut counted = 0;
+        move |failure| {
+            self.heed(failure);
+            counted += usize::from(patience.limit.counts(failure));
+            let may_help = match patience.refusals {
+                Refusals::Passing if failure.is_refused() => true,
+                Refusals::Passing | Refusals::Final => failure.is_transient(),
+            };
+            may_help && patience.limit.allows(counted) && self.has_patience(patience)
+        }
+    }
+
+    pub(crate) fn has_patience(&self, patience: &Patience) -> bool {
+        !patience.stop.is_cancelled() && patience.until.is_none_or(|until| self.now() < until)
+    }
+}

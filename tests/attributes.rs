@@ -1,0 +1,180 @@
+//! What callers say of themselves, kept with their places and shown to whoever looks.
+#![cfg(feature = "embedded")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "callers' tasks, and helpers of a test that cannot go on has failed the test"
+)]
+
+mod common;
+#[path = "common/lab.rs"]
+mod lab;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use common::virtual_time;
+use fairlock::{Error, FairLock, Invalid, LockState, Participant, RecordWait};
+use futures::future::join_all;
+use lab::{Host, Lab, acquire, waits};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn saying(host: &Host, job: &str) -> FairLock {
+    let lock = host.locks.fair_lock("a").unwrap();
+    lock.attributes([("job", job), ("where", "here")])
+}
+
+fn jobs(state: &LockState) -> Vec<&str> {
+    let all = state.holder.iter().chain(&state.sharers).chain(&state.line);
+    all.map(job).collect()
+}
+
+fn job(who: &Participant) -> &str {
+    who.attributes.get("job").map_or("", String::as_str)
+}
+
+async fn inspect(host: &Host) -> LockState {
+    host.locks.fair_lock("a").unwrap().inspect().await.unwrap()
+}
+
+/// The holder, an heir, and one behind the seats; and each still when it has the lock, renewed many times.
+#[test]
+fn they_stay_with_a_place_from_its_first_write_until_its_release() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(4, 1);
+        let holding = saying(&hosts[0], "0").acquire(RecordWait::Infinite).await;
+        let mut waiting = Vec::new();
+        for (host, job) in hosts[1..].iter().zip(["1", "2", "3"]) {
+            let lock = saying(host, job);
+            waiting.push(tokio::spawn(async move {
+                lock.acquire(RecordWait::Infinite).await
+            }));
+            lab.settle().await;
+        }
+        lab.wait(10 * MINUTE).await;
+        assert_eq!(jobs(&inspect(&hosts[0]).await), ["0", "1", "2", "3"]);
+        let mut guard = holding.unwrap();
+        for (index, next) in waiting.into_iter().enumerate() {
+            guard.release().await.unwrap();
+            guard = next.await.unwrap().unwrap();
+            lab.wait(MINUTE).await;
+            let state = inspect(&hosts[0]).await;
+            assert_eq!(jobs(&state), ["1", "2", "3"][index..]);
+            let said = &state.holder.unwrap().attributes;
+            assert_eq!(said.get("where").map(String::as_str), Some("here"));
+        }
+        guard.release().await.unwrap();
+        assert_eq!(jobs(&inspect(&hosts[0]).await), [""; 0]);
+    });
+}
+
+#[test]
+fn those_who_share_a_lock_have_permits_or_a_lease_say_theirs_too() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = [lab.host(), lab.host()];
+        let first = saying(&hosts[0], "0");
+        let first = first.acquire_shared(RecordWait::NoWait).await.unwrap();
+        let second = saying(&hosts[1], "1");
+        let second = second.acquire_shared(RecordWait::NoWait).await.unwrap();
+        assert_eq!(jobs(&inspect(&hosts[0]).await), ["0", "1"]);
+        join_all([first, second].map(|guard| guard.release())).await;
+
+        let lease = hosts[0].locks.lease_lock("a").unwrap();
+        let lease = lease.attributes([("job", "2")]);
+        let held = lease.acquire("one", MINUTE).await.unwrap();
+        assert_eq!(jobs(&inspect(&hosts[1]).await), ["2"]);
+        let held = lease.extend(&held, 2 * MINUTE).await.unwrap();
+        assert_eq!(jobs(&inspect(&hosts[1]).await), ["2"]);
+        lease.release(&held).await.unwrap();
+
+        let permits = hosts[0].locks.semaphore("b", 3).unwrap();
+        let permits = permits.attributes([("job", "3")]);
+        let guard = permits.acquire_many(2, RecordWait::NoWait).await.unwrap();
+        let state = hosts[1].locks.fair_lock("b").unwrap().inspect().await;
+        assert_eq!(jobs(&state.unwrap()), ["3"]);
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn callers_of_one_client_who_say_something_stand_each_for_themselves() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        let guard = acquire(&other).await;
+        let calls = ["0", "1", "2"].map(|job| {
+            let lock = saying(&host, job);
+            tokio::spawn(async move {
+                let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+                guard.release().await.unwrap();
+            })
+        });
+        lab.settle().await;
+        let plain = waits(&lab, &host).await;
+        let state = inspect(&host).await;
+        let mut said = jobs(&state);
+        said.sort_unstable();
+        assert_eq!(said, ["", "", "0", "1", "2"]);
+        assert!(state.line.iter().all(|who| who.tickets == 1));
+        guard.release().await.unwrap();
+        for call in calls {
+            call.await.unwrap();
+        }
+        plain.await.unwrap().release().await.unwrap();
+        assert!(lab.is_free("a").await);
+    });
+}
+
+#[test]
+fn too_many_or_nameless_ones_are_refused_and_nothing_is_sent() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = host.locks.fair_lock("a").unwrap();
+        let long = lock.clone().attributes([("job", "x".repeat(1022))]);
+        let refused = long.acquire(RecordWait::Infinite).await.unwrap_err();
+        let told = "1025 bytes of attributes are too many, of which a call has at most 1024";
+        assert_eq!(refused.to_string(), told);
+        let nameless = lock.clone().attributes([("", "x")]);
+        let refused = nameless.try_acquire().await.unwrap_err();
+        assert!(matches!(refused, Error::Invalid(Invalid::Text { .. })));
+        let lease = host.locks.lease_lock("a").unwrap();
+        let lease = lease.attributes([("x".repeat(1025), "")]);
+        assert!(lease.acquire("one", MINUTE).await.is_err());
+        assert_eq!(host.network.counts().requests(), 0);
+        let most = lock.attributes([("job", "x".repeat(1021))]);
+        most.try_acquire()
+            .await
+            .unwrap()
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn none_say_nothing_and_what_was_said_last_counts() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = saying(&host, "0").attributes([("only", "this")]);
+        let guard = lock.try_acquire().await.unwrap().unwrap();
+        let said = inspect(&host).await.holder.unwrap().attributes;
+        let this = BTreeMap::from([("only".to_owned(), "this".to_owned())]);
+        assert_eq!(said, this);
+        guard.release().await.unwrap();
+        let lock = lock.attributes([("", ""); 0]);
+        let guard = lock.try_acquire().await.unwrap().unwrap();
+        let item = lab.engine.client().get_item().table_name("locks");
+        let item = item.key("pk", AttributeValue::S("a".into()));
+        let item = item.key("sk", AttributeValue::S("fairlock/#lock".into()));
+        let item = item.send().await.unwrap().item.unwrap();
+        assert!(!item["holder"].as_m().unwrap().contains_key("attributes"));
+        guard.release().await.unwrap();
+    });
+}

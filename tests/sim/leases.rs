@@ -1,0 +1,90 @@
+//! Turns by leases that nobody renews: taken by one host, extended or released by another, or left until they are over.
+
+use std::time::Duration;
+
+use fairlock::{Lease, RecordWait};
+use fastrand::Rng;
+use tokio::time::Instant;
+
+use crate::call::Call;
+use crate::history::Share;
+use crate::stay::{Grant, Stay};
+use crate::wanted::{ALL, Wanted};
+use crate::worker::{is_due, pause, surprised};
+use crate::world::{Host, World, wait};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Takes the lock if it can be had, and has it for a while.
+pub(crate) async fn take_turn(world: &World, host: &Host, lock: &Wanted, rng: &mut Rng) {
+    let began = Instant::now();
+    let mut call = Call::begin(world, host.id, lock, RecordWait::NoWait);
+    let leased = host.locks.lease_lock(lock.name()).unwrap();
+    let (id, span) = (format!("call {}", call.number), span_of(host, rng));
+    match leased.acquire(id, span).await {
+        Ok(lease) => stay(world, host, &mut call, &lease, rng).await,
+        Err(error) if is_due(&error, RecordWait::NoWait, host.link.harm(), began) => {
+            drop(call);
+            pause(world, Duration::from_millis(rng.u64(20..800))).await;
+        }
+        Err(error) => surprised(world, RecordWait::NoWait, &error),
+    }
+}
+
+/// Works, and others may go on with it, by its text.
+async fn stay(world: &World, host: &Host, call: &mut Call, lease: &Lease, rng: &mut Rng) {
+    if left(world, lease).is_zero() {
+        return;
+    }
+    call.is_granted();
+    let (lock, token) = (lease.lock(), lease.ticket().get());
+    let grant = Grant {
+        host: host.id,
+        call: call.number,
+        lock,
+        ticket: token,
+        share: Share {
+            permits: ALL,
+            of: ALL,
+        },
+    };
+    let mut stay = Stay::until(world, grant, wait(left(world, lease)));
+    let mut lease = lease.clone();
+    for _ in 0..rng.u8(1..4) {
+        host.link.awake().await;
+        stay.write(world, lock, token);
+        pause(world, left(world, &lease).mul_f64(rng.f64() * 1.2)).await;
+        let carried: Lease = lease.to_string().parse().unwrap();
+        let other = world.any_locks(rng).lease_lock(lock).unwrap();
+        if rng.bool() {
+            let longer = other.extend(&carried, span_of(host, rng)).await;
+            if let Ok(longer) = longer {
+                stay.go_on(wait(left(world, &longer)));
+                lease = longer;
+            }
+        } else if let Ok(Some(found)) = other.find(lease.id()).await {
+            lease = found;
+        }
+    }
+    if rng.bool() {
+        stay.give_back();
+        // Lost, or not answered: the history shows whether that did any harm.
+        let _ = world
+            .any_locks(rng)
+            .lease_lock(lock)
+            .unwrap()
+            .release(&lease)
+            .await;
+    } else {
+        pause(world, left(world, &lease)).await;
+    }
+}
+
+fn span_of(host: &Host, rng: &mut Rng) -> Duration {
+    SECOND.max(host.plan.lease.mul_f64(rng.f64()))
+}
+
+fn left(world: &World, lease: &Lease) -> Duration {
+    let over = lease.expires_at() + world.lease_overstay();
+    over.duration_since(world.server_time()).unwrap_or_default()
+}

@@ -1,0 +1,68 @@
+//! Whoever has a lock finds what was left there last before: by nobody who had lost the lock when another was granted it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::Events;
+use crate::history::{Event, Left};
+
+/// After such a time without a write the item may have been removed as idle, and what was on it.
+const IDLE: Duration = Duration::from_secs(12 * 3600);
+
+#[derive(Default)]
+struct Lock {
+    /// All that may be there.
+    leaving: BTreeSet<Left>,
+    /// The newest that is there for certain, and since when.
+    left: Option<(Left, Duration)>,
+    /// Who found something last, and what.
+    found: Option<(u64, Option<Left>)>,
+}
+
+pub(super) fn check(events: &Events) -> Result<(), String> {
+    let mut locks: BTreeMap<&str, Lock> = BTreeMap::new();
+    for (at, event) in events {
+        match event {
+            Event::Leaving { lock, left } => {
+                let lock = locks.entry(lock).or_default();
+                lock.leaving.insert(*left);
+            }
+            Event::LeftThere { lock, left } => {
+                let lock = locks.entry(lock).or_default();
+                lock.left = lock.left.max(Some((*left, *at)));
+            }
+            Event::Found { lock, ticket, left } => {
+                let name = lock;
+                let lock = locks.entry(lock).or_default();
+                let wrong = lock.finds(*ticket, *left, *at);
+                wrong.map_err(|wrong| {
+                    format!("{at:?}: {ticket} finds {left:?} on {name}: {wrong}")
+                })?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+impl Lock {
+    fn finds(&mut self, ticket: u64, left: Option<Left>, at: Duration) -> Result<(), String> {
+        let newest = self.left.filter(|(_, since)| at < *since + IDLE);
+        if left.is_some_and(|left| !self.leaving.contains(&left)) {
+            return Err("nobody left that".to_owned());
+        }
+        if newest.is_some_and(|(newest, _)| left < Some(newest)) {
+            return Err(format!("{newest:?} was there"));
+        }
+        // Of those who share a lock a smaller ticket may look later.
+        let before = self.found.filter(|(before, _)| *before < ticket);
+        if let (Some((before, found)), Some(left)) = (before, left)
+            && found != Some(left)
+            && left.0 < before
+        {
+            return Err(format!("{before} found {found:?}, and that came after it"));
+        }
+        self.found = self.found.max(Some((ticket, left)));
+        Ok(())
+    }
+}

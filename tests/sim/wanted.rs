@@ -1,0 +1,70 @@
+//! What a caller asks for: a lock alone, or some of its permits.
+
+use fairlock::{Error, FairLock, LockGuard, RecordWait, Semaphore};
+use fastrand::Rng;
+
+use crate::plan::Sharing;
+use crate::world::{Host, World};
+
+/// As many as a fair lock has.
+pub(crate) const ALL: u64 = 64;
+
+#[derive(Clone)]
+enum Lock {
+    Fair(FairLock),
+    Permits(Semaphore),
+}
+
+#[derive(Clone)]
+pub(crate) struct Wanted {
+    lock: Lock,
+    pub(crate) permits: u64,
+    pub(crate) of: u64,
+}
+
+impl Wanted {
+    /// One of the locks, alone.
+    pub(crate) fn alone(world: &World, host: &Host, lock: &str) -> Wanted {
+        match world.plan.sharing {
+            Sharing::None | Sharing::Readers => Wanted {
+                lock: Lock::Fair(host.locks.fair_lock(lock).unwrap()),
+                permits: ALL,
+                of: ALL,
+            },
+            Sharing::Permits(of) => Wanted {
+                lock: Lock::Permits(host.locks.semaphore(lock, of).unwrap()),
+                permits: of,
+                of,
+            },
+        }
+    }
+
+    /// As much of the lock as one call wants.
+    pub(crate) fn draw(&self, world: &World, rng: &mut Rng) -> Wanted {
+        let permits = match world.plan.sharing {
+            Sharing::None => self.of,
+            Sharing::Readers if rng.bool() => self.of,
+            Sharing::Readers => 1,
+            Sharing::Permits(of) => rng.u64(1..=of),
+        };
+        Wanted {
+            permits,
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        match &self.lock {
+            Lock::Fair(lock) => lock.name(),
+            Lock::Permits(lock) => lock.name(),
+        }
+    }
+
+    pub(crate) async fn acquire(&self, wait: RecordWait) -> Result<LockGuard, Error> {
+        match &self.lock {
+            Lock::Fair(lock) if self.permits == self.of => lock.acquire(wait).await,
+            Lock::Fair(lock) => lock.acquire_shared(wait).await,
+            Lock::Permits(lock) => lock.acquire_many(self.permits, wait).await,
+        }
+    }
+}
