@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
-use crate::hold::{self, Hold};
+use crate::hold::Hold;
 use crate::item::LockItem;
 use crate::state::LockData;
 use crate::store::Failure;
@@ -97,11 +97,7 @@ impl LockGuard {
             Ok(Ok(())) => Ok(()),
             // A downgrade was applied that nobody had an answer to.
             Ok(Err(Some(item))) if hold.saw(&item) => Err(Invalid::SharedData.into()),
-            Ok(Err(item)) => {
-                let loss = hold::evicted(item);
-                hold.lose(loss.clone());
-                Err(self.lost_by(loss).into())
-            }
+            Ok(Err(item)) => Err(self.lose_to(item)),
             Err(failure) => Err(self.not_told(failure, core.store.now().since(started))),
         }
     }

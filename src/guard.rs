@@ -12,6 +12,7 @@ use crate::core::Core;
 use crate::error::{Error, Loss, LostLock};
 use crate::events::{self, HoldEvent};
 use crate::hold::{self, Hold, Standing};
+use crate::item::LockItem;
 use crate::seats::Ended;
 use crate::store::Failure;
 use crate::ticket::Ticket;
@@ -212,11 +213,7 @@ impl LockGuard {
         }
         match self.core.downgrade(&self.hold).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(item)) => {
-                let loss = hold::evicted(item);
-                self.hold.lose(loss.clone());
-                Err(self.lost_by(loss).into())
-            }
+            Ok(Err(item)) => Err(self.lose_to(item)),
             Err(failure) => Err(self.not_told(failure, self.core.store.now().since(started))),
         }
     }
@@ -346,6 +343,13 @@ impl LockGuard {
             ticket: self.ticket(),
             reason,
         }
+    }
+
+    /// Ends the hold, which the item does not show any more.
+    pub(crate) fn lose_to(&self, item: Option<LockItem>) -> Error {
+        let loss = hold::evicted(item);
+        self.hold.lose(loss.clone());
+        self.lost_by(loss).into()
     }
 
     pub(crate) fn not_told(&self, failure: Failure, waited: Duration) -> Error {

@@ -8,14 +8,14 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::entry::{Entry, Nonce};
-use crate::error::{Holder, Loss};
+use crate::error::{Error, Holder, Loss};
 use crate::item::{At, LockItem, Spot, Written};
 use crate::lease::{self, Beats};
 use crate::moment::Moment;
 use crate::name::LockName;
 use crate::signal::Signal;
 use crate::stagger::Stagger;
-use crate::state::LockData;
+use crate::state::{LockData, system_time};
 use crate::store::{Attempt, Held};
 use crate::ticket::Ticket;
 
@@ -382,6 +382,22 @@ pub(crate) fn shown(holder: Entry) -> Holder {
         is_this_process: is_held_here(holder.nonce),
         owner: holder.owner,
         ticket: holder.ticket,
+    }
+}
+
+/// Somebody else has the lock, as far as the item that was seen last shows.
+pub(crate) fn not_granted(
+    name: &LockName,
+    item: Option<&LockItem>,
+    place: Option<usize>,
+    waited: Duration,
+) -> Error {
+    Error::NotGranted {
+        lock: name.to_string(),
+        holder: item.and_then(LockItem::first_holder).cloned().map(shown),
+        since: item.and_then(LockItem::held_since).map(system_time),
+        place,
+        waited,
     }
 }
 

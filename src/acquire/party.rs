@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{Prospect, Refused};
-use crate::error::{Error, Holder};
+use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::hold;
 use crate::item::LockItem;
@@ -180,24 +180,9 @@ impl Party {
     pub(crate) fn not_granted(&self, number: u64, name: &LockName, waited: Duration) -> Error {
         let state = self.state();
         let index = state.members.iter().position(|at| at.number == number);
-        let holder: Option<Holder> = state
-            .item
-            .as_ref()
-            .and_then(|item| item.first_holder().cloned())
-            .map(hold::shown);
-        Error::NotGranted {
-            lock: name.to_string(),
-            since: state
-                .item
-                .as_ref()
-                .and_then(|item| item.held_since())
-                .map(system_time),
-            holder,
-            place: state
-                .prospect
-                .map(|first| first.behind(index.unwrap_or_default()).place),
-            waited,
-        }
+        let prospect = state.prospect;
+        let place = prospect.map(|first| first.behind(index.unwrap_or_default()).place);
+        hold::not_granted(name, state.item.as_deref(), place, waited)
     }
 
     /// Gives a guard to the first who takes it; back, if there is none.

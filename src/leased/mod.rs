@@ -17,7 +17,6 @@ use crate::lock::check_attributes;
 use crate::name::LockName;
 use crate::passing::{self, Way};
 use crate::seats::{Asked, Ended};
-use crate::state::system_time;
 use crate::store::{Attempt, Failure, Held, dateless};
 use crate::ticket::Ticket;
 
@@ -136,23 +135,10 @@ impl LeaseLock {
         let started = self.core.store.now();
         self.know_the_time().await?;
         let taken = Box::pin(self.core.told(self.enter(&id, span))).await?;
-        let entry = match taken {
-            Ok(entry) => entry,
-            Err(item) => {
-                return Err(Error::NotGranted {
-                    lock: self.name.to_string(),
-                    since: item
-                        .as_ref()
-                        .and_then(LockItem::held_since)
-                        .map(system_time),
-                    holder: item
-                        .and_then(|item| item.first_holder().cloned())
-                        .map(hold::shown),
-                    place: None,
-                    waited: self.core.store.now().since(started),
-                });
-            }
-        };
+        let entry = taken.map_err(|item| {
+            let waited = self.core.store.now().since(started);
+            hold::not_granted(&self.name, item.as_ref(), None, waited)
+        })?;
         match Lease::of(&self.name, &entry) {
             Some(lease) if self.core.store.is_before(lease.expires) => Ok(lease),
             // One of this name that was over, and that nobody has taken.

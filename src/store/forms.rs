@@ -186,6 +186,7 @@ pub(super) const RENEW_UNDATED: Form = Form {
     update: "SET PLACE.#beat = :beat, PLACE.#lease_ms = :lease, #expires_at = :expiry REMOVE PLACE.#renewed_at",
     condition: "PLACE.#nonce = :nonce AND PLACE.#beat < :beat",
 };
+
 /// The very beat that was seen: what it lasts is counted from what was seen, and so never gets shorter.
 pub(super) const EXTEND: Form = Form {
     verb: "extend",

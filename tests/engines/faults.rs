@@ -48,14 +48,30 @@ async fn three_turns(place: &Place, (write, sender): (&'static str, usize), faul
     assert_eq!(met.load(Ordering::SeqCst), 1, "{write}");
 }
 
+/// All by which a write is applied and its sender not told.
+pub(crate) fn unseen() -> [Fault; 4] {
+    [
+        Fault::Lose(When::After),
+        Fault::ServerError(When::After),
+        Fault::CutShort,
+        Fault::Hang(When::After),
+    ]
+}
+
+/// All by which a write is not applied.
+pub(crate) fn in_vain() -> [Fault; 5] {
+    [
+        Fault::Lose(When::Before),
+        Fault::ServerError(When::Before),
+        Fault::Hang(When::Before),
+        Fault::Throttle,
+        Fault::Conflict,
+    ]
+}
+
 pub(crate) async fn a_write_that_was_applied_unseen_is_recognised(place: &Place) {
     for write in WRITES {
-        for fault in [
-            Fault::Lose(When::After),
-            Fault::ServerError(When::After),
-            Fault::CutShort,
-            Fault::Hang(When::After),
-        ] {
+        for fault in unseen() {
             three_turns(place, write, fault).await;
         }
     }
@@ -63,13 +79,7 @@ pub(crate) async fn a_write_that_was_applied_unseen_is_recognised(place: &Place)
 
 pub(crate) async fn a_write_that_was_not_applied_is_sent_again(place: &Place) {
     for write in WRITES {
-        for fault in [
-            Fault::Lose(When::Before),
-            Fault::ServerError(When::Before),
-            Fault::Hang(When::Before),
-            Fault::Throttle,
-            Fault::Conflict,
-        ] {
+        for fault in in_vain() {
             three_turns(place, write, fault).await;
         }
     }

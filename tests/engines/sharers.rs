@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Faults, Gate, When};
 use fairlock::{Error, Loss};
 
+use crate::faults::{in_vain, unseen};
 use crate::lab::{Host, cut_off};
 use crate::place::{Place, SECOND, SHORT, granted, until};
 use crate::sharing::{counted, shares, takes, waits_for};
@@ -46,12 +47,7 @@ async fn four_turns(place: &Place, (write, sender): (&'static str, usize), fault
 
 pub(crate) async fn a_write_of_a_sharer_that_was_applied_unseen_is_recognised(place: &Place) {
     for write in WRITES {
-        for fault in [
-            Fault::Lose(When::After),
-            Fault::ServerError(When::After),
-            Fault::CutShort,
-            Fault::Hang(When::After),
-        ] {
+        for fault in unseen() {
             four_turns(place, write, fault).await;
         }
     }
@@ -59,13 +55,7 @@ pub(crate) async fn a_write_of_a_sharer_that_was_applied_unseen_is_recognised(pl
 
 pub(crate) async fn a_write_of_a_sharer_that_was_not_applied_is_sent_again(place: &Place) {
     for write in WRITES {
-        for fault in [
-            Fault::Lose(When::Before),
-            Fault::ServerError(When::Before),
-            Fault::Hang(When::Before),
-            Fault::Throttle,
-            Fault::Conflict,
-        ] {
+        for fault in in_vain() {
             four_turns(place, write, fault).await;
         }
     }

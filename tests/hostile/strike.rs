@@ -90,26 +90,23 @@ async fn fill(table: &Table, target: Target) -> bool {
 }
 
 async fn set(table: &Table, target: Target, path: &str, value: AttributeValue) -> bool {
-    let Some(key) = key(table, target).await else {
-        return false;
-    };
-    let Some(path) = whole(table, target, path).await else {
-        return false;
-    };
-    let (path, names) = expressed(&path);
-    let update = table.client.update_item().table_name(&table.name);
-    let update = update.key("pk", text("a")).key("sk", key);
-    let update = update.update_expression(format!("SET {path} = :value"));
-    let update = update.condition_expression("attribute_exists(pk)");
-    let update = update.set_expression_attribute_names(Some(names));
-    let update = update
-        .expression_attribute_values(":value", value)
-        .send()
-        .await;
-    update.is_ok()
+    let form = |path: &str| format!("SET {path} = :value");
+    update(table, target, path, form, Some(value)).await
 }
 
 async fn remove(table: &Table, target: Target, path: &str) -> bool {
+    let form = |path: &str| format!("REMOVE {path}");
+    update(table, target, path, form, None).await
+}
+
+/// Whether there was something to be changed, and DynamoDB took it.
+async fn update(
+    table: &Table,
+    target: Target,
+    path: &str,
+    form: impl Fn(&str) -> String,
+    value: Option<AttributeValue>,
+) -> bool {
     let Some(key) = key(table, target).await else {
         return false;
     };
@@ -119,10 +116,12 @@ async fn remove(table: &Table, target: Target, path: &str) -> bool {
     let (path, names) = expressed(&path);
     let update = table.client.update_item().table_name(&table.name);
     let update = update.key("pk", text("a")).key("sk", key);
-    let update = update.update_expression(format!("REMOVE {path}"));
+    let update = update.update_expression(form(&path));
     let update = update.condition_expression("attribute_exists(pk)");
+    let values = value.map(|value| HashMap::from([(":value".to_owned(), value)]));
     let update = update
         .set_expression_attribute_names(Some(names))
+        .set_expression_attribute_values(values)
         .send()
         .await;
     update.is_ok()
