@@ -18,6 +18,7 @@ mod traffic;
 #[path = "../examples/contend/verb.rs"]
 mod verb;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -176,6 +177,38 @@ fn looks_that_are_under_way_when_the_lock_comes_are_answered() {
     let sent = toll(8).traffic.of_turns();
     assert!(sent.requests > 2000, "{}", sent.requests);
     assert_eq!(sent.unanswered, 0);
+}
+
+/// Ten processes more than there are seats, and holds of three leases.
+#[test]
+fn every_request_of_a_line_is_counted_as_what_it_is() {
+    let line = Line {
+        waiters: 18,
+        hold: 90 * SECOND,
+        round_trip: RTT,
+        settles: 100 * SECOND,
+        hand_overs: 8,
+    };
+    let traffic = virtual_time(line.run()).traffic;
+    let steps: BTreeSet<_> = traffic.lines().map(|(_, step, _)| step).collect();
+    let expected = [
+        "clean",
+        "draw",
+        "join",
+        "read line",
+        "read lock",
+        "release",
+        "renew hold",
+        "renew row",
+        "renew seat",
+        "seat",
+    ];
+    assert_eq!(steps, BTreeSet::from(expected));
+    // Of the holder alone: three a lease.
+    let (beats, turns) = (traffic.heartbeats(), traffic.of_turns());
+    assert!(beats.requests > 8 * 9, "{}", beats.requests);
+    assert_eq!(beats.read_units, 0.0);
+    assert!(turns.requests > 0 && turns.read_units > 0.0);
 }
 
 #[test]

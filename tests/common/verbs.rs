@@ -1,37 +1,12 @@
-//! Which step of the protocol a request is, read off its expressions.
+//! Which step of the protocol a request is, and faults that meet one of them.
+
+#[path = "steps.rs"]
+mod steps;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairlock::embedded::{Fault, Network, Request};
-
-/// What a verb's request has in it that no other verb's has; those of its operation alone come last.
-const MARKS: [(&str, &str); 24] = [
-    ("date", ".#renewed_at)"),
-    ("enter", "if_not_exists(#last, :start)"),
-    ("enter over", "#entered = :ticket"),
-    ("share", "#taken = #taken + :share, #sharers"),
-    ("admit", "#taken = #taken + :share, #expires_at"),
-    ("downgrade", "#taken = #taken - :freed"),
-    ("sit", "#last = :before"),
-    ("draw", "#last = #last + :tickets"),
-    ("settle", "#seated = :upto, #expires_at"),
-    ("seat", "#seated = :upto"),
-    ("renew hold", "#beat = :beat, #holder"),
-    ("renew share", "#beat = :beat, #sharers"),
-    ("renew seat", "#beat = :beat, #heirs["),
-    ("extend", "#holder.#beat + :one"),
-    ("renew row", "#beat = :beat, #entry"),
-    ("leave", "#left = #left + :one"),
-    ("void dead", "#entry.#beat = :beat"),
-    ("void own", "attribute_not_exists(#pk) OR"),
-    ("write data", "#written = :written"),
-    ("pass on", ".#tickets = :left"),
-    ("evict", "#beat = :beat AND"),
-    ("release", ".#permits = :share AND"),
-    ("unseat", "].#beat = :beat"),
-    ("give up", "REMOVE #heirs["),
-];
 
 // Every suite is offered both, and need not use both.
 const _: () = {
@@ -39,20 +14,7 @@ const _: () = {
 };
 
 pub(crate) fn verb(request: &Request) -> &'static str {
-    let body = request.body().to_string();
-    let marked = MARKS
-        .into_iter()
-        .find(|(_, mark)| body.contains(mark))
-        .map(|(verb, _)| verb);
-    marked.unwrap_or(match request.operation() {
-        "PutItem" if request.mentions("waiting") => "join",
-        "PutItem" => "void gap",
-        "GetItem" => "read lock",
-        "Query" => "read line",
-        "BatchWriteItem" => "clean",
-        "DeleteItem" => "remove row",
-        _ => "other",
-    })
+    steps::step(request.operation(), request.body())
 }
 
 /// From now on the first `times` requests of a verb meet a fault; all others pass.

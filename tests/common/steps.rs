@@ -1,0 +1,51 @@
+//! Which step of the protocol a request is, read off its expressions.
+
+use serde_json::Value;
+
+/// What the request of a step has in it that those after it have not.
+const MARKS: [(&str, &str); 25] = [
+    ("date", ".#renewed_at)"),
+    ("enter", "if_not_exists(#last, :start)"),
+    ("enter over", "#entered = :ticket"),
+    ("remove lock", "#last = :last AND #seated = :last"),
+    ("share", "#taken = #taken + :share, #sharers"),
+    ("admit", "#taken = #taken + :share, #expires_at"),
+    ("downgrade", "#taken = #taken - :freed"),
+    ("sit", "#last = :before"),
+    ("draw", "#last = #last + :tickets"),
+    ("settle", "#seated = :upto, #expires_at"),
+    ("seat", "#seated = :upto"),
+    ("renew hold", "#beat = :beat, #holder"),
+    ("renew share", "#beat = :beat, #sharers"),
+    ("renew seat", "#beat = :beat, #heirs["),
+    ("extend", "#holder.#beat + :one"),
+    ("renew row", "#beat = :beat, #entry"),
+    ("leave", "#left = #left + :one"),
+    ("void dead", "#entry.#beat = :beat"),
+    ("void own", "attribute_not_exists(#pk) OR"),
+    ("write data", "#written = :written"),
+    ("pass on", ".#tickets = :left"),
+    ("evict", "#beat = :beat AND"),
+    ("release", ".#permits = :share AND"),
+    ("unseat", "].#beat = :beat"),
+    ("give up", "REMOVE #heirs["),
+];
+
+pub(crate) fn step(operation: &str, body: &Value) -> &'static str {
+    let text = body.to_string();
+    let marked = MARKS.into_iter().find(|(_, mark)| text.contains(mark));
+    marked.map_or(unmarked(operation, body), |(step, _)| step)
+}
+
+/// By its operation alone.
+fn unmarked(operation: &str, body: &Value) -> &'static str {
+    match operation {
+        "PutItem" if body["Item"]["state"]["S"] == "waiting" => "join",
+        "PutItem" => "void gap",
+        "GetItem" => "read lock",
+        "Query" => "read line",
+        "BatchWriteItem" => "clean",
+        "DeleteItem" => "remove row",
+        _ => "other",
+    }
+}
