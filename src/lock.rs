@@ -289,11 +289,32 @@ impl FairLock {
     /// # }
     /// ```
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
-        match self.acquire(RecordWait::NoWait).await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(Error::NotGranted { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        if_granted(self.acquire(RecordWait::NoWait).await)
+    }
+
+    /// Shares the lock if that can be had now: [`acquire_shared`](Self::acquire_shared) with [`RecordWait::NoWait`], for
+    /// callers to whom a writer is no error.
+    ///
+    /// # Fairness, cancel safety
+    ///
+    /// As [`acquire_shared`](Self::acquire_shared). None also while others wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), but for [`Error::NotGranted`], which is `None` here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn once(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+    /// match lock.try_acquire_shared().await? {
+    ///     Some(reading) => reading.release().await,
+    ///     None => Ok(()), // somebody writes, or waits to
+    /// }
+    /// # }
+    /// ```
+    pub async fn try_acquire_shared(&self) -> Result<Option<LockGuard>, Error> {
+        if_granted(self.acquire_shared(RecordWait::NoWait).await)
     }
 
     /// Whoever has a permit must still be able to renew it when all are taken, and there is data as well.
@@ -327,6 +348,15 @@ impl FairLock {
             Refused::Failed(failure) => failure.into_error(&self.core.store.config().table, waited),
             Refused::GaveUp => call.party.not_granted(call.number, &self.name, waited),
         }
+    }
+}
+
+/// None if somebody else has it.
+pub(crate) fn if_granted(ended: Result<LockGuard, Error>) -> Result<Option<LockGuard>, Error> {
+    match ended {
+        Ok(guard) => Ok(Some(guard)),
+        Err(Error::NotGranted { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
-use crate::lock::FairLock;
+use crate::lock::{FairLock, if_granted};
 use crate::wait::RecordWait;
 
 /// The most permits of one lock. Whoever has one is an entry on the lock's item, which each write of it pays for.
@@ -138,5 +138,46 @@ impl Semaphore {
             .into());
         }
         self.lock.acquire_permits(permits, wait).await
+    }
+
+    /// Takes one permit if it can be had now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for callers to
+    /// whom it is no error that all are taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), but for [`Error::NotGranted`], which is `None` here: all are taken, or others wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn call(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
+    /// match exports.try_acquire().await? {
+    ///     Some(permit) => permit.release().await,
+    ///     None => Ok(()),
+    /// }
+    /// # }
+    /// ```
+    pub async fn try_acquire(&self) -> Result<Option<LockGuard>, Error> {
+        self.try_acquire_many(1).await
+    }
+
+    /// Takes so many permits, all of them at once, if they can be had now.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_many`](Self::acquire_many), but for [`Error::NotGranted`], which is `None` here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn call(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
+    /// match exports.try_acquire_many(2).await? {
+    ///     Some(two) => two.release().await,
+    ///     None => Ok(()),
+    /// }
+    /// # }
+    /// ```
+    pub async fn try_acquire_many(&self, permits: u64) -> Result<Option<LockGuard>, Error> {
+        if_granted(self.acquire_many(permits, RecordWait::NoWait).await)
     }
 }

@@ -110,6 +110,8 @@ pub struct Participant {
     pub owner: String,
     /// What its caller [says of itself](crate::FairLock::attributes).
     pub attributes: BTreeMap<String, String>,
+    /// The name that has the lock by a [lease](crate::LockClient::lease_lock); none for all others.
+    pub lease_id: Option<String>,
     /// Where it stands.
     pub stage: Stage,
     /// Since when it stands in line, by DynamoDB's clock.
@@ -321,6 +323,7 @@ impl Participant {
             permits: entry.permits,
             owner: entry.owner.clone(),
             attributes: entry.attributes.pairs(),
+            lease_id: entry.id.clone(),
             stage,
             since: entry.since.map(system_time),
             lease: entry.lease,

@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use fairlock::{
-    Chance, Change, Clock, Error, FairLock, Fence, HoldEvent, Invalid, Item, Leadership,
-    LockClient, LockClientBuilder, LockGuard, LockState, LostLock, Ran, RecordWait, Resignation,
-    SeveralGuard, SeveralLocks, Ticket, UpdateError, Updated, Version, VersionedTable,
-    VersionedTableBuilder,
+    Chance, Change, Clock, Error, FairLock, Fence, HoldEvent, Invalid, Item, Leadership, Lease,
+    LeaseLock, LockClient, LockClientBuilder, LockData, LockGuard, LockState, LostLock,
+    Participant, Ran, RecordWait, Resignation, Semaphore, SeveralGuard, SeveralLocks, Ticket,
+    UpdateError, Updated, Version, VersionedTable, VersionedTableBuilder,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -22,10 +22,15 @@ fn everything_can_be_shared_between_threads() {
     shared::<LockClient>();
     shared::<LockClientBuilder>();
     shared::<FairLock>();
+    shared::<Semaphore>();
+    shared::<LeaseLock>();
+    shared::<Lease>();
     shared::<LockGuard>();
     shared::<Error>();
     shared::<HoldEvent>();
     shared::<LockState>();
+    shared::<Participant>();
+    shared::<LockData>();
     shared::<Ticket>();
     shared::<Clock>();
     shared::<Chance>();
@@ -72,6 +77,33 @@ fn futures_can_be_sent(
     }));
     drop(sent(async move {
         locks.shutdown(fairlock::HeldLocks::Keep, SECOND).await
+    }));
+}
+
+/// Never called: that it compiles is the test.
+#[expect(dead_code, reason = "checked by the compiler")]
+fn futures_of_those_who_share_and_of_leases_can_be_sent(
+    lock: FairLock,
+    permits: Semaphore,
+    leases: LeaseLock,
+    bytes: Vec<u8>,
+) {
+    drop(sent(async move {
+        let mut guard = lock.acquire_shared(RecordWait::default()).await?;
+        drop(lock.try_acquire_shared().await?);
+        guard.set_data(&bytes).await?;
+        guard.clear_data().await?;
+        guard.downgrade().await
+    }));
+    drop(sent(async move {
+        let _guard = permits.acquire_many(2, RecordWait::NoWait).await?;
+        permits.try_acquire_many(2).await
+    }));
+    drop(sent(async move {
+        let lease = leases.acquire("one", SECOND).await?;
+        let lease = leases.extend(&lease, SECOND).await?;
+        drop(leases.find(lease.id()).await?);
+        leases.release(&lease).await
     }));
 }
 

@@ -58,7 +58,9 @@ fn a_lock_can_be_acquired_if_none_exists() {
         assert_eq!(host.network.counts().requests() - before, 1);
         assert_eq!((lease.lock(), lease.id()), ("a", "one"));
         let state = host.locks.fair_lock("a").unwrap().inspect().await.unwrap();
-        assert_eq!(state.holder.unwrap().ticket, lease.ticket());
+        let holder = state.holder.unwrap();
+        assert_eq!(holder.ticket, lease.ticket());
+        assert_eq!(holder.lease_id.as_deref(), Some(lease.id()));
         lab.wait(10 * MINUTE).await;
         assert_eq!(
             host.network.counts().requests() - before,

@@ -59,6 +59,25 @@ fn the_holder_and_the_line_behind_it_are_shown_in_order() {
     }));
 }
 
+/// Its process may be gone, so it is the name that tells who has the lock.
+#[test]
+fn the_name_of_a_lease_is_shown_beside_its_owner() {
+    let home = Home::with_table();
+    real_time(async {
+        let lock = home.host("alice").lease_lock("a").unwrap();
+        let minute = Duration::from_secs(60);
+        let lease = lock.acquire("import\n7", minute).await.unwrap();
+        let shown = run(&home, &["show", "a", "--local", "locks.db"]).await;
+        let ticket = lease.ticket();
+        let told = format!("a: held by alice as import\\n7 with ticket {ticket}\n");
+        assert!(shown.assert_done().starts_with(&told), "{shown:?}");
+        let line = ["show", "--json", "a", "--local", "locks.db"];
+        let locks = parsed(&run(&home, &line).await);
+        assert_a_documented_lock(&locks[0]);
+        assert_eq!(locks[0]["holder"]["lease_id"], "import\n7");
+    });
+}
+
 /// A holder whose first request took the lock has not heard DynamoDB's time before its first renewal.
 #[test]
 fn times_that_nobody_has_written_down_yet_are_unknown() {

@@ -27,8 +27,10 @@ fn permits_are_had_by_as_many_as_there_are() {
         let mut held = Vec::new();
         for host in &hosts[..5] {
             let lock = host.locks.semaphore("s", 5).unwrap();
-            held.push(lock.acquire(RecordWait::NoWait).await.unwrap());
+            held.push(lock.try_acquire().await.unwrap().unwrap());
         }
+        let late = hosts[5].locks.semaphore("s", 5).unwrap();
+        assert!(late.try_acquire().await.unwrap().is_none(), "none is left");
         let sixth = waits_for(&lab, &hosts[5], 1).await;
         assert!(!sixth.is_finished());
         held.remove(2).release().await.unwrap();
@@ -44,7 +46,11 @@ fn who_waits_for_many_permits_is_not_passed_by_who_wants_one() {
         let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
         let three = waits_for(&lab, &hosts[0], 3).await.await.unwrap();
         let one = waits_for(&lab, &hosts[1], 1).await.await.unwrap();
+        let late = hosts[3].locks.semaphore("s", 5).unwrap();
+        assert!(late.try_acquire_many(2).await.unwrap().is_none());
+        assert!(late.try_acquire_many(6).await.is_err(), "there are five");
         let four = waits_for(&lab, &hosts[2], 4).await;
+        assert!(late.try_acquire().await.unwrap().is_none(), "others wait");
         let last = waits_for(&lab, &hosts[3], 1).await;
         assert!(!four.is_finished() && !last.is_finished(), "one is left");
         three.release().await.unwrap();

@@ -43,6 +43,7 @@ struct Person<'a> {
     tickets: u64,
     owner: &'a str,
     attributes: &'a BTreeMap<String, String>,
+    lease_id: Option<&'a str>,
     stage: String,
     since: Option<String>,
     lease_ms: u64,
@@ -82,6 +83,7 @@ impl<'a> From<&'a Participant> for Person<'a> {
             tickets: who.tickets,
             owner: &who.owner,
             attributes: &who.attributes,
+            lease_id: who.lease_id.as_deref(),
             stage: who.stage.to_string(),
             since: who.since.and_then(to_the_millisecond),
             lease_ms: milliseconds(who.lease),
@@ -172,7 +174,7 @@ pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
     for sharer in &state.sharers {
         text.push_str(&format!(
             "  and by {BOLD}{}{BOLD:#} with ticket {}, lease left {}\n",
-            shown(&sharer.owner),
+            named(sharer),
             sharer.ticket,
             left(sharer),
         ));
@@ -199,7 +201,7 @@ fn held(name: &str, holder: &Participant, since: Option<SystemTime>, now: System
     };
     format!(
         "{BOLD}{name}{BOLD:#}: held by {BOLD}{}{BOLD:#} with ticket {}\n  since {}\n  lease {}, {left}\n",
-        shown(&holder.owner),
+        named(holder),
         tickets(holder),
         when(since, now),
         humantime::format_duration(holder.lease),
@@ -210,7 +212,7 @@ fn stand(place: u64, who: &Participant, now: SystemTime) -> [Cell; 6] {
     [
         Cell::plain(ordinal(place)),
         Cell::plain(tickets(who)),
-        Cell::plain(shown(&who.owner)),
+        Cell::plain(named(who)),
         Cell::plain(who.stage.to_string()),
         Cell::plain(when(who.since, now)),
         Cell::lease_left(who),
@@ -251,7 +253,7 @@ fn listed(state: &LockState, now: SystemTime) -> [Cell; 6] {
     };
     [
         name,
-        Cell::plain(shown(&holder.owner)),
+        Cell::plain(named(holder)),
         Cell::plain(tickets(holder)),
         Cell::plain(when(state.held_since, now)),
         Cell::lease_left(holder),
@@ -325,6 +327,15 @@ fn written(at: impl std::fmt::Display) -> Option<String> {
 
 fn milliseconds(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Its owner, and the name of its lease, whose process may be gone.
+fn named(who: &Participant) -> String {
+    let owner = shown(&who.owner);
+    match &who.lease_id {
+        Some(id) => format!("{owner} as {}", shown(id)),
+        None => owner,
+    }
 }
 
 /// Its ticket, or the first and the newest of several.
