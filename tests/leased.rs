@@ -14,12 +14,12 @@ mod verbs;
 use std::time::{Duration, SystemTime};
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::{AttributeValue, TimeToLiveSpecification};
 use common::virtual_time;
 use fairlock::embedded::{Engine, Fault, Faults, Latency, Network, When};
 use fairlock::{Clock, Error, Invalid, Lease, LeaseLock};
 use futures::future::join;
-use lab::{Host, Lab, acquire, waits};
+use lab::{EPOCH, Host, Lab, acquire, waits};
 use tokio::time::Instant;
 use verbs::meets;
 
@@ -252,7 +252,7 @@ fn a_process_whose_first_request_it_is_asks_for_the_time_first() {
 #[test]
 fn where_answers_have_no_date_there_are_no_leases_and_nothing_is_left() {
     virtual_time(async {
-        let clock = Clock::of_tokio(lab::EPOCH);
+        let clock = Clock::of_tokio(EPOCH);
         let engine = Engine::memory().unwrap().without_date();
         let lab = Lab::on(engine.with_clock(clock.clone()), clock).await;
         let (host, other) = (lab.host(), lab.host());
@@ -325,7 +325,7 @@ fn nobody_who_waits_has_the_lock_before_a_lease_is_over_by_dynamodbs_clock() {
                 let over = lease.expires_at().duration_since(SystemTime::UNIX_EPOCH);
                 let next = waits(&lab, &b).await.await.unwrap();
                 assert!(
-                    over.unwrap() <= lab::EPOCH + began.elapsed(),
+                    over.unwrap() <= EPOCH + began.elapsed(),
                     "{slow} ms, {phase}"
                 );
                 drop(next);
@@ -371,6 +371,32 @@ fn lost_answers_and_late_copies_leave_one_lease() {
             Some(next),
             "a late copy of the release took the next lease of the same name"
         );
+    });
+}
+
+/// Nothing renews its item before it is over, and TTL goes by the clock of whoever wrote it.
+#[test]
+fn no_lease_lasts_longer_than_ttl_keeps_its_item_on_a_host_whose_clock_is_late() {
+    virtual_time(async {
+        let (hour, clock) = (60 * MINUTE, Clock::of_tokio(EPOCH));
+        let engine = Engine::memory().unwrap();
+        let engine = engine.with_clock(clock.clone().ahead(11 * hour));
+        let lab = Lab::on(engine, clock).await;
+        let ttl = TimeToLiveSpecification::builder().enabled(true);
+        let ttl = ttl.attribute_name("expires_at").build().unwrap();
+        let switch = lab.engine.client().update_time_to_live();
+        let switch = switch.table_name("locks").time_to_live_specification(ttl);
+        switch.send().await.unwrap();
+        let lock = named(&lab.host_with(|builder| builder.idle_retention(24 * hour)));
+        let refused = lock.acquire("one", 13 * hour).await.unwrap_err();
+        let told =
+            "the time of a lease is 46800s and must be at most 43200s: half of the idle retention";
+        assert_eq!(refused.to_string(), told);
+        let lease = lock.acquire("one", 12 * hour).await.unwrap();
+        assert!(lock.extend(&lease, 13 * hour).await.is_err());
+        lab.wait(12 * hour - MINUTE).await;
+        assert_eq!(lab.engine.expire().await.unwrap(), 0);
+        assert!(is_refused(&lock.acquire("other", MINUTE).await));
     });
 }
 

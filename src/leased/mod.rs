@@ -33,11 +33,11 @@ const TRIES: usize = 6;
 /// before their work does. Nothing runs in the background, and nothing is released when a handle is dropped.
 ///
 /// It is the same lock as the [fair lock](crate::LockClient::fair_lock) of its name: whoever waits in its line waits for the
-/// lease to be released or to end, and this never goes before those who wait.
+/// lease to be released or to end, and this never goes before those who wait. Only a lease that is over and that nobody has taken
+/// yet begins again for its own name.
 ///
 /// **A lease is over by DynamoDB's own clock.** Others take the lock when the time is over, and by the allowance of the common
-/// clock and its grain later at the latest (12 s by default); who waits in line, when it has seen nothing change for as long as the lease
-/// lasts. Who has it counts with [`Lease::expires_at`], which is up to a second early, the grain of that clock, and fences what must
+/// clock and its grain later at the latest (12 s by default), those who wait in line too. Who has it counts with [`Lease::expires_at`], which is up to a second early, the grain of that clock, and fences what must
 /// not be written late with the [`ticket`](Lease::ticket).
 ///
 /// Nobody is left to undo what a request does that the network held up: one that took the lock may come a second time after the
@@ -98,8 +98,8 @@ impl LeaseLock {
         self
     }
 
-    /// Takes the lock if it can be had now, under this name and for so long, from one second to a day. One request if it is
-    /// free, two with the first call of a process.
+    /// Takes the lock if it can be had now, under this name and for so long, from one second to a day, and to half of the
+    /// [idle retention](crate::LockClientBuilder::idle_retention). One request if it is free, two with the first call of a process.
     ///
     /// The same name again is recognised: whoever has the lock under it gets the lease as it stands, not a longer one; one that
     /// is over, and that nobody has taken, begins again.
@@ -130,7 +130,7 @@ impl LeaseLock {
     pub async fn acquire(&self, id: impl Into<String>, span: Duration) -> Result<Lease, Error> {
         let id = id.into();
         check_id(&id)?;
-        check_span(span)?;
+        self.check_span(span)?;
         check_attributes(&self.attributes)?;
         let started = self.core.store.now();
         self.know_the_time().await?;
@@ -193,7 +193,7 @@ impl LeaseLock {
     /// ```
     pub async fn extend(&self, lease: &Lease, by: Duration) -> Result<Lease, Error> {
         self.check(lease)?;
-        check_span(by)?;
+        self.check_span(by)?;
         let seen = self.holder_of(lease.nonce, lease.ticket, self.read().await?)?;
         self.prolong(seen, by).await
     }
@@ -357,6 +357,33 @@ impl LeaseLock {
         Ok(Box::pin(self.core.told(read)).await?.value)
     }
 
+    /// Nothing renews the item's TTL, which is by the clock of a host, before the lease is over.
+    fn check_span(&self, lease: Duration) -> Result<(), Invalid> {
+        let setting = "the time of a lease";
+        if lease < SHORTEST {
+            return Err(Invalid::TooShort {
+                setting,
+                value: lease,
+                bound: "the grain of DynamoDB's dates",
+                bound_value: SHORTEST,
+            });
+        }
+        let kept = self.core.store.config().idle_retention / 2;
+        let (bound, bound_value) = match kept < LONGEST {
+            true => ("half of the idle retention", kept),
+            false => ("the longest lease", LONGEST),
+        };
+        if lease > bound_value {
+            return Err(Invalid::TooLong {
+                setting,
+                value: lease,
+                bound,
+                bound_value,
+            });
+        }
+        Ok(())
+    }
+
     fn lost(&self, ticket: Ticket, item: Option<LockItem>) -> Error {
         Error::Lost {
             lock: self.name.to_string(),
@@ -380,27 +407,6 @@ impl LeaseLock {
 
 fn is_of(entry: &Entry, id: &str) -> bool {
     entry.id.as_deref() == Some(id)
-}
-
-fn check_span(lease: Duration) -> Result<(), Invalid> {
-    let setting = "the time of a lease";
-    if lease < SHORTEST {
-        return Err(Invalid::TooShort {
-            setting,
-            value: lease,
-            bound: "the grain of DynamoDB's dates",
-            bound_value: SHORTEST,
-        });
-    }
-    if lease > LONGEST {
-        return Err(Invalid::TooLong {
-            setting,
-            value: lease,
-            bound: "the longest lease",
-            bound_value: LONGEST,
-        });
-    }
-    Ok(())
 }
 
 impl fmt::Debug for LeaseLock {
