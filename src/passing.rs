@@ -13,6 +13,9 @@ use crate::ticket::Ticket;
 /// Steps that a caller takes past those in line: all who can have a seat, and a few pages behind them.
 const STEPS: usize = MOST_SEATS + 16;
 
+/// All who can have a fair lock, and those in the seats, who have it after them.
+const EVICTIONS: usize = SHARERS as usize + MOST_SEATS;
+
 /// How the lock stands for a caller that could not enter it.
 #[derive(Debug)]
 pub(crate) enum Way {
@@ -35,16 +38,26 @@ pub(crate) async fn clear(
     item: LockItem,
 ) -> Result<Way, Failure> {
     let mut look = Look::of(item);
-    // As many as can have a fair lock.
-    let (mut steps, mut evictions) = (STEPS, SHARERS);
-    while steps > 0 && evictions > 0 && store.has_patience(patience) {
+    let (mut steps, mut evictions) = (STEPS, EVICTIONS);
+    while store.has_patience(patience) {
         let digest = look.digest(|_, entry| look::by_common_clock(store, entry));
         let ripe = look::gaps_are_over(store, &look.item);
         let is_left = look.item.has_left(permits);
         let refusal = line::next_refusal(&digest.view(), is_left, |_| ripe);
-        match refusal {
-            Refusal::Evict(_) => evictions -= 1,
-            _ => steps -= 1,
+        let left = match refusal {
+            Refusal::Free | Refusal::Settled | Refusal::Taken => None,
+            Refusal::Evict(_) => Some(&mut evictions),
+            _ => Some(&mut steps),
+        };
+        if let Some(left) = left {
+            if *left == 0 {
+                // Whoever is dead still is in nobody's way.
+                if look.item.has_room_for(permits) {
+                    return Ok(Way::Free);
+                }
+                break;
+            }
+            *left -= 1;
         }
         let next = match refusal {
             Refusal::Free => return Ok(Way::Free),

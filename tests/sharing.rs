@@ -308,6 +308,34 @@ fn who_does_not_wait_passes_dead_readers_by_the_common_clock() {
     });
 }
 
+#[test]
+fn as_many_dead_as_can_have_a_lock_and_its_seats_are_passed_by_one_call() {
+    for (readers, writers) in [(64, 0), (61, 3)] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (dead, cron) = (lab.host(), lab.host());
+            let lock = dead.locks.fair_lock("a").unwrap();
+            // An answer, which tells the time.
+            lock.sweep().await.unwrap();
+            let mut reading = Vec::new();
+            for _ in 0..readers {
+                reading.push(lock.try_acquire_shared().await.unwrap().unwrap());
+            }
+            let mut waiting = Vec::new();
+            for _ in 0..writers {
+                let writer = lab.host();
+                waiting.push(waits(&lab, &writer).await);
+                writer.network.set_faults(cut_off());
+            }
+            dead.network.set_faults(cut_off());
+            lab.wait(120 * SECOND).await;
+            let lock = cron.locks.fair_lock("a").unwrap();
+            let passed = lock.try_acquire().await.unwrap();
+            assert!(passed.is_some(), "{readers} and {writers}");
+        });
+    }
+}
+
 /// As an heir, and behind the seats, where others died before it came to its row.
 #[test]
 fn who_does_not_wait_passes_the_dead_in_line_while_readers_live() {

@@ -312,11 +312,14 @@ fn hundreds_of_dead_who_have_permits_are_passed_within_a_bound() {
         .await;
         lab.wait(60 * SECOND).await;
         let late = lab.host();
-        // Who does not wait passes some of them, and its next call finds room; a sweep passes all.
-        let takes_two = || async { semaphore(&late).acquire_many(2, RecordWait::NoWait).await };
-        let refused = takes_two().await.unwrap_err();
+        // Who does not wait passes some of them, and finds room if it wants no more than that; a sweep passes all.
+        let takes = |permits| {
+            let late = semaphore(&late);
+            async move { late.acquire_many(permits, RecordWait::NoWait).await }
+        };
+        let refused = takes(200).await.unwrap_err();
         assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
-        takes_two().await.unwrap().release().await.unwrap();
+        takes(2).await.unwrap().release().await.unwrap();
         let before = late.network.counts().requests();
         let swept = late.locks.fair_lock("a").unwrap().sweep().await.unwrap();
         let sent = late.network.counts().requests() - before;
