@@ -94,7 +94,8 @@ pub enum Leadership {
         /// Why the lock was lost.
         reason: Loss,
     },
-    /// DynamoDB did not answer, or was too busy: it stands again after a pause.
+    /// DynamoDB did not answer, or was too busy, or the line is as long as [`max_waiters`](crate::FairLock::max_waiters) allows: it
+    /// stands again after a pause.
     Unavailable {
         /// What went wrong.
         error: Error,
@@ -236,7 +237,7 @@ impl Candidate {
     /// the work is dropped where it awaits, and before the lock is given back. A term whose lock was lost before its
     /// work returned is lost, whatever the work returned, and the candidate stands again.
     ///
-    /// While DynamoDB does not answer it pauses for one to two seconds, and then for twice as long each time, up to
+    /// While DynamoDB does not answer, or the line is [too long for it](FairLock::max_waiters), it pauses for one to two seconds, and then for twice as long each time, up to
     /// 30 s. Work that returns at once is begun at once again: what it is to wait for, it waits for itself.
     ///
     /// In a spawned task the work owns what it uses, as `async move` closures do.
@@ -255,7 +256,7 @@ impl Candidate {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`], [`Error::Unreadable`] and [`Error::ShutDown`], for what another try would not mend.
+    /// [`Error::Refused`], [`Error::Unreadable`], [`Error::Invalid`] and [`Error::ShutDown`], for what another try would not mend.
     ///
     /// # Examples
     ///
@@ -296,7 +297,7 @@ impl Candidate {
 }
 
 impl Campaign {
-    /// Waits for the lock, also while DynamoDB does not answer. Ends with the lock, or for good.
+    /// Waits for the lock, also while DynamoDB does not answer or the line is full. Ends with the lock, or for good.
     async fn stand(&self) -> Result<LockGuard, Error> {
         let config = self.lock.core.store.config();
         let mut pauses = ExponentialBuilder::new()
@@ -308,7 +309,7 @@ impl Campaign {
             .build();
         loop {
             let error = match self.lock.acquire(RecordWait::Infinite).await {
-                Err(error @ Error::Unavailable { .. }) => error,
+                Err(error @ (Error::Unavailable { .. } | Error::LineFull { .. })) => error,
                 granted_or_refused => return granted_or_refused,
             };
             let pause = pauses.next().unwrap_or(LONGEST_PAUSE);

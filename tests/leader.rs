@@ -43,8 +43,11 @@ type Told = (&'static str, String, Option<Ticket>);
 
 impl News {
     fn candidate(&self, host: &Host, who: &'static str) -> Candidate {
+        self.observing(host.locks.fair_lock("a").unwrap().candidate(), who)
+    }
+
+    fn observing(&self, candidate: Candidate, who: &'static str) -> Candidate {
         let news = self.0.clone();
-        let candidate = host.locks.fair_lock("a").unwrap().candidate();
         candidate.observed(move |told| {
             let (what, ticket) = words(told);
             news.lock().unwrap().push((who, what, ticket));
@@ -288,6 +291,31 @@ fn pauses_grow_while_dynamodb_does_not_answer_and_differ_between_candidates() {
         lab.wait(60 * SECOND).await;
         let lock = lab.host().locks.fair_lock("a").unwrap();
         assert!(lock.try_acquire().await.unwrap().is_none(), "it leads");
+    });
+}
+
+#[test]
+fn a_line_that_is_too_long_is_waited_for_until_it_is_not() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, c, news) = (lab.host(), lab.host(), lab.host(), News::default());
+        let one = acquire(&b).await;
+        let two = waits(&lab, &c).await;
+        let bounded = a.locks.fair_lock("a").unwrap().max_waiters(1);
+        let mut leading = JoinSet::new();
+        leading.spawn(news.observing(bounded.candidate(), "a").lead(for_ever));
+        lab.wait(60 * SECOND).await;
+        assert!(leading.try_join_next().is_none());
+        let heard = news.heard();
+        assert!(heard.len() > 3, "{heard:?}");
+        assert!(
+            heard.iter().all(|told| told == "a unavailable"),
+            "{heard:?}"
+        );
+        one.release().await.unwrap();
+        two.await.unwrap().release().await.unwrap();
+        lab.wait(60 * SECOND).await;
+        assert_eq!(news.terms().len(), 1);
     });
 }
 
