@@ -12,6 +12,9 @@ use crate::ticket::Ticket;
 
 pub use request::Fenceable;
 
+/// 2 to the 64th.
+const BEYOND_TOKENS: f64 = 18_446_744_073_709_551_616.0;
+
 /// A condition, and an update, for writes to items that remember the newest token: a write under an older one is
 /// refused.
 ///
@@ -183,6 +186,19 @@ impl Fence {
     pub fn refused_by(&self, item: &HashMap<String, AttributeValue>) -> Option<Ticket> {
         let newest = item.get(&self.attribute)?.as_n().ok()?.parse().ok()?;
         Some(Ticket::new(newest)).filter(|newest| *newest > self.ticket)
+    }
+
+    /// What the item has in the attribute, if it is nothing that a token can take the place of.
+    pub(crate) fn blocked_by(&self, item: &HashMap<String, AttributeValue>) -> Option<String> {
+        match item.get(&self.attribute)? {
+            AttributeValue::N(number) => {
+                let is_smaller = number
+                    .parse()
+                    .is_ok_and(|number: f64| number < BEYOND_TOKENS);
+                (!is_smaller && number.parse::<u64>().is_err()).then(|| number.clone())
+            }
+            other => Some(format!("{other:?}")),
+        }
     }
 
     /// The condition alone, in parentheses, for requests that are put together otherwise than by the SDK's builders.

@@ -91,6 +91,20 @@ pub enum UpdateError<E> {
         value: String,
     },
 
+    /// The attribute of the fence is something else than a token, and gives way to none. Name another attribute, or mend the
+    /// item. Nothing of this call was written.
+    #[error("`{attribute}` of item `{key}` in table `{table}` is no fencing token: {value}")]
+    NotAToken {
+        /// The table.
+        table: String,
+        /// The item's key.
+        key: String,
+        /// The attribute.
+        attribute: String,
+        /// What it is.
+        value: String,
+    },
+
     /// The request itself: [`Error::Invalid`], [`Error::Refused`] or [`Error::Unavailable`]. Nothing of this call was
     /// written.
     #[error(transparent)]

@@ -208,7 +208,10 @@ impl<'a> Call<'a> {
         let Some(item) = attempt.item else {
             return Written::Done(Version::Absent, None);
         };
-        let item = self.table.inner.attributes.stripped(item);
+        let mut item = self.table.inner.attributes.stripped(item);
+        if let Some(fence) = &self.table.fence {
+            item.insert(fence.attribute().to_owned(), fence.value());
+        }
         Written::Done(Version::Number(attempt.seen.revision.next()), Some(item))
     }
 
@@ -237,6 +240,14 @@ impl<'a> Call<'a> {
         let Some((fence, item)) = self.table.fence.as_ref().zip(item) else {
             return Ok(());
         };
+        if let Some(value) = fence.blocked_by(item) {
+            return Err(UpdateError::NotAToken {
+                table: self.table_name(),
+                key: self.key_text(),
+                attribute: fence.attribute().to_owned(),
+                value,
+            });
+        }
         let newer = fence.refused_by(item);
         newer.map_or(Ok(()), |newest| {
             Err(UpdateError::Stale {

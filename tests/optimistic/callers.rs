@@ -1,5 +1,6 @@
 //! What callers see, and what they are kept from.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -147,6 +148,48 @@ fn an_item_whose_version_is_none_is_refused_with_what_it_is() {
             attribute == "version" && value.contains("v7"),
             "{attribute}: {value}"
         );
+    });
+}
+
+#[test]
+fn a_fence_that_is_no_token_is_said_before_anything_is_written() {
+    let beyond = u128::from(u64::MAX) + 2;
+    for (value, is_token) in [
+        (AttributeValue::S("none yet".into()), false),
+        (AttributeValue::N(beyond.to_string()), false),
+        (AttributeValue::N("-1.5".into()), true),
+    ] {
+        virtual_time(async {
+            let bank = Bank::new().await;
+            let put = bank.engine.client().put_item().table_name("accounts");
+            let put = put.set_item(Some(whole_key())).item("fence", value.clone());
+            put.send().await.unwrap();
+            let fenced = bank.accounts().fenced(Fence::new("fence", Ticket::new(7)));
+            match fenced.update(key(), touch).await {
+                Ok(_) => assert!(is_token, "{value:?}"),
+                Err(UpdateError::NotAToken { attribute, .. }) => {
+                    assert!(attribute == "fence" && !is_token, "{value:?}");
+                }
+                Err(other) => panic!("{other}"),
+            }
+        });
+    }
+}
+
+#[test]
+fn a_fenced_update_says_the_item_with_its_token() {
+    virtual_time(async {
+        let bank = Bank::new().await;
+        bank.open().await;
+        for token in [7, 9] {
+            let fence = Fence::new("fence", Ticket::new(token));
+            let fenced = bank.accounts().fenced(fence.clone());
+            let updated = fenced.update(key(), touch).await.unwrap();
+            assert_eq!(updated.item.as_ref().unwrap()["fence"], fence.value());
+            let keeps = |_| Ok::<_, Infallible>(Change::Keep);
+            let kept = fenced.update(key(), keeps).await.unwrap();
+            assert_eq!(updated.item, kept.item);
+        }
     });
 }
 
