@@ -32,7 +32,8 @@ pub enum Error {
         holder: Option<Holder>,
         /// Since when it has it, by DynamoDB's clock.
         since: Option<SystemTime>,
-        /// How many are before this caller, the holder included; none if it took no place in line.
+        /// How many are before this caller, the holder included, those who have the lock together as one; none if it took no place
+        /// in line.
         place: Option<usize>,
         /// How long the call waited.
         waited: Duration,
@@ -41,7 +42,7 @@ pub enum Error {
     /// As many wait as [`max_waiters`](crate::FairLock::max_waiters) allows, or more. Turn the work away, or try again
     /// later; nothing of this attempt stays in the line.
     #[error(
-        "lock `{lock}` has {waiting} waiting already, and this call waits behind fewer than {limit} only"
+        "lock `{lock}` has {waiting} waiting already, and this call waits behind fewer than {limit} only: try again later"
     )]
     LineFull {
         /// The lock.
@@ -106,7 +107,7 @@ pub enum Error {
     },
 
     /// The client was shut down. Build another one.
-    #[error("the lock client was shut down")]
+    #[error("the lock client was shut down: build another")]
     ShutDown,
 }
 
@@ -129,7 +130,7 @@ pub struct Holder {
     pub owner: String,
     /// Its ticket.
     pub ticket: Ticket,
-    /// Whether a guard in this very process holds it: fair locks are not re-entrant.
+    /// Whether a guard in this very process holds it: locks are not re-entrant.
     pub is_this_process: bool,
 }
 
@@ -147,7 +148,7 @@ pub struct Holder {
 pub enum Loss {
     /// The lease ran out with no renewal under way: the process was stopped, or its runtime did not run.
     Expired,
-    /// Others saw the lease run out and took the lock away.
+    /// Others saw the lease run out and took the lock away; of a [`Lease`](crate::Lease) also that it was released.
     Evicted {
         /// The ticket that has the lock now, if somebody does.
         by: Option<Ticket>,
@@ -418,7 +419,7 @@ impl fmt::Display for Held<'_> {
             Some(holder) if holder.is_this_process => {
                 write!(
                     f,
-                    "this very process has it with ticket {}, and fair locks are not re-entrant",
+                    "this very process has it with ticket {}, and locks are not re-entrant",
                     holder.ticket
                 )?;
             }

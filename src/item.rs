@@ -57,6 +57,12 @@ impl LockItem {
         Some(Spot::Heir(index, &self.heirs[index]))
     }
 
+    /// How many turns those who have it count for: who have it at one time end theirs together, as far as those behind them care.
+    pub(crate) fn turns_held(&self) -> u64 {
+        let turns = self.holders().map(|holder| holder.tickets);
+        turns.max().unwrap_or_default()
+    }
+
     /// Who stands at a place.
     pub(crate) fn entry_at(&self, at: At) -> Option<&Entry> {
         match at {

@@ -94,7 +94,7 @@ impl Semaphore {
     /// Waits for its turn and takes one permit. One request if one is left and nobody waits.
     ///
     /// Waits, fairness, cancel safety and errors are those of [`FairLock::acquire`], except that callers of one client go
-    /// each for themselves. Besides, [`Error::Unreadable`] with [`Problem::Permits`](crate::Problem::Permits) if others
+    /// each for themselves, unless they want all permits. Besides, [`Error::Unreadable`] with [`Problem::Permits`](crate::Problem::Permits) if others
     /// say that the lock has another number of permits; then nothing is written.
     ///
     /// # Examples

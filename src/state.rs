@@ -135,7 +135,7 @@ pub struct Participant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// How many are before this caller, the holder included.
+    /// How many are before this caller, the holder included; those who have the lock together count as one.
     pub place: usize,
     /// How long that may take: `place` times the mean time of the last nine turns of this lock that this client saw end
     /// while its callers waited; none until it saw one. Nothing is known of how long the holder will still need, so
@@ -176,7 +176,8 @@ impl std::fmt::Display for Stage {
 }
 
 impl LockState {
-    /// How many turns come before that of a ticket, the holder's included: 0 if it has the lock. None if nobody here has
+    /// How many turns come before that of a ticket, the holder's included: 0 if it has the lock. Those who have it together count
+    /// as one. None if nobody here has
     /// it: it was not drawn, is over, or waits where this state does not reach.
     ///
     /// Of several callers at the holder's place, nobody but their client knows who has the lock: all their turns count.
@@ -292,12 +293,10 @@ impl LockState {
 /// Turns of all who drew a ticket, the holder's included. Those of them that are over count until they are passed.
 pub(crate) fn turns(item: &LockItem) -> usize {
     let behind = item.last.get() - item.seated.get();
-    // Who have it at one time end theirs together, as far as those behind them count.
-    let holding = item.holders().map(|holder| holder.tickets).max();
     let heirs = sum(item.heirs.iter().map(|heir| heir.tickets));
     let turns = heirs
         .saturating_add(behind)
-        .saturating_add(holding.unwrap_or(0));
+        .saturating_add(item.turns_held());
     usize::try_from(turns).unwrap_or(usize::MAX)
 }
 

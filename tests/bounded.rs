@@ -79,7 +79,7 @@ fn a_call_that_would_wait_behind_too_many_is_refused_by_one_request_and_leaves_n
         let before = (lab.items("a").await, waiting(&hosts[0]).await);
         let lock = hosts[3].locks.fair_lock("a").unwrap().max_waiters(2);
         let refused = lock.acquire(RecordWait::Infinite).await.unwrap_err();
-        let told = "lock `a` has 2 waiting already, and this call waits behind fewer than 2 only";
+        let told = "lock `a` has 2 waiting already, and this call waits behind fewer than 2 only: try again later";
         assert_eq!(refused.to_string(), told);
         assert_eq!(hosts[3].network.counts().requests(), 1);
         lab.settle().await;

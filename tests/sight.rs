@@ -213,7 +213,13 @@ fn those_who_share_have_no_place_and_their_renewals_are_no_news() {
         let first = states.next().await.unwrap().unwrap();
         assert_eq!(first.sharers.len(), 2);
         assert_eq!(within(&lab, 300 * SECOND, states.as_mut()).await.len(), 0);
+        // Whoever waits for all of them waits for one turn.
+        let (writer, told) = observed(&lab, &hosts[3], 1).await;
+        assert_eq!(told.lock().unwrap()[0].0, 1);
+        let state = inspect(&hosts[0]).await;
+        assert_eq!(state.place_of(state.line[0].ticket), Some(1));
         drop(guards);
+        turns(&lab, writer).await;
     });
 }
 

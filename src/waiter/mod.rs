@@ -113,16 +113,17 @@ impl Waiter {
         &self.look.item
     }
 
-    /// How many are before this waiter, the holder included; void tickets among them count until they are seen.
+    /// How many are before this waiter, the holder included, who have it together as one; void tickets among them count until they are seen.
     pub(crate) fn place(&self) -> usize {
-        let tickets = |places| -> u64 {
-            let entries = self.look.item.entries().take(places);
-            item::sum(entries.map(|entry| entry.tickets))
+        let item = &self.look.item;
+        let turns = |heirs| {
+            let heirs = item.heirs.iter().take(heirs).map(|heir| heir.tickets);
+            item::sum(heirs).saturating_add(item.turns_held())
         };
-        let before = match self.look.item.place_of(self.attempt.nonce) {
+        let before = match item.place_of(self.attempt.nonce) {
             Some(Spot::Has(..)) => 0,
-            Some(Spot::Heir(index, _)) => tickets(self.look.item.holders().count() + index),
-            None => tickets(usize::MAX).saturating_add(self.behind_the_seats().saturating_sub(1)),
+            Some(Spot::Heir(index, _)) => turns(index),
+            None => turns(usize::MAX).saturating_add(self.behind_the_seats().saturating_sub(1)),
         };
         usize::try_from(before).unwrap_or(usize::MAX)
     }

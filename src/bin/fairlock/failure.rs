@@ -123,6 +123,10 @@ fn explain(error: &Error, place: &Place) -> String {
             Some(said) => busy(&format!("table `{table}` does not {verb} now: {said}")),
             None => format!("{text}: {}", place.way_there()),
         },
+        Error::Unreadable {
+            problem: Problem::Permits { .. },
+            ..
+        } => format!("{text}: name another lock, or, if the number is wrong, {REPAIR}"),
         Error::Unreadable { problem, .. } if !matches!(problem, Problem::NewerFormat { .. }) => {
             format!("{text}: {REPAIR}")
         }
