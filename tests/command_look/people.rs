@@ -78,6 +78,29 @@ fn the_name_of_a_lease_is_shown_beside_its_owner() {
     });
 }
 
+#[test]
+fn who_has_a_part_of_a_lock_is_shown_with_it_and_with_the_others() {
+    let home = Home::with_table();
+    real_time(async {
+        let (alice, bob) = (home.host("alice"), home.host("bob"));
+        let [one, other] = [&alice, &bob].map(|host| host.semaphore("s", 5).unwrap());
+        let three = one.try_acquire_many(3).await.unwrap().unwrap();
+        let last = other.try_acquire().await.unwrap().unwrap();
+        let shown = run(&home, &["show", "s", "--local", "locks.db"]).await;
+        let shown = shown.assert_done();
+        let (three, last) = (three.ticket(), last.ticket());
+        let told = format!("s: held by alice with ticket {three}, 3 of 5 permits\n");
+        assert!(shown.starts_with(&told), "{shown}");
+        let told = format!("\n  and by bob with ticket {last}, 1 of 5 permits, lease left ");
+        assert!(shown.contains(&told), "{shown}");
+        let listed = run(&home, &["ls", "--local", "locks.db"]).await;
+        assert!(
+            listed.assert_done().contains("alice and 1 more"),
+            "{listed:?}"
+        );
+    });
+}
+
 /// A holder whose first request took the lock has not heard DynamoDB's time before its first renewal.
 #[test]
 fn times_that_nobody_has_written_down_yet_are_unknown() {

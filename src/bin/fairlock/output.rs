@@ -168,14 +168,15 @@ impl Cell {
 pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
     let name = shown(&state.lock);
     let mut text = match &state.holder {
-        Some(holder) => held(&name, holder, state.held_since, now),
+        Some(holder) => held(&name, holder, state, now),
         None => format!("{BOLD}{name}{BOLD:#}: {GOOD}free{GOOD:#}\n"),
     };
     for sharer in &state.sharers {
         text.push_str(&format!(
-            "  and by {BOLD}{}{BOLD:#} with ticket {}, lease left {}\n",
+            "  and by {BOLD}{}{BOLD:#} with ticket {}{}, lease left {}\n",
             named(sharer),
             sharer.ticket,
+            share(sharer, state),
             left(sharer),
         ));
     }
@@ -193,17 +194,18 @@ pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
     text
 }
 
-fn held(name: &str, holder: &Participant, since: Option<SystemTime>, now: SystemTime) -> String {
+fn held(name: &str, holder: &Participant, state: &LockState, now: SystemTime) -> String {
     let left = match holder.lease_left {
         None => "what is left of it is unknown".into(),
         Some(Duration::ZERO) => "over: it looks dead, and is passed once that is sure".into(),
         Some(left) => format!("{} left", rounded(left)),
     };
     format!(
-        "{BOLD}{name}{BOLD:#}: held by {BOLD}{}{BOLD:#} with ticket {}\n  since {}\n  lease {}, {left}\n",
+        "{BOLD}{name}{BOLD:#}: held by {BOLD}{}{BOLD:#} with ticket {}{}\n  since {}\n  lease {}, {left}\n",
         named(holder),
         tickets(holder),
-        when(since, now),
+        share(holder, state),
+        when(state.held_since, now),
         humantime::format_duration(holder.lease),
     )
 }
@@ -253,7 +255,10 @@ fn listed(state: &LockState, now: SystemTime) -> [Cell; 6] {
     };
     [
         name,
-        Cell::plain(named(holder)),
+        Cell::plain(match state.sharers.len() {
+            0 => named(holder),
+            more => format!("{} and {more} more", named(holder)),
+        }),
         Cell::plain(tickets(holder)),
         Cell::plain(when(state.held_since, now)),
         Cell::lease_left(holder),
@@ -344,6 +349,14 @@ fn tickets(who: &Participant) -> String {
     match who.tickets {
         0 | 1 => newest.to_string(),
         several => format!("{}-{newest}", newest.saturating_sub(several - 1)),
+    }
+}
+
+/// What it has of the lock, if that is not all of it.
+fn share(who: &Participant, state: &LockState) -> String {
+    match state.permits {
+        Some(all) if who.permits < all => format!(", {} of {all} permits", who.permits),
+        _ => String::new(),
     }
 }
 
