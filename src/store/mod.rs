@@ -17,7 +17,7 @@ mod request;
 mod rows;
 mod scan;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -308,10 +308,15 @@ impl Store {
                 .next()
                 .unwrap_or("")
         });
-        let once: BTreeSet<_> = words.collect();
-        once.into_iter()
-            .map(|word| (format!("#{word}"), self.attribute(word).to_owned()))
-            .collect()
+        // They are few, and there are two lists of them in every turn.
+        let mut once = Vec::with_capacity(16);
+        words.for_each(|word| {
+            if !once.contains(&word) {
+                once.push(word);
+            }
+        });
+        let named = |word| (["#", word].concat(), self.attribute(word).to_owned());
+        once.into_iter().map(named).collect()
     }
 
     fn attribute<'a>(&'a self, word: &'a str) -> &'a str {
