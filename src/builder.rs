@@ -175,8 +175,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// How long an unused lock's item stays in the table. Hosts' clocks must agree to within that, and to within half of it where
-    /// [leases](crate::LockClient::lease_lock) are in use. Default: 7 days.
+    /// How long an unused lock's item stays in the table. Hosts' clocks must agree to within that, and to within half
+    /// of it where [leases](crate::LockClient::lease_lock) are in use. Default: 7 days.
     ///
     /// # Examples
     ///

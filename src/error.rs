@@ -32,8 +32,8 @@ pub enum Error {
         holder: Option<Holder>,
         /// Since when it has it, by DynamoDB's clock.
         since: Option<SystemTime>,
-        /// How many are before this caller, the holder included, those who have the lock together as one; none if it took no place
-        /// in line.
+        /// How many are before this caller, the holder included, those who have the lock together as one; none if it
+        /// took no place in line.
         place: Option<usize>,
         /// How long the call waited.
         waited: Duration,

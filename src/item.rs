@@ -57,7 +57,8 @@ impl LockItem {
         Some(Spot::Heir(index, &self.heirs[index]))
     }
 
-    /// How many turns those who have it count for: who have it at one time end theirs together, as far as those behind them care.
+    /// How many turns those who have it count for: who have it at one time end theirs together, as far as those behind
+    /// them care.
     pub(crate) fn turns_held(&self) -> u64 {
         let turns = self.holders().map(|holder| holder.tickets);
         turns.max().unwrap_or_default()

@@ -94,8 +94,8 @@ pub enum Leadership {
         /// Why the lock was lost.
         reason: Loss,
     },
-    /// DynamoDB did not answer, or was too busy, or the line is as long as [`max_waiters`](crate::FairLock::max_waiters) allows: it
-    /// stands again after a pause.
+    /// DynamoDB did not answer, or was too busy, or the line is as long as
+    /// [`max_waiters`](crate::FairLock::max_waiters) allows: it stands again after a pause.
     Unavailable {
         /// What went wrong.
         error: Error,
@@ -237,8 +237,9 @@ impl Candidate {
     /// the work is dropped where it awaits, and before the lock is given back. A term whose lock was lost before its
     /// work returned is lost, whatever the work returned, and the candidate stands again.
     ///
-    /// While DynamoDB does not answer, or the line is [too long for it](FairLock::max_waiters), it pauses for one to two seconds, and then for twice as long each time, up to
-    /// 30 s. Work that returns at once is begun at once again: what it is to wait for, it waits for itself.
+    /// While DynamoDB does not answer, or the line is [too long for it](FairLock::max_waiters), it pauses for one to
+    /// two seconds, and then for twice as long each time, up to 30 s. Work that returns at once is begun at once again:
+    /// what it is to wait for, it waits for itself.
     ///
     /// In a spawned task the work owns what it uses, as `async move` closures do.
     ///
@@ -256,7 +257,8 @@ impl Candidate {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`], [`Error::Unreadable`], [`Error::Invalid`] and [`Error::ShutDown`], for what another try would not mend.
+    /// [`Error::Refused`], [`Error::Unreadable`], [`Error::Invalid`] and [`Error::ShutDown`], for what another try
+    /// would not mend.
     ///
     /// # Examples
     ///

@@ -292,8 +292,8 @@ impl FairLock {
         if_granted(self.acquire(RecordWait::NoWait).await)
     }
 
-    /// Shares the lock if that can be had now: [`acquire_shared`](Self::acquire_shared) with [`RecordWait::NoWait`], for
-    /// callers to whom a writer is no error.
+    /// Shares the lock if that can be had now: [`acquire_shared`](Self::acquire_shared) with [`RecordWait::NoWait`],
+    /// for callers to whom a writer is no error.
     ///
     /// # Fairness, cancel safety
     ///

@@ -94,8 +94,9 @@ impl Semaphore {
     /// Waits for its turn and takes one permit. One request if one is left and nobody waits.
     ///
     /// Waits, fairness, cancel safety and errors are those of [`FairLock::acquire`], except that callers of one client go
-    /// each for themselves, unless they want all permits. Besides, [`Error::Unreadable`] with [`Problem::Permits`](crate::Problem::Permits) if others
-    /// say that the lock has another number of permits; then nothing is written.
+    /// each for themselves, unless they want all permits. Besides, [`Error::Unreadable`] with
+    /// [`Problem::Permits`](crate::Problem::Permits) if others say that the lock has another number of permits; then
+    /// nothing is written.
     ///
     /// # Examples
     ///
@@ -145,7 +146,8 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), but for [`Error::NotGranted`], which is `None` here: all are taken, or others wait.
+    /// As [`acquire`](Self::acquire), but for [`Error::NotGranted`], which is `None` here: all are taken, or others
+    /// wait.
     ///
     /// # Examples
     ///

@@ -176,9 +176,9 @@ impl std::fmt::Display for Stage {
 }
 
 impl LockState {
-    /// How many turns come before that of a ticket, the holder's included: 0 if it has the lock. Those who have it together count
-    /// as one. None if nobody here has
-    /// it: it was not drawn, is over, or waits where this state does not reach.
+    /// How many turns come before that of a ticket, the holder's included: 0 if it has the lock. Those who have it
+    /// together count as one. None if nobody here has it: it was not drawn, is over, or waits where this state does not
+    /// reach.
     ///
     /// Of several callers at the holder's place, nobody but their client knows who has the lock: all their turns count.
     ///

@@ -33,12 +33,13 @@ const TRIES: usize = 6;
 /// before their work does. Nothing runs in the background, and nothing is released when a handle is dropped.
 ///
 /// It is the same lock as the [fair lock](crate::LockClient::fair_lock) of its name: whoever waits in its line waits for the
-/// lease to be released or to end, and this never goes before those who wait. Only a lease that is over and that nobody has taken
-/// yet begins again for its own name.
+/// lease to be released or to end, and this never goes before those who wait. Only a lease that is over and that nobody
+/// has taken yet begins again for its own name.
 ///
 /// **A lease is over by DynamoDB's own clock.** Others take the lock when the time is over, and by the allowance of the common
-/// clock and its grain later at the latest (12 s by default), those who wait in line too. Who has it counts with [`Lease::expires_at`], which is up to a second early, the grain of that clock, and fences what must
-/// not be written late with the [`ticket`](Lease::ticket).
+/// clock and its grain later at the latest (12 s by default), those who wait in line too. Who has it counts with
+/// [`Lease::expires_at`], which is up to a second early, the grain of that clock, and fences what must not be written
+/// late with the [`ticket`](Lease::ticket).
 ///
 /// Nobody is left to undo what a request does that the network held up: one that took the lock may come a second time after the
 /// release, and the lock is taken for that time again, unless it is [found](Self::find) under its name and released. So take no
@@ -98,8 +99,9 @@ impl LeaseLock {
         self
     }
 
-    /// Takes the lock if it can be had now, under this name and for so long, from one second to a day, and to half of the
-    /// [idle retention](crate::LockClientBuilder::idle_retention). One request if it is free, two with the first call of a process.
+    /// Takes the lock if it can be had now, under this name and for so long, from one second to a day, and to half of
+    /// the [idle retention](crate::LockClientBuilder::idle_retention). One request if it is free, two with the first
+    /// call of a process.
     ///
     /// The same name again is recognised: whoever has the lock under it gets the lease as it stands, not a longer one; one that
     /// is over, and that nobody has taken, begins again.

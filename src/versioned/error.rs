@@ -91,8 +91,8 @@ pub enum UpdateError<E> {
         value: String,
     },
 
-    /// The attribute of the fence is something else than a token, and gives way to none. Name another attribute, or mend the
-    /// item. Nothing of this call was written.
+    /// The attribute of the fence is something else than a token, and gives way to none. Name another attribute, or
+    /// mend the item. Nothing of this call was written.
     #[error("`{attribute}` of item `{key}` in table `{table}` is no fencing token: {value}")]
     NotAToken {
         /// The table.

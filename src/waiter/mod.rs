@@ -113,7 +113,8 @@ impl Waiter {
         &self.look.item
     }
 
-    /// How many are before this waiter, the holder included, who have it together as one; void tickets among them count until they are seen.
+    /// How many are before this waiter, the holder included, who have it together as one; void tickets among them count
+    /// until they are seen.
     pub(crate) fn place(&self) -> usize {
         let item = &self.look.item;
         let turns = |heirs| {
