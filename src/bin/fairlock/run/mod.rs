@@ -299,10 +299,11 @@ impl Turn {
     /// A shell that continues its job continues the whole group: the command needs it again only if it has left the
     /// group. One that is stopped because the terminal has just stopped the job once more does not.
     async fn go_on(&mut self) {
+        let was_left_out = family::is_stopped(self.pid);
         sleep(STOP_SETTLES).await;
         let since: Vec<_> = iter::from_fn(|| self.signals.try_recv().ok()).collect();
         let is_stopped_again = since.iter().any(|caught| caught.is_key(SIGTSTP));
-        if !is_stopped_again && family::is_stopped(self.pid) {
+        if was_left_out && !is_stopped_again && family::is_stopped(self.pid) {
             self.lend_the_terminal();
             self.warden.tell(Order::Signal(SIGCONT));
         }
