@@ -57,11 +57,12 @@ impl LockItem {
         Some(Spot::Heir(index, &self.heirs[index]))
     }
 
-    /// How many turns those who have it count for: who have it at one time end theirs together, as far as those behind
-    /// them care.
-    pub(crate) fn turns_held(&self) -> u64 {
-        let turns = self.holders().map(|holder| holder.tickets);
-        turns.max().unwrap_or_default()
+    /// Turns before the heir of this number, or of all that are there. Who have it at one time end theirs together, as far
+    /// as those behind them care.
+    pub(crate) fn turns_before(&self, heir: usize) -> u64 {
+        let held = self.holders().map(|holder| holder.tickets).max();
+        let heirs = self.heirs.iter().take(heir).map(|heir| heir.tickets);
+        sum(held.into_iter().chain(heirs))
     }
 
     /// Who stands at a place.

@@ -293,10 +293,7 @@ impl LockState {
 /// Turns of all who drew a ticket, the holder's included. Those of them that are over count until they are passed.
 pub(crate) fn turns(item: &LockItem) -> usize {
     let behind = item.last.get() - item.seated.get();
-    let heirs = sum(item.heirs.iter().map(|heir| heir.tickets));
-    let turns = heirs
-        .saturating_add(behind)
-        .saturating_add(item.turns_held());
+    let turns = item.turns_before(usize::MAX).saturating_add(behind);
     usize::try_from(turns).unwrap_or(usize::MAX)
 }
 

@@ -7,7 +7,7 @@ mod overlap;
 use std::time::Duration;
 
 use crate::entry::Entry;
-use crate::item::{self, LockItem, Spot, TicketRow};
+use crate::item::{LockItem, Spot, TicketRow};
 use crate::lease::{Beats, Gaps, Place, Watches};
 use crate::line::{self, Known, Occupant, Standing, Step};
 use crate::look::{self, Look};
@@ -117,14 +117,13 @@ impl Waiter {
     /// until they are seen.
     pub(crate) fn place(&self) -> usize {
         let item = &self.look.item;
-        let turns = |heirs| {
-            let heirs = item.heirs.iter().take(heirs).map(|heir| heir.tickets);
-            item::sum(heirs).saturating_add(item.turns_held())
-        };
         let before = match item.place_of(self.attempt.nonce) {
             Some(Spot::Has(..)) => 0,
-            Some(Spot::Heir(index, _)) => turns(index),
-            None => turns(usize::MAX).saturating_add(self.behind_the_seats().saturating_sub(1)),
+            Some(Spot::Heir(index, _)) => item.turns_before(index),
+            None => {
+                let behind = self.behind_the_seats().saturating_sub(1);
+                item.turns_before(usize::MAX).saturating_add(behind)
+            }
         };
         usize::try_from(before).unwrap_or(usize::MAX)
     }
