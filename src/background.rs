@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Handle;
@@ -31,6 +32,11 @@ pub(crate) enum Task {
 }
 
 impl Task {
+    /// Whether others wait for a lease if it is not done.
+    pub(crate) fn is_in_the_way(self) -> bool {
+        matches!(self, Task::Acquire | Task::Leave | Task::Release)
+    }
+
     /// Heartbeats go on until their guards go, which may be long after the client; of looks nobody waits for the end.
     /// Everything else ends by itself or, as sweeps do, when the client is shut down.
     fn ends(self) -> bool {
@@ -44,6 +50,8 @@ pub(crate) struct Background {
     runtime: Handle,
     jobs: Mutex<Jobs>,
     ended: Notify,
+    /// A shutdown has told its caller what is unfinished.
+    is_reported: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -63,10 +71,12 @@ impl Background {
             runtime,
             jobs: Mutex::default(),
             ended: Notify::new(),
+            is_reported: AtomicBool::new(false),
         }
     }
 
-    /// Runs `work` to its end, whoever may stop waiting for it.
+    /// Runs `work` to its end, and then calls what it returned, which tells its caller that it is done. The job is off the list
+    /// by then, so that a caller that hears of its end never finds it unfinished.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door to background work"
@@ -74,14 +84,15 @@ impl Background {
     pub(crate) fn spawn(
         self: &Arc<Self>,
         job: Job,
-        work: impl Future<Output = ()> + Send + 'static,
+        work: impl Future<Output: FnOnce()> + Send + 'static,
     ) {
         let open = self.open(job);
         // Boxed, or the task would have room for the work twice: as it was given, and as it runs.
         let work = Box::pin(work);
         self.runtime.spawn(async move {
-            let _open = open;
-            work.await;
+            let done = work.await;
+            drop(open);
+            done();
         });
     }
 
@@ -105,6 +116,16 @@ impl Background {
             }
             ended.await;
         }
+    }
+
+    /// Notes that a shutdown told its caller what is unfinished.
+    pub(crate) fn reported(&self) {
+        // Nothing is read on the strength of it: the last handle that is dropped comes after the shutdown that borrowed one.
+        self.is_reported.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_reported(&self) -> bool {
+        self.is_reported.load(Ordering::Relaxed)
     }
 
     /// Notes what was tried and could not be done.

@@ -9,7 +9,7 @@ use crate::chance::Chance;
 use crate::client::LockClient;
 use crate::clock::Clock;
 use crate::config::{Config, Names, Settings};
-use crate::core::Core;
+use crate::core::{Core, CoreHandle};
 use crate::error::{Error, Invalid};
 use crate::store::Store;
 
@@ -97,7 +97,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// Who to say holds a lock, for people. Default: `user@host:pid`.
+    /// Sets the name under which people see this client's holds and waits: 1 to 512 bytes. Default: `user@host:pid`, where the user is
+    /// that of the environment (`USER`, `LOGNAME` or `USERNAME`), and `unknown` without these, as in many containers and units.
     ///
     /// # Examples
     ///
@@ -175,8 +176,9 @@ impl LockClientBuilder {
         self
     }
 
-    /// How long an unused lock's item stays in the table. Hosts' clocks must agree to within that, and to within half
-    /// of it where [leases](crate::LockClient::lease_lock) are in use. Default: 7 days.
+    /// How long an unused lock's item stays in the table, by DynamoDB's clock: half of it at the least, and all of it at the
+    /// most. At least a day, and twice the lease. Other clients of the lock may have another one: the longer counts.
+    /// Default: 7 days.
     ///
     /// # Examples
     ///
@@ -241,6 +243,23 @@ impl LockClientBuilder {
         self
     }
 
+    /// Limits how long a call that waits goes on while DynamoDB does not answer it at all: then it ends with
+    /// [`Error::Unavailable`], before or after it has a place in line, at most one request time-out late. Default: none, so
+    /// that an outage ends no call before its wait is over.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
+    /// builder.outage_timeout(Duration::from_secs(30))
+    /// # }
+    /// ```
+    pub fn outage_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.outage_timeout = Some(timeout);
+        self
+    }
+
     /// Where time comes from, for tests. Default: the system's clocks.
     ///
     /// # Examples
@@ -272,6 +291,10 @@ impl LockClientBuilder {
     /// Checks the settings against each other. Must be called inside a tokio runtime, on which the background work
     /// of this client then runs: a guard dropped outside of it still releases.
     ///
+    /// The runtime needs timers: `enable_time`, or `enable_all`, on a `tokio::runtime::Builder`. tokio does not tell whether a runtime has
+    /// them, so this method does not check it. Without them calls panic, or end with [`Closed::NoRuntime`](crate::Closed::NoRuntime)
+    /// beside a panic in the background that says the same.
+    ///
     /// # Errors
     ///
     /// [`Error::Invalid`] names the values that do not go together.
@@ -289,7 +312,7 @@ impl LockClientBuilder {
         let runtime = Handle::try_current().map_err(|_| Invalid::NoRuntime)?;
         let store = Store::new(&self.dynamodb, Config::try_from(self.settings)?);
         Ok(LockClient {
-            core: Arc::new(Core::new(store, runtime)),
+            core: CoreHandle::new(&Arc::new(Core::new(store, runtime))),
         })
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::background::{Job, Task};
 use crate::builder::LockClientBuilder;
 use crate::config::SHARERS;
-use crate::core::Core;
+use crate::core::CoreHandle;
 use crate::error::{Error, Invalid, Loss};
 use crate::leased::LeaseLock;
 use crate::lock::FairLock;
@@ -16,6 +16,11 @@ use crate::semaphore::{MOST_PERMITS, Semaphore};
 use crate::ticket::Ticket;
 
 /// Names locks in one table. Cheap to clone; all clones share settings and background work.
+///
+/// A client whose last handle (itself, its locks, its guards) is dropped while it releases a lock or leaves a line logs a warning that
+/// names the locks: if the process ends then, other processes wait for a lease. A [`shutdown`](Self::shutdown) that returned has
+/// reported them, so it leaves nothing to warn of; one that was dropped does, and so does a dropped [`scope`](Self::scope).
+/// A scope that returns ends a client the right way.
 ///
 /// # Examples
 ///
@@ -30,17 +35,20 @@ use crate::ticket::Ticket;
 /// let locks = LockClient::builder(dynamodb).table("locks").build()?;
 /// locks.create_table(&fairlock::TableOptions::default()).await?;
 ///
-/// let guard = locks.fair_lock("account/42")?.acquire(RecordWait::default()).await?;
-/// println!("turn {}", guard.ticket());
-/// guard.release().await?;
-/// # Ok(())
+/// locks.scope(async |locks| {
+///     let guard = locks.fair_lock("account/42")?.acquire(RecordWait::default()).await?;
+///     println!("turn {}", guard.ticket());
+///     guard.release().await?;
+///     Ok(())
+/// })
+/// .await
 /// # }
 /// # #[cfg(not(feature = "embedded"))]
 /// # fn main() {}
 /// ```
 #[derive(Clone, Debug)]
 pub struct LockClient {
-    pub(crate) core: Arc<Core>,
+    pub(crate) core: CoreHandle,
 }
 
 impl LockClient {
@@ -76,7 +84,7 @@ impl LockClient {
     /// ```
     pub fn fair_lock(&self, name: impl AsRef<str>) -> Result<FairLock, Error> {
         Ok(FairLock::new(
-            Arc::clone(&self.core),
+            self.core.clone(),
             self.name(name.as_ref(), SHARERS)?,
         ))
     }
@@ -113,7 +121,7 @@ impl LockClient {
         }
         let name = self.name(name.as_ref(), permits)?;
         Ok(Semaphore::new(
-            FairLock::new(Arc::clone(&self.core), name),
+            FairLock::new(self.core.clone(), name),
             permits,
         ))
     }
@@ -135,7 +143,7 @@ impl LockClient {
     /// ```
     pub fn lease_lock(&self, name: impl AsRef<str>) -> Result<LeaseLock, Error> {
         let name = self.name(name.as_ref(), SHARERS)?;
-        Ok(LeaseLock::new(Arc::clone(&self.core), name))
+        Ok(LeaseLock::new(self.core.clone(), name))
     }
 
     fn name(&self, name: &str, permits: u64) -> Result<LockName, Error> {
@@ -152,7 +160,8 @@ impl LockClient {
     ///
     /// # Cancel safety
     ///
-    /// The client is closed by the first poll; dropping the future only stops the waiting.
+    /// The client is closed by the first poll; dropping the future only stops the waiting, and leaves it to the client's last handle to warn of what
+    /// is not done.
     ///
     /// # Panics
     ///
@@ -172,23 +181,14 @@ impl LockClient {
     /// # }
     /// ```
     pub async fn shutdown(&self, held: HeldLocks, within: Duration) -> ShutdownReport {
+        self.close(held);
         let core = &self.core;
-        // What failed before was for the log; from here on it is for the report.
-        if !core.closed.is_cancelled() {
-            core.background.forget_failures();
-        }
-        core.closed.cancel();
-        core.refuse_all();
-        if held == HeldLocks::Release {
-            for hold in core.holds() {
-                Arc::clone(core).release_behind(hold, Some(Loss::ShutDown));
-            }
-        }
         tokio::select! {
             biased;
             () = core.background.idle() => {}
             () = core.store.config().clock.sleep(within) => {}
         }
+        core.background.reported();
         ShutdownReport {
             unfinished: {
                 let failed = core.background.failures().into_iter();
@@ -201,6 +201,23 @@ impl LockClient {
                 .filter(|hold| hold.is_held())
                 .map(|hold| (hold.name.to_string(), hold.ticket))
                 .collect(),
+            rows_left: core.store.rows_left(),
+        }
+    }
+
+    /// Ends all waits, and deals with held locks as said. A second call deals with what was granted meanwhile.
+    pub(crate) fn close(&self, held: HeldLocks) {
+        let core = &self.core;
+        // What failed before was for the log; from here on it is for the report.
+        if !core.closed.is_cancelled() {
+            core.background.forget_failures();
+        }
+        core.closed.cancel();
+        core.refuse_all();
+        if held == HeldLocks::Release {
+            for hold in core.holds() {
+                Arc::clone(core).release_behind(hold, Some(Loss::ShutDown));
+            }
         }
     }
 }
@@ -237,6 +254,9 @@ pub struct ShutdownReport {
     pub unfinished: Vec<Unfinished>,
     /// Locks that are still held, with their tickets.
     pub held: Vec<(String, Ticket)>,
+    /// How many rows of past turns this client left in the table since it was built, because a policy denies their deletion. TTL
+    /// and sweeps remove them; permit `dynamodb:BatchWriteItem`, or `dynamodb:DeleteItem`.
+    pub rows_left: u64,
 }
 
 /// One piece of background work that was not done in time.

@@ -1,7 +1,7 @@
 //! The only door to time: how long ago, what o'clock, and waking up then.
 //!
-//! Leases and watches are counted in [`Moment`]s, which never go back and never stop while the machine
-//! sleeps. Wall time serves only the first ticket of a lock and DynamoDB's TTL.
+//! Leases and watches are counted in [`Moment`]s, which never go back and, where the system can tell, never stop while
+//! the machine sleeps. Wall time serves only the first ticket of a lock and DynamoDB's TTL.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -46,6 +46,12 @@ const LONGEST_TEST_NAP: Duration = Duration::from_secs(24 * 3600);
 
 impl Clock {
     /// The system's clocks: the later of the monotonic one and the one that also counts suspended time.
+    ///
+    /// The time for which a process is stopped, by SIGSTOP, a debugger or a full machine, counts on every system. The time for which
+    /// the machine is suspended counts on Linux, Android and Apple's systems. On Windows and others only the standard library's
+    /// monotonic clock rules, which need not count it: a holder whose machine was suspended may take itself for the holder
+    /// after others have the lock. Nothing counts the time for which a virtual machine is paused together with its clocks.
+    /// Fence what must never be written late.
     ///
     /// # Examples
     ///
@@ -172,22 +178,27 @@ fn system_elapsed() -> Duration {
 
 /// Time since boot with suspended time counted, where the system can tell; else zero, and the monotonic clock rules.
 #[cfg_attr(
-    any(target_os = "linux", target_os = "android"),
+    any(target_os = "linux", target_os = "android", target_vendor = "apple"),
     expect(
         clippy::disallowed_methods,
         reason = "this is the door to monotonic time"
     )
 )]
 fn since_boot() -> Duration {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
-        let at = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        #[cfg(target_vendor = "apple")]
+        // There, unlike the standard library's clock, it goes on while the machine sleeps.
+        let counts_all = rustix::time::ClockId::Monotonic;
+        #[cfg(not(target_vendor = "apple"))]
+        let counts_all = rustix::time::ClockId::Boottime;
+        let at = rustix::time::clock_gettime(counts_all);
         Duration::new(
             at.tv_sec.unsigned_abs(),
             u32::try_from(at.tv_nsec).unwrap_or(0),
         )
     }
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
     {
         Duration::ZERO
     }

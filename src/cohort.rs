@@ -24,17 +24,48 @@ type Line = BTreeMap<Ticket, Arc<Member>>;
 struct Member {
     nonce: Nonce,
     tickets: u64,
-    /// What its row in the line shows.
-    row: Mutex<Option<Entry>>,
+    /// What others of this client may make of its row.
+    row: Mutex<Own>,
     /// A lock item that concerns it.
     news: Mutex<Option<LockItem>>,
+    /// Up to where seats were given when it was last told that it is time to give more.
+    asked: Mutex<Option<Ticket>>,
     woken: Notify,
+}
+
+/// A row of this client's own, as its waiter knows it.
+#[derive(Debug, Default)]
+enum Own {
+    /// The waiter has not seen it yet, or found it void.
+    #[default]
+    Unseen,
+    Waits(Entry),
+    /// The waiter leaves with its ticket, whatever becomes of its requests.
+    Leaves,
+}
+
+impl Own {
+    fn waiting(&self) -> Option<&Entry> {
+        match self {
+            Own::Waits(entry) => Some(entry),
+            Own::Unseen | Own::Leaves => None,
+        }
+    }
 }
 
 impl Member {
     fn tell(&self, item: &LockItem) {
         *locked(&self.news) = Some(item.clone());
         self.woken.notify_one();
+    }
+
+    /// To give seats. Whether it is the first time that it is told of these.
+    fn is_asked(&self, seated: Ticket) -> bool {
+        locked(&self.asked).replace(seated) != Some(seated)
+    }
+
+    fn leaves(&self) -> bool {
+        matches!(*locked(&self.row), Own::Leaves)
     }
 }
 
@@ -59,6 +90,7 @@ impl Cohort {
             tickets: attempt.tickets,
             row: Mutex::default(),
             news: Mutex::default(),
+            asked: Mutex::default(),
             woken: Notify::new(),
         });
         let mut lines = locked(&self.lines);
@@ -81,14 +113,24 @@ impl Cohort {
         }
     }
 
-    /// One of this client handed the lock over: if it is time to give seats again, the first of the cohort in the queue is
-    /// told.
+    /// One of this client handed the lock over: if it is time to give seats again, the first of the cohort in the queue that
+    /// does not leave is told.
     pub(crate) fn handed_over(&self, name: &LockName, item: &LockItem, seats: usize) {
-        if item.heirs.len() > seats / 2 {
-            return;
-        }
         if let Some(line) = locked(&self.lines).get(name)
-            && let Some((_, first)) = behind(line, item.seated).next()
+            && let Some((_, first)) = to_give_seats(line, item, seats)
+        {
+            first.is_asked(item.seated);
+            first.tell(item);
+        }
+    }
+
+    /// One of this client came from a seat to the lock, where others may have it too: nobody need hand over before there are
+    /// seats to give. The first in the queue is told if only this client's are before it, which is why it looks at its leisure.
+    pub(crate) fn came_in(&self, name: &LockName, item: &LockItem, seats: usize) {
+        if let Some(line) = locked(&self.lines).get(name)
+            && let Some((ticket, first)) = to_give_seats(line, item, seats)
+            && is_alone(line, item, *ticket)
+            && first.is_asked(item.seated)
         {
             first.tell(item);
         }
@@ -103,7 +145,7 @@ impl Cohort {
         let mut next = seated.next();
         let rows = behind(line, seated).map_while(|(ticket, member)| {
             let is_next = next.replace(ticket.next()?) == Some(ticket.first_of(member.tickets));
-            let entry = locked(&member.row).clone().filter(|_| is_next)?;
+            let entry = locked(&member.row).waiting().cloned().filter(|_| is_next)?;
             Some(TicketRow {
                 ticket: *ticket,
                 tickets: entry.tickets,
@@ -124,8 +166,7 @@ impl Cohort {
         let Some(line) = lines.get(name) else {
             return false;
         };
-        let mut heirs = item.heirs.iter().take_while(|heir| heir.ticket < ticket);
-        heirs.all(|heir| member(line, heir).is_some()) && reaches(line, item.seated, ticket)
+        is_alone(line, item, ticket)
     }
 }
 
@@ -140,9 +181,19 @@ impl Membership {
         }
     }
 
-    /// Notes what the row of this one shows, so that others who give seats need not read it.
+    /// Notes what the row of this waiter shows, so that another waiter that gives seats need not read it. A row whose waiter
+    /// leaves stays out of it.
     pub(crate) fn shows(&self, row: &Option<Entry>) {
-        locked(&self.member.row).clone_from(row);
+        let mut own = locked(&self.member.row);
+        if !matches!(*own, Own::Leaves) {
+            *own = row.clone().map_or(Own::Unseen, Own::Waits);
+        }
+    }
+
+    /// Takes the row back for good, before the waiter sends that it leaves: a seat write that names it would apply to a lock
+    /// item that shows the leaving already, because that item's `left` is the one that the write asks for.
+    pub(crate) fn leaves(&self) {
+        *locked(&self.member.row) = Own::Leaves;
     }
 }
 
@@ -161,6 +212,22 @@ impl Drop for Membership {
 /// Those behind the seats.
 fn behind(line: &Line, seated: Ticket) -> impl Iterator<Item = (&Ticket, &Arc<Member>)> {
     line.range((Bound::Excluded(seated), Bound::Unbounded))
+}
+
+/// The first in the queue that does not leave, if it is time to give seats again.
+fn to_give_seats<'a>(
+    line: &'a Line,
+    item: &LockItem,
+    seats: usize,
+) -> Option<(&'a Ticket, &'a Arc<Member>)> {
+    let mut stay = behind(line, item.seated).filter(|(_, member)| !member.leaves());
+    stay.next().filter(|_| item.heirs.len() <= seats / 2)
+}
+
+/// Whether all who wait before a ticket are of this line.
+fn is_alone(line: &Line, item: &LockItem, ticket: Ticket) -> bool {
+    let mut heirs = item.heirs.iter().take_while(|heir| heir.ticket < ticket);
+    heirs.all(|heir| member(line, heir).is_some()) && reaches(line, item.seated, ticket)
 }
 
 /// Whether those behind the seats stand without a gap up to a ticket, or to where its own begin.

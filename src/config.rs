@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::error::Invalid;
 use crate::lease;
 use crate::name;
+use crate::reserved;
 
 /// What the user said; what it did not say follows from the rest.
 #[derive(Clone, Debug)]
@@ -25,6 +26,7 @@ pub(crate) struct Settings {
     pub(crate) shortest_look: Option<Duration>,
     pub(crate) longest_look: Option<Duration>,
     pub(crate) request_timeout: Option<Duration>,
+    pub(crate) outage_timeout: Option<Duration>,
     pub(crate) clock: Clock,
     pub(crate) chance: Chance,
 }
@@ -63,6 +65,7 @@ impl Default for Settings {
             shortest_look: None,
             longest_look: None,
             request_timeout: None,
+            outage_timeout: None,
             clock: Clock::system(),
             chance: Chance::system(),
         }
@@ -85,6 +88,8 @@ pub(crate) struct Config {
     pub(crate) shortest_look: Duration,
     pub(crate) longest_look: Duration,
     pub(crate) request_timeout: Duration,
+    /// For how long a call that waits puts up with no answers.
+    pub(crate) outage_timeout: Option<Duration>,
     pub(crate) clock: Clock,
     pub(crate) chance: Chance,
 }
@@ -95,7 +100,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// An answer's `Date` is fresh for five minutes, and every renewal writes one.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(240);
 /// A date is a whole second, and so is the moment at which it is judged.
-const DATE_GRAIN: Duration = Duration::from_secs(2);
+pub(crate) const DATE_GRAIN: Duration = Duration::from_secs(2);
 /// Over a heartbeat a date is carried on by a clock that may drift by this share: 2 %.
 const DRIFT_SHARE: u32 = 50;
 /// Longer idle retentions are beyond what numbers of seconds are read with anywhere.
@@ -106,29 +111,10 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(2);
 const SHORTEST_LEASE: Duration = Duration::from_millis(50);
 /// More heirs than this make the lock item, which every write is charged for by the KB, larger than the rows that they save.
 pub(crate) const MOST_SEATS: usize = 16;
+/// A DynamoDB item has 400 KB, and the line has its part of it.
+pub(crate) const MOST_DATA: usize = 64 * 1024;
 /// How many may share a fair lock at one time; who has it alone has all of these permits.
 pub(crate) const SHARERS: u64 = 64;
-/// Attributes of our own, which a key or TTL attribute must not be called by.
-const OURS: [&str; 17] = [
-    "format",
-    "permits",
-    "taken",
-    "sharers",
-    "drawn",
-    "last",
-    "seated",
-    "left",
-    "entered",
-    "holder",
-    "heirs",
-    "drawn_at",
-    "granted_at",
-    "state",
-    "entry",
-    "data",
-    "written",
-];
-
 impl TryFrom<Settings> for Config {
     type Error = Invalid;
 
@@ -158,6 +144,7 @@ impl TryFrom<Settings> for Config {
                 .longest_look
                 .unwrap_or(heartbeat.min(SECOND).max(shortest_look)),
             request_timeout,
+            outage_timeout: said.outage_timeout,
             clock: said.clock,
             chance: said.chance,
         };
@@ -217,7 +204,7 @@ impl Config {
                 255,
                 "must be an attribute name of 1 to 255 bytes",
             )?;
-            if OURS.contains(&value.as_str()) {
+            if reserved::is_reserved(value) {
                 return Err(unusable(
                     setting,
                     value,
@@ -292,12 +279,9 @@ impl Config {
             "hosts' clocks may differ by that",
             DAY,
         )?;
-        at_least(
-            "idle retention",
-            self.idle_retention,
-            "the lease",
-            self.lease,
-        )
+        // An item stays for half of it at the least, whenever a lease begins on it.
+        let (bound, least) = ("twice the lease", self.lease.saturating_mul(2));
+        at_least("idle retention", self.idle_retention, bound, least)
     }
 
     fn check_waits(&self) -> Result<(), Invalid> {
@@ -316,6 +300,8 @@ impl Config {
             DATE_GRAIN + self.heartbeat / DRIFT_SHARE,
         )?;
         at_most("common-clock allowance", self.allowance, "one day", DAY)?;
+        let outage_timeout = self.outage_timeout.unwrap_or(SECOND);
+        check_span("outage time-out", outage_timeout)?;
         check_span("shortest look", self.shortest_look)?;
         at_least(
             "longest look",
@@ -508,7 +494,11 @@ mod tests {
             assert!(config(|said| said.table = table.into()).is_ok(), "{table}");
         }
         assert!(config(|said| said.namespace = "a/b".into()).is_err());
-        assert!(config(|said| said.names.ttl = "holder".into()).is_err());
+        for name in ["holder", "tickets"] {
+            assert!(config(|said| said.names.ttl = name.into()).is_err());
+            assert!(config(|said| said.names.partition_key = name.into()).is_err());
+            assert!(config(|said| said.names.sort_key = name.into()).is_err());
+        }
         assert!(config(|said| said.names.sort_key = "pk".into()).is_err());
     }
 }

@@ -15,9 +15,10 @@ pub(crate) async fn draw(
     patience: &Patience,
     tickets: u64,
     most: Ticket,
+    seen: Option<&LockItem>,
 ) -> Result<Option<Timed<LockItem>>, Failure> {
     let answer = store
-        .persist(patience, || store.draw(name, tickets, most))
+        .persist(patience, || store.draw(name, tickets, most, seen))
         .await?;
     let applied = answer.map(|write| match write {
         Write::Applied(item) => Some(item),

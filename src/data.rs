@@ -1,5 +1,6 @@
 //! What a lock carries from holder to holder: bytes on its item.
 
+use crate::config::MOST_DATA;
 use crate::core::Core;
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
@@ -7,9 +8,6 @@ use crate::hold::Hold;
 use crate::item::LockItem;
 use crate::state::LockData;
 use crate::store::Failure;
-
-/// A DynamoDB item has 400 KB, and the line has its part of it.
-pub(crate) const MOST_DATA: usize = 64 * 1024;
 
 impl LockGuard {
     /// The bytes that the lock carries: what the last hold that wrote some left there, as this hold was granted or as it was
@@ -113,7 +111,7 @@ impl Core {
         let patience = self.patience_until(hold.believed_until());
         let seats = self.seats(&hold.name, &patience);
         let write = (hold.begin_write(), hold.turns_left());
-        let written = seats.write_data(&hold.attempt, hold.held().at, write, bytes);
+        let written = seats.write_data(&hold.attempt, hold.footing(), write, bytes);
         let written = written.await?;
         hold.end_write();
         Ok(written.map(|item| {

@@ -8,11 +8,12 @@ use std::time::Duration;
 use futures::stream::Stream;
 use tokio::sync::oneshot;
 
-use crate::core::Core;
-use crate::error::{Error, Loss, LostLock};
+use crate::core::{Core, CoreHandle};
+use crate::error::{Closed, Error, Loss, LostLock};
 use crate::events::{self, HoldEvent};
 use crate::hold::{self, Hold, Standing};
 use crate::item::LockItem;
+use crate::offer::{self, Granted};
 use crate::seats::Ended;
 use crate::store::Failure;
 use crate::ticket::Ticket;
@@ -33,7 +34,7 @@ use crate::ticket::Ticket;
 ///
 /// let guard = lock.acquire(RecordWait::default()).await?;
 /// tokio::select! {
-///     loss = guard.lost() => eprintln!("stop: {loss}"),
+///     lost = guard.lost() => eprintln!("stop: {lost}"),
 ///     () = async { /* the work */ } => {}
 /// }
 /// guard.release().await
@@ -41,15 +42,24 @@ use crate::ticket::Ticket;
 /// ```
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct LockGuard {
-    pub(crate) core: Arc<Core>,
+    pub(crate) core: CoreHandle,
     pub(crate) hold: Arc<Hold>,
+    /// Its release was begun, and goes on without it.
+    is_released: bool,
 }
 
 impl LockGuard {
-    pub(crate) fn new(core: Arc<Core>, hold: Hold) -> Self {
+    /// Keeps a hold, and offers the caller its guard. A guard that is not taken in time is dropped, which gives the lock back.
+    pub(crate) fn offered(core: Arc<Core>, hold: Hold) -> Granted<LockGuard> {
         let hold = Arc::new(hold);
-        core.keep(&hold);
-        LockGuard { core, hold }
+        let guard = LockGuard {
+            core: CoreHandle::new(&core),
+            hold: Arc::clone(&hold),
+            is_released: false,
+        };
+        let (granted, offer) = offer::offer(guard);
+        core.keep(&hold, offer);
+        granted
     }
 
     /// The lock's name.
@@ -108,7 +118,7 @@ impl LockGuard {
     /// How long this hold may still be believed in if no renewal succeeds from now on; zero once it is lost.
     ///
     /// Local: nothing is sent. Counted from before the last successful renewal was sent, less 2 % of the lease, on a
-    /// clock that goes on while the machine sleeps.
+    /// clock that goes on while the process is stopped, and while the machine sleeps [where the system tells](crate::Clock::system).
     ///
     /// # Examples
     ///
@@ -152,7 +162,7 @@ impl LockGuard {
         self.hold.is_in_danger()
     }
 
-    /// Resolves with the reason when the hold is lost, at the local deadline at the latest, also when DynamoDB cannot
+    /// Resolves when the hold is lost, with an error that says which it was and why, at the local deadline at the latest, also when DynamoDB cannot
     /// be reached. Never resolves once the guard was released or dropped.
     ///
     /// The future borrows nothing, so it can be given to the work that the lock protects.
@@ -166,22 +176,34 @@ impl LockGuard {
     /// ```
     /// # async fn watch(guard: &fairlock::LockGuard) {
     /// let lost = guard.lost();
-    /// tokio::spawn(async move { eprintln!("lost: {}", lost.await) });
+    /// tokio::spawn(async move { eprintln!("stop: {}", lost.await) });
     /// # }
     /// ```
-    pub fn lost(&self) -> impl Future<Output = Loss> + Send + 'static {
+    pub fn lost(&self) -> impl Future<Output = LostLock> + Send + 'static {
+        let (lock, ticket) = (self.name().to_owned(), self.ticket());
         let standing = Arc::clone(self.hold.standing());
         async move {
             match standing.is(|standing| *standing != Standing::Held).await {
-                Standing::Lost(loss) => loss,
+                Standing::Lost(reason) => LostLock {
+                    lock,
+                    ticket,
+                    reason,
+                },
                 Standing::Held | Standing::Released => std::future::pending().await,
             }
         }
     }
 
     /// Keeps one permit and frees the others: who had the lock alone shares it from now on with those who come, or wait
-    /// first in line, to share it. One write; none if there is nothing to be freed, or if callers of this client that
-    /// came together with this one wait for the lock next, who then have it before anybody else could share it.
+    /// first in line, to share it. One write, or none if there is nothing to be freed.
+    ///
+    /// Callers of this client that came together with this one, and wait for the lock next, want it alone and stand before all who
+    /// would share it. So the table keeps all permits for them, and nothing is written unless a [check](Self::check_item) or a
+    /// write of data may be under way, which that write ends. If all of them give up, or their time is over, while this guard is
+    /// held, the client frees the permits at once.
+    ///
+    /// Once this returned `Ok`, in either case, [`permits`](Self::permits) is one, a check that was asked for before refuses, and so
+    /// does [`set_data`](Self::set_data).
     ///
     /// The ticket stays the same. There is no way back: two who shared and both wanted the lock alone would wait for each
     /// other.
@@ -294,7 +316,8 @@ impl LockGuard {
     /// }
     /// # }
     /// ```
-    pub async fn release(self) -> Result<(), Error> {
+    pub async fn release(mut self) -> Result<(), Error> {
+        self.is_released = true;
         let (core, hold) = (Arc::clone(&self.core), Arc::clone(&self.hold));
         let lost = hold.loss();
         let deadline = hold.believed_until();
@@ -316,25 +339,13 @@ impl LockGuard {
             }
             (None, Ok((Err(failure), waited))) => Err(self.not_told(failure, waited)),
             // The runtime is gone: the lease ends the hold.
-            (None, Err(_)) => Err(Error::ShutDown),
+            (None, Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
         }
     }
 
     /// Whether this hold was lost, also when nobody has noticed yet that its lease ran out.
     pub(crate) fn loss(&self) -> Option<LostLock> {
         self.hold.loss().map(|reason| self.lost_by(reason))
-    }
-
-    /// [`lost`](Self::lost), with the name of what was.
-    pub(crate) fn loses(&self) -> impl Future<Output = LostLock> + Send + 'static {
-        let (lock, ticket, lost) = (self.name().to_owned(), self.ticket(), self.lost());
-        async move {
-            LostLock {
-                lock,
-                ticket,
-                reason: lost.await,
-            }
-        }
     }
 
     pub(crate) fn lost_by(&self, reason: Loss) -> LostLock {
@@ -360,7 +371,7 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         // A hold that has been given back was released; one that was lost may still stand in the table.
-        if self.hold.standing().get() != Standing::Released {
+        if !self.is_released && self.hold.standing().get() != Standing::Released {
             Arc::clone(&self.core).release_behind(Arc::clone(&self.hold), None);
         }
     }

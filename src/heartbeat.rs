@@ -34,7 +34,7 @@ async fn renew_in_time(
 ) {
     let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
     loop {
-        let due = hold.renewal_due(heartbeat, store.knows_the_date());
+        let due = hold.renewal_due(heartbeat, store.may_know_the_date_soon());
         let patience = Patience {
             until: Some(hold.believed_until()),
             limit: Limit::None,
@@ -77,7 +77,7 @@ async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>
         .renew(
             &hold.name,
             &hold.attempt,
-            hold.held().at,
+            hold.footing(),
             store.config().lease,
         )
         .await;

@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::entry::{Entry, Nonce};
 use crate::error::{Error, Holder, Loss};
-use crate::item::{At, LockItem, Spot, Written};
+use crate::item::{At, Footing, LockItem, Written};
 use crate::lease::{self, Beats};
 use crate::moment::Moment;
 use crate::name::LockName;
@@ -34,6 +34,8 @@ pub(crate) struct Hold {
     pub(crate) name: LockName,
     pub(crate) attempt: Attempt,
     pub(crate) ticket: Ticket,
+    /// When this process was first told of it.
+    pub(crate) begun: Moment,
     /// Of those who have their turns at the same place, one after the other.
     newest: Ticket,
     /// How often it wrote data.
@@ -41,6 +43,8 @@ pub(crate) struct Hold {
     /// Of those, how many have no answer.
     unanswered: AtomicU64,
     is_checked: AtomicBool,
+    /// It was downgraded while callers of its client waited to have the lock next, for whom the table keeps all permits.
+    shares: Signal<bool>,
     clock: Clock,
     lease: Duration,
     tenure: Mutex<Tenure>,
@@ -103,10 +107,12 @@ impl Hold {
             name,
             attempt,
             ticket,
+            begun: config.clock.now(),
             newest: entry.ticket,
             writes: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
             is_checked: AtomicBool::new(false),
+            shares: Signal::default(),
             clock: config.clock.clone(),
             lease: entry.lease.min(config.lease),
             tenure: Mutex::new(tenure),
@@ -123,10 +129,12 @@ impl Hold {
             name: self.name.clone(),
             attempt: self.attempt.again(),
             ticket,
+            begun: self.clock.now(),
             newest: self.newest,
             writes: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
             is_checked: AtomicBool::new(false),
+            shares: Signal::default(),
             clock: self.clock.clone(),
             lease: self.lease,
             tenure: Mutex::new(Tenure {
@@ -143,11 +151,6 @@ impl Hold {
     /// How many are still to have a turn at this place, this hold included.
     pub(crate) fn turns_left(&self) -> u64 {
         self.newest.get().saturating_sub(self.ticket.get()) + 1
-    }
-
-    /// Notes that transactions of the caller's own may check this hold from now on.
-    pub(crate) fn is_to_be_checked(&self) {
-        self.is_checked.store(true, Ordering::SeqCst);
     }
 
     /// Whether a request may still be under way that is this hold's by the table, as long as the table shows its turn.
@@ -206,10 +209,10 @@ impl Hold {
             .unwrap_or_default()
     }
 
-    /// When the next renewal is to be sent.
-    pub(crate) fn renewal_due(&self, heartbeat: Duration, knows_the_date: bool) -> Moment {
+    /// When the next renewal is to be sent: soon, if it has no date and may bring one, or another answer that tells the time.
+    pub(crate) fn renewal_due(&self, heartbeat: Duration, may_be_dated: bool) -> Moment {
         let tenure = locked(&self.tenure);
-        let is_undated = knows_the_date && !tenure.is_dated;
+        let is_undated = may_be_dated && !tenure.is_dated;
         let heartbeat = if is_undated {
             heartbeat.min(DATE_SOON)
         } else {
@@ -234,8 +237,37 @@ impl Hold {
             .for_each(Stagger::anew);
     }
 
+    /// How many permits its caller may count on.
     pub(crate) fn permits(&self) -> u64 {
-        self.held().permits
+        match self.shares.get() {
+            true => 1,
+            false => self.held().permits,
+        }
+    }
+
+    /// Its caller counts on one permit from now on, whatever the table keeps for the next at its place.
+    pub(crate) fn is_to_share(&self) {
+        self.shares
+            .change(|shares| !std::mem::replace(shares, true));
+    }
+
+    /// Waits until that is said of it. Cancel safe.
+    pub(crate) async fn shares(&self) {
+        self.shares.is(|shares| *shares).await;
+    }
+
+    /// What a transaction that checks this hold asks of the table, and how many are still to have a turn then. If the hold was
+    /// downgraded, it asks for one permit. The table shows that when nobody is to have the lock next, and nobody else has a
+    /// turn at the place from then on.
+    pub(crate) fn to_be_checked(&self) -> (Held, u64) {
+        self.is_checked.store(true, Ordering::SeqCst);
+        let held = self.held();
+        let permits = self.permits();
+        let turns_left = match permits < held.permits || !self.shares.get() {
+            true => self.turns_left(),
+            false => 1,
+        };
+        (Held { permits, ..held }, turns_left)
     }
 
     /// Where it stands, and what it takes.
@@ -243,9 +275,14 @@ impl Hold {
         locked(&self.tenure).held
     }
 
+    /// Where it stands, for its renewals.
+    pub(crate) fn footing(&self) -> Footing {
+        self.held().footing
+    }
+
     /// A renewal sent at `sent` was answered with this item. Whether it shows the hold.
     pub(crate) fn renewed(&self, item: &LockItem, sent: Moment) -> bool {
-        let Some(Spot::Has(at, entry)) = item.place_of(self.attempt.nonce) else {
+        let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.newest) else {
             return false;
         };
         {
@@ -286,7 +323,7 @@ impl Hold {
 
     /// Takes in what an answer shows of its place, its permits and the data. Whether it shows the hold.
     pub(crate) fn saw(&self, item: &LockItem) -> bool {
-        let Some(Spot::Has(at, entry)) = item.place_of(self.attempt.nonce) else {
+        let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.newest) else {
             return false;
         };
         let mut tenure = locked(&self.tenure);
@@ -376,13 +413,14 @@ pub(crate) fn is_held_here(nonce: Nonce) -> bool {
     locked(&HELD).contains_key(&nonce)
 }
 
-/// A holder as a caller is told of it.
-pub(crate) fn shown(holder: Entry) -> Holder {
-    Holder {
+/// Who has a lock, and has had it for longest, as a caller is told of it.
+pub(crate) fn shown(item: &LockItem) -> Option<Holder> {
+    item.first_holder().map(|holder| Holder {
         is_this_process: is_held_here(holder.nonce),
-        owner: holder.owner,
+        is_shared: holder.permits != item.permits,
+        owner: holder.owner.clone(),
         ticket: holder.ticket,
-    }
+    })
 }
 
 /// Somebody else has the lock, as far as the item that was seen last shows.
@@ -394,9 +432,22 @@ pub(crate) fn not_granted(
 ) -> Error {
     Error::NotGranted {
         lock: name.to_string(),
-        holder: item.and_then(LockItem::first_holder).cloned().map(shown),
+        holder: item.and_then(shown),
         since: item.and_then(LockItem::held_since).map(system_time),
         place,
+        untaken: false,
+        waited,
+    }
+}
+
+/// A grant that was given back, for its call was not polled in time.
+pub(crate) fn untaken(name: &LockName, waited: Duration) -> Error {
+    Error::NotGranted {
+        lock: name.to_string(),
+        holder: None,
+        since: None,
+        place: None,
+        untaken: true,
         waited,
     }
 }

@@ -4,6 +4,7 @@ use crate::item::TicketRow;
 use crate::name::LockName;
 use crate::state::LockState;
 use crate::store::{Failure, Page, Patience, ScanPlace, Store, Timed};
+use crate::witness;
 
 /// Rows read at a time. A page ends at a megabyte, which is some 3,000 of them.
 const ROWS: usize = 1000;
@@ -16,11 +17,12 @@ pub(crate) async fn lock(
     patience: &Patience,
 ) -> Result<LockState, Failure> {
     let read = store.persist(patience, || store.read_line(name, None, ROWS));
+    let Timed { value, date, .. } = read.await?;
     let Page {
         lock,
         mut rows,
         mut next,
-    } = read.await?.value;
+    } = value;
     let Some(item) = lock else {
         return Ok(LockState::unused(name));
     };
@@ -34,7 +36,7 @@ pub(crate) async fn lock(
         rows.extend(page.rows);
         next = page.next;
     }
-    let now = store.judge();
+    let now = date.map(witness::of_one);
     Ok(LockState::of(name, &item, now).with_line(&item, &rows, now))
 }
 
@@ -48,9 +50,10 @@ pub(crate) async fn page(
     let scan = || store.scan_lock_items(from.clone());
     let Timed {
         value: (found, next),
+        date,
         ..
     } = store.persist(patience, scan).await?;
-    let now = store.judge();
+    let now = date.map(witness::of_one);
     let states = found
         .into_iter()
         .map(|(name, item)| item.map(|item| LockState::of(&name, &item, now)));

@@ -1,6 +1,7 @@
 //! The items of one lock as values: the lock item, and the rows of the line behind the seats.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::entry::{Entry, Nonce, ServerTime};
 use crate::ticket::Ticket;
@@ -28,6 +29,8 @@ pub(crate) struct LockItem {
     pub(crate) written: Option<Written>,
     /// When the newest ticket was drawn, by DynamoDB's time.
     pub(crate) drawn_at: Option<ServerTime>,
+    /// The longest grace of those who drew the open tickets.
+    pub(crate) grace: Option<Duration>,
     /// When the holder was granted the lock, by the same time; for people.
     pub(crate) granted_at: Option<ServerTime>,
     /// When DynamoDB may delete the item, in whole seconds since 1970.
@@ -57,6 +60,14 @@ impl LockItem {
         Some(Spot::Heir(index, &self.heirs[index]))
     }
 
+    /// Where a hold stands on the lock item. None: it has ended, though another of its nonce may have begun.
+    pub(crate) fn hold_of(&self, nonce: Nonce, ticket: Ticket) -> Option<(At, &Entry)> {
+        match self.place_of(nonce)? {
+            Spot::Has(at, entry) if entry.ticket == ticket => Some((at, entry)),
+            Spot::Has(..) | Spot::Heir(..) => None,
+        }
+    }
+
     /// Turns before the heir of this number, or of all that are there. Who have it at one time end theirs together, as far
     /// as those behind them care.
     pub(crate) fn turns_before(&self, heir: usize) -> u64 {
@@ -82,6 +93,11 @@ impl LockItem {
     /// Nobody has it and nobody's ticket is open.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_free() && self.seated == self.last
+    }
+
+    /// How long a ticket may take to join the line, for one whose own grace is this: it may be of a client with a longer one.
+    pub(crate) fn grace(&self, own: Duration) -> Duration {
+        own.max(self.grace.unwrap_or_default())
     }
 
     /// Permits that are taken.
@@ -158,6 +174,25 @@ pub(crate) enum At {
     Holder,
     Sharer(Nonce),
     Heir(usize),
+}
+
+/// Where an attempt stands on the lock item, and with which ticket: by both it is named in conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Footing {
+    pub(crate) at: At,
+    pub(crate) ticket: Ticket,
+    /// When DynamoDB may delete the item, as it was seen.
+    pub(crate) expires_at: u64,
+}
+
+impl Footing {
+    pub(crate) fn of(item: &LockItem, at: At, entry: &Entry) -> Self {
+        Footing {
+            at,
+            ticket: entry.ticket,
+            expires_at: item.expires_at,
+        }
+    }
 }
 
 /// Who stands at a place on the lock item.

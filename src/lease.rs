@@ -178,40 +178,6 @@ pub(crate) fn is_past(then: Option<ServerTime>, span: Duration, now: Option<Serv
         .is_some_and(|(then, now)| now.0.saturating_sub(then.0) > span)
 }
 
-/// First sight of gaps in the line, so that each gets its grace from then on.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Gaps {
-    first_seen: BTreeMap<Ticket, Moment>,
-}
-
-impl Gaps {
-    /// Takes in the gaps that one look showed, its answer arriving at `arrival`. `read` tells which tickets the look
-    /// covered: those of them that it did not show are forgotten.
-    pub(crate) fn look(
-        &mut self,
-        arrival: Moment,
-        read: impl Fn(Ticket) -> bool,
-        shown: impl Iterator<Item = Ticket>,
-    ) {
-        let mut kept: BTreeMap<_, _> = shown
-            .map(|gap| (gap, self.first_seen.remove(&gap).unwrap_or(arrival)))
-            .collect();
-        self.first_seen.retain(|gap, _| !read(*gap));
-        self.first_seen.append(&mut kept);
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first_seen.is_empty()
-    }
-
-    /// Whether a gap has outlived its grace by `now`.
-    pub(crate) fn is_ripe(&self, gap: Ticket, grace: Duration, now: Moment) -> bool {
-        self.first_seen
-            .get(&gap)
-            .is_some_and(|first| now.since(*first) >= grace)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,20 +196,5 @@ mod tests {
             Some(at(10) + believed(lease))
         );
         assert_eq!(beats.established(3), Some(at(50)));
-    }
-
-    #[test]
-    fn a_gap_that_a_look_did_not_get_to_keeps_its_first_sight() {
-        let (mut gaps, grace) = (Gaps::default(), Duration::from_secs(5));
-        let at = |seconds| Moment(Duration::from_secs(seconds));
-        let gap = Ticket::new(30);
-        gaps.look(at(0), |_| true, [gap].into_iter());
-        // A first page that ends before it.
-        gaps.look(at(4), |ticket| ticket < gap, std::iter::empty());
-        gaps.look(at(4), |_| true, [gap].into_iter());
-        assert!(!gaps.is_ripe(gap, grace, at(4)));
-        assert!(gaps.is_ripe(gap, grace, at(5)));
-        gaps.look(at(6), |_| true, std::iter::empty());
-        assert!(gaps.is_empty());
     }
 }

@@ -35,6 +35,12 @@
 //!
 //! `docs/protocol.md` says how, and which tests show it.
 //!
+//! # The end of a process
+//!
+//! A guard that is dropped is released in the background, and a process that ends takes its background along. So a program runs its
+//! work in [`LockClient::scope`], which releases and leaves everything however the work ends, or calls [`LockClient::shutdown`]
+//! before it ends. `docs/operations.md` has each way to end, and what it leaves.
+//!
 //! # What there is
 //!
 //! | what | item |
@@ -66,14 +72,18 @@
 //! let locks = LockClient::builder(dynamodb).table("locks").build()?;
 //! locks.create_table(&TableOptions::default()).await?;
 //!
-//! let lock = locks.fair_lock("account/42")?;
-//! let guard = lock.acquire(RecordWait::Timeout(Duration::from_secs(60))).await?;
-//! tokio::select! {
-//!     loss = guard.lost() => eprintln!("stop: {loss}"),
-//!     () = async { println!("working under token {}", guard.ticket()) } => {}
-//! }
-//! guard.release().await?;
-//! # Ok(())
+//! // However this work ends, by `?` too, its locks are released before the scope returns.
+//! locks.scope(async |locks| {
+//!     let lock = locks.fair_lock("account/42")?;
+//!     let guard = lock.acquire(RecordWait::Timeout(Duration::from_secs(60))).await?;
+//!     tokio::select! {
+//!         lost = guard.lost() => return Err(lost.into()),
+//!         () = async { println!("working under token {}", guard.ticket()) } => {}
+//!     }
+//!     guard.release().await?;
+//!     Ok(())
+//! })
+//! .await
 //! # }
 //! # #[cfg(not(feature = "embedded"))]
 //! # fn main() {}
@@ -96,6 +106,7 @@ mod entry;
 mod error;
 mod events;
 mod fence;
+mod gaps;
 mod guard;
 mod heartbeat;
 mod hold;
@@ -109,14 +120,19 @@ mod lock;
 mod look;
 mod moment;
 mod name;
+mod numeral;
+mod offer;
 mod passing;
 mod queue;
 mod reading;
+mod reserved;
 mod run;
+mod scope;
 mod seats;
 mod semaphore;
 mod several;
 mod signal;
+mod size;
 mod stagger;
 mod state;
 mod store;
@@ -130,22 +146,24 @@ mod versioned;
 mod wait;
 mod waiter;
 mod watch;
+mod witness;
 
 pub use builder::LockClientBuilder;
 pub use chance::Chance;
 pub use client::{HeldLocks, LockClient, ShutdownReport, Unfinished};
 pub use clock::Clock;
-pub use error::{Error, Holder, Invalid, Loss, LostLock, Problem};
+pub use error::{Closed, Error, Holder, Invalid, Loss, LostLock, Problem};
 pub use events::HoldEvent;
 pub use fence::{Fence, Fenceable};
 pub use guard::LockGuard;
 pub use leader::{Candidate, Leadership, Resignation};
 pub use leased::{Lease, LeaseLock};
 pub use lock::FairLock;
+pub use numeral::ParseTicketError;
 pub use run::Ran;
 pub use semaphore::Semaphore;
 pub use several::{SeveralGuard, SeveralLocks};
-pub use state::{LockData, LockState, Participant, Stage, Waiting};
+pub use state::{LockData, LockState, Outage, Participant, Stage, Waiting};
 pub use sweeping::{SweepOptions, Sweeper, SweptTable};
 pub use swept::{IdleLocks, Swept};
 pub use table::{Finding, Severity, TableOptions, TableReport};
@@ -164,6 +182,16 @@ struct FencingPage;
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The example for services compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/operations.md")]
+struct OperationsPage;
+
+/// The template for tests of services compiles and runs.
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../docs/testing-your-service.md")]
+struct TestingYourService;
 
 /// So do those for who comes from another lock client.
 #[cfg(all(doctest, feature = "embedded"))]

@@ -136,17 +136,16 @@ pub(crate) enum Refusal {
     Pass(Ticket),
 }
 
-/// Tickets settled in one go at the most, so that a damaged counter cannot make one look write without end.
+/// Dead rows and gaps settled in one go at the most, by a write each: a gap takes one whatever its size.
 const SETTLE_AT_ONCE: usize = 25;
-/// Tickets that one row settles at the most, for the same reason.
-const GAP_AT_MOST: u64 = 1000;
 
-/// The next step of the waiter with ticket `mine`. `ripe` tells whether a gap has outlived its grace.
+/// The next step of the waiter with ticket `mine`. `ripe` tells up to which ticket a gap has outlived its grace, from a ticket of
+/// it on; none if that one has not. What it says of tickets that have a row, or that no look has read, counts for nothing.
 pub(crate) fn next_step(
     view: &View<'_>,
     mine: Ticket,
     seats: usize,
-    ripe: impl Fn(Ticket) -> bool,
+    ripe: impl Fn(Ticket) -> Option<Ticket>,
 ) -> Step {
     if view.has(Occupant::Me).is_some() {
         return Step::Enter;
@@ -175,7 +174,7 @@ pub(crate) fn next_step(
 pub(crate) fn next_refusal(
     view: &View<'_>,
     is_left: bool,
-    ripe: impl Fn(Ticket) -> bool,
+    ripe: impl Fn(Ticket) -> Option<Ticket>,
 ) -> Refusal {
     if let Some(dead) = view.has(Occupant::Dead) {
         return Refusal::Evict(dead);
@@ -196,7 +195,7 @@ pub(crate) fn next_refusal(
 }
 
 /// What stands in the line behind the seats, for a sweeper: the whole line is ahead of it.
-pub(crate) fn survey(view: &View<'_>, ripe: impl Fn(Ticket) -> bool) -> Walk {
+pub(crate) fn survey(view: &View<'_>, ripe: impl Fn(Ticket) -> Option<Ticket>) -> Walk {
     walk(view, None, usize::MAX, ripe)
 }
 
@@ -224,7 +223,7 @@ fn seat_or_settle(
     view: &View<'_>,
     mine: Ticket,
     room: usize,
-    ripe: impl Fn(Ticket) -> bool,
+    ripe: impl Fn(Ticket) -> Option<Ticket>,
 ) -> Step {
     let line = walk(view, Some(mine), room, ripe);
     match line.end {
@@ -285,9 +284,14 @@ pub(crate) enum End {
 }
 
 /// Walks the tickets after `seated`, the whole line for one who has none (`mine`), and ends at the latest at the
-/// first ticket that no row tells about: each turn of the loop passes a row, notes a ripe gap (of a bounded
-/// number), or ends it.
-fn walk(view: &View<'_>, mine: Option<Ticket>, room: usize, ripe: impl Fn(Ticket) -> bool) -> Walk {
+/// first ticket that no row tells about: each turn of the loop passes a row, notes a ripe gap or a piece of one (of a
+/// bounded number), or ends it.
+fn walk(
+    view: &View<'_>,
+    mine: Option<Ticket>,
+    room: usize,
+    ripe: impl Fn(Ticket) -> Option<Ticket>,
+) -> Walk {
     let mut line = Walk {
         found: Vec::new(),
         upto: view.seated,
@@ -302,14 +306,16 @@ fn walk(view: &View<'_>, mine: Option<Ticket>, room: usize, ripe: impl Fn(Ticket
         .peekable();
     let mut next = view.seated.next();
     while let Some(ticket) = next.filter(|ticket| *ticket <= view.last) {
-        let row = rows.next_if(|at| at.first <= ticket);
-        let ticket = row.map_or(ticket, |at| at.ticket);
-        let row = row.map(|at| at.row);
-        if let Some(end) = line.pass(ticket, row, &Walker { view, mine, room }, &ripe) {
+        let walker = Walker { view, mine, room };
+        let met = match rows.next_if(|at| at.first <= ticket) {
+            Some(at) => Met::Row(at.ticket, at.row),
+            None => walker.meets_gap(ticket, rows.peek().copied(), &ripe),
+        };
+        if let Some(end) = line.pass(met, &walker) {
             line.end = end;
             break;
         }
-        next = ticket.next();
+        next = met.last().next();
     }
     if mine.is_some_and(|mine| line.found.contains(&mine)) {
         line.end = End::MineIsFound;
@@ -324,35 +330,79 @@ struct Walker<'a> {
     room: usize,
 }
 
-impl Walk {
-    /// Passes one ticket, or says why the walk ends here.
-    fn pass(
-        &mut self,
+/// What a walk comes to next.
+#[derive(Clone, Copy, Debug)]
+enum Met {
+    Row(Ticket, Row),
+    /// Tickets without a row that have all outlived their grace.
+    Ripe(Ticket, Ticket),
+    /// A ticket without a row, within its grace.
+    Unripe(Ticket),
+    Unread(Ticket),
+}
+
+impl Met {
+    fn last(self) -> Ticket {
+        let (Met::Row(last, _) | Met::Ripe(_, last) | Met::Unripe(last) | Met::Unread(last)) = self;
+        last
+    }
+}
+
+impl Walker<'_> {
+    /// The gap that begins with a ticket: up to the next row, to one's own ticket, and to where the look has read.
+    fn meets_gap(
+        &self,
         ticket: Ticket,
-        row: Option<Row>,
-        walker: &Walker<'_>,
-        ripe: impl Fn(Ticket) -> bool,
-    ) -> Option<End> {
+        row: Option<&RowAt>,
+        ripe: impl Fn(Ticket) -> Option<Ticket>,
+    ) -> Met {
+        if !self.view.known.covers(ticket) {
+            return Met::Unread(ticket);
+        }
+        let Some(ripe) = ripe(ticket) else {
+            return Met::Unripe(ticket);
+        };
+        let before_row = row.and_then(|at| at.first.before());
+        let before_mine = self.mine.filter(|mine| *mine > ticket);
+        let before_mine = before_mine.and_then(Ticket::before);
+        let ends = before_row.into_iter().chain(before_mine);
+        let ends = ends.chain([self.view.last, self.view.known.end()]);
+        Met::Ripe(ticket, ends.fold(ripe, Ord::min).max(ticket))
+    }
+
+    fn is_mine(&self, ticket: Ticket) -> bool {
+        self.mine == Some(ticket)
+    }
+}
+
+impl Walk {
+    /// Passes what comes next, or says why the walk ends here.
+    fn pass(&mut self, met: Met, walker: &Walker<'_>) -> Option<End> {
         if self.found.len() == walker.room {
             return Some(End::Full);
         }
-        let is_mine = walker.mine == Some(ticket);
+        match met {
+            Met::Row(ticket, row) => self.pass_row(ticket, row, walker),
+            Met::Unread(_) => Some(End::Unread),
+            // Nobody deletes a row before `seated` has passed it, so it did since the lock item was read, and we may
+            // well have a seat: look again. Removed by hand, it is a gap like any other.
+            Met::Ripe(ticket, _) if walker.is_mine(ticket) => Some(End::MineIsOver),
+            Met::Ripe(first, last) => self.note(Unsettled::Gap(first, last), walker.mine),
+            Met::Unripe(_) => Some(End::Blocked),
+        }
+    }
+
+    fn pass_row(&mut self, ticket: Ticket, row: Row, walker: &Walker<'_>) -> Option<End> {
+        let is_mine = walker.is_mine(ticket);
         match row {
-            Some(Row::Void) if is_mine => Some(End::MineIsOver),
-            Some(Row::Void) => self.skip(ticket),
-            Some(Row::Waiting(Occupant::Dead)) => self.note(Unsettled::Dead(ticket), walker.mine),
-            Some(Row::Waiting(Occupant::Late)) => {
+            Row::Void if is_mine => Some(End::MineIsOver),
+            Row::Void => self.skip(ticket),
+            Row::Waiting(Occupant::Dead) => self.note(Unsettled::Dead(ticket), walker.mine),
+            Row::Waiting(Occupant::Late) => {
                 self.alive = true;
                 Some(End::Blocked)
             }
-            Some(Row::Waiting(Occupant::Me | Occupant::Alive)) => self.find(ticket, is_mine),
-            None if !walker.view.known.covers(ticket) => Some(End::Unread),
-            // Nobody deletes a row before `seated` has passed it, so it did since the lock item was read, and we may
-            // well have a seat: look again. Removed by hand, it is a gap like any other.
-            None if is_mine && ripe(ticket) => Some(End::MineIsOver),
-            None if is_mine => Some(End::Blocked),
-            None if ripe(ticket) => self.note(Unsettled::Gap(ticket, ticket), walker.mine),
-            None => Some(End::Blocked),
+            Row::Waiting(Occupant::Me | Occupant::Alive) => self.find(ticket, is_mine),
         }
     }
 
@@ -377,13 +427,12 @@ impl Walk {
     /// Nobody settles what comes after its own ticket: those behind see to that.
     fn note(&mut self, unsettled: Unsettled, mine: Option<Ticket>) -> Option<End> {
         let (Unsettled::Gap(ticket, _) | Unsettled::Dead(ticket)) = unsettled;
-        if let Some(Unsettled::Gap(first, last)) = self.unsettled.last_mut()
-            && unsettled == Unsettled::Gap(ticket, ticket)
+        if let Some(Unsettled::Gap(_, last)) = self.unsettled.last_mut()
+            && let Unsettled::Gap(_, further) = unsettled
             && last.next() == Some(ticket)
-            && ticket.get() - first.get() < GAP_AT_MOST
             && mine.is_none_or(|mine| ticket < mine)
         {
-            *last = ticket;
+            *last = further;
             return None;
         }
         if mine.is_some_and(|mine| ticket > mine) || self.unsettled.len() == SETTLE_AT_ONCE {
@@ -416,6 +465,15 @@ impl Known {
             Known::Nothing => false,
             Known::UpTo(end) => ticket <= end,
             Known::All => true,
+        }
+    }
+
+    /// The newest ticket of which the look tells.
+    pub(crate) fn end(self) -> Ticket {
+        match self {
+            Known::Nothing => Ticket::default(),
+            Known::UpTo(end) => end,
+            Known::All => Ticket::new(u64::MAX),
         }
     }
 }

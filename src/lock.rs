@@ -4,25 +4,24 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::oneshot::error::RecvError;
+
 use crate::acquire::{Caller, Claim, Party, Refused, Told};
-use crate::config::{MOST_SEATS, SHARERS};
-use crate::core::Core;
-use crate::data::MOST_DATA;
+use crate::config::SHARERS;
+use crate::core::{Core, CoreHandle};
 use crate::entry::Attributes;
-use crate::error::{Error, Invalid};
+use crate::error::{Closed, Error, Invalid};
 use crate::guard::LockGuard;
+use crate::hold;
 use crate::moment::Moment;
 use crate::name::LockName;
+use crate::offer::Granted;
 use crate::state::Waiting;
+use crate::store::check_room;
 use crate::wait::RecordWait;
 
 /// What a caller says of itself is written with each write of the lock item, by whomever.
 const MOST_SAID: usize = 1024;
-
-/// What DynamoDB allows an item is 400 KB: with data, so much of it is left for entries.
-const ROOM: usize = 400 * 1024 - MOST_DATA - 8 * 1024;
-/// What an entry has at most besides the owner's name and attributes, its nonce twice.
-const ENTRY: usize = 256;
 
 /// A name to be locked. Cheap to clone; naming a lock neither acquires it nor sends anything.
 ///
@@ -41,7 +40,7 @@ const ENTRY: usize = 256;
 #[derive(Clone)]
 #[must_use = "naming a lock does not acquire it"]
 pub struct FairLock {
-    pub(crate) core: Arc<Core>,
+    pub(crate) core: CoreHandle,
     pub(crate) name: LockName,
     observer: Option<Observer>,
     max_waiters: Option<usize>,
@@ -52,7 +51,7 @@ pub struct FairLock {
 pub(crate) type Observer = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
 impl FairLock {
-    pub(crate) fn new(core: Arc<Core>, name: LockName) -> Self {
+    pub(crate) fn new(core: CoreHandle, name: LockName) -> Self {
         FairLock {
             core,
             name,
@@ -62,8 +61,8 @@ impl FairLock {
         }
     }
 
-    /// The same lock, whose waiting calls tell `observer` how far they have come: when they first stand in line, and
-    /// whenever a look shows another place or another holder.
+    /// The same lock, whose waiting calls tell `observer` how far they have come: when they first stand in line, whenever a
+    /// look shows another place or another holder, and when an outage begins, in which DynamoDB does not answer, or ends.
     ///
     /// The observer runs in the client's background tasks, so it must be quick, never block and not panic: a panic ends
     /// the call with [`Error::ShutDown`].
@@ -74,7 +73,10 @@ impl FairLock {
     /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
     /// use fairlock::RecordWait;
     ///
-    /// let lock = lock.observed(|waiting| eprintln!("{} before us", waiting.place));
+    /// let lock = lock.observed(|waiting| match &waiting.outage {
+    ///     Some(outage) => eprintln!("DynamoDB does not answer: {}", outage.cause),
+    ///     None => eprintln!("before us: {:?}", waiting.place),
+    /// });
     /// let guard = lock.acquire(RecordWait::Infinite).await?;
     /// guard.release().await
     /// # }
@@ -82,6 +84,20 @@ impl FairLock {
     pub fn observed(mut self, observer: impl Fn(&Waiting) + Send + Sync + 'static) -> FairLock {
         self.observer = Some(Arc::new(observer));
         self
+    }
+
+    /// The same lock, whose waiting calls tell `also` what they tell its observer.
+    pub(crate) fn also_observed(
+        &self,
+        also: impl Fn(&Waiting) + Send + Sync + 'static,
+    ) -> FairLock {
+        let first = self.observer.clone();
+        self.clone().observed(move |waiting| {
+            if let Some(first) = &first {
+                first(waiting);
+            }
+            also(waiting);
+        })
     }
 
     /// The same lock, whose calls say this of themselves: a job's number, a place, whatever helps to know who has the lock. It is kept
@@ -122,7 +138,8 @@ impl FairLock {
     /// who had their turn. Those who are dead by DynamoDB's clock are cleared away before anybody is refused, unless the holder
     /// is alive. Who has to draw another ticket, because it was passed or its place was lost, is counted anew.
     ///
-    /// Costs nothing: the answer that shows the lock held shows how many wait.
+    /// Costs nothing: the answer that shows the lock held shows how many wait. A call is refused by an answer to its own requests
+    /// only, never by what its client saw of the line before.
     ///
     /// # Examples
     ///
@@ -161,14 +178,27 @@ impl FairLock {
     /// Waits for its turn and takes the lock.
     ///
     /// Not re-entrant: who holds the lock and acquires it again waits for itself, and the error that ends the wait
-    /// says that the holder is this very process.
+    /// says that the holder is in this very process.
     ///
     /// With [`RecordWait::NoWait`] a lock that somebody holds costs one request, or two in the first second of one whose process
     /// took it with its first request; and nothing of the call is left in the table. A
     /// holder, heir or waiter whose lease is over by DynamoDB's own clock does not count. The call tries for at most
     /// four request time-outs, and ends within one more. With
     /// [`RecordWait::Timeout`] the call returns at most one request time-out after the given time, which covers all
-    /// of it; leaving the line goes on in the background.
+    /// of it.
+    ///
+    /// An error is returned when the call's place in line is left, so that a process may end with it. If leaving takes longer than
+    /// one request time-out, the error is returned then, and leaving goes on in the background.
+    ///
+    /// # A call that is not polled
+    ///
+    /// The wait runs in the client's background, and ends there in time though the call is not polled: a `select!` may be at work in
+    /// another arm, a `FuturesUnordered` waits for its turn, a thread is blocked. A guard that the caller does not take within two
+    /// request time-outs after the grant is given back: others have the lock, and the call, polled at last, returns
+    /// [`Error::NotGranted`], which says so as `untaken`. So a future that is never polled again holds no lock, also with
+    /// [`RecordWait::Infinite`]. A call that is not dropped and not polled keeps its place in line until its time is over.
+    ///
+    /// A guard that the caller has taken is its own, however long the future is not polled that has it.
     ///
     /// # Several callers of one client
     ///
@@ -191,12 +221,16 @@ impl FairLock {
     ///
     /// # Errors
     ///
-    /// [`Error::NotGranted`] when somebody else has it and the wait is over. [`Error::LineFull`] when more wait than
-    /// [`max_waiters`](Self::max_waiters) allows. [`Error::Unavailable`] when DynamoDB did
-    /// not answer: before a place in line is had, or had anew, after a few attempts, later when the wait is over. Being
-    /// throttled is an answer, and backing off a part of waiting.
+    /// [`Error::NotGranted`] when another caller has it and the wait is over, or the call was not polled when it was granted.
+    /// [`Error::LineFull`] when more wait than [`max_waiters`](Self::max_waiters) allows. [`Error::Unavailable`] when DynamoDB
+    /// did not answer and the wait is over, or the [outage time-out](crate::LockClientBuilder::outage_timeout) is. With
+    /// [`RecordWait::Infinite`] and without an outage time-out no outage ends the call, not even a wrong endpoint: the log and
+    /// the [observer](Self::observed) are told when it begins. Credentials that cannot be loaded or are not taken, and a
+    /// signature that is not taken, are outages too. So is a client's runtime that does not run. Being throttled is an answer,
+    /// and backing off a part of waiting.
     /// [`Error::Refused`], [`Error::Unreadable`], [`Error::Invalid`] for what another try would not mend.
-    /// [`Error::ShutDown`] when the client is, or was, shut down, or its runtime is gone.
+    /// [`Error::ShutDown`] when the client is, or was, shut down, when its runtime is gone, or when the lock's observer
+    /// panicked in this call.
     ///
     /// # Panics
     ///
@@ -258,9 +292,11 @@ impl FairLock {
             return Err(Invalid::ZeroWaiters.into());
         }
         check_attributes(&self.attributes)?;
-        self.check_size()?;
+        let owner = &self.core.store.config().owner;
+        let permits_there = self.name.permits().unwrap_or_default();
+        check_room(owner, &self.attributes, permits_there)?;
         if self.core.closed.is_cancelled() {
-            return Err(Error::ShutDown);
+            return Err(Error::ShutDown(Closed::ShutDown));
         }
         let call = Call::start(self, permits, wait);
         let ended = call.end().await;
@@ -317,36 +353,43 @@ impl FairLock {
         if_granted(self.acquire_shared(RecordWait::NoWait).await)
     }
 
-    /// Whoever has a permit must still be able to renew it when all are taken, and there is data as well.
-    fn check_size(&self) -> Result<(), Invalid> {
-        let permits = self.name.permits().unwrap_or_default();
-        let entries = usize::try_from(permits)
-            .unwrap_or(usize::MAX)
-            .saturating_add(MOST_SEATS);
-        let most = (ROOM / entries).saturating_sub(ENTRY);
-        let bytes = self.core.store.config().owner.len() + self.attributes.bytes();
-        if bytes > most {
-            return Err(Invalid::TooLargeForPermits {
-                bytes,
-                most,
-                permits,
-            });
-        }
-        Ok(())
-    }
-
     fn explain(&self, refused: Refused, call: &Call) -> Error {
         let waited = self.core.store.now().since(call.started);
         match refused {
-            Refused::Gone => Error::ShutDown,
-            _ if self.core.closed.is_cancelled() => Error::ShutDown,
+            Refused::Gone => Error::ShutDown(Closed::NoRuntime),
+            Refused::Dropped => Error::ShutDown(Closed::ObserverPanicked),
+            _ if self.core.closed.is_cancelled() => Error::ShutDown(Closed::ShutDown),
             Refused::LineFull { waiting, limit } => Error::LineFull {
                 lock: self.name().to_owned(),
                 waiting,
                 limit,
             },
             Refused::Failed(failure) => failure.into_error(&self.core.store.config().table, waited),
-            Refused::GaveUp => call.party.not_granted(call.number, &self.name, waited),
+            Refused::Untaken => hold::untaken(&self.name, waited),
+            Refused::GaveUp => self.gave_up(call, waited),
+        }
+    }
+
+    /// Others are before a call whose time is over, or DynamoDB did not answer it, or nothing was asked.
+    fn gave_up(&self, call: &Call, waited: Duration) -> Error {
+        let (party, table) = (&call.party, &self.core.store.config().table);
+        if let Some(failure) = party.unanswered() {
+            return failure.into_error(table, waited);
+        }
+        if party.has_answers() {
+            return party.not_granted(call.number, &self.name, waited);
+        }
+        let why = match self.core.is_under_way(&self.name, party) {
+            true => "the first request at this lock has no answer yet",
+            false => {
+                "the runtime in which this client was built does not run, and nothing was sent"
+            }
+        };
+        Error::Unavailable {
+            table: table.clone(),
+            verb: "acquire",
+            waited,
+            source: why.into(),
         }
     }
 }
@@ -383,6 +426,7 @@ struct Call<'a> {
     core: &'a Core,
     started: Moment,
     until: Option<Moment>,
+    waits: bool,
     party: Arc<Party>,
     number: u64,
     told: Mutex<Option<Told>>,
@@ -400,11 +444,12 @@ impl<'a> Call<'a> {
         let started = core.store.now();
         let until = match wait {
             RecordWait::Timeout(span) => Some(started + span),
-            RecordWait::NoWait | RecordWait::Infinite => None,
+            RecordWait::NoWait => core.gives_up_at_once(started),
+            RecordWait::Infinite => None,
         };
         let waits = wait != RecordWait::NoWait;
         let caller = Caller {
-            until,
+            until: until.filter(|_| waits),
             limit: *max_waiters,
             observer: observer.clone(),
         };
@@ -428,6 +473,7 @@ impl<'a> Call<'a> {
             core,
             started,
             until,
+            waits,
             party,
             number,
             told: Mutex::new(Some(told)),
@@ -445,23 +491,36 @@ impl<'a> Call<'a> {
         };
         let clock = &self.core.store.config().clock;
         let Some(until) = self.until else {
-            return told.await.unwrap_or(Err(Refused::Gone));
+            return taken(told.await);
         };
         tokio::select! {
             biased;
-            answer = &mut told => return answer.unwrap_or(Err(Refused::Gone)),
+            answer = &mut told => return taken(answer),
             () = clock.sleep_until(until) => {}
         }
-        if !self.party.give_up(self.number) {
-            return Err(Refused::GaveUp);
-        }
-        // A request under way may still bring the lock.
+        self.party.part(self.core.store.now());
+        // A request under way may still bring the lock, or say why not.
+        let timeout = self.core.store.config().request_timeout;
+        let more = match self.waits || !self.party.is_under_way() {
+            true => timeout,
+            // It ends by itself, unless its runtime stands still from now on.
+            false => timeout * 2,
+        };
         tokio::select! {
             biased;
-            answer = &mut told => answer.unwrap_or(Err(Refused::Gone)),
-            () = clock.sleep(self.core.store.config().request_timeout) => Err(Refused::GaveUp),
+            answer = &mut told => taken(answer),
+            () = clock.sleep(more) => Err(Refused::GaveUp),
         }
     }
+}
+
+/// Takes the guard, unless it was given back, or its hold has ended, before its caller came for it.
+fn taken(
+    told: Result<Result<Granted<LockGuard>, Refused>, RecvError>,
+) -> Result<LockGuard, Refused> {
+    let granted = told.unwrap_or(Err(Refused::Dropped))?;
+    let guard = granted.take().filter(LockGuard::is_held);
+    guard.ok_or(Refused::Untaken)
 }
 
 impl Drop for Call<'_> {

@@ -1,6 +1,7 @@
 //! One look at a lock as a value: the lock item, and the rows behind it as far as they were read.
 
-use crate::entry::Entry;
+use crate::config::Config;
+use crate::entry::{Entry, ServerTime};
 use crate::item::{At, LockItem, RowState, TicketRow};
 use crate::lease::{self, Place};
 use crate::line::{Has, Known, Occupant, Row, RowAt, View};
@@ -61,7 +62,8 @@ impl Look {
         Ok(look.transpose())
     }
 
-    /// Reads the next rows: more, or for the first time. None: there is no lock item any more.
+    /// Reads the next rows: more, or for the first time. Litter that no page has shown yet is passed over, however much there is
+    /// of it. None: there is no lock item any more.
     pub(crate) async fn read_on(
         mut self,
         store: &Store,
@@ -70,6 +72,12 @@ impl Look {
     ) -> Result<Option<Timed<Look>>, Failure> {
         let Some(cursor) = self.next.take() else {
             return Look::read(store, name, 0, patience).await;
+        };
+        let seated = self.item.seated;
+        let is_in_litter = self.rows.last().is_some_and(|row| row.ticket < seated);
+        let cursor = match is_in_litter {
+            true => store.behind(name, seated),
+            false => cursor,
         };
         let limit = store.config().seats + SPARE_ROWS;
         let read = || store.read_line(name, Some(cursor.clone()), limit);
@@ -127,15 +135,21 @@ impl Look {
         self.rows[index].waiting()
     }
 
-    /// Tickets after `seated` and up to `end` that have no row, of those that the rows read tell about.
-    pub(crate) fn gaps(&self, end: Ticket) -> impl Iterator<Item = Ticket> {
-        let drawn = (self.item.seated.get()..end.min(self.item.last).get())
-            .map(|before| Ticket::new(before + 1));
-        let read = drawn.take_while(|ticket| self.known.covers(*ticket));
-        read.filter(|ticket| {
-            let next = self.rows.partition_point(|row| row.ticket < *ticket);
-            self.rows.get(next).is_none_or(|row| *ticket < row.first())
-        })
+    /// Gaps after `seated` and up to `end`, each from its first to its last ticket, of those that the rows read tell about.
+    pub(crate) fn gaps(&self, end: Ticket) -> impl Iterator<Item = (Ticket, Ticket)> {
+        let end = end.min(self.item.last).min(self.known.end());
+        let behind = self
+            .rows
+            .partition_point(|row| row.ticket <= self.item.seated);
+        let rows = self.rows[behind..].iter();
+        let before = rows.map(|row| (row.first().before(), row.ticket));
+        let ends = before.chain([(Some(end), end)]);
+        let gaps = ends.scan(self.item.seated, move |passed, (last, ticket)| {
+            let first = passed.next();
+            *passed = ticket;
+            Some(first.zip(last.map(|last| last.min(end))))
+        });
+        gaps.flatten().filter(|(first, last)| first <= last)
     }
 
     /// Rows at or below `seated`: no more decided by, and of no more use.
@@ -217,8 +231,8 @@ impl TicketRow {
 }
 
 /// Judges by DynamoDB's own clock alone, for one who has not watched.
-pub(crate) fn by_common_clock(store: &Store, entry: &Entry) -> Occupant {
-    if lease::is_over(entry, store.config().allowance, store.judge()) {
+pub(crate) fn by_common_clock(config: &Config, entry: &Entry, now: Option<ServerTime>) -> Occupant {
+    if lease::is_over(entry, config.allowance, now) {
         Occupant::Dead
     } else {
         Occupant::Alive
@@ -226,11 +240,7 @@ pub(crate) fn by_common_clock(store: &Store, entry: &Entry) -> Occupant {
 }
 
 /// Whether the newest ticket was drawn so long ago, by DynamoDB's own clock, that no row of it can be under way.
-pub(crate) fn gaps_are_over(store: &Store, item: &LockItem) -> bool {
-    let config = store.config();
-    lease::is_past(
-        item.drawn_at,
-        config.gap_grace + config.allowance,
-        store.judge(),
-    )
+pub(crate) fn gaps_are_over(config: &Config, item: &LockItem, now: Option<ServerTime>) -> bool {
+    let grace = item.grace(config.gap_grace);
+    lease::is_past(item.drawn_at, grace + config.allowance, now)
 }

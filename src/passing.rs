@@ -3,18 +3,24 @@
 use futures::future::join_all;
 
 use crate::config::{MOST_SEATS, SHARERS};
-use crate::item::{LockItem, Spot};
+use crate::entry::ServerTime;
+use crate::item::LockItem;
 use crate::line::{self, Has, Known, Refusal, Unsettled};
 use crate::look::{self, Look, WATCHED};
 use crate::name::LockName;
-use crate::store::{Failure, Patience, Store, Timed, Write};
+use crate::store::{self, Failure, Patience, Store, Timed, Write};
 use crate::ticket::Ticket;
+use crate::witness::Witnesses;
 
 /// Steps that a caller takes past those in line: all who can have a seat, and a few pages behind them.
 const STEPS: usize = MOST_SEATS + 16;
 
 /// All who can have a fair lock, and those in the seats, who have it after them.
 const EVICTIONS: usize = SHARERS as usize + MOST_SEATS;
+
+/// Reads more where two answers disagree on the time, or one alone tells it to one who would date what has no date: a third tells
+/// which was wrong.
+const MORE: u8 = 2;
 
 /// How the lock stands for a caller that could not enter it.
 #[derive(Debug)]
@@ -37,52 +43,52 @@ pub(crate) async fn clear(
     permits: u64,
     item: LockItem,
 ) -> Result<Way, Failure> {
-    let mut look = Look::of(item);
-    let (mut steps, mut evictions) = (STEPS, EVICTIONS);
+    let (mut look, config) = (Look::of(item), store.config());
+    let mut budget = Budget::default();
+    // The answer that showed the item has just come.
+    let mut judge = Judge::hears(store.newest_date());
     while store.has_patience(patience) {
-        let digest = look.digest(|_, entry| look::by_common_clock(store, entry));
-        let ripe = look::gaps_are_over(store, &look.item);
+        let time = judge.time();
+        let digest = look.digest(|_, entry| look::by_common_clock(config, entry, time));
+        let ripe = look::gaps_are_over(config, &look.item, time);
         let is_left = look.item.has_left(permits);
-        let refusal = line::next_refusal(&digest.view(), is_left, |_| ripe);
-        let left = match refusal {
-            Refusal::Free | Refusal::Settled | Refusal::Taken => None,
-            Refusal::Evict(_) => Some(&mut evictions),
-            _ => Some(&mut steps),
-        };
-        if let Some(left) = left {
-            if *left == 0 {
-                // Whoever is dead still is in nobody's way.
-                if look.item.has_room_for(permits) {
-                    return Ok(Way::Free);
-                }
-                break;
+        let ripe = |_| ripe.then_some(look.item.last);
+        let refusal = line::next_refusal(&digest.view(), is_left, ripe);
+        if judge.looks_again(store, &refusal, &look) {
+            let Some(answer) = Look::read(store, name, WATCHED, patience).await? else {
+                return Ok(Way::Free);
+            };
+            judge.witnesses.hear(answer.date);
+            look = answer.value;
+            continue;
+        }
+        if !budget.allows(&refusal) {
+            // Whoever is dead still is in nobody's way.
+            if look.item.has_room_for(permits) {
+                return Ok(Way::Free);
             }
-            *left -= 1;
+            break;
         }
         let next = match refusal {
             Refusal::Free => return Ok(Way::Free),
             Refusal::Settled => return Ok(Way::Settled(look)),
             Refusal::Taken => {
-                date(store, name, &look.item).await;
+                if store.has_patience(patience) {
+                    date(store, name, &look).await;
+                }
                 return Ok(Way::Taken(look.item));
             }
-            Refusal::Evict(has) => {
-                let answer = evict(store, name, patience, &look.item, has).await?;
-                let item = answer.and_then(|answer| answer.value.shown());
-                item.map(Look::of)
-            }
+            Refusal::Evict(has) => shown(evict(store, name, patience, &look.item, has).await?),
             Refusal::Unseat(index) => {
-                let answer = unseat(store, name, patience, &look.item, index).await?;
-                let item = answer.and_then(|answer| answer.value.shown());
-                item.map(Look::of)
+                shown(unseat(store, name, patience, &look.item, index).await?)
             }
             Refusal::Settle(over) => {
                 settle(store, name, patience, &look, over).await?;
-                read(store, name, patience).await?
+                read_after(store, name, patience, &look).await?
             }
             Refusal::Pass(upto) => {
                 pass(store, name, patience, &look, upto).await?;
-                read(store, name, patience).await?
+                read_after(store, name, patience, &look).await?
             }
             Refusal::ReadOn if look.known == Known::Nothing => read(store, name, patience).await?,
             Refusal::ReadOn => {
@@ -98,6 +104,96 @@ pub(crate) async fn clear(
     Ok(Way::Taken(look.item))
 }
 
+/// What time it is for one decision, by the answers to its requests.
+struct Judge {
+    witnesses: Witnesses,
+    /// From here on two answers judge, or none.
+    is_confirmed: bool,
+    more: u8,
+}
+
+impl Judge {
+    fn hears(date: Option<ServerTime>) -> Judge {
+        let mut witnesses = Witnesses::default();
+        witnesses.hear(date);
+        Judge {
+            witnesses,
+            is_confirmed: false,
+            more: MORE,
+        }
+    }
+
+    fn time(&self) -> Option<ServerTime> {
+        match (self.is_confirmed, self.more) {
+            (true, MORE) => self.witnesses.time(),
+            (true, _) => self.witnesses.time_of_three().or(self.witnesses.time()),
+            (false, _) => self.witnesses.hint(),
+        }
+    }
+
+    /// Whether another answer is asked for, before anybody is taken for dead or the caller turned away.
+    fn looks_again(&mut self, store: &Store, refusal: &Refusal, look: &Look) -> bool {
+        if !self.is_confirmed && takes_for_dead(refusal) {
+            self.is_confirmed = true;
+            return true;
+        }
+        let is_unsure = match self.is_confirmed {
+            true => self.witnesses.disagree(),
+            false => store.lacks_a_witness() && store::lacks_a_date(&look.item, &look.rows),
+        };
+        let asks = is_unsure && self.more > 0 && matches!(refusal, Refusal::Taken);
+        self.more -= u8::from(asks);
+        asks
+    }
+}
+
+/// So many steps of each kind, and no more.
+struct Budget {
+    steps: usize,
+    evictions: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget {
+            steps: STEPS,
+            evictions: EVICTIONS,
+        }
+    }
+}
+
+impl Budget {
+    /// Whether another step of this kind may be taken, which is counted.
+    fn allows(&mut self, refusal: &Refusal) -> bool {
+        let left = match refusal {
+            Refusal::Free | Refusal::Settled | Refusal::Taken => return true,
+            Refusal::Evict(_) => &mut self.evictions,
+            _ => &mut self.steps,
+        };
+        let is_left = *left > 0;
+        *left = left.saturating_sub(1);
+        is_left
+    }
+}
+
+/// What the answer to a write shows of the lock. None: it is gone.
+fn shown(answer: Option<Timed<Write<LockItem>>>) -> Option<Look> {
+    answer.and_then(|answer| answer.value.shown()).map(Look::of)
+}
+
+/// Reads what a step has changed, if there is time to do anything about it.
+async fn read_after(
+    store: &Store,
+    name: &LockName,
+    patience: &Patience,
+    before: &Look,
+) -> Result<Option<Look>, Failure> {
+    match store.has_patience(patience) {
+        true => read(store, name, patience).await,
+        false => Ok(Some(before.clone())),
+    }
+}
+
 async fn read(
     store: &Store,
     name: &LockName,
@@ -107,19 +203,21 @@ async fn read(
     Ok(look.map(|answer| answer.value))
 }
 
-/// Who enters before it has heard the time of any answer leaves no date before its first renewal. If it dies before that, those
-/// who do not wait could never tell: so the first of them writes one down. What fails is left to the next.
-async fn date(store: &Store, name: &LockName, item: &LockItem) {
-    let undated = item.holders().filter(|holder| holder.renewed_at.is_none());
-    let places = undated.filter_map(|undated| match item.place_of(undated.nonce)? {
-        Spot::Has(at, undated) => Some(store.date(name, at, undated)),
-        Spot::Heir(..) => None,
-    });
-    for dated in join_all(places).await {
-        if let Err(failure) = dated {
-            store.heed(&failure);
-            tracing::debug!(lock = %name, %failure, "left a holder without a date to the next who comes");
-        }
+/// Whether this is done only because somebody is dead, or a gap is over, by what the time is.
+fn takes_for_dead(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Evict(_) | Refusal::Unseat(_) | Refusal::Settle(_)
+    )
+}
+
+/// A process that enters before it has heard the time of any answer leaves no date before its first renewal. If it dies before
+/// that, callers that do not wait could never tell: so whoever meets it writes one down, by one write at the most. The same of
+/// whatever else has none. What fails is left to the next who comes.
+pub(crate) async fn date(store: &Store, name: &LockName, look: &Look) {
+    if let Err(failure) = store.date(name, &look.item, &look.rows).await {
+        store.heed(&failure);
+        tracing::debug!(lock = %name, %failure, "left what has no date to the next who comes");
     }
 }
 

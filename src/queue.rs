@@ -64,7 +64,7 @@ pub(crate) async fn leave(
         state: RowState::Void(None),
     };
     let _ = store
-        .persist(patience, || store.remove_row(name, &own))
+        .persist(patience, || store.clean_row(name, &own))
         .await;
     Ok(answer.map(Write::shown).transpose())
 }

@@ -182,7 +182,7 @@ impl Tenure for LockGuard {
     }
 
     fn lost(&self) -> impl Future<Output = LostLock> + Send {
-        self.loses()
+        self.lost()
     }
 
     fn release(self) -> impl Future<Output = Result<(), Error>> + Send {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::item::{At, LockItem, Spot, Written};
+use crate::item::{Footing, LockItem, Spot, Written};
 use crate::lease::Beats;
 use crate::moment::Moment;
 use crate::name::LockName;
@@ -92,7 +92,7 @@ impl Seats<'_> {
             return Ok(Asked::Busy(Some(seen.clone())));
         };
         let first_sent = self.store.now();
-        let sit = || self.store.sit(self.name, attempt, seen.last, ticket);
+        let sit = || self.store.sit(self.name, attempt, seen, ticket);
         let answer = self.store.persist(self.patience, sit).await?;
         Ok(self.recognise(answer, attempt, first_sent))
     }
@@ -120,7 +120,10 @@ impl Seats<'_> {
                 Write::Applied(item) => return Ok(Ended::HandedOver(item)),
                 Write::Refused(item) => item,
             };
-            let is_held = item.as_ref().and_then(|item| still_held(item, attempt));
+            let ticket = held.footing.ticket;
+            let is_held = item
+                .as_ref()
+                .and_then(|item| still_held(item, attempt, ticket));
             match is_held {
                 Some(still) if still != held => held = still,
                 Some(_) if unseen < MOST_UNSEEN => unseen += 1,
@@ -142,10 +145,12 @@ impl Seats<'_> {
         let downgrade = || self.store.downgrade(self.name, attempt.nonce, held);
         let answer = self.store.persist(self.patience, downgrade).await?;
         let item = answer.value.shown();
+        let ticket = held.footing.ticket;
+        let is_one = |item: &LockItem| {
+            still_held(item, attempt, ticket).is_some_and(|held| held.permits == 1)
+        };
         Ok(match item {
-            Some(item) if still_held(&item, attempt).is_some_and(|held| held.permits == 1) => {
-                Ok(item)
-            }
+            Some(item) if is_one(&item) => Ok(item),
             item => Err(item),
         })
     }
@@ -154,11 +159,11 @@ impl Seats<'_> {
     pub(crate) async fn write_data(
         &self,
         attempt: &Attempt,
-        at: At,
+        footing: Footing,
         (write, turns_left): (Written, u64),
         bytes: Option<&[u8]>,
     ) -> Result<Result<LockItem, Option<LockItem>>, Failure> {
-        let place = (at, attempt.nonce);
+        let place = (attempt.nonce, footing);
         let put = || {
             self.store
                 .write_data(self.name, place, (write, turns_left), bytes)
@@ -167,8 +172,9 @@ impl Seats<'_> {
         let item = answer.value.shown();
         // Refused by this write itself, whose answer was lost, or by a later one of the same hold.
         let is_written = |item: &LockItem| item.written.is_some_and(|written| write <= written);
+        let is_held = |item: &LockItem| still_held(item, attempt, footing.ticket).is_some();
         Ok(match item {
-            Some(item) if is_written(&item) && still_held(&item, attempt).is_some() => Ok(item),
+            Some(item) if is_written(&item) && is_held(&item) => Ok(item),
             item => Err(item),
         })
     }
@@ -188,8 +194,8 @@ impl Seats<'_> {
                     let release = || self.store.release(self.name, attempt, held);
                     self.store.persist(self.patience, release).await?
                 }
-                Some(Spot::Heir(index, _)) => {
-                    let give_up = || self.store.give_up_seat(self.name, index, attempt.nonce);
+                Some(Spot::Heir(index, own)) => {
+                    let give_up = || self.store.give_up_seat(self.name, index, own);
                     self.store.persist(self.patience, give_up).await?
                 }
             };
@@ -220,6 +226,7 @@ impl Seats<'_> {
             value: item,
             sent: answer.sent,
             arrived: answer.arrived,
+            date: answer.date,
         };
         Asked::Taken(Taken {
             ticket,
@@ -235,10 +242,8 @@ impl Seats<'_> {
     }
 }
 
-/// How an item shows that an attempt has the lock.
-fn still_held(item: &LockItem, attempt: &Attempt) -> Option<Held> {
-    match item.place_of(attempt.nonce)? {
-        Spot::Has(at, entry) => Some(Held::of(item, at, entry)),
-        Spot::Heir(..) => None,
-    }
+/// How an item shows that an attempt has the lock with this ticket.
+fn still_held(item: &LockItem, attempt: &Attempt, ticket: Ticket) -> Option<Held> {
+    let (at, entry) = item.hold_of(attempt.nonce, ticket)?;
+    Some(Held::of(item, at, entry))
 }

@@ -3,6 +3,8 @@
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
 use crate::lock::{FairLock, if_granted};
+use crate::run::{self, Ran};
+use crate::state::Waiting;
 use crate::wait::RecordWait;
 
 /// The most permits of one lock. Whoever has one is an entry on the lock's item, which each write of it pays for.
@@ -91,6 +93,42 @@ impl Semaphore {
         self
     }
 
+    /// The same semaphore, whose waiting calls tell `observer` how far they have come, as those of a [lock](FairLock::observed) do.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn call(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
+    /// let exports = exports.observed(|waiting| eprintln!("before us: {:?}", waiting.place));
+    /// exports.acquire(fairlock::RecordWait::Infinite).await?.release().await
+    /// # }
+    /// ```
+    pub fn observed(mut self, observer: impl Fn(&Waiting) + Send + Sync + 'static) -> Semaphore {
+        self.lock = self.lock.observed(observer);
+        self
+    }
+
+    /// The same semaphore, in whose line no more than so many wait: a call that would have to wait behind as many, or more, is
+    /// refused with [`Error::LineFull`], as at a [lock](FairLock::max_waiters). Those who have permits do not count.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn call(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
+    /// use fairlock::{Error, RecordWait};
+    ///
+    /// match exports.max_waiters(10).acquire(RecordWait::Infinite).await {
+    ///     Ok(permit) => permit.release().await,
+    ///     Err(Error::LineFull { .. }) => Ok(()), // try again later
+    ///     Err(error) => Err(error),
+    /// }
+    /// # }
+    /// ```
+    pub fn max_waiters(mut self, most: usize) -> Semaphore {
+        self.lock = self.lock.max_waiters(most);
+        self
+    }
+
     /// Waits for its turn and takes one permit. One request if one is left and nobody waits.
     ///
     /// Waits, fairness, cancel safety and errors are those of [`FairLock::acquire`], except that callers of one client go
@@ -139,6 +177,37 @@ impl Semaphore {
             .into());
         }
         self.lock.acquire_permits(permits, wait).await
+    }
+
+    /// Takes one permit, runs `work` for as long as it is held, and releases it. With several permits, acquire them and use
+    /// [`LockGuard::run`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`FairLock::run`].
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire): the work was never begun. [`Error::Lost`] when the permit was lost before the work was
+    /// done. How the release went is no error but in [`Ran::released`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn call(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
+    /// use fairlock::RecordWait;
+    ///
+    /// let ran = exports.run(RecordWait::default(), async |_permit| 40 + 2).await?;
+    /// assert_eq!(ran.value, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run<T>(
+        &self,
+        wait: RecordWait,
+        work: impl AsyncFnOnce(&LockGuard) -> T,
+    ) -> Result<Ran<T>, Error> {
+        run::run(self.acquire(wait).await?, work).await
     }
 
     /// Takes one permit if it can be had now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for callers to

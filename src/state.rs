@@ -129,14 +129,19 @@ pub struct Participant {
 ///
 /// ```
 /// # fn show(lock: fairlock::FairLock) -> fairlock::FairLock {
-/// lock.observed(|waiting| eprintln!("{} before us", waiting.place))
+/// lock.observed(|waiting| match (&waiting.outage, waiting.place) {
+///     (Some(outage), _) => eprintln!("DynamoDB does not answer: {}", outage.cause),
+///     (None, Some(place)) => eprintln!("{place} before us"),
+///     (None, None) => {}
+/// })
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// How many are before this caller, the holder included; those who have the lock together count as one.
-    pub place: usize,
+    /// How many are before this caller, the holder included; those who have the lock together count as one. `None` while
+    /// the call has no place in line yet.
+    pub place: Option<usize>,
     /// How long that may take: `place` times the mean time of the last nine turns of this lock that this client saw end
     /// while its callers waited; none until it saw one. Nothing is known of how long the holder will still need, so
     /// it counts as a whole turn; and those who died, or who left since the last look, count too.
@@ -145,6 +150,28 @@ pub struct Waiting {
     pub holder: Option<Holder>,
     /// Since when the holder has it, by DynamoDB's clock.
     pub held_since: Option<SystemTime>,
+    /// Set while DynamoDB does not answer the call, which goes on trying. The other fields show what was known before.
+    pub outage: Option<Outage>,
+}
+
+/// A time in which DynamoDB does not answer a call that waits.
+///
+/// # Examples
+///
+/// ```
+/// # fn show(waiting: &fairlock::Waiting) {
+/// if let Some(outage) = &waiting.outage {
+///     eprintln!("no answer since {:?}: {}", outage.since, outage.cause);
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outage {
+    /// When the first request was sent that had no answer, by this host's clock.
+    pub since: SystemTime,
+    /// What became of the request that failed last, in one line.
+    pub cause: String,
 }
 
 /// Where somebody stands.

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::entry::Entry;
+use crate::gaps::Gaps;
 use crate::item::{LockItem, TicketRow};
-use crate::lease::{Gaps, Place, Watches};
+use crate::lease::{Place, Watches};
 use crate::line::{self, End, Has, Occupant, Step, Unsettled, Walk};
 use crate::look::{self, Look};
 use crate::moment::Moment;
@@ -12,6 +13,7 @@ use crate::name::LockName;
 use crate::passing;
 use crate::store::{Failure, Patience, Store, Timed, Write};
 use crate::swept::{IdleLocks, Swept};
+use crate::witness::Witnesses;
 
 /// Rounds of one pass over one lock, each of which removes something: a damaged counter must not keep one pass
 /// busy for ever.
@@ -20,8 +22,6 @@ const ROUNDS: usize = 200;
 const PAGES: usize = 50;
 /// Rows read at a time where there is no lock item.
 const ROWS: usize = 100;
-/// Gaps watched at a time.
-const GAPS_WATCHED: usize = 100;
 /// A lock's newest ticket is at least this old before its item is removed when idle.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -41,14 +41,16 @@ impl Observer {
     fn look(&mut self, look: &Look, arrived: Moment) {
         self.watches
             .look(arrived, |place| look.covers(place), look.entries());
-        let shown = look.gaps(look.item.last).take(GAPS_WATCHED);
-        self.gaps.look(arrived, |gap| look.known.covers(gap), shown);
+        let shown = look.gaps(look.item.last);
+        self.gaps.look(arrived, look.known.end(), shown);
     }
 }
 
 /// One pass over one lock.
 pub(crate) struct Sweep<'a> {
     pub(crate) store: &'a Store,
+    /// What time the answers of this pass told.
+    pub(crate) witnesses: Witnesses,
     /// With as many permits as its item shows.
     pub(crate) name: LockName,
     pub(crate) patience: &'a Patience,
@@ -75,19 +77,39 @@ impl Sweep<'_> {
             if self.idle_locks == IdleLocks::Remove {
                 self.remove_idle(&look).await?;
             }
+            passing::date(self.store, &self.name, &look).await;
             return Ok(Some(look.item));
         }
         self.swept.is_unfinished = true;
         Ok(None)
     }
 
+    /// Looks, and looks again where one answer alone says that somebody is dead.
     async fn look(&mut self) -> Result<Option<Look>, Failure> {
+        let look = self.look_once().await?;
+        match look {
+            Some(look) if self.suspects(&look) => self.look_once().await,
+            look => Ok(look),
+        }
+    }
+
+    async fn look_once(&mut self) -> Result<Option<Look>, Failure> {
         let answer = Look::read(self.store, &self.name, 0, self.patience).await?;
         Ok(answer.map(|answer| {
             self.name = self.name.with_permits(answer.value.item.permits);
+            self.witnesses.hear(answer.date);
             self.observer.look(&answer.value, answer.arrived);
             answer.value
         }))
+    }
+
+    /// Whether something would be over if one more answer told the same time.
+    fn suspects(&self, look: &Look) -> bool {
+        let (config, hint) = (self.store.config(), self.witnesses.hint());
+        let is_dead = |entry| look::by_common_clock(config, entry, hint) == Occupant::Dead;
+        let is_over = || look::gaps_are_over(config, &look.item, hint);
+        let is_alone = self.witnesses.time().is_none();
+        is_alone && (is_over() || look.entries().any(|(_, entry)| is_dead(entry)))
     }
 
     /// Whether something was removed, so that the look is out of date.
@@ -103,7 +125,7 @@ impl Sweep<'_> {
         if self.observer.watches.is_dead(place, entry, now) {
             Occupant::Dead
         } else {
-            look::by_common_clock(self.store, entry)
+            look::by_common_clock(self.store.config(), entry, self.witnesses.time())
         }
     }
 
@@ -143,6 +165,7 @@ impl Sweep<'_> {
 
     /// The answer to a write on the lock item is a look at it, applied or not.
     fn follow(&mut self, answer: Timed<Write<LockItem>>) -> Option<LockItem> {
+        self.witnesses.hear(answer.date);
         let item = answer.value.shown()?;
         self.observer.look(&Look::of(item.clone()), answer.arrived);
         Some(item)
@@ -196,9 +219,14 @@ impl Sweep<'_> {
     }
 
     fn walk(&self, look: &Look) -> Walk {
-        let (now, grace) = (self.store.now(), self.store.config().gap_grace);
-        let over = look::gaps_are_over(self.store, &look.item);
-        let ripe = |gap| over || self.observer.gaps.is_ripe(gap, grace, now);
+        let grace = look.item.grace(self.store.config().gap_grace);
+        let now = self.store.now();
+        let time = self.witnesses.time();
+        let over = look::gaps_are_over(self.store.config(), &look.item, time);
+        let ripe = |gap| match over {
+            true => Some(look.item.last),
+            false => self.observer.gaps.ripe_to(gap, grace, now),
+        };
         let digest = look.digest(|place, entry| self.judge(place, entry));
         line::survey(&digest.view(), ripe)
     }
@@ -215,9 +243,15 @@ impl Sweep<'_> {
     /// started meanwhile.
     async fn remove_orphans(&mut self) -> Result<(), Failure> {
         let read = || self.store.read_line(&self.name, None, ROWS);
-        let page = self.store.persist(self.patience, read).await?.value;
+        let Timed {
+            value: page, date, ..
+        } = self.store.persist(self.patience, read).await?;
+        self.witnesses.hear(date);
         let read = || self.store.read_lock(&self.name);
-        let lock = self.store.persist(self.patience, read).await?.value;
+        let Timed {
+            value: lock, date, ..
+        } = self.store.persist(self.patience, read).await?;
+        self.witnesses.hear(date);
         if page.lock.is_some() || lock.is_some() {
             self.swept.is_unfinished = true;
             return Ok(());
@@ -248,7 +282,8 @@ impl Sweep<'_> {
     /// must be past by a day too: then the lock comes back with larger ones.
     fn is_out_of_use(&self, item: &LockItem) -> bool {
         let host = self.store.config().clock.unix();
-        let now = self.store.judge().map_or(host, |server| host.min(server.0));
+        let server = self.witnesses.hint();
+        let now = server.map_or(host, |server| host.min(server.0));
         let drawn = Duration::from_micros(item.last.get());
         item.expires_at > 0 && item.expires_at < now.as_secs() && drawn + DAY < now
     }

@@ -14,9 +14,12 @@ use crate::name::LockName;
 use crate::store::{Failure, Patience, ScanPlace};
 use crate::sweeper::{Observer, Sweep};
 use crate::swept::{IdleLocks, Swept};
+use crate::witness::Witnesses;
 
 /// The shortest time between two sweeps of a whole table.
 const LEAST_EVERY: Duration = Duration::from_secs(1);
+/// And the longest: no process waits longer, and the jitter of a longer one could not be counted.
+const MOST_EVERY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// How to sweep a table again and again.
 ///
@@ -42,7 +45,7 @@ impl Default for SweepOptions {
 }
 
 impl SweepOptions {
-    /// Sweeps after each such time, a quarter more or less; at least a second.
+    /// Sweeps after each such time, a fifth more or less; at least a second. More than ten years counts as ten years.
     ///
     /// # Examples
     ///
@@ -119,6 +122,7 @@ impl Sweeper {
         core.background.spawn(job, async move {
             let _ended = ended;
             keep_sweeping(&sweeping, &options, stop).await;
+            || {}
         });
         sweeper
     }
@@ -182,7 +186,8 @@ async fn keep_sweeping(core: &Arc<Core>, options: &SweepOptions, stop: Cancellat
     let config = core.store.config();
     let mut pass = Pass::new(core, stop.clone(), options.idle_locks);
     loop {
-        let pause = options.every.mul_f64(config.chance.jitter());
+        let every = options.every.min(MOST_EVERY);
+        let pause = every.mul_f64(config.chance.jitter());
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
@@ -277,6 +282,7 @@ impl Core {
         idle_locks: IdleLocks,
     ) -> Result<Swept, Failure> {
         let mut sweep = Sweep {
+            witnesses: Witnesses::default(),
             store: &self.store,
             name: name.as_found(),
             patience,

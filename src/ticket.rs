@@ -19,7 +19,11 @@ const DIGITS: usize = 38;
 /// assert_eq!(ticket.get(), 42);
 /// assert_eq!(ticket.to_string(), "42");
 /// assert!(ticket < Ticket::new(100));
+/// assert_eq!("42".parse(), Ok(ticket));
+/// assert_eq!(u64::from(ticket), 42);
 /// ```
+///
+/// With the feature `serde` a ticket is written and read as its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
@@ -49,6 +53,11 @@ impl Ticket {
     /// The next ticket that the counter hands out; none after the last `u64`.
     pub(crate) fn next(self) -> Option<Self> {
         self.0.checked_add(1).map(Ticket)
+    }
+
+    /// The ticket before this one; none before zero.
+    pub(crate) fn before(self) -> Option<Self> {
+        self.0.checked_sub(1).map(Ticket)
     }
 
     /// The newest of the next so many tickets; none after the last `u64`.

@@ -4,7 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::LockClient;
 use crate::core::Core;
-use crate::error::Error;
+use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::store::{Failure, Limit, Patience, Refusals};
 use crate::sweeper::Observer;
@@ -32,6 +32,7 @@ impl LockClient {
     ///
     /// # Errors
     ///
+    /// [`Error::Invalid`] for a capacity of zero, also if the table is there; then nothing is sent.
     /// [`Error::Refused`] if it is not permitted, if what answers is not DynamoDB, or if the table that is there is
     /// another: then its source is a [`Finding`](crate::Finding) that says what was found and what is needed.
     /// [`Error::Unavailable`] if it is not done within the time. [`Error::ShutDown`] if the client is shut down.
@@ -57,6 +58,7 @@ impl LockClient {
     /// # fn main() {}
     /// ```
     pub async fn create_table(&self, options: &TableOptions) -> Result<(), Error> {
+        options.check()?;
         let stop = self.core.closed.clone();
         let created = table::create(&self.core.store, options, stop);
         self.core.told(created).await
@@ -141,7 +143,7 @@ impl LockClient {
         let mut pass = Pass::new(&self.core, self.core.closed.clone(), idle_locks);
         self.core.told(pass.run()).await?;
         match self.core.closed.is_cancelled() {
-            true => Err(Error::ShutDown),
+            true => Err(Error::ShutDown(Closed::ShutDown)),
             false => Ok(pass.swept),
         }
     }
@@ -185,7 +187,7 @@ impl LockClient {
     pub fn start_sweeper(&self, options: SweepOptions) -> Result<Sweeper, Error> {
         options.check()?;
         if self.core.closed.is_cancelled() {
-            return Err(Error::ShutDown);
+            return Err(Error::ShutDown(Closed::ShutDown));
         }
         Ok(Sweeper::start(&self.core, options))
     }
@@ -259,12 +261,12 @@ impl Core {
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Error> {
         if self.closed.is_cancelled() {
-            return Err(Error::ShutDown);
+            return Err(Error::ShutDown(Closed::ShutDown));
         }
         let started = self.store.now();
         work.await.map_err(|failure| {
             if self.closed.is_cancelled() {
-                return Error::ShutDown;
+                return Error::ShutDown(Closed::ShutDown);
             }
             let waited = self.store.now().since(started);
             failure.into_error(&self.store.config().table, waited)

@@ -20,10 +20,33 @@ use crate::ticket::Ticket;
 pub enum RecordWait {
     /// Have the lock now or not at all; takes no place in line.
     NoWait,
-    /// Wait in line for at most this long, counted from the call. Zero is refused: that is [`NoWait`](Self::NoWait).
+    /// Wait in line for at most this long, counted from the call. Zero is refused: that is [`NoWait`](Self::NoWait), as
+    /// which `RecordWait::from` takes it.
     Timeout(Duration),
-    /// Wait in line for as long as it takes.
+    /// Wait for as long as it takes, through outages of any length, also before there is a place in line. The
+    /// [observer](crate::FairLock::observed) is told when one begins, and an
+    /// [outage time-out](crate::LockClientBuilder::outage_timeout) ends the wait early.
     Infinite,
+}
+
+/// Waits for at most that long. Zero is [`NoWait`](RecordWait::NoWait): the lock now or not at all.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use fairlock::RecordWait;
+///
+/// assert_eq!(RecordWait::from(Duration::from_secs(5)), RecordWait::Timeout(Duration::from_secs(5)));
+/// assert_eq!(RecordWait::from(Duration::ZERO), RecordWait::NoWait);
+/// ```
+impl From<Duration> for RecordWait {
+    fn from(span: Duration) -> Self {
+        match span {
+            Duration::ZERO => RecordWait::NoWait,
+            span => RecordWait::Timeout(span),
+        }
+    }
 }
 
 impl Default for RecordWait {
@@ -51,6 +74,10 @@ pub(crate) enum Position {
 /// queue, who have the heirs before them if they are late, after three quarters of it: so a line of N costs O(log N)
 /// looks a turn. The speed of the line is tickets over the time between two looks, never the gaps between one's own
 /// looks, from which a waiter would learn its own slowness.
+///
+/// Requests are slow at first: connections are made, and many processes start at once. So a turn is remembered as what it took
+/// beyond the way of a request, and the line is as fast as the fastest of the last answers lets it be. And nobody sleeps for
+/// longer than it has known the line, or whoever looked once at a slow moment would stop the line for that look.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     shortest: Duration,
@@ -59,12 +86,24 @@ pub(crate) struct Pace {
     sent: Moment,
     /// How long an answer takes, as seen so far.
     round_trip: Duration,
+    /// The last of them.
+    answers: VecDeque<Duration>,
     /// Since when it is looked.
     began: Option<Moment>,
+    /// For how long the line was known when this wait began.
+    known: Duration,
     /// The current holder's ticket, and when it was first seen with the lock.
     holder: Option<(Ticket, Moment)>,
-    /// How long a ticket's turn took, the last times that the lock was seen to have moved.
-    turns: VecDeque<Duration>,
+    /// The last times that the lock was seen to have moved.
+    turns: VecDeque<Turn>,
+}
+
+/// How long a ticket's turn took.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    took: Duration,
+    /// What it took beyond the hand-over, by how fast requests were.
+    beyond: Duration,
 }
 
 /// A late look costs the hand-over at most this share of the hold: a twentieth.
@@ -74,8 +113,10 @@ const HOLD_SHARE: u32 = 20;
 const TURNS: usize = 9;
 /// Of several turns that one look saw to have gone by so many count, each for their mean: it takes two looks to know a line.
 const MOST_OF_ONE_LOOK: u32 = 5;
-/// Who knows nothing of a line looks after so many turns of a fast one.
-const TURNS_TO_LEARN: u64 = 100;
+/// Of so many answers the fastest says how fast requests are.
+const ANSWERS: usize = 3;
+/// Who knows nothing of a line looks after so many times the shortest pause between two looks.
+const LOOKS_TO_LEARN: u32 = 100;
 
 impl Pace {
     pub(crate) fn new(shortest: Duration, longest: Duration) -> Self {
@@ -84,7 +125,9 @@ impl Pace {
             longest,
             sent: Moment::default(),
             round_trip: Duration::ZERO,
+            answers: VecDeque::with_capacity(ANSWERS),
             began: None,
+            known: Duration::ZERO,
             holder: None,
             turns: VecDeque::with_capacity(TURNS),
         }
@@ -92,6 +135,7 @@ impl Pace {
 
     /// For the next wait in this line: the time until then is nobody's turn.
     pub(crate) fn at_rest(mut self) -> Self {
+        self.known = self.known_for(self.sent);
         (self.began, self.holder) = (None, None);
         self
     }
@@ -114,6 +158,7 @@ impl Pace {
     pub(crate) fn timed(&mut self, sent: Moment, arrived: Moment) {
         self.sent = sent;
         let round_trip = arrived.since(sent);
+        remember(&mut self.answers, ANSWERS, round_trip);
         self.round_trip = match self.round_trip {
             Duration::ZERO => round_trip,
             known => (known * 7 + round_trip) / 8,
@@ -150,11 +195,10 @@ impl Pace {
 
     fn learn(&mut self, turns: u64, span: Duration) {
         let turns = u32::try_from(turns).unwrap_or(u32::MAX).max(1);
+        let took = span / turns;
+        let beyond = took.saturating_sub(self.hand_over());
         for _ in 0..turns.min(MOST_OF_ONE_LOOK) {
-            if self.turns.len() == TURNS {
-                self.turns.pop_front();
-            }
-            self.turns.push_back(span / turns);
+            remember(&mut self.turns, TURNS, Turn { took, beyond });
         }
     }
 
@@ -166,7 +210,8 @@ impl Pace {
     /// The mean of the turns seen, hand-overs included; none until one was seen to end.
     pub(crate) fn mean(&self) -> Option<Duration> {
         let count = u32::try_from(self.turns.len()).ok()?;
-        self.turns.iter().sum::<Duration>().checked_div(count)
+        let took = self.turns.iter().map(|turn| turn.took);
+        took.sum::<Duration>().checked_div(count)
     }
 
     /// How long so many tickets' turns take, if the line is fast.
@@ -174,22 +219,37 @@ impl Pace {
         times(self.turn(), turns)
     }
 
-    /// When a newcomer looks, however far back it is: early, so as to know the line, and then after twice the time each time.
+    /// After how long it looks, however far back it is: a newcomer early, so as to know the line, and then after twice the time
+    /// each time.
     fn time_to_learn(&self, now: Moment) -> Duration {
-        if self.is_informed() {
-            return Duration::MAX;
-        }
-        let looked = self.began.map_or(Duration::ZERO, |began| now.since(began));
-        self.time_of(TURNS_TO_LEARN).max(looked)
+        let early = self.shortest.min(self.turn()) * LOOKS_TO_LEARN;
+        early.max(self.known_for(now))
     }
 
-    /// How long one ticket's turn takes. No hand-over takes less than a round trip.
+    fn known_for(&self, now: Moment) -> Duration {
+        let waited = self.began.map(|began| now.since(began));
+        self.known + waited.unwrap_or_default()
+    }
+
+    /// How long one ticket's turn takes. Who has seen little takes the line to be as fast as can be.
     fn turn(&self) -> Duration {
-        let mut turns: Vec<_> = self.turns.iter().copied().collect();
-        // Who has seen little takes the line to be fast.
-        turns.resize(TURNS, Duration::ZERO);
-        turns.sort_unstable();
-        turns[TURNS / 4].max(self.round_trip)
+        if !self.is_informed() {
+            return self.fastest();
+        }
+        let mut beyond: Vec<_> = self.turns.iter().map(|turn| turn.beyond).collect();
+        beyond.resize(TURNS, Duration::ZERO);
+        beyond.sort_unstable();
+        beyond[TURNS / 4] + self.hand_over()
+    }
+
+    /// How long a request takes now.
+    fn fastest(&self) -> Duration {
+        self.answers.iter().min().copied().unwrap_or_default()
+    }
+
+    /// A hand-over takes no less: from the release to an answer of the first look after it.
+    fn hand_over(&self) -> Duration {
+        self.fastest() * 5 / 4
     }
 
     /// By how much a look may be late in a hold that lasts for so long already.
@@ -223,6 +283,14 @@ impl Pace {
         let span = self.slack(now).max(turns).clamp(self.shortest, longest);
         (self.sent + span * braked).since(now)
     }
+}
+
+/// Drops the oldest for it where there are so many.
+fn remember<T>(kept: &mut VecDeque<T>, most: usize, newest: T) {
+    if kept.len() == most {
+        kept.pop_front();
+    }
+    kept.push_back(newest);
 }
 
 /// How far looks are slowed down because DynamoDB was too busy: twofold with each time that it said so, and back by as much with
@@ -321,10 +389,38 @@ mod tests {
         let next = |position| pace.until_next(position, 1.0, 1, at(3610));
         assert_eq!(next(Position::Heir(2)), 90 * MS);
         assert_eq!(next(Position::Queue(6)), 440 * MS);
-        assert_eq!(
-            next(Position::Queue(u64::MAX)),
-            times(MS, u64::MAX) * 75 - 10 * MS
-        );
+        // Seen for 3.6 s.
+        assert_eq!(next(Position::Queue(u64::MAX)), 2_690 * MS);
+    }
+
+    #[test]
+    fn nobody_sleeps_for_longer_than_it_has_known_the_line() {
+        let mut pace = pace();
+        let next = |pace: &Pace, now| {
+            let next = pace.until_next(Position::Queue(1_000_000), 1.0, 1, at(now));
+            (next + 10 * MS).as_millis()
+        };
+        assert_eq!(next(&pace, 10), 375);
+        look(&mut pace, 1, 385);
+        assert_eq!(next(&pace, 385), 375);
+        look(&mut pace, 1, 8_010);
+        assert_eq!(next(&pace, 8_010), 6_000);
+        pace = pace.at_rest();
+        look(&mut pace, 9, 90_000);
+        assert_eq!(next(&pace, 90_000), 5_992);
+    }
+
+    #[test]
+    fn requests_that_were_slow_make_no_slow_line() {
+        let mut pace = Pace::new(5 * MS, 1000 * MS);
+        for turn in 1..=9 {
+            pace.timed(at(turn * 300 - 200), at(turn * 300));
+            pace.saw(Some(Ticket::new(u64::from(turn))), at(turn * 300));
+        }
+        assert_eq!(pace.turn(), 300 * MS);
+        pace.timed(at(2_700), at(2_710));
+        // What it took beyond a round trip and a quarter, and that now.
+        assert_eq!(pace.turn(), 50 * MS + 10 * MS * 5 / 4);
     }
 
     #[test]
@@ -421,7 +517,7 @@ mod tests {
         look(&mut pace, 5, 60_010);
         look(&mut pace, 4, 60_015);
         look(&mut pace, 6, 60_020);
-        assert_eq!(pace.turns.back(), Some(&(10 * MS)));
+        assert_eq!(pace.turns.back().map(|turn| turn.took), Some(10 * MS));
         assert!(!pace.is_news(at(60_010), at(60_020)));
         assert!(pace.is_news(at(60_015), at(60_020)));
     }

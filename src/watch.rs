@@ -7,7 +7,7 @@ use futures::stream::{self, Stream, StreamExt};
 
 use crate::config;
 use crate::core::Core;
-use crate::error::Error;
+use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::moment::Moment;
 use crate::state::{LockState, Participant};
@@ -98,7 +98,7 @@ impl Watch {
         let core = Arc::clone(&self.lock.core);
         match self.look_when_due(&core).await {
             Ok(state) => self.take_in(state, core.store.now()).map(Ok),
-            Err(Error::ShutDown) => {
+            Err(Error::ShutDown(_)) => {
                 self.is_over = true;
                 None
             }
@@ -114,7 +114,7 @@ impl Watch {
         config::check_span("every", self.every)?;
         tokio::select! {
             biased;
-            () = core.closed.cancelled() => return Err(Error::ShutDown),
+            () = core.closed.cancelled() => return Err(Error::ShutDown(Closed::ShutDown)),
             () = core.store.config().clock.sleep_until(self.due) => {}
         }
         self.due = core.store.now() + self.every;

@@ -1,5 +1,9 @@
 //! Requests whose answers never came: each step finds out what became of it, and no lock is lost or kept by mistake.
 #![cfg(feature = "embedded")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
 
 mod common;
 #[path = "common/lab.rs"]
@@ -9,7 +13,8 @@ mod mishaps;
 #[path = "common/verbs.rs"]
 mod verbs;
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::virtual_time;
@@ -18,7 +23,7 @@ use fairlock::embedded::{Fault, When};
 use lab::{Lab, acquire, waits};
 use mishaps::applied_unseen;
 use tokio::time::Instant;
-use verbs::meets;
+use verbs::{meets, verb};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -140,6 +145,61 @@ fn a_lost_draw_leaves_a_gap_that_costs_the_grace_and_no_more() {
         lab.settle().await;
         assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
     });
+}
+
+/// How long a party of so many waits for its first turn when the answer to its draw is lost.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "callers' tasks, not the client's"
+)]
+async fn first_turn_after_a_lost_draw(callers: usize) -> Duration {
+    let lab = Lab::new().await;
+    let hosts = lab.hosts_with_seats(3, 1);
+    let guard = acquire(&hosts[0]).await;
+    let heir = waits(&lab, &hosts[1]).await;
+    let met = Arc::new(AtomicUsize::new(0));
+    let lost = Arc::clone(&met);
+    let _ = hosts[2].network.clone().script(move |request| {
+        let tickets = &request.body()["ExpressionAttributeValues"][":tickets"]["N"];
+        let is_of_all = verb(request) == "draw" && tickets != "1";
+        let is_first = is_of_all && lost.fetch_add(1, Ordering::SeqCst) == 0;
+        is_first.then_some(Fault::Lose(When::After))
+    });
+    let started = Instant::now();
+    let call = |_| {
+        let lock = hosts[2].locks.fair_lock("a").unwrap();
+        tokio::spawn(async move {
+            let turn = lock.acquire(RecordWait::Infinite).await.unwrap();
+            let waited = started.elapsed();
+            turn.release().await.unwrap();
+            waited
+        })
+    };
+    // The first goes by itself, and the others gather behind it.
+    let calls: Vec<_> = (0..=callers).map(call).collect();
+    lab.settle().await;
+    guard.release().await.unwrap();
+    heir.await.unwrap().release().await.unwrap();
+    let mut waited = Vec::new();
+    for call in calls {
+        waited.push(call.await.unwrap());
+    }
+    assert_eq!(
+        met.load(Ordering::SeqCst),
+        2,
+        "the draw was lost, and made again"
+    );
+    waited[1]
+}
+
+#[test]
+fn a_lost_draw_costs_one_grace_however_many_tickets_it_was_for() {
+    for callers in [2, 999, 1000, 1001, 3500] {
+        virtual_time(async move {
+            let waited = first_turn_after_a_lost_draw(callers).await;
+            assert!(waited < 7 * SECOND, "{callers} callers: {waited:?}");
+        });
+    }
 }
 
 #[test]

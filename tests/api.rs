@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use fairlock::{
-    Chance, Change, Clock, Error, FairLock, Fence, HoldEvent, Invalid, Item, Leadership, Lease,
-    LeaseLock, LockClient, LockClientBuilder, LockData, LockGuard, LockState, LostLock,
-    Participant, Ran, RecordWait, Resignation, Semaphore, SeveralGuard, SeveralLocks, Ticket,
-    UpdateError, Updated, Version, VersionedTable, VersionedTableBuilder,
+    Chance, Change, Clock, Closed, Error, FairLock, Fence, HoldEvent, Invalid, Item, Leadership,
+    Lease, LeaseLock, LockClient, LockClientBuilder, LockData, LockGuard, LockState, LostLock,
+    ParseTicketError, Participant, Ran, RecordWait, Resignation, Semaphore, SeveralGuard,
+    SeveralLocks, Ticket, UpdateError, Updated, Version, VersionedTable, VersionedTableBuilder,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -45,6 +45,8 @@ fn everything_can_be_shared_between_threads() {
     shared::<SeveralLocks>();
     shared::<SeveralGuard>();
     shared::<LostLock>();
+    shared::<Closed>();
+    shared::<ParseTicketError>();
     shared::<Resignation>();
     shared::<Leadership>();
 }
@@ -196,4 +198,104 @@ fn a_name_that_dynamodb_cannot_store_is_refused_before_anything_is_sent() {
     ));
     assert!(locks.fair_lock("x".repeat(2049)).is_err());
     assert_eq!(locks.fair_lock("a").unwrap().name(), "a");
+}
+
+fn refused() -> Error {
+    let denied = std::io::Error::other("AccessDeniedException: not for you");
+    let (table, verb) = ("locks".to_owned(), "enter");
+    let source = Box::new(denied);
+    Error::Refused {
+        table,
+        verb,
+        source,
+    }
+}
+
+/// All that a reporter writes of an error, as `{:#}` of `anyhow` does.
+fn reported(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    let causes = causes.map(|cause| format!(": {cause}"));
+    error.to_string() + &causes.collect::<String>()
+}
+
+#[test]
+fn a_reporter_tells_no_cause_twice() {
+    let waited = SECOND;
+    let Error::Refused {
+        table,
+        verb,
+        source,
+    } = refused()
+    else {
+        panic!("it is a refusal")
+    };
+    let silent = Error::Unavailable {
+        table,
+        verb,
+        waited,
+        source,
+    };
+    let of_an_update = UpdateError::<Error>::Table(refused());
+    for told in [
+        reported(&refused()),
+        reported(&silent),
+        reported(&of_an_update),
+        reported(&Error::from(Invalid::ZeroTimeout)),
+    ] {
+        let last = told.rsplit(": ").next().unwrap();
+        assert_eq!(told.matches(last).count(), 1, "{told}");
+    }
+    assert!(reported(&refused()).ends_with("AccessDeniedException: not for you"));
+}
+
+#[test]
+fn a_span_is_a_wait_and_none_at_all_is_not_to_wait() {
+    assert_eq!(RecordWait::from(SECOND), RecordWait::Timeout(SECOND));
+    assert_eq!(
+        RecordWait::from(Duration::MAX),
+        RecordWait::Timeout(Duration::MAX)
+    );
+    assert_eq!(RecordWait::from(Duration::ZERO), RecordWait::NoWait);
+}
+
+#[test]
+fn a_ticket_is_read_as_it_is_written_and_nothing_else_is_one() {
+    for number in [0, 7, u64::MAX] {
+        let ticket = Ticket::from(number);
+        assert_eq!(
+            (ticket.to_string().parse(), u64::from(ticket)),
+            (Ok(ticket), number)
+        );
+    }
+    assert_eq!("007".parse(), Ok(Ticket::new(7)));
+    for text in [
+        "",
+        " 7",
+        "7 ",
+        "+7",
+        "-7",
+        "7.0",
+        "0x7",
+        "18446744073709551616",
+        "seven",
+    ] {
+        let refused = text.parse::<Ticket>().unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .starts_with(&format!("{text:?} is no ticket"))
+        );
+    }
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_ticket_is_a_number_to_serde() {
+    let ticket = Ticket::new(u64::MAX);
+    let text = serde_json::to_string(&ticket).unwrap();
+    assert_eq!(text, u64::MAX.to_string());
+    assert_eq!(serde_json::from_str::<Ticket>(&text).unwrap(), ticket);
+    for text in ["-1", "\"7\"", "1.5", "null"] {
+        assert!(serde_json::from_str::<Ticket>(text).is_err(), "{text}");
+    }
 }

@@ -250,6 +250,35 @@ fn a_draw_whose_answer_was_lost_counts_until_its_gap_is_closed() {
     });
 }
 
+/// Its own release showed it a line, and whoever stood there has gone since, or stands there still.
+#[test]
+fn a_call_is_refused_for_the_line_as_it_is_and_not_as_its_client_saw_it_before() {
+    for is_gone in [true, false] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let hosts = lab.hosts_with_seats(4, 8);
+            let guard = acquire(&hosts[0]).await;
+            let mut line = Vec::new();
+            for host in &hosts[1..] {
+                line.push(waits(&lab, host).await);
+            }
+            guard.release().await.unwrap();
+            for waiter in line.drain(..if is_gone { 3 } else { 1 }) {
+                waiter.await.unwrap().release().await.unwrap();
+            }
+            let told = bounded(&hosts[0], 1).await.unwrap();
+            match (is_gone, told) {
+                (true, Ok(guard)) => guard.release().await.unwrap(),
+                (false, Err(Error::LineFull { waiting: 1, .. })) => {}
+                (_, told) => unreachable!("{told:?}"),
+            }
+            for waiter in line {
+                waiter.await.unwrap().release().await.unwrap();
+            }
+        });
+    }
+}
+
 #[test]
 fn those_who_share_a_lock_do_not_wait_for_it() {
     virtual_time(async {

@@ -17,6 +17,8 @@ mod scene;
 mod shared;
 #[path = "cancellation/stage.rs"]
 mod stage;
+#[path = "cancellation/unpolled.rs"]
+mod unpolled;
 #[path = "common/verbs.rs"]
 mod verbs;
 
@@ -29,11 +31,12 @@ use fairlock::RecordWait;
 use fate::{CLIENTS, Client, Fate};
 use leased::{ASKED_AGAIN, LEASES};
 use scene::{
-    AT_ONCE, AT_ONCE_NEVER, CLEANING_UP, HOLDING, LONG, Scene, TOGETHER, VERBS, WAITING,
+    AT_ONCE, AT_ONCE_NEVER, CLEANING_UP, COMING, HOLDING, LONG, Scene, TOGETHER, VERBS, WAITING,
     WAITING_NEVER,
 };
 use shared::{SHARING, SHARING_AT_ONCE, SHARING_CLEANING_UP, SHARING_HOLDING, SHARING_VERBS};
 use stage::{Cell, play};
+use unpolled::{MOMENTS, Stall, Way, is_prompt};
 
 /// Every fate of every scene, for one kind of client. Names the cells that failed, says how many there were, and the
 /// longest wait in them.
@@ -61,23 +64,35 @@ fn play_all(scenes: &[Scene], wait: RecordWait, client: Client) {
 
 #[test]
 fn an_acquisition_without_end_dropped_anywhere_by_a_client_that_lives_holds_nobody_up() {
-    play_all(WAITING, RecordWait::Infinite, Client::Lives);
+    play_all(
+        &[COMING, WAITING].concat(),
+        RecordWait::Infinite,
+        Client::Lives,
+    );
 }
 
 #[test]
 fn an_acquisition_without_end_whose_request_comes_after_the_clean_up_costs_one_lease_at_most() {
-    play_all(WAITING, RecordWait::Infinite, Client::IsOvertaken);
+    play_all(
+        &[COMING, WAITING].concat(),
+        RecordWait::Infinite,
+        Client::IsOvertaken,
+    );
 }
 
 #[test]
 fn an_acquisition_without_end_of_a_client_that_dies_anywhere_costs_one_lease_at_most() {
-    play_all(WAITING, RecordWait::Infinite, Client::Dies);
+    play_all(
+        &[COMING, WAITING].concat(),
+        RecordWait::Infinite,
+        Client::Dies,
+    );
 }
 
 #[test]
 fn an_acquisition_with_a_time_out_dropped_anywhere_is_as_one_without() {
     for client in CLIENTS {
-        play_all(WAITING, LONG, client);
+        play_all(&[COMING, WAITING].concat(), LONG, client);
     }
 }
 
@@ -91,7 +106,7 @@ fn an_acquisition_beside_another_at_its_place_dropped_anywhere_holds_nobody_up()
 #[test]
 fn an_acquisition_that_does_not_wait_dropped_anywhere_holds_nobody_up_or_costs_one_lease_at_most() {
     for client in CLIENTS {
-        play_all(AT_ONCE, RecordWait::NoWait, client);
+        play_all(&[COMING, AT_ONCE].concat(), RecordWait::NoWait, client);
     }
 }
 
@@ -156,6 +171,7 @@ fn every_request_of_those_who_share_has_a_scene() {
 fn every_request_has_a_scene_or_a_reason_why_there_is_none() {
     for (scenes, never) in [(WAITING, WAITING_NEVER), (AT_ONCE, AT_ONCE_NEVER)] {
         let others = ["renew hold", "release"];
+        let scenes = [COMING, scenes].concat();
         let played: BTreeSet<_> = scenes.iter().map(|scene| scene.verb).collect();
         let listed: BTreeSet<_> = never.iter().map(|(verb, _)| *verb).collect();
         assert!(played.is_disjoint(&listed));
@@ -165,4 +181,69 @@ fn every_request_has_a_scene_or_a_reason_why_there_is_none() {
         let known = |verb: &&str| VERBS.contains(verb) || others.contains(verb);
         assert!(played.iter().all(known));
     }
+}
+
+/// None: the next was not granted the lock, or the call was told what is not so.
+fn stall(cell: Stall) -> Option<Duration> {
+    catch_unwind(AssertUnwindSafe(|| virtual_time(unpolled::play(cell)))).ok()
+}
+
+#[test]
+fn a_call_that_nobody_polls_keeps_no_lock_and_no_place_whatever_holds_its_caller_up() {
+    let (mut played, mut longest, mut failed) = (0, Duration::ZERO, Vec::new());
+    for cell in unpolled::all() {
+        played += 1;
+        match stall(cell).filter(|took| is_prompt(*took)) {
+            Some(took) => longest = longest.max(took),
+            None => failed.push(format!("{cell:?}")),
+        }
+    }
+    println!("{played} cells: the next waited {longest:?} at the most");
+    let list = failed.join("\n");
+    assert!(failed.is_empty(), "{} cells failed:\n{list}", failed.len());
+}
+
+#[test]
+fn a_guard_that_a_stalled_caller_keeps_is_noticed_wherever_its_call_stood() {
+    for wait in [
+        RecordWait::Timeout(Duration::from_secs(5)),
+        RecordWait::Infinite,
+    ] {
+        let cells = unpolled::at_places(Way::Keeps, wait);
+        let cells = cells
+            .into_iter()
+            .filter(|cell| cell.releases.as_secs() == 2);
+        for cell in cells {
+            assert!(stall(cell).is_none(), "{cell:?}");
+        }
+    }
+}
+
+#[test]
+fn a_runtime_that_stands_still_at_any_moment_takes_no_lock_from_a_caller_that_is_polled() {
+    let granted = MOMENTS.map(|after| virtual_time(unpolled::stands_still(after)));
+    let granted = granted.filter(|was_granted| *was_granted).count();
+    assert!(0 < granted && granted < MOMENTS.len(), "{granted}");
+}
+
+#[test]
+fn join_has_its_first_lock_for_no_longer_than_its_second_is_waited_for() {
+    virtual_time(unpolled::joined());
+}
+
+#[test]
+fn several_locks_that_nobody_polls_for_are_all_given_back() {
+    for wait in [
+        RecordWait::Timeout(Duration::from_secs(5)),
+        RecordWait::Infinite,
+    ] {
+        for releases in [1, 60].map(Duration::from_secs) {
+            virtual_time(unpolled::several(wait, releases));
+        }
+    }
+}
+
+#[test]
+fn a_candidate_that_was_not_polled_in_time_stands_again() {
+    virtual_time(unpolled::candidate());
 }

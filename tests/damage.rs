@@ -315,29 +315,24 @@ fn a_count_of_tickets_that_somebody_changed_lowers_no_token() {
 }
 
 #[test]
-fn a_caller_that_does_not_wait_goes_past_many_old_gaps_within_a_bound() {
+fn a_caller_that_does_not_wait_goes_past_a_thousand_million_old_tickets_at_once() {
     virtual_time(async {
         let lab = Lab::new().await;
         let host = lab.host();
         acquire(&host).await.release().await.unwrap();
+        let mut drawn = 0;
         damage(&lab, 0, |item| {
             let last: u64 = item["last"].as_n().unwrap().parse().unwrap();
-            item.insert("last".into(), number(last + 1_000_000_000));
+            drawn = last + 1_000_000_000;
+            item.insert("last".into(), number(drawn));
             item.insert("drawn_at".into(), number(1_600_000_000_000));
         })
         .await;
         let before = host.network.counts();
-        assert!(
-            host.locks
-                .fair_lock("a")
-                .unwrap()
-                .try_acquire()
-                .await
-                .unwrap()
-                .is_none()
-        );
+        let lock = host.locks.fair_lock("a").unwrap();
+        let guard = lock.try_acquire().await.unwrap().unwrap();
         let sent = (host.network.counts() - before).requests();
-        assert!(sent < 1_000, "{sent} requests");
+        assert!(guard.ticket().get() > drawn && sent < 20, "{sent} requests");
     });
 }
 

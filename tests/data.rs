@@ -11,11 +11,12 @@ mod lab;
 #[path = "common/verbs.rs"]
 mod verbs;
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::virtual_time;
 use fairlock::embedded::Fault::Duplicate;
-use fairlock::embedded::{Fault, Faults, When};
+use fairlock::embedded::{Fault, Faults, Gate, When};
 use fairlock::{Error, Invalid, LockGuard, RecordWait, Ticket};
 use futures::future::{join_all, join3};
 use lab::{Host, Lab, acquire, cut_off, waits};
@@ -108,6 +109,8 @@ fn a_write_whose_answer_is_lost_is_known_again() {
         for fault in [
             Fault::Lose(When::After),
             Fault::Lose(When::Before),
+            Fault::Close(When::After),
+            Fault::Close(When::Before),
             Fault::Conflict,
         ] {
             meets(&host.network, "write data", 1, fault);
@@ -231,4 +234,35 @@ fn a_write_that_nobody_waited_for_never_comes_in_the_next_turn_at_the_same_place
             second.release().await.unwrap();
         });
     }
+}
+
+/// The first enter of a hold and its write of data are held up. The hold ends, another has its turn, the enter comes, and then
+/// the write.
+#[test]
+fn a_late_copy_of_an_enter_brings_no_late_write_through() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        acquire(&a).await.release().await.unwrap();
+        let (enter, write) = (Gate::closed(), Gate::closed());
+        let late = Fault::Hold(When::Before, enter.clone());
+        let entered = meets(&a.network, "enter", 1, late);
+        let stale = acquire(&a).await;
+        assert_eq!(entered.load(Ordering::SeqCst), 1);
+        let late = Fault::Hold(When::Before, write.clone());
+        let written = meets(&a.network, "write data", 100, late);
+        let dropped =
+            futures::future::select(Box::pin(stale.set_data("old")), Box::pin(lab.wait(SECOND)));
+        drop(dropped.await);
+        assert!(written.load(Ordering::SeqCst) > 0);
+        stale.release().await.unwrap();
+        let fresh = acquire(&b).await;
+        assert_eq!(with(&fresh), None);
+        fresh.release().await.unwrap();
+        enter.open();
+        lab.wait(SECOND / 10).await;
+        write.open();
+        lab.wait(100 * SECOND).await;
+        assert_eq!(with(&acquire(&b).await), None);
+    });
 }

@@ -9,6 +9,7 @@ mod common;
 #[path = "common/counter.rs"]
 mod counter;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Barrier;
 use std::time::Duration;
@@ -38,6 +39,36 @@ fn a_conditional_update_is_applied_once_and_then_refused() {
         assert!(shown(&count_up(&client, 0).await.unwrap_err()).is_some());
         count_up(&client, 1).await.unwrap();
         assert_eq!(counted(&engine).await, 2);
+    });
+}
+
+#[test]
+fn an_item_of_400_kilobytes_is_taken_and_one_byte_more_is_refused_put_and_updated() {
+    virtual_time(async {
+        let engine = engine().await;
+        let key = [("pk", text("large")), ("sk", text("-"))];
+        let key = HashMap::from(key.map(|(name, value)| (name.to_owned(), value)));
+        let client = engine.client();
+        let put = async |bytes: usize| {
+            let put = client.put_item().table_name("things");
+            let put = put.set_item(Some(key.clone()));
+            let put = put.item("padding", text(&"x".repeat(bytes)));
+            put.send().await.is_ok()
+        };
+        let update = async |bytes: usize| {
+            let update = client.update_item().table_name("things");
+            let update = update.set_key(Some(key.clone()));
+            let update = update.update_expression("SET besides = :besides");
+            let besides = text(&"y".repeat(bytes));
+            let update = update.expression_attribute_values(":besides", besides);
+            update.send().await.is_ok()
+        };
+        let most = 400 * 1024 - "pk".len() - "large".len() - "sk".len() - "-".len();
+        let alone = most - "padding".len();
+        assert!(put(alone).await && !put(alone + 1).await);
+        assert!(put(alone / 2).await);
+        let rest = alone - alone / 2 - "besides".len();
+        assert!(update(rest).await && !update(rest + 1).await);
     });
 }
 

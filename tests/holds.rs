@@ -2,6 +2,8 @@
 #![cfg(feature = "embedded")]
 
 mod common;
+#[path = "holds/fleets.rs"]
+mod fleets;
 #[path = "common/lab.rs"]
 mod lab;
 #[path = "common/verbs.rs"]
@@ -42,6 +44,7 @@ fn the_lease_counts_from_before_the_request_and_not_from_the_answer() {
     virtual_time(async {
         let lab = Lab::new().await;
         let host = lab.host();
+        acquire(&host).await.release().await.unwrap();
         host.network.set_faults(Faults {
             round_trip: Latency::Constant(SECOND),
             ..Faults::default()
@@ -64,6 +67,7 @@ fn the_lease_counts_from_before_the_request_and_not_from_the_answer() {
 fn a_cut_off_holder_is_told_at_its_local_deadline_before_anybody_else_has_the_lock() {
     for fault in [
         Fault::Lose(When::Before),
+        Fault::Close(When::Before),
         Fault::Hang(When::Before),
         Fault::Hang(When::After),
         Fault::Throttle,
@@ -75,7 +79,7 @@ fn a_cut_off_holder_is_told_at_its_local_deadline_before_anybody_else_has_the_lo
             let waiting = waits(&lab, &b).await;
             meets(&a.network, "renew hold", usize::MAX, fault);
             let cut = Instant::now();
-            let loss = guard.lost().await;
+            let loss = guard.lost().await.reason;
             assert_eq!(loss, Loss::Unreachable);
             assert!(cut.elapsed() <= BELIEVED, "{:?}", cut.elapsed());
             assert!(!guard.is_held() && guard.remaining().is_zero());
@@ -128,7 +132,7 @@ fn an_evicted_holder_learns_by_whom() {
         meets(&a.network, "renew hold", usize::MAX, Fault::Throttle);
         let next = waiting.await.unwrap();
         meets(&a.network, "renew hold", 0, Fault::Throttle);
-        let loss = guard.lost().await;
+        let loss = guard.lost().await.reason;
         assert_eq!(
             loss,
             Loss::Evicted {
@@ -155,7 +159,7 @@ fn a_holder_whose_lock_item_was_deleted_is_told_so_and_the_next_ticket_is_larger
         let guard = acquire(&a).await;
         lab.wait(2 * SECOND).await;
         lab.delete_lock_item("a").await;
-        assert_eq!(guard.lost().await, Loss::Deleted);
+        assert_eq!(guard.lost().await.reason, Loss::Deleted);
         let next = acquire(&b).await;
         assert!(next.ticket() > guard.ticket());
         assert!(matches!(
@@ -166,6 +170,27 @@ fn a_holder_whose_lock_item_was_deleted_is_told_so_and_the_next_ticket_is_larger
             })
         ));
         assert!(next.is_held());
+    });
+}
+
+/// A client carries the last time that it was told on for as long as it is quiet, later rather than earlier.
+#[test]
+fn tickets_grow_over_an_item_that_was_made_after_a_silence_and_deleted_at_once() {
+    virtual_time(async {
+        for quiet in [0, 60, 120, 290, 1_000] {
+            let lab = Lab::new().await;
+            let (a, b) = (lab.host(), lab.host());
+            let other = a.locks.fair_lock("another").unwrap();
+            for _ in 0..3 {
+                other.try_acquire().await.unwrap();
+            }
+            lab.wait(quiet * SECOND).await;
+            let first = acquire(&a).await.ticket();
+            lab.wait(SECOND).await;
+            lab.delete_lock_item("a").await;
+            let next = acquire(&b).await.ticket();
+            assert!(first < next, "{quiet} s: {first}, {next}");
+        }
     });
 }
 
@@ -225,9 +250,12 @@ fn lost_is_told_to_every_future_of_the_hold_and_never_after_a_release() {
         let (first, second) = (guard.lost(), guard.lost());
         host.network.set_faults(cut_off());
         assert_eq!(
-            (first.await, second.await, guard.lost().await),
-            (Loss::Unreachable, Loss::Unreachable, Loss::Unreachable)
+            (first.await, second.await),
+            (guard.lost().await, guard.lost().await)
         );
+        let lost = guard.lost().await;
+        assert_eq!((lost.lock.as_str(), lost.ticket), ("a", guard.ticket()));
+        assert_eq!(lost.reason, Loss::Unreachable);
     });
 }
 
@@ -307,7 +335,8 @@ fn the_callers_own_time_outs_and_retries_do_not_count() {
             .release()
             .await
             .unwrap();
-        assert_eq!(network.counts().requests(), 2);
+        // The first enter of a client makes no lock.
+        assert_eq!(network.counts().requests(), 3);
     });
 }
 

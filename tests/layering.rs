@@ -18,8 +18,9 @@ const LAYERS: [(&str, &[&str]); 4] = [
     (
         "vocabulary",
         &[
-            "chance", "config", "entry", "error", "item", "lease", "line", "moment", "name",
-            "stagger", "state", "swept", "ticket", "wait",
+            "chance", "config", "entry", "error", "gaps", "item", "lease", "line", "moment",
+            "name", "numeral", "reserved", "size", "stagger", "state", "swept", "ticket", "wait",
+            "witness",
         ],
     ),
     (
@@ -56,8 +57,10 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "leader",
             "leased",
             "lock",
+            "offer",
             "reading",
             "run",
+            "scope",
             "semaphore",
             "several",
             "sweeping",
@@ -81,19 +84,20 @@ const PEERS: [(&str, &str); 4] = [
 const UPWARDS: [(&str, &str); 1] = [("config", "clock")];
 
 /// Where the SDK may be named.
-const SDK_DOORS: [&str; 7] = [
+const SDK_DOORS: [&str; 8] = [
     "store",
     "table",
     "client",
     "builder",
     "embedded",
     "fence",
+    "size",
     "versioned",
 ];
 
 /// Modules that know neither async nor the SDK: the models compile them as they are.
-const PURE: [&str; 8] = [
-    "entry", "item", "lease", "line", "moment", "name", "ticket", "wait",
+const PURE: [&str; 9] = [
+    "entry", "gaps", "item", "lease", "line", "moment", "name", "ticket", "wait",
 ];
 
 #[test]

@@ -2,25 +2,29 @@
 #![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
 mod common;
+#[path = "leased/dates.rs"]
+mod dates;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "leased/late.rs"]
+mod late;
 #[path = "common/verbs.rs"]
 mod verbs;
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{AttributeValue, TimeToLiveSpecification};
+use aws_sdk_dynamodb::types::AttributeValue;
 use common::virtual_time;
-use fairlock::embedded::{Engine, Fault, Faults, Latency, Network, When};
-use fairlock::{Clock, Error, Invalid, Lease, LeaseLock};
+use fairlock::embedded::{Fault, Faults, Gate, Latency, Network, When};
+use fairlock::{Error, Invalid, Lease, LeaseLock, Loss};
 use futures::future::join;
-use lab::{EPOCH, Host, Lab, acquire, waits};
-use tokio::time::Instant;
+use lab::{Host, Lab, acquire, waits};
 use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -200,6 +204,82 @@ fn a_lease_is_carried_as_text_extended_and_released_by_whoever_has_it() {
 }
 
 #[test]
+fn a_lease_of_any_time_reads_back_from_its_text_as_the_same_lease() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = process(&lab).await;
+        let lock = named(&host);
+        let reads_back = |lease: &Lease| {
+            let again: Lease = lease.to_string().parse().unwrap();
+            assert_eq!((&again, again.expires_at()), (lease, lease.expires_at()));
+        };
+        let micros = (1_000_000..1_100_000).step_by(777);
+        for micros in micros.chain([1_025_000, 3_333_000, 12_345_678]) {
+            let span = Duration::from_micros(micros);
+            let lease = lock.acquire("id", span).await.unwrap();
+            reads_back(&lease);
+            reads_back(&lock.find("id").await.unwrap().unwrap());
+            let longer = lock.extend(&lease, span * 2).await.unwrap();
+            reads_back(&longer);
+            lock.release(&longer).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_lease_that_is_released_twice_is_already_released_whoever_has_the_lock_by_then() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, other) = (lab.host(), lab.host());
+        let lease = named(&one).acquire("one", MINUTE).await.unwrap();
+        let again: Lease = lease.to_string().parse().unwrap();
+        named(&other).release(&lease).await.unwrap();
+        assert_eq!(loss(named(&one).release(&again).await), Loss::Released);
+        assert_eq!(
+            loss(named(&one).extend(&again, MINUTE).await),
+            Loss::Released
+        );
+        let guard = acquire(&other).await;
+        assert_eq!(loss(named(&one).release(&again).await), Loss::Released);
+        guard.release().await.unwrap();
+        // After its time nobody can tell whether it was released or taken away.
+        lab.wait(MINUTE).await;
+        let late = loss(named(&one).release(&again).await);
+        assert_eq!(late, Loss::Evicted { by: None });
+    });
+}
+
+#[test]
+fn a_lease_that_others_took_after_its_time_is_evicted_and_not_released() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, other) = (lab.host(), lab.host());
+        let lease = named(&one).acquire("one", MINUTE).await.unwrap();
+        lab.wait(MINUTE + ALLOWED).await;
+        let guard = acquire(&other).await;
+        let by = Some(guard.ticket());
+        assert_eq!(
+            loss(named(&one).release(&lease).await),
+            Loss::Evicted { by }
+        );
+        assert_eq!(
+            loss(named(&one).extend(&lease, MINUTE).await),
+            Loss::Evicted { by }
+        );
+        lab.delete_lock_item("a").await;
+        assert_eq!(loss(named(&one).release(&lease).await), Loss::Deleted);
+    });
+}
+
+/// Why a lease was lost.
+fn loss<T: std::fmt::Debug>(answer: Result<T, Error>) -> Loss {
+    match answer.unwrap_err() {
+        Error::Lost { reason, .. } => reason,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
 fn who_waits_in_line_has_the_lock_when_a_lease_is_released_or_over() {
     virtual_time(async {
         let lab = Lab::new().await;
@@ -237,63 +317,6 @@ fn nobody_who_waits_is_passed_by_a_lease() {
 }
 
 #[test]
-fn a_process_whose_first_request_it_is_asks_for_the_time_first() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let (a, b) = (lab.host(), process(&lab).await);
-        named(&a).acquire("one", MINUTE).await.unwrap();
-        assert_eq!(a.network.counts().requests(), 2);
-        lab.wait(MINUTE + ALLOWED).await;
-        assert!(named(&b).acquire("other", MINUTE).await.is_ok());
-    });
-}
-
-/// As DynamoDB Local is.
-#[test]
-fn where_answers_have_no_date_there_are_no_leases_and_nothing_is_left() {
-    virtual_time(async {
-        let clock = Clock::of_tokio(EPOCH);
-        let engine = Engine::memory().unwrap().without_date();
-        let lab = Lab::on(engine.with_clock(clock.clone()), clock).await;
-        let (host, other) = (lab.host(), lab.host());
-        for _ in 0..2 {
-            let refused = named(&host).acquire("one", MINUTE).await.unwrap_err();
-            assert_eq!(
-                refused.to_string(),
-                "table `locks` refuses `acquire a lease`: its answers have no `Date`, and leases end by it"
-            );
-        }
-        assert!(acquire(&other).await.is_held());
-    });
-}
-
-#[test]
-fn a_process_whose_first_request_it_is_extends_a_lease_and_releases_another() {
-    virtual_time(async {
-        let lab = Lab::new().await;
-        let old = process(&lab).await;
-        let lease = named(&old).acquire("one", MINUTE).await.unwrap();
-        let text = lease.to_string();
-        let new = lab.host();
-        let carried = text.parse().unwrap();
-        let longer = named(&new).extend(&carried, 10 * MINUTE).await.unwrap();
-        assert_eq!(longer.id(), "one");
-        assert!(longer.expires_at() > lease.expires_at() + 5 * MINUTE);
-        assert_eq!(new.network.counts().requests(), 2);
-        // A shorter time takes nothing from those who have been told of a longer one.
-        let same = named(&new).extend(&longer, MINUTE).await.unwrap();
-        assert!(longer.expires_at() <= same.expires_at());
-        // One that has been quiet for so long that it does not know the time any more.
-        lab.wait(8 * MINUTE).await;
-        let longer = named(&new).extend(&longer, 10 * MINUTE).await.unwrap();
-        let newest = lab.host();
-        named(&newest).release(&longer).await.unwrap();
-        assert_eq!(newest.network.counts().requests(), 1);
-        assert!(acquire(&new).await.is_held());
-    });
-}
-
-#[test]
 fn a_lease_that_is_over_begins_again_when_its_name_asks_before_anybody_else() {
     virtual_time(async {
         let lab = Lab::new().await;
@@ -307,31 +330,6 @@ fn a_lease_that_is_over_begins_again_when_its_name_asks_before_anybody_else() {
         lab.wait(MINUTE / 2).await;
         assert!(is_refused(&named(&a).acquire("other", MINUTE).await));
     });
-}
-
-/// However slow the answer was that told the time.
-#[test]
-fn nobody_who_waits_has_the_lock_before_a_lease_is_over_by_dynamodbs_clock() {
-    for slow in [300, 800, 1_500] {
-        for phase in 0..10 {
-            virtual_time(async {
-                let began = Instant::now();
-                let lab = Lab::new().await;
-                let (a, b) = (lab.host(), process(&lab).await);
-                lab.wait(phase * SECOND / 10).await;
-                let late = Fault::Delay(When::Before, Duration::from_millis(slow));
-                meets(&a.network, "read lock", 1, late);
-                let lease = named(&a).acquire("one", 5 * SECOND).await.unwrap();
-                let over = lease.expires_at().duration_since(SystemTime::UNIX_EPOCH);
-                let next = waits(&lab, &b).await.await.unwrap();
-                assert!(
-                    over.unwrap() <= EPOCH + began.elapsed(),
-                    "{slow} ms, {phase}"
-                );
-                drop(next);
-            });
-        }
-    }
 }
 
 #[test]
@@ -371,32 +369,6 @@ fn lost_answers_and_late_copies_leave_one_lease() {
             Some(next),
             "a late copy of the release took the next lease of the same name"
         );
-    });
-}
-
-/// Nothing renews its item before it is over, and TTL goes by the clock of whoever wrote it.
-#[test]
-fn no_lease_lasts_longer_than_ttl_keeps_its_item_on_a_host_whose_clock_is_late() {
-    virtual_time(async {
-        let (hour, clock) = (60 * MINUTE, Clock::of_tokio(EPOCH));
-        let engine = Engine::memory().unwrap();
-        let engine = engine.with_clock(clock.clone().ahead(11 * hour));
-        let lab = Lab::on(engine, clock).await;
-        let ttl = TimeToLiveSpecification::builder().enabled(true);
-        let ttl = ttl.attribute_name("expires_at").build().unwrap();
-        let switch = lab.engine.client().update_time_to_live();
-        let switch = switch.table_name("locks").time_to_live_specification(ttl);
-        switch.send().await.unwrap();
-        let lock = named(&lab.host_with(|builder| builder.idle_retention(24 * hour)));
-        let refused = lock.acquire("one", 13 * hour).await.unwrap_err();
-        let told =
-            "the time of a lease is 46800s and must be at most 43200s: half of the idle retention";
-        assert_eq!(refused.to_string(), told);
-        let lease = lock.acquire("one", 12 * hour).await.unwrap();
-        assert!(lock.extend(&lease, 13 * hour).await.is_err());
-        lab.wait(12 * hour - MINUTE).await;
-        assert_eq!(lab.engine.expire().await.unwrap(), 0);
-        assert!(is_refused(&lock.acquire("other", MINUTE).await));
     });
 }
 
@@ -459,4 +431,37 @@ fn a_mutex_that_reads_and_then_puts_lets_two_in_and_a_lease_does_not() {
         let (one, other) = join(a.acquire("one", MINUTE), b.acquire("other", MINUTE)).await;
         assert_eq!(u8::from(one.is_ok()) + u8::from(other.is_ok()), 1);
     });
+}
+
+/// The first request of a lease is held up, the second is answered. The lease ends, another has its turn, and the first comes:
+/// the lock is taken again under the lease's own name and nonce.
+#[test]
+fn a_lease_that_was_lost_is_neither_extended_nor_released_after_a_late_copy_of_its_enter() {
+    for extends in [true, false] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (a, b) = (process(&lab).await, process(&lab).await);
+            acquire(&b).await.release().await.unwrap();
+            let gate = Gate::closed();
+            let late = Fault::Hold(When::Before, gate.clone());
+            meets(&a.network, "enter", 1, late);
+            let lease = named(&a).acquire("job", 10 * SECOND).await.unwrap();
+            lab.wait(40 * SECOND).await;
+            let fresh = b.locks.fair_lock("a").unwrap().try_acquire().await;
+            let fresh = fresh.unwrap().unwrap();
+            assert!(fresh.ticket() > lease.ticket());
+            fresh.release().await.unwrap();
+            gate.open();
+            lab.settle().await;
+            let found = named(&a).find("job").await.unwrap().unwrap();
+            assert!(found.ticket() > lease.ticket(), "taken again");
+            let told = match extends {
+                true => named(&a).extend(&lease, 10 * SECOND).await.map(drop),
+                false => named(&a).release(&lease).await,
+            };
+            assert!(matches!(told, Err(Error::Lost { .. })), "{told:?}");
+            assert_eq!(named(&a).find("job").await.unwrap(), Some(found.clone()));
+            named(&a).release(&found).await.unwrap();
+        });
+    }
 }

@@ -7,70 +7,28 @@
 mod common;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "common/lines.rs"]
+mod lines;
+#[path = "common/said.rs"]
+mod said;
 #[path = "common/verbs.rs"]
 mod verbs;
 
-use std::fmt::{Debug, Write};
 use std::future::pending;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::virtual_time;
 use fairlock::embedded::{Fault, Faults, When};
-use lab::{Lab, acquire, cut_off};
+use lab::{Lab, acquire, cut_off, waits};
+use said::said;
 use tokio::time::sleep;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::Level;
 use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Keeps the lines that this crate logs on this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        write!(self.0, " {field}={value:?}").unwrap();
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("fairlock")
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line(event.metadata().level().to_string());
-        event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
-impl Log {
-    /// What is said in `test`, on the test's own thread.
-    fn of(test: impl AsyncFnOnce()) -> Vec<String> {
-        let log = Log::default();
-        tracing::subscriber::with_default(log.clone(), || virtual_time(async { test().await }));
-        log.0.lock().unwrap().clone()
-    }
-}
-
 /// A holder whose renewals fail for a while, and what it logs of that.
 fn failing_renewals(fault: Fault) -> String {
-    let lines = Log::of(async || {
+    let lines = said(Level::TRACE, async || {
         let lab = Lab::new().await;
         let host = lab.host();
         let guard = acquire(&host).await;
@@ -110,9 +68,49 @@ fn a_failed_request_is_told_in_one_line_without_what_was_sent_and_answered() {
     }
 }
 
+/// What a client logs that has a turn behind two others again and again, while these operations are denied to it.
+fn denied_deletions(denied: &'static [&'static str]) -> Vec<String> {
+    let lines = said(Level::TRACE, async || {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(3, 1);
+        let _ = hosts[2].network.clone().script(|request| {
+            let is_denied = denied.contains(&request.operation());
+            is_denied.then_some(Fault::Refuse("AccessDeniedException"))
+        });
+        for _ in 0..5 {
+            let guard = acquire(&hosts[0]).await;
+            let heir = waits(&lab, &hosts[1]).await;
+            let queued = waits(&lab, &hosts[2]).await;
+            guard.release().await.unwrap();
+            heir.await.unwrap().release().await.unwrap();
+            queued.await.unwrap().release().await.unwrap();
+            lab.settle().await;
+        }
+    });
+    lines
+        .into_iter()
+        .filter(|line| line.starts_with("WARN"))
+        .collect()
+}
+
+#[test]
+fn a_denied_deletion_is_told_once_with_the_action_that_is_to_be_permitted() {
+    let [in_batches] = &denied_deletions(&["BatchWriteItem"])[..] else {
+        panic!("one warning");
+    };
+    assert!(
+        in_batches.contains("action=\"BatchWriteItem\""),
+        "{in_batches}"
+    );
+    let [_, single] = &denied_deletions(&["BatchWriteItem", "DeleteItem"])[..] else {
+        panic!("a warning for each action");
+    };
+    assert!(single.contains("action=\"DeleteItem\""), "{single}");
+}
+
 #[test]
 fn a_candidate_logs_when_it_leads_and_why_it_does_no_more() {
-    let lines = Log::of(async || {
+    let lines = said(Level::TRACE, async || {
         let lab = Lab::new().await;
         let host = lab.host();
         let candidate = host.locks.fair_lock("a").unwrap().candidate();
@@ -144,4 +142,59 @@ fn a_candidate_logs_when_it_leads_and_why_it_does_no_more() {
             "{line}"
         );
     }
+}
+
+#[test]
+fn a_long_wait_is_logged_with_its_place_and_holder_and_an_outage_when_it_begins_and_ends() {
+    let lines = said(Level::TRACE, async || {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let waiting = waits(&lab, &b).await;
+        lab.wait(100 * SECOND).await;
+        b.network.set_faults(cut_off());
+        lab.wait(300 * SECOND).await;
+        b.network.set_faults(Faults::default());
+        lab.wait(60 * SECOND).await;
+        guard.release().await.unwrap();
+        waiting.await.unwrap().release().await.unwrap();
+    });
+    let told: Vec<_> = lines
+        .iter()
+        .filter(|line| line.contains("still waits") || line.contains("reach"))
+        .collect();
+    let [ten, twenty, forty, eighty, out, back, late] = told[..] else {
+        panic!("{lines:#?}");
+    };
+    for (line, waited) in [(ten, 10), (twenty, 20), (forty, 40), (eighty, 80)] {
+        assert!(line.starts_with("INFO"), "{line}");
+        let waited = format!("waited={waited}");
+        for part in [
+            "lock=\"a\"",
+            "ticket=",
+            "place=1",
+            "owner=\"host-0\"",
+            "holder=",
+            &waited,
+        ] {
+            assert!(
+                line.replace("lock=a", "lock=\"a\"").contains(part),
+                "{part}: {line}"
+            );
+        }
+    }
+    assert!(
+        out.starts_with("WARN") && out.contains("cannot reach DynamoDB"),
+        "{out}"
+    );
+    assert!(out.contains("connection reset"), "{out}");
+    assert!(
+        back.starts_with("INFO") && back.contains("reached DynamoDB again"),
+        "{back}"
+    );
+    assert!(
+        back.contains("after=30") || back.contains("after=29"),
+        "{back}"
+    );
+    assert!(late.contains("still waits"), "{late}");
 }

@@ -7,17 +7,18 @@
 mod common;
 #[path = "common/counter.rs"]
 mod counter;
+#[path = "network/told.rs"]
+mod told;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{
-    KeysAndAttributes, PutRequest, TransactWriteItem, Update, WriteRequest,
-};
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::operation::transact_write_items::builders::TransactWriteItemsFluentBuilder;
+use aws_sdk_dynamodb::types::{TransactWriteItem, Update};
 use aws_smithy_async::time::TimeSource;
-use fairlock::embedded::{Counts, Fault, Faults, Gate, Latency, Network, Outcome, Request, When};
+use fairlock::embedded::{Fault, Faults, Gate, Latency, Network, When};
 use futures::FutureExt;
 use tokio::time::{Instant, sleep};
 
@@ -30,23 +31,33 @@ const MINUTE: Duration = Duration::from_secs(60);
 // ---------------------------------------------------------------------------------------------------------------
 // Faults, each before and after the request is applied
 
+/// Meets a fault on the way of one request to add one; says why it was refused, and how many were added.
+async fn refused_by(fault: Fault) -> (Refused, u64) {
+    let engine = engine().await;
+    let client = once(&first(&engine, fault));
+    let refused = add_one(&client).await.unwrap_err();
+    (refused, counted(&engine).await)
+}
+
 #[test]
-fn a_request_lost_on_its_way_has_not_been_applied() {
+fn a_request_lost_on_its_way_has_not_been_applied_and_an_answer_lost_after_it_has() {
     virtual_time(async {
-        let engine = engine().await;
-        let client = once(&first(&engine, Fault::Lose(When::Before)));
-        assert!(is_broken(&add_one(&client).await.unwrap_err()));
-        assert_eq!(counted(&engine).await, 0);
+        for (when, applied) in [(When::Before, 0), (When::After, 1)] {
+            let (refused, counted) = refused_by(Fault::Lose(when)).await;
+            assert!(is_broken(&refused), "{when:?}: {refused:?}");
+            assert_eq!(counted, applied, "{when:?}");
+        }
     });
 }
 
 #[test]
-fn an_answer_lost_after_applying_has_been_applied() {
+fn a_connection_is_closed_before_the_request_applied_or_after() {
     virtual_time(async {
-        let engine = engine().await;
-        let client = once(&first(&engine, Fault::Lose(When::After)));
-        assert!(is_broken(&add_one(&client).await.unwrap_err()));
-        assert_eq!(counted(&engine).await, 1);
+        for (when, applied) in [(When::Before, 0), (When::After, 1)] {
+            let (refused, counted) = refused_by(Fault::Close(when)).await;
+            assert!(is_closed(&refused), "{when:?}: {refused:?}");
+            assert_eq!(counted, applied, "{when:?}");
+        }
     });
 }
 
@@ -63,47 +74,87 @@ fn the_sdk_repeats_a_lost_answers_write_and_applies_it_twice() {
 #[test]
 fn a_server_error_before_applying_has_not_been_applied() {
     virtual_time(async {
-        let engine = engine().await;
-        let client = once(&first(&engine, Fault::ServerError(When::Before)));
-        let refused = add_one(&client).await.unwrap_err();
-        assert_eq!(status(&refused), 500);
-        assert_eq!(counted(&engine).await, 0);
+        let (refused, counted) = refused_by(Fault::ServerError(When::Before)).await;
+        assert_eq!((status(&refused), counted), (500, 0));
     });
 }
 
 #[test]
 fn a_server_error_after_applying_has_been_applied() {
     virtual_time(async {
-        let engine = engine().await;
-        let client = once(&first(&engine, Fault::ServerError(When::After)));
-        let refused = add_one(&client).await.unwrap_err();
+        let (refused, counted) = refused_by(Fault::ServerError(When::After)).await;
         let error = refused.as_service_error().unwrap();
         assert!(error.is_internal_server_error(), "{error:?}");
-        assert_eq!(counted(&engine).await, 1);
+        assert_eq!(counted, 1);
     });
 }
 
 #[test]
 fn a_throttled_request_is_refused_and_not_applied() {
     virtual_time(async {
-        let engine = engine().await;
-        let client = once(&first(&engine, Fault::Throttle));
-        let refused = add_one(&client).await.unwrap_err();
+        let (refused, counted) = refused_by(Fault::Throttle).await;
         let error = refused.as_service_error().unwrap();
         assert!(error.is_provisioned_throughput_exceeded_exception());
-        assert_eq!((status(&refused), counted(&engine).await), (400, 0));
+        assert_eq!((status(&refused), counted), (400, 0));
     });
 }
 
 #[test]
 fn a_request_in_conflict_is_refused_and_not_applied() {
     virtual_time(async {
-        let engine = engine().await;
-        let client = once(&first(&engine, Fault::Conflict));
-        let refused = add_one(&client).await.unwrap_err();
+        let (refused, counted) = refused_by(Fault::Conflict).await;
         let error = refused.as_service_error().unwrap();
         assert!(error.is_transaction_conflict_exception());
-        assert_eq!((status(&refused), counted(&engine).await), (400, 0));
+        assert_eq!((status(&refused), counted), (400, 0));
+    });
+}
+
+/// Of two items.
+fn a_transaction(client: &Client) -> TransactWriteItemsFluentBuilder {
+    let update = |name: &str| {
+        let update = Update::builder()
+            .table_name("things")
+            .update_expression("ADD n :one");
+        let update = update.key("pk", text(name)).key("sk", text("-"));
+        let update = update.expression_attribute_values(":one", number(1));
+        TransactWriteItem::builder()
+            .update(update.build().unwrap())
+            .build()
+    };
+    let request = client.transact_write_items();
+    request
+        .transact_items(update("a"))
+        .transact_items(update("b"))
+}
+
+#[test]
+fn a_transaction_in_conflict_is_cancelled_as_a_whole_and_says_which_item_it_was_for() {
+    virtual_time(async {
+        let engine = engine().await;
+        let client = once(&first(&engine, Fault::Conflict));
+        let refused = a_transaction(&client).send().await.unwrap_err();
+        let status = refused.raw_response().unwrap().status().as_u16();
+        let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
+            refused.as_service_error()
+        else {
+            panic!("{refused:?}")
+        };
+        let reasons = cancelled.cancellation_reasons().iter();
+        let reasons: Vec<_> = reasons
+            .map(|reason| (reason.code(), reason.message(), reason.item()))
+            .collect();
+        let ongoing = "Transaction is ongoing for the item";
+        assert_eq!(
+            reasons,
+            [
+                (Some("None"), None, None),
+                (Some("TransactionConflict"), Some(ongoing), None)
+            ]
+        );
+        let told = cancelled.message().unwrap_or_default();
+        assert!(told.ends_with("[None, TransactionConflict]"), "{told}");
+        assert_eq!((status, names(&engine.client()).await.len()), (400, 0));
+        a_transaction(&client).send().await.unwrap();
     });
 }
 
@@ -292,6 +343,8 @@ fn storm() -> Faults {
         },
         lost_requests: 0.1,
         lost_answers: 0.1,
+        closes_before: 0.05,
+        closes_after: 0.05,
         errors_before: 0.05,
         errors_after: 0.05,
         hangs_before: 0.02,
@@ -389,194 +442,5 @@ fn reads_are_never_in_conflict() {
         let client = once(&Network::to(&engine().await).faults(faults));
         assert!(add_one(&client).await.is_err());
         client.scan().table_name("things").send().await.unwrap();
-    });
-}
-
-// ---------------------------------------------------------------------------------------------------------------
-// Scripts, observers, counts
-
-#[test]
-fn a_script_can_tell_requests_apart() {
-    virtual_time(async {
-        let engine = engine().await;
-        let marked = |request: &Request| {
-            let ours = request.table() == Some("things") && request.operation() == "UpdateItem";
-            let keyed = request.key("pk") == Some("counter") && request.key("sk") == Some("-");
-            (ours && keyed && request.mentions("ADD n :one")).then_some(Fault::Throttle)
-        };
-        let client = once(&Network::to(&engine).script(marked));
-        count_up(&client, 0).await.unwrap();
-        assert_eq!(status(&add_one(&client).await.unwrap_err()), 400);
-        put_expiring(&client, "counter", 1).await;
-    });
-}
-
-#[test]
-fn what_a_script_decides_happens_in_place_of_chance() {
-    virtual_time(async {
-        let engine = engine().await;
-        let none = Fault::Delay(When::Before, Duration::ZERO);
-        let faults = Faults {
-            lost_requests: 1.0,
-            ..Faults::default()
-        };
-        let client = once(&first(&engine, none).faults(faults));
-        add_one(&client).await.unwrap();
-        add_one(&client).await.unwrap_err();
-    });
-}
-
-#[test]
-fn an_observer_hears_of_each_request_once() {
-    virtual_time(async {
-        let engine = engine().await;
-        let faults = [
-            Some(Fault::Lose(When::After)),
-            Some(Fault::Hang(When::After)),
-            None,
-        ];
-        let index = |request: &Request| usize::try_from(request.number() - 1).unwrap();
-        let network = Network::to(&engine).script(move |request| faults[index(request)].clone());
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let writer = Arc::clone(&heard);
-        let network = network.observe(move |exchange| {
-            let (number, took) = (exchange.request().number(), exchange.took().as_secs());
-            let mut heard = writer.lock().unwrap();
-            heard.push((number, took, exchange.outcome().clone()));
-        });
-        let client = impatient(&network);
-        for _ in 0..3 {
-            let _any = add_one(&client).await;
-        }
-        let answered = Outcome::Answered {
-            status: 200,
-            body: serde_json::json!({}),
-        };
-        let expected = [
-            (1, 0, Outcome::Broken),
-            (2, 2, Outcome::Abandoned),
-            (3, 0, answered),
-        ];
-        assert_eq!(*heard.lock().unwrap(), expected);
-    });
-}
-
-async fn write_a_batch(client: &Client) {
-    let put = |name: &str| {
-        let put = PutRequest::builder()
-            .item("pk", text(name))
-            .item("sk", text("-"));
-        WriteRequest::builder()
-            .put_request(put.build().unwrap())
-            .build()
-    };
-    let puts = ["a", "b", "c"].map(put).to_vec();
-    let request = client.batch_write_item().request_items("things", puts);
-    request.send().await.unwrap();
-}
-
-async fn read_a_batch(client: &Client) {
-    let key = |name: &str| HashMap::from([("pk".into(), text(name)), ("sk".into(), text("-"))]);
-    let keys = KeysAndAttributes::builder().keys(key("a")).keys(key("b"));
-    let request = client
-        .batch_get_item()
-        .request_items("things", keys.build().unwrap());
-    request.send().await.unwrap();
-}
-
-async fn write_a_transaction(client: &Client) {
-    let update = |name: &str| {
-        let update = Update::builder()
-            .table_name("things")
-            .update_expression("ADD n :one");
-        let update = update.key("pk", text(name)).key("sk", text("-"));
-        let update = update.expression_attribute_values(":one", number(1));
-        TransactWriteItem::builder()
-            .update(update.build().unwrap())
-            .build()
-    };
-    let request = client.transact_write_items();
-    let request = request
-        .transact_items(update("a"))
-        .transact_items(update("b"));
-    request.send().await.unwrap();
-}
-
-#[test]
-fn counts_tell_reads_and_writes_item_by_item() {
-    virtual_time(async {
-        let network = Network::to(&engine().await);
-        let client = once(&network);
-        add_one(&client).await.unwrap();
-        count_up(&client, 7).await.unwrap_err();
-        write_a_batch(&client).await;
-        write_a_transaction(&client).await;
-        let written = network.counts();
-        assert_eq!(
-            (written.requests(), written.reads(), written.writes()),
-            (4, 0, 7)
-        );
-        assert_eq!(written.of("UpdateItem"), 2);
-        read_a_batch(&client).await;
-        client.scan().table_name("things").send().await.unwrap();
-        let read = network.counts() - written;
-        assert_eq!((read.requests(), read.reads(), read.writes()), (2, 3, 0));
-        let by_operation: Vec<_> = read.by_operation().collect();
-        assert_eq!(by_operation, [("BatchGetItem", 1), ("Scan", 1)]);
-    });
-}
-
-#[test]
-fn every_attempt_of_the_sdk_counts() {
-    virtual_time(async {
-        let engine = engine().await;
-        let network = first(&engine, Fault::Throttle);
-        add_one(&network.client()).await.unwrap();
-        assert_eq!(network.counts().of("UpdateItem"), 2);
-        assert_ne!(network.counts(), Counts::default());
-    });
-}
-
-#[test]
-fn the_same_faults_and_counts_work_around_any_other_transport() {
-    virtual_time(async {
-        let engine = engine().await;
-        let inner = Network::to(&engine);
-        let lost = |request: &Request| (request.number() == 1).then_some(Fault::Lose(When::After));
-        let again = Faults {
-            duplicates: 1.0,
-            duplicate_within: MINUTE,
-            ..Faults::default()
-        };
-        let outer = Network::over(inner.http_client())
-            .script(lost)
-            .faults(again);
-        let client = once(&outer);
-        assert!(is_broken(&add_one(&client).await.unwrap_err()));
-        add_one(&client).await.unwrap();
-        sleep(MINUTE).await;
-        assert_eq!(counted(&engine).await, 3);
-        assert_eq!((outer.counts().writes(), inner.counts().writes()), (2, 3));
-    });
-}
-
-#[test]
-fn a_rewritten_request_is_what_the_script_and_the_engine_see() {
-    virtual_time(async {
-        let engine = engine().await;
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let noted = seen.clone();
-        let network = Network::to(&engine)
-            .rewrite(|body| {
-                body["UpdateExpression"] = "ADD n :one, m :one".into();
-            })
-            .script(move |request| {
-                let update = request.body()["UpdateExpression"].clone();
-                noted.lock().unwrap().push(update);
-                None
-            });
-        add_one(&once(&network)).await.unwrap();
-        assert_eq!(*seen.lock().unwrap(), ["ADD n :one, m :one"]);
-        assert_eq!(counted(&engine).await, 1);
     });
 }

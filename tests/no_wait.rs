@@ -7,6 +7,8 @@
 )]
 
 mod common;
+#[path = "no_wait/dates.rs"]
+mod dates;
 #[path = "common/lab.rs"]
 mod lab;
 #[path = "common/verbs.rs"]
@@ -83,6 +85,21 @@ async fn full_of_the_dead(tickets: u128) -> (Lab, Host) {
     (lab, host)
 }
 
+/// The same, and every other of them has a void row: each gap between them takes a write.
+async fn full_of_holes(gaps: u128) -> (Lab, Host) {
+    let (lab, host) = full_of_the_dead(2 * gaps).await;
+    let lock = host.locks.fair_lock("a").unwrap();
+    let last = lock.inspect().await.unwrap().newest_ticket.unwrap().get();
+    let text = |value: String| AttributeValue::S(value);
+    for gap in 0..gaps as u64 {
+        let put = lab.engine.client().put_item().table_name("locks");
+        let put = put.item("pk", text("a".into()));
+        let put = put.item("sk", text(format!("fairlock/{:038}", last - 2 * gap)));
+        put.item("state", text("void".into())).send().await.unwrap();
+    }
+    (lab, host)
+}
+
 #[test]
 fn hundreds_who_left_the_line_are_passed_in_one_call() {
     virtual_time(async {
@@ -100,11 +117,10 @@ fn hundreds_who_left_the_line_are_passed_in_one_call() {
 }
 
 #[test]
-fn a_thousand_who_drew_and_died_are_passed_in_a_few_calls() {
+fn a_million_who_drew_and_died_are_passed_in_one_call() {
     virtual_time(async {
-        let (lab, host) = full_of_the_dead(1000).await;
-        let calls = calls_until_granted(&lab, &host).await;
-        assert!(calls <= 3, "{calls}");
+        let (lab, host) = full_of_the_dead(1_000_000).await;
+        assert_eq!(calls_until_granted(&lab, &host).await, 1);
         let lock = host.locks.fair_lock("a").unwrap();
         lock.sweep().await.unwrap();
         assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
@@ -185,9 +201,55 @@ fn a_process_that_died_right_after_its_first_request_keeps_nobody_out_for_long()
     });
 }
 
+/// So many readers share the lock, each a fresh process: all but the first have it by their first request, and left no date.
+async fn fresh_readers(lab: &Lab, readers: usize) -> Vec<(Host, LockGuard)> {
+    let mut sharing = Vec::new();
+    for _ in 0..readers {
+        let host = lab.host();
+        let lock = host.locks.fair_lock("a").unwrap();
+        let guard = lock.try_acquire_shared().await.unwrap().unwrap();
+        sharing.push((host, guard));
+    }
+    sharing
+}
+
+#[test]
+fn a_refused_call_writes_one_date_more_at_the_most_however_many_holders_have_none() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let _sharing = fresh_readers(&lab, 50).await;
+        let mut updates = Vec::new();
+        for _ in 0..6 {
+            let late = lab.host();
+            assert!(try_acquire(&late).await.is_none());
+            assert_eq!(
+                late.network.counts().requests(),
+                late.network.counts().of("UpdateItem")
+            );
+            updates.push(late.network.counts().requests());
+        }
+        // The enter, and a write that dates 16 holds; of 49 three hold sixteen each, and the fourth the last.
+        assert_eq!(updates, [2, 2, 2, 2, 1, 1]);
+    });
+}
+
+#[test]
+fn readers_that_died_right_after_their_first_requests_keep_nobody_out_for_long() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let sharing = fresh_readers(&lab, 12).await;
+        for (host, _) in &sharing {
+            host.network.set_faults(cut_off());
+        }
+        assert!(try_acquire(&lab.host()).await.is_none());
+        lab.wait(43 * SECOND).await;
+        assert!(try_acquire(&lab.host()).await.is_some());
+    });
+}
+
 #[test]
 fn a_silent_table_ends_the_call_within_five_request_timeouts() {
-    for verb in ["enter", "evict", "read line"] {
+    for verb in ["enter known", "enter", "evict", "read line"] {
         virtual_time(async {
             let lab = Lab::new().await;
             let (dead, host) = (lab.host(), lab.host());
@@ -196,9 +258,12 @@ fn a_silent_table_ends_the_call_within_five_request_timeouts() {
             draw_and_die(&lab, 3).await;
             dead.network.set_faults(cut_off());
             lab.wait(60 * SECOND).await;
+            let lock = host.locks.fair_lock("a").unwrap();
+            if verb != "enter known" {
+                lock.inspect().await.unwrap();
+            }
             meets(&host.network, verb, usize::MAX, Fault::Hang(When::Before));
             let started = Instant::now();
-            let lock = host.locks.fair_lock("a").unwrap();
             let refused = lock.acquire(RecordWait::NoWait).await.unwrap_err();
             assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
             assert!(started.elapsed() <= 10 * SECOND, "{:?}", started.elapsed());
@@ -210,7 +275,7 @@ fn a_silent_table_ends_the_call_within_five_request_timeouts() {
 #[test]
 fn a_call_ends_within_five_request_timeouts_however_much_is_in_the_way() {
     virtual_time(async {
-        let (_lab, host) = full_of_the_dead(1_000_000).await;
+        let (_lab, host) = full_of_holes(1000).await;
         let late = Fault::Delay(When::After, 1500 * MS);
         let _ = host.network.clone().script(move |_| Some(late.clone()));
         let started = Instant::now();
@@ -222,7 +287,7 @@ fn a_call_ends_within_five_request_timeouts_however_much_is_in_the_way() {
 #[test]
 fn a_call_that_is_dropped_sends_nothing_more_but_what_cleans_up() {
     virtual_time(async {
-        let (lab, host) = full_of_the_dead(1_000_000).await;
+        let (lab, host) = full_of_holes(1000).await;
         let late = Fault::Delay(When::After, SECOND / 2);
         let _ = host.network.clone().script(move |_| Some(late.clone()));
         let call = acquires(&host, RecordWait::NoWait);
@@ -252,15 +317,17 @@ fn a_refusal_whose_answer_is_cut_short_is_asked_for_again() {
         let lab = Lab::new().await;
         let (a, b, c) = (lab.host(), lab.host(), lab.host());
         let guard = acquire(&a).await;
-        for verb in ["enter", "sit"] {
-            meets(&b.network, verb, 1, Fault::CutShort);
+        for verb in ["enter known", "enter"] {
+            let met = meets(&b.network, verb, 1, Fault::CutShort);
             assert!(try_acquire(&b).await.is_none());
+            assert_eq!(met.load(Ordering::SeqCst), 1, "{verb}");
         }
-        for verb in ["enter", "sit", "read lock"] {
-            meets(&c.network, verb, 1, Fault::CutShort);
+        for verb in ["enter known", "enter", "sit", "read lock"] {
+            let met = meets(&c.network, verb, 1, Fault::CutShort);
             let waiting = acquires(&c, RecordWait::Timeout(5 * SECOND));
             let refused = waiting.await.unwrap().unwrap_err();
             assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
+            assert_eq!(met.load(Ordering::SeqCst), 1, "{verb}");
         }
         guard.release().await.unwrap();
     });
@@ -345,7 +412,8 @@ fn a_table_that_falls_silent_at_the_door_is_told_also_when_only_reads_are_lost()
             let is_read = ["GetItem", "Query"].contains(&request.operation());
             is_read.then_some(Fault::Hang(When::Before))
         });
-        let refused = acquires(&host, RecordWait::Infinite).await.unwrap();
+        let wait = RecordWait::Timeout(20 * SECOND);
+        let refused = acquires(&host, wait).await.unwrap();
         assert!(
             matches!(refused, Err(Error::Unavailable { .. })),
             "{refused:?}"

@@ -12,6 +12,8 @@ mod bank;
 #[path = "optimistic/callers.rs"]
 mod callers;
 mod common;
+#[path = "optimistic/firsts.rs"]
+mod firsts;
 #[path = "common/keys.rs"]
 mod keys;
 #[path = "common/mishaps.rs"]
@@ -20,6 +22,8 @@ mod mishaps;
 mod races;
 #[path = "common/reads.rs"]
 mod reads;
+#[path = "optimistic/slot.rs"]
+mod slot;
 #[path = "optimistic/steps.rs"]
 mod steps;
 

@@ -144,7 +144,10 @@ fn two_hundred_who_ask_a_client_that_is_cut_off_learn_of_it_hardly_later_than_on
 
 /// How long it takes until so many are told that DynamoDB does not answer.
 async fn refused(lab: &Lab, callers: usize) -> Duration {
-    let host = lab.host_with(|builder| builder.request_timeout(REQUEST_TIMEOUT));
+    let host = lab.host_with(|builder| {
+        let builder = builder.request_timeout(REQUEST_TIMEOUT);
+        builder.outage_timeout(4 * REQUEST_TIMEOUT)
+    });
     host.network.set_faults(Faults {
         hangs_before: 1.0,
         ..Faults::default()
@@ -199,7 +202,8 @@ fn who_comes_to_those_who_have_just_given_up_waits_on_all_the_same() {
         // The first is at the door, and whoever came to wait behind it does so no longer, when another comes.
         let brief = async {
             let refused = lock.acquire(RecordWait::Timeout(100 * MS)).await;
-            assert!(matches!(refused, Err(Error::NotGranted { .. })));
+            // There is no answer yet from which anybody could know that others have the lock.
+            assert!(matches!(refused, Err(Error::Unavailable { .. })));
         };
         let open = async {
             lab.wait(200 * MS).await;

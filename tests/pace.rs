@@ -6,6 +6,8 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+#[path = "pace/burst.rs"]
+mod burst;
 mod common;
 #[path = "pace/contest.rs"]
 mod contest;
@@ -22,6 +24,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use burst::Burst;
 use common::virtual_time;
 use contest::{Contest, Course, RTT, distant};
 use fairlock::embedded::{Faults, Latency};
@@ -64,6 +67,8 @@ fn an_uncontended_acquire_takes_one_round_trip() {
     virtual_time(async {
         let lab = Lab::new().await;
         let host = distant(&lab);
+        // Making a lock takes a client that knows no time yet another one.
+        acquire(&lab.host()).await.release().await.unwrap();
         let asked = Instant::now();
         let guard = acquire(&host).await;
         assert_eq!(asked.elapsed(), RTT);
@@ -154,6 +159,39 @@ fn no_line_stalls_however_long_it_is() {
             course.requests_a_turn(),
             2.0 * short,
         );
+    }
+}
+
+/// A hundred processes start at one moment, and requests take twenty times as long at first: whoever made its plans by that would sleep,
+/// and so would the line. In all that takes twice as long as turns of the hold and two round trips, at the most.
+#[test]
+fn a_line_that_began_while_requests_were_slow_is_fast_when_they_are() {
+    let ms = Duration::from_millis;
+    for (slow, until, hold) in [
+        (50, 1_500, 0),
+        (100, 1_000, 50),
+        (200, 1_500, 0),
+        (500, 3_000, 0),
+    ] {
+        let burst = Burst {
+            processes: 100,
+            slow: ms(slow),
+            until: ms(until),
+            hold: ms(hold),
+        };
+        let drained = virtual_time(burst.run());
+        let turns = drained.hand_overs.len() as u32;
+        let told = format!("{slow} ms until {until} ms, holds of {hold} ms, {turns} turns");
+        let ideal = (ms(hold) + 2 * RTT) * turns;
+        let share = drained.lasted.div_duration_f64(ideal);
+        at_most(&told, share, 2.0);
+        let most = drained.hand_overs[drained.hand_overs.len() - 1];
+        at_most(
+            &format!("{told}: the slowest hand-over"),
+            most.div_duration_f64(RTT),
+            40.0,
+        );
+        at_most(&format!("{told}: requests"), drained.requests_a_turn, 28.0);
     }
 }
 

@@ -3,6 +3,8 @@
 #![cfg(feature = "embedded")]
 
 mod common;
+#[path = "parties/downgrades.rs"]
+mod downgrades;
 #[path = "common/lab.rs"]
 mod lab;
 #[path = "parties/party.rs"]
@@ -16,7 +18,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use common::virtual_time;
 use fairlock::embedded::{Fault, When};
-use fairlock::{Error, Loss, RecordWait, Ticket};
+use fairlock::{Closed, Error, Loss, RecordWait, Ticket};
 use lab::{Lab, acquire, waits};
 use party::{Line, Place, call, granted, holds_at};
 use tokio::time::Instant;
@@ -119,6 +121,34 @@ fn one_whose_time_is_over_behind_another_of_its_party_is_told_so_and_the_last_wa
 }
 
 #[test]
+fn the_last_of_a_party_is_told_as_soon_as_its_time_is_over_behind_a_holder_of_its_own_client() {
+    for drops in [true, false] {
+        virtual_time(async {
+            let started = Instant::now();
+            let waits = [INFINITE, RecordWait::Timeout(20 * SECOND)];
+            let mut line = Line::with(Place::Seat, waits).await;
+            line.comes_to_the_party().await;
+            let first = granted(line.members.remove(0)).await;
+            let before = line.host.network.counts().requests();
+            let refused = line.members.remove(0).await.unwrap().unwrap_err();
+            let Error::NotGranted { place, waited, .. } = refused else {
+                unreachable!("{refused}")
+            };
+            assert_eq!((place, waited), (Some(1), 20 * SECOND));
+            assert!(started.elapsed() < 21 * SECOND);
+            let renewals = line.host.network.counts().requests() - before;
+            assert!(renewals <= 3, "it has nothing to leave: {renewals}");
+            match drops {
+                true => drop(first),
+                false => first.release().await.unwrap(),
+            }
+            assert!(line.lab.is_free("a").await);
+            assert_eq!(line.lab.items("a").await, ["fairlock/#lock"]);
+        });
+    }
+}
+
+#[test]
 fn who_asks_after_the_last_of_a_party_gave_up_is_not_given_up_with_it() {
     virtual_time(async {
         let gathering = Line::gathers(Place::Seat, [RecordWait::Timeout(SECOND)]).await;
@@ -189,7 +219,10 @@ fn those_behind_a_hold_that_is_lost_stand_anew_at_the_end_of_the_line() {
             if deleted {
                 line.delete_lock_item().await;
                 // Whoever waited behind has it, anew.
-                assert!(matches!(first.lost().await, Loss::Evicted { by: Some(_) }));
+                assert!(matches!(
+                    first.lost().await.reason,
+                    Loss::Evicted { by: Some(_) }
+                ));
             } else {
                 meets(
                     &line.host.network,
@@ -197,7 +230,7 @@ fn those_behind_a_hold_that_is_lost_stand_anew_at_the_end_of_the_line() {
                     usize::MAX,
                     Fault::Throttle,
                 );
-                assert_eq!(first.lost().await, Loss::Unreachable);
+                assert_eq!(first.lost().await.reason, Loss::Unreachable);
             }
             let mut before = first.ticket();
             drop(first);
@@ -276,7 +309,7 @@ fn each_of_a_party_observes_its_own_place() {
         let told = Arc::new(Mutex::new(vec![Vec::new(); 3]));
         let tell = Arc::clone(&told);
         let gathering = Line::gathers_observed(3, move |who, waiting| {
-            tell.lock().unwrap()[who].push(waiting.place);
+            tell.lock().unwrap()[who].push(waiting.place.unwrap());
         });
         let line = gathering.await.comes().await;
         line.lab.settle().await;
@@ -293,7 +326,10 @@ fn an_observer_that_panics_ends_its_own_call_and_no_other_of_its_party() {
         let gathering = Line::gathers_observed(3, |who, _| assert_ne!(who, 1, "the caller's own"));
         let mut line = gathering.await.comes().await;
         let ended = (&mut line.members[1]).await.unwrap();
-        assert!(matches!(ended, Err(Error::ShutDown)), "{ended:?}");
+        assert!(
+            matches!(ended, Err(Error::ShutDown(Closed::ObserverPanicked))),
+            "{ended:?}"
+        );
         line.turns(&[1]).await;
     });
 }

@@ -16,6 +16,8 @@ mod lab;
 mod permits;
 #[path = "common/verbs.rs"]
 mod verbs;
+#[path = "sharing/waves.rs"]
+mod waves;
 
 use std::time::Duration;
 
@@ -209,7 +211,7 @@ fn a_reader_that_lost_its_place_is_told_so() {
         let network = hosts[1].network.clone().faults(cut_off());
         lab.wait(90 * SECOND).await;
         let _ = network.faults(fairlock::embedded::Faults::default());
-        assert_eq!(second.lost().await, Loss::Unreachable);
+        assert_eq!(second.lost().await.reason, Loss::Unreachable);
         let refused = second.release().await.unwrap_err();
         assert!(matches!(refused, Error::Lost { .. }), "{refused}");
     });

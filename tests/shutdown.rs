@@ -19,8 +19,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use common::{real_time, virtual_time};
 use fairlock::embedded::{Engine, Fault, Faults, Gate, When};
 use fairlock::{
-    Error, HeldLocks, LockClient, LockGuard, Loss, RecordWait, ShutdownReport, SweepOptions,
-    TableOptions,
+    Closed, Error, HeldLocks, LockClient, LockGuard, Loss, RecordWait, ShutdownReport,
+    SweepOptions, TableOptions,
 };
 use futures::future::{BoxFuture, FutureExt, join_all};
 use futures::poll;
@@ -62,7 +62,7 @@ fn an_acquisition_that_is_granted_during_the_shutdown_is_given_up() {
             gate.reached(1).await;
             let report = shut_down_and_open(&lab, &host, how, &gate).await;
             assert!(is_clean(&report), "{how:?}: {report:?}");
-            assert!(matches!(acquiring.await.unwrap(), Err(Error::ShutDown)));
+            assert!(matches!(acquiring.await.unwrap(), Err(Error::ShutDown(_))));
             let lock = other.locks.fair_lock("a").unwrap();
             assert!(lock.try_acquire().await.unwrap().is_some());
         });
@@ -84,7 +84,7 @@ fn a_waiter_that_is_promoted_during_the_shutdown_gives_the_lock_up() {
         guard.release().await.unwrap();
         let report = shut_down_and_open(&lab, &heir, HeldLocks::Release, &gate).await;
         assert!(is_clean(&report), "{report:?}");
-        assert!(matches!(acquiring.await.unwrap(), Err(Error::ShutDown)));
+        assert!(matches!(acquiring.await.unwrap(), Err(Error::ShutDown(_))));
         let lock = host.locks.fair_lock("a").unwrap();
         assert!(lock.try_acquire().await.unwrap().is_some());
     });
@@ -120,7 +120,7 @@ fn all_who_wait_together_are_told_of_the_shutdown_in_line_and_behind_a_hold_of_t
             let report = host.locks.shutdown(how, 5 * SECOND).await;
             assert!(report.unfinished.is_empty(), "{report:?}");
             for call in calls {
-                assert!(matches!(call.await.unwrap(), Err(Error::ShutDown)));
+                assert!(matches!(call.await.unwrap(), Err(Error::ShutDown(_))));
             }
             let lock = other.locks.fair_lock("a").unwrap();
             if how == HeldLocks::Keep {
@@ -128,7 +128,7 @@ fn all_who_wait_together_are_told_of_the_shutdown_in_line_and_behind_a_hold_of_t
                 assert!(guard.is_held() && lock.try_acquire().await.unwrap().is_none());
                 guard.release().await.unwrap();
             } else {
-                assert_eq!(guard.lost().await, Loss::ShutDown);
+                assert_eq!(guard.lost().await.reason, Loss::ShutDown);
             }
             assert!(lock.try_acquire().await.unwrap().is_some());
         });
@@ -154,7 +154,7 @@ fn a_lock_that_is_passed_on_during_the_shutdown_is_given_up() {
             assert!(is_clean(&report), "{how:?}: {report:?}");
             releasing.await.unwrap().unwrap();
             let next = calls.remove(0).await.unwrap();
-            assert!(matches!(next, Err(Error::ShutDown)), "{next:?}");
+            assert!(matches!(next, Err(Error::ShutDown(_))), "{next:?}");
             let lock = other.locks.fair_lock("a").unwrap();
             assert!(lock.try_acquire().await.unwrap().is_some());
         });
@@ -182,6 +182,7 @@ fn a_release_under_way_is_not_told_that_the_lock_was_lost_to_the_shutdown() {
 fn a_release_that_could_not_be_done_is_in_the_report() {
     for fault in [
         Fault::Lose(When::Before),
+        Fault::Close(When::Before),
         Fault::Refuse("AccessDeniedException"),
     ] {
         virtual_time(async {
@@ -228,7 +229,7 @@ fn a_waiter_is_told_of_the_shutdown_whatever_the_table_answers() {
             lab.wait(3 * SECOND).await;
             let locks = &hosts[2].locks;
             let report = locks.shutdown(HeldLocks::Release, SECOND).await;
-            assert!(matches!(waiting.await.unwrap(), Err(Error::ShutDown)));
+            assert!(matches!(waiting.await.unwrap(), Err(Error::ShutDown(_))));
             assert_eq!(report.unfinished.len(), 1, "{report:?}");
         });
     }
@@ -284,7 +285,7 @@ fn a_hold_is_lost_with_the_runtime_of_its_client() {
     let lost = guard.lost();
     clients.shutdown_timeout(SECOND);
     real_time(async {
-        assert_eq!(lost.await, Loss::NoRuntime);
+        assert_eq!(lost.await.reason, Loss::NoRuntime);
         assert!(!guard.is_held());
         let released = guard.release().await;
         assert!(
@@ -312,7 +313,8 @@ fn are_told_that_the_runtime_is_gone(
     calls: impl IntoIterator<Item = BoxFuture<'static, Result<LockGuard, Error>>>,
 ) {
     for ended in virtual_time(join_all(calls)) {
-        assert!(matches!(ended, Err(Error::ShutDown)), "{ended:?}");
+        let told = matches!(ended, Err(Error::ShutDown(Closed::NoRuntime)));
+        assert!(told, "{ended:?}");
     }
 }
 

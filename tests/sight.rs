@@ -8,6 +8,8 @@
 mod common;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "sight/outages.rs"]
+mod outages;
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -44,7 +46,7 @@ async fn observed(lab: &Lab, host: &Host, calls: usize) -> (Vec<JoinHandle<LockG
     let call = |_| {
         let tell = Arc::clone(&told);
         let lock = host.locks.fair_lock("a").unwrap().observed(move |waiting| {
-            let news = (waiting.place, waiting.expected_wait);
+            let news = (waiting.place.unwrap(), waiting.expected_wait);
             tell.lock().unwrap().push(news);
         });
         tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() })

@@ -128,6 +128,8 @@ fn a_lock_that_only_those_have_who_came_beside_its_holder_is_not_idle() {
         let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
         assert_eq!((swept.swept, swept.failed), (nothing(), 0));
         assert!(second.is_held());
+        let ticket = second.ticket().get();
+        world.set_in("a", ["drawn", drawn], ticket).await;
         second.release().await.unwrap();
     });
 }
@@ -253,8 +255,26 @@ fn a_sweeper_that_would_never_rest_or_of_a_client_that_is_shut_down_does_not_sta
         ));
         locks.shutdown(HeldLocks::Keep, SECOND).await;
         let late = locks.start_sweeper(SweepOptions::default());
-        assert!(matches!(late, Err(Error::ShutDown)));
+        assert!(matches!(late, Err(Error::ShutDown(_))));
         let swept = locks.sweep_table(IdleLocks::Keep).await;
-        assert!(matches!(swept, Err(Error::ShutDown)));
+        assert!(matches!(swept, Err(Error::ShutDown(_))));
+    });
+}
+
+#[test]
+fn a_sweeper_that_is_to_sweep_never_again_rests_and_can_be_stopped() {
+    virtual_time(async {
+        let world = World::new().await;
+        let network = Network::to(&world.engine);
+        let locks = world.client_on(&network).await;
+        let never = SweepOptions::every(Duration::MAX);
+        let stopped = locks.start_sweeper(never.clone()).unwrap();
+        let dropped = locks.start_sweeper(never).unwrap();
+        sleep(DAY).await;
+        assert_eq!(network.counts().of("Scan"), 0);
+        stopped.stop().await;
+        let report = locks.shutdown(HeldLocks::Keep, SECOND).await;
+        assert!(report.unfinished.is_empty(), "{report:?}");
+        drop(dropped);
     });
 }

@@ -31,14 +31,12 @@ fn an_uncontended_turn_is_two_requests_and_leaves_one_item() {
     virtual_time(async {
         let lab = Lab::new().await;
         let host = lab.host();
-        let guard = acquire(&host).await;
-        guard.release().await.unwrap();
-        assert_eq!(
-            host.network.counts().requests(),
-            2,
-            "{:?}",
-            host.network.counts()
-        );
+        // The first enter of a client makes no lock: no answer has told it the time.
+        for requests in [3, 5, 7] {
+            acquire(&host).await.release().await.unwrap();
+            let sent = host.network.counts();
+            assert_eq!(sent.requests(), requests, "{sent:?}");
+        }
         assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
     });
 }
@@ -107,7 +105,8 @@ fn no_wait_on_a_held_lock_is_one_request_and_leaves_nothing() {
 fn no_wait_on_a_lock_whose_holder_has_no_date_yet_is_two_requests_once() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let [holder, first, second] = [(); 3].map(|()| lab.host());
+        let [maker, holder, first, second] = [(); 4].map(|()| lab.host());
+        acquire(&maker).await.release().await.unwrap();
         let guard = acquire(&holder).await;
         for (host, requests) in [(&first, 2), (&first, 3), (&second, 1)] {
             let lock = host.locks.fair_lock("a").unwrap();
@@ -372,6 +371,60 @@ fn the_error_says_that_the_holder_is_this_very_process() {
         let _guard = lock.acquire(RecordWait::default()).await.unwrap();
         let refused = lock.acquire(RecordWait::Timeout(SECOND)).await.unwrap_err();
         assert!(refused.to_string().contains("not re-entrant"), "{refused}");
+    });
+}
+
+#[test]
+fn the_error_of_a_caller_in_another_task_of_the_holders_process_blames_neither_of_them() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        let lock = host.locks.fair_lock("a").unwrap();
+        let _guard = lock.acquire(RecordWait::default()).await.unwrap();
+        let told = |error: Error| error.to_string();
+        let refused = lock.acquire(RecordWait::NoWait).await.map_err(told);
+        let refused = refused.unwrap_err();
+        assert!(
+            refused.contains("in another task or in this one"),
+            "{refused}"
+        );
+        // Shares of a lock and permits are had by several at once: nobody waits for itself, but for more of them.
+        let semaphore = |host: &lab::Host| host.locks.semaphore("s", 2).unwrap();
+        let _permit = semaphore(&host).acquire_many(2, RecordWait::NoWait).await;
+        let some = other.locks.semaphore("t", 2).unwrap();
+        let _other = some.acquire(RecordWait::NoWait).await.unwrap();
+        let shared = host.locks.fair_lock("r").unwrap();
+        let _reader = shared.acquire_shared(RecordWait::NoWait).await.unwrap();
+        for (error, is_shared) in [
+            (
+                semaphore(&host)
+                    .acquire(RecordWait::NoWait)
+                    .await
+                    .unwrap_err(),
+                false,
+            ),
+            (
+                some.acquire_many(2, RecordWait::NoWait).await.unwrap_err(),
+                true,
+            ),
+            (shared.acquire(RecordWait::NoWait).await.unwrap_err(), true),
+        ] {
+            let Error::NotGranted {
+                holder: Some(holder),
+                ..
+            } = &error
+            else {
+                panic!("{error}")
+            };
+            assert_eq!(holder.is_shared, is_shared, "{error}");
+            let told = error.to_string();
+            assert_eq!(
+                told.contains("too few of its permits are free"),
+                is_shared,
+                "{told}"
+            );
+            assert_eq!(told.contains("re-entrant"), !is_shared, "{told}");
+        }
     });
 }
 

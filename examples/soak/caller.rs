@@ -96,7 +96,7 @@ impl Caller {
         let word = match error {
             Error::NotGranted { .. } if wait != RecordWait::Infinite => "not granted",
             Error::Unavailable { .. } => "not answered",
-            Error::ShutDown if host.is_leaving() => "told of the shutdown",
+            Error::ShutDown(_) if host.is_leaving() => "told of the shutdown",
             _ => return self.surprise(error),
         };
         self.soak.tally.outcome(word);
@@ -160,7 +160,7 @@ impl Caller {
             Ok(()) => "released",
             Err(Error::Lost { .. }) => "lost",
             Err(Error::Unavailable { .. }) => "release not answered",
-            Err(Error::ShutDown) if host.is_leaving() => "told of the shutdown",
+            Err(Error::ShutDown(_)) if host.is_leaving() => "told of the shutdown",
             Err(error) => return self.surprise(&error),
         };
         self.soak.tally.outcome(word);

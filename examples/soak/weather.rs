@@ -109,7 +109,7 @@ impl Weather {
 
 fn fault(rng: &mut Rng) -> (&'static str, Fault) {
     let after = LATEST.mul_f64(rng.f64());
-    match rng.u8(0..11) {
+    match rng.u8(0..13) {
         0 => ("request lost", Fault::Lose(When::Before)),
         1 => ("answer lost", Fault::Lose(When::After)),
         2 => ("500, not applied", Fault::ServerError(When::Before)),
@@ -120,6 +120,8 @@ fn fault(rng: &mut Rng) -> (&'static str, Fault) {
         7 => ("answer cut short", Fault::CutShort),
         8 => ("duplicate", Fault::Duplicate { after }),
         9 => ("request late", Fault::Delay(When::Before, after)),
+        10 => ("closed, not applied", Fault::Close(When::Before)),
+        11 => ("closed, applied", Fault::Close(When::After)),
         _ => ("answer late", Fault::Delay(When::After, after)),
     }
 }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::{Acquisition, Refused};
-use crate::core::Turnstile;
+use crate::core::{ATTEMPTS_AT_ONCE, Turnstile};
 use crate::counter;
 use crate::guard::LockGuard;
 use crate::item::{LockItem, Spot};
 use crate::lease::Beats;
 use crate::look::Look;
+use crate::offer::Granted;
 use crate::passing::{self, Way};
 use crate::queue::{self, Joined};
 use crate::seats::{Asked, Taken};
@@ -17,8 +18,9 @@ use crate::store::{Attempt, Failure, Limit, Patience, Timed};
 use crate::ticket::Ticket;
 use crate::waiter::Waiter;
 
-/// Attempts at a request while nothing of ours is in the table yet: a wrong endpoint must show itself quickly.
-const ATTEMPTS_AT_THE_DOOR: usize = 4;
+/// Attempts at a draw. Each that is applied unseen leaves a gap, so after these the way into the line begins anew, with
+/// requests that leave nothing.
+const ATTEMPTS_TO_DRAW: usize = 4;
 /// Tries to enter or to sit before a ticket is drawn: each failed because others came first.
 const TRIES_AT_THE_DOOR: u32 = 6;
 /// The first pause for one who is on the way to a free lock, doubled twice. All of them are enough for its draw, its row
@@ -50,7 +52,7 @@ impl Acquisition {
     ) -> Result<Door, Refused> {
         // So many are before each of them at the least.
         self.party.turn_away(0);
-        let mut seen = self.core.hint(&self.name);
+        let mut seen = self.hint().await?;
         for tried in 0..TRIES_AT_THE_DOOR {
             self.check()?;
             let asked = match seen.take() {
@@ -76,6 +78,24 @@ impl Acquisition {
         }
         self.check()?;
         self.draw(time, seen, turnstile).await
+    }
+
+    /// What the client's own release saw of the line a moment ago: it chooses the first request. A caller that bounds the line
+    /// is never refused by it, for the line may be gone since: where the hint shows too long a line, it is read anew.
+    async fn hint(&self) -> Result<Option<LockItem>, Refused> {
+        match self.core.hint(&self.name) {
+            Some(item) if self.is_too_long(&item) => self.look().await,
+            hint => Ok(hint),
+        }
+    }
+
+    async fn look(&self) -> Result<Option<LockItem>, Refused> {
+        self.check()?;
+        let patience = self.patience_at_the_door();
+        let read = || self.store().read_lock(&self.name);
+        let item = self.store().persist(&patience, read).await?.value;
+        item.iter().for_each(|item| self.saw(item, None));
+        Ok(item)
     }
 
     /// Whether somebody will not wait at the end of this line.
@@ -107,11 +127,7 @@ impl Acquisition {
             }
             Way::Taken(item) if item.is_being_taken() => {
                 self.pause(ON_ITS_WAY * 2_u32.pow(tried.min(2))).await;
-                self.check()?;
-                let read = || self.store().read_lock(&self.name);
-                let item = self.store().persist(&patience, read).await?.value;
-                item.iter().for_each(|item| self.saw(item, None));
-                Ok(Tried::Busy(item))
+                Ok(Tried::Busy(self.look().await?))
             }
             Way::Taken(item) => Ok(Tried::Busy(Some(item))),
         }
@@ -163,6 +179,9 @@ impl Acquisition {
 
     /// An attempt that was not given its place may get it yet, by a request that is still under way.
     fn asked(&self, attempt: Attempt, asked: Result<Asked, Failure>) -> Result<Tried, Refused> {
+        if asked.is_ok() {
+            self.party.is_answered();
+        }
         match asked {
             Ok(Asked::Taken(taken)) => {
                 self.saw(&taken.answer.value, None);
@@ -175,7 +194,7 @@ impl Acquisition {
             }
             Err(failure) => {
                 if attempt.is_in_doubt() {
-                    self.core.give_up_unseen(&self.name, attempt);
+                    self.leaves(self.core.give_up_unseen(&self.name, attempt));
                 }
                 Err(failure.into())
             }
@@ -210,10 +229,19 @@ impl Acquisition {
             self.store().clone()
         };
         let attempt = self.attempt();
-        let patience = self.patience_at_the_door();
-        let drawn = counter::draw(&store, &self.name, &patience, attempt.tickets, most).await?;
-        let Some(drawn) = drawn else {
-            return Ok(Door::Again);
+        let patience = Patience {
+            limit: Limit::Unanswered(ATTEMPTS_TO_DRAW),
+            ..self.patience()
+        };
+        let (name, tickets) = (&self.name, attempt.tickets);
+        let drawn = counter::draw(&store, name, &patience, tickets, most, seen.as_ref()).await;
+        let drawn = match drawn {
+            Ok(Some(drawn)) => drawn,
+            Ok(None) => return Ok(Door::Again),
+            Err(failure) if failure.is_transient() && store.has_patience(&patience) => {
+                return Ok(Door::Again);
+            }
+            Err(failure) => return Err(failure.into()),
         };
         // The next may come: their tickets are newer.
         turnstile.take();
@@ -228,11 +256,11 @@ impl Acquisition {
             }
             Ok(Joined::TooSlow) => {
                 tracing::info!(lock = %self.name, %ticket, "too slow to join the line: draws again");
-                self.core.leave(&self.name, attempt, ticket, drawn.value);
+                self.leaves(self.core.leave(&self.name, attempt, ticket, drawn.value));
                 Ok(Door::TooSlow)
             }
             Err(failure) => {
-                self.core.leave(&self.name, attempt, ticket, drawn.value);
+                self.leaves(self.core.leave(&self.name, attempt, ticket, drawn.value));
                 Err(failure.into())
             }
         }
@@ -272,7 +300,7 @@ impl Acquisition {
     }
 
     /// One request when somebody has the lock; a few more to get past those whose time is over.
-    pub(super) async fn at_once(&self) -> Result<LockGuard, Refused> {
+    pub(super) async fn at_once(&self) -> Result<Granted<LockGuard>, Refused> {
         let mut is_used = true;
         for _ in 0..TRIES_AT_THE_DOOR {
             self.check()?;
@@ -311,20 +339,15 @@ impl Acquisition {
         Err(Refused::GaveUp)
     }
 
-    /// Being too busy is an answer, and backing off a part of waiting. Who does not wait backs off too, but not for
-    /// longer than so many requests without an answer would take.
+    /// Who does not wait tries a few times, and for no longer than so many requests without an answer would take. Who waits
+    /// tries for as long as it waits.
     fn patience_at_the_door(&self) -> Patience {
-        let attempts = ATTEMPTS_AT_THE_DOOR;
         if self.claim.waits {
-            return Patience {
-                limit: Limit::Unanswered(attempts),
-                ..self.patience()
-            };
+            return self.patience();
         }
-        let timeout = self.store().config().request_timeout;
         Patience {
-            limit: Limit::Attempts(attempts),
-            until: Some(self.started + timeout * attempts as u32),
+            limit: Limit::Attempts(ATTEMPTS_AT_ONCE as usize),
+            until: Some(self.core.no_wait_ends(self.started)),
             ..self.patience()
         }
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::{Acquisition, Refused};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
-use crate::item::{At, LockItem, Spot};
+use crate::item::{Footing, LockItem, Spot};
 use crate::lease::{self, Beats};
 use crate::moment::Moment;
+use crate::offer::Granted;
 use crate::seats::Taken;
 use crate::store::{Attempt, Patience, Timed, Write};
 use crate::ticket::Ticket;
@@ -17,21 +18,22 @@ impl Acquisition {
         &self,
         attempt: Attempt,
         taken: Taken,
-    ) -> Result<Option<LockGuard>, Refused> {
+    ) -> Result<Option<Granted<LockGuard>>, Refused> {
         self.grant(attempt, taken.ticket, taken.beats, &taken.answer.value)
             .await
     }
 
     /// Turns a place of one who has the lock into a guard, with at least half a lease to start with: being promoted starts none. Nor is
     /// it held with the long lease of a place far back, which others would have to wait for.
-    /// A hold whose lease is already over is given up, never returned.
+    /// Nor is it held on an item that DynamoDB may delete before long. A hold whose lease is already over is given up, never
+    /// returned.
     pub(super) async fn grant(
         &self,
         attempt: Attempt,
         ticket: Ticket,
         mut beats: Beats,
         item: &LockItem,
-    ) -> Result<Option<LockGuard>, Refused> {
+    ) -> Result<Option<Granted<LockGuard>>, Refused> {
         let lease = self.store().config().lease;
         let Some(Spot::Has(mut at, mut entry)) = item.place_of(attempt.nonce) else {
             return Ok(None);
@@ -42,13 +44,15 @@ impl Acquisition {
         let left = until.since(self.store().now());
         if left.is_zero() {
             tracing::warn!(lock = %self.name, %ticket, "granted after its lease was over: gives the lock up");
-            self.core
-                .give_up(&self.name, attempt, ticket, Some(item.clone()));
+            let seen = Some(item.clone());
+            self.leaves(self.core.give_up(&self.name, attempt, ticket, seen));
             return Ok(None);
         }
         let renewed;
-        if lease::is_short(lease, left) || entry.lease > lease {
-            let Some((item, sent)) = self.renew(&attempt, at, ticket, until).await? else {
+        let is_kept = self.store().is_kept(item.expires_at);
+        if lease::is_short(lease, left) || entry.lease > lease || !is_kept {
+            let footing = Footing::of(item, at, entry);
+            let Some((item, sent)) = self.renew(&attempt, footing, until).await? else {
                 return Ok(None);
             };
             renewed = item;
@@ -72,7 +76,7 @@ impl Acquisition {
             beats,
         );
         self.core.seat(&hold, &self.party, entry);
-        let guard = LockGuard::new(Arc::clone(&self.core), hold);
+        let guard = LockGuard::offered(Arc::clone(&self.core), hold);
         // Either `shutdown` saw the hold, or it was called before this: then nobody is to have the guard.
         if self.core.closed.is_cancelled() {
             return Err(Refused::GaveUp);
@@ -84,8 +88,7 @@ impl Acquisition {
     async fn renew(
         &self,
         attempt: &Attempt,
-        at: At,
-        ticket: Ticket,
+        footing: Footing,
         until: Moment,
     ) -> Result<Option<(LockItem, Moment)>, Refused> {
         let patience = Patience {
@@ -93,10 +96,8 @@ impl Acquisition {
             ..self.patience()
         };
         let (store, lease) = (self.store(), self.store().config().lease);
-        match store
-            .insist(&patience, || store.renew(&self.name, attempt, at, lease))
-            .await
-        {
+        let renew = || store.renew(&self.name, attempt, footing, lease);
+        match store.insist(&patience, renew).await {
             Ok(Timed {
                 value: Write::Applied(item),
                 sent,
@@ -107,9 +108,14 @@ impl Acquisition {
                 ..
             }) => Ok(None),
             Err(failure) => {
+                let ticket = footing.ticket;
                 tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
-                self.core.give_up_unseen(&self.name, attempt.again());
-                Err(failure.into())
+                self.leaves(self.core.give_up_unseen(&self.name, attempt.again()));
+                let goes_on = self.claim.waits && store.has_patience(&self.patience());
+                match failure.is_transient() && goes_on {
+                    true => Ok(None),
+                    false => Err(failure.into()),
+                }
             }
         }
     }

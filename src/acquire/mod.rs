@@ -2,24 +2,31 @@
 
 mod door;
 mod grant;
+mod outage;
 mod party;
 mod prospect;
 
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::future::join_all;
+use tokio::sync::oneshot::error::TryRecvError;
+
 use crate::background::Task;
-use crate::core::{Core, Turnstile};
+use crate::core::{Core, Left, Turnstile};
 use crate::entry::Attributes;
 use crate::guard::LockGuard;
 use crate::item::LockItem;
 use crate::moment::Moment;
 use crate::name::LockName;
+use crate::offer::Granted;
 use crate::seats::Seats;
 use crate::store::{Failure, Limit, Patience, Refusals, Store};
 use crate::waiter::{Turn, Waiter};
 
 use door::Door;
+use outage::Doublings;
 pub(crate) use party::{Caller, Joined, Party, Told};
 use prospect::Prospect;
 
@@ -31,6 +38,8 @@ const MOST_TIME: u32 = 8;
 pub(crate) enum Refused {
     /// The caller stopped waiting, or does not wait and would have to.
     GaveUp,
+    /// The caller was granted the lock, and was not polled until it was given back.
+    Untaken,
     /// So many wait before the caller that it will not.
     LineFull {
         waiting: usize,
@@ -38,6 +47,8 @@ pub(crate) enum Refused {
     },
     /// The runtime of the client is gone, and the acquisition with it.
     Gone,
+    /// The caller was taken out of its party, because its observer panicked.
+    Dropped,
     Failed(Failure),
 }
 
@@ -46,11 +57,13 @@ impl Refused {
     fn shared(self) -> (Self, Self) {
         match self {
             Refused::GaveUp => (Refused::GaveUp, Refused::GaveUp),
+            Refused::Untaken => (Refused::Untaken, Refused::Untaken),
             Refused::LineFull { waiting, limit } => {
                 let told = || Refused::LineFull { waiting, limit };
                 (told(), told())
             }
             Refused::Gone => (Refused::Gone, Refused::Gone),
+            Refused::Dropped => (Refused::Dropped, Refused::Dropped),
             Refused::Failed(failure) => {
                 let (one, other) = failure.shared();
                 (one.into(), other.into())
@@ -80,12 +93,18 @@ pub(crate) struct Claim {
 
 /// The way to the lock, of one call or of several that were made at once.
 pub(crate) struct Acquisition {
-    pub(crate) core: Arc<Core>,
-    pub(crate) name: LockName,
-    pub(crate) party: Arc<Party>,
-    pub(crate) started: Moment,
-    pub(crate) claim: Claim,
-    pub(crate) is_over: bool,
+    core: Arc<Core>,
+    /// The client's, which tells those who wait whether DynamoDB answers.
+    store: Store,
+    name: LockName,
+    party: Arc<Party>,
+    started: Moment,
+    claim: Claim,
+    /// Places that are being left.
+    left: Mutex<Vec<Left>>,
+    is_over: bool,
+    /// When the log is told of a wait that has become long.
+    long: Mutex<Doublings>,
 }
 
 /// Whoever waits for an acquisition that ends with its runtime, or by a panic, is told so.
@@ -98,23 +117,90 @@ impl Drop for Acquisition {
 }
 
 impl Acquisition {
-    /// Runs to the end and tells the callers. A guard that none of them takes is dropped, which releases.
-    pub(crate) async fn run(mut self, mut turnstile: Option<Turnstile>) {
-        let ended = if self.claim.waits {
-            self.wait(&mut turnstile).await
+    pub(crate) fn new(core: &Arc<Core>, name: &LockName, party: Arc<Party>, claim: Claim) -> Self {
+        let store = match claim.waits {
+            true => core.store.telling(outage::reach(core, name, &party)),
+            false => core.store.clone(),
+        };
+        let started = store.now();
+        Acquisition {
+            core: Arc::clone(core),
+            store,
+            name: name.clone(),
+            party,
+            started,
+            claim,
+            left: Mutex::default(),
+            is_over: false,
+            long: Mutex::new(Doublings::of(started)),
+        }
+    }
+
+    /// Runs to the end, and returns how it tells the callers. A guard that none of them takes is dropped, which releases.
+    pub(crate) async fn run(mut self, mut turnstile: Option<Turnstile>) -> impl FnOnce() {
+        self.party.sets_out();
+        let ended = tokio::select! {
+            biased;
+            never = self.keep_time() => match never {},
+            ended = self.work(&mut turnstile) => ended,
+        };
+        if ended.is_err() {
+            self.has_left().await;
+        }
+        move || {
+            self.is_over = true;
+            match ended {
+                Ok(guard) => drop(self.party.grant(guard)),
+                Err(refused) => self.party.refuse(refused),
+            }
+        }
+    }
+
+    async fn work(&self, turnstile: &mut Option<Turnstile>) -> Result<Granted<LockGuard>, Refused> {
+        if self.claim.waits {
+            self.wait(turnstile).await
         } else {
             Box::pin(self.at_once()).await
-        };
-        self.is_over = true;
-        match ended {
-            Ok(guard) => drop(self.party.grant(guard)),
-            Err(refused) => self.party.refuse(refused),
+        }
+    }
+
+    /// Ends the wait of each call whose time is over, whether the call is polled or not. Each turn of the loop ends one.
+    async fn keep_time(&self) -> Infallible {
+        let clock = &self.store().config().clock;
+        while let Some(until) = self.party.next_until() {
+            clock.sleep_until(until).await;
+            self.party.part(self.store().now());
+        }
+        std::future::pending().await
+    }
+
+    /// Notes what is being left in the background.
+    fn leaves(&self, left: Left) {
+        let mut all = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain_mut(|left| left.try_recv() == Err(TryRecvError::Empty));
+        all.push(left);
+    }
+
+    /// Waits until nothing of it stands in the table, so that a process may end with the error. For one request time-out at the
+    /// most: what takes longer goes on in the background. A shutdown waits for that itself.
+    async fn has_left(&self) {
+        let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
+        let config = self.store().config();
+        let mut until = self.store().now() + config.request_timeout;
+        if !self.claim.waits {
+            until = until.min(self.core.no_wait_ends(self.started) + config.request_timeout);
+        }
+        tokio::select! {
+            biased;
+            () = self.core.closed.cancelled() => {}
+            _ended = join_all(left) => {}
+            () = config.clock.sleep_until(until) => {}
         }
     }
 
     /// Takes tickets until one is granted. Each turn of the loop needs a ticket that was void or lost, or that others drew
     /// before a bounded line was full; and the caller's patience bounds them.
-    async fn wait(&self, turnstile: &mut Option<Turnstile>) -> Result<LockGuard, Refused> {
+    async fn wait(&self, turnstile: &mut Option<Turnstile>) -> Result<Granted<LockGuard>, Refused> {
         let mut time = 1;
         loop {
             self.check()?;
@@ -139,7 +225,10 @@ impl Acquisition {
     }
 
     /// Waits for the ticket's turn. None: it will never be granted, and the caller draws another.
-    async fn in_line(&self, mut waiter: Box<Waiter>) -> Result<Option<LockGuard>, Refused> {
+    async fn in_line(
+        &self,
+        mut waiter: Box<Waiter>,
+    ) -> Result<Option<Granted<LockGuard>>, Refused> {
         let turn = self.turn(&mut waiter).await;
         self.core.clean_later(&self.name, waiter.take_litter());
         if let Some(look) = waiter.take_ahead() {
@@ -172,7 +261,7 @@ impl Acquisition {
             Err(refused) if refused.is_newer_format() => Err(refused),
             Err(refused) => {
                 tracing::debug!(lock = %self.name, %ticket, "leaves the line");
-                self.core.leave(&self.name, attempt, ticket, seen);
+                self.leaves(self.core.leave(&self.name, attempt, ticket, seen));
                 Err(refused)
             }
         }
@@ -193,9 +282,18 @@ impl Acquisition {
             let turn = Box::pin(waiter.step(&patience)).await;
             self.tidy(waiter);
             match turn? {
-                Turn::Mine(item) => return Ok(Some(*item)),
-                Turn::Retire if !Box::pin(waiter.retire(&patience)).await? => return Ok(None),
-                Turn::Retire | Turn::Again => {}
+                Turn::Mine(item) => {
+                    let seats = self.store().config().seats;
+                    cohort.came_in(&self.name, &item, seats);
+                    return Ok(Some(*item));
+                }
+                Turn::Retire => {
+                    membership.leaves();
+                    if !Box::pin(waiter.retire(&patience)).await? {
+                        return Ok(None);
+                    }
+                }
+                Turn::Again => {}
                 Turn::Wait(span) => {
                     let told = tokio::select! {
                         biased;
@@ -207,6 +305,7 @@ impl Acquisition {
                         waiter.hear(item);
                     } else if Box::pin(waiter.look_again(&patience)).await?.is_none() {
                         // The lock item was deleted; the row must not stay.
+                        membership.leaves();
                         Box::pin(waiter.retire(&patience)).await?;
                         return Ok(None);
                     }
@@ -242,12 +341,29 @@ impl Acquisition {
         }
     }
 
+    /// Sleeps, and logs meanwhile when the wait has become long. Ends with the span: each turn of the loop is one that long.
     async fn pause(&self, span: Duration) {
-        tokio::select! {
-            biased;
-            () = self.party.stop.cancelled() => {}
-            () = self.store().config().clock.sleep(span) => {}
+        let clock = &self.store().config().clock;
+        let until = clock.now() + span;
+        loop {
+            let due = self.long().due().min(until);
+            tokio::select! {
+                biased;
+                () = self.party.stop.cancelled() => return,
+                () = clock.sleep_until(due) => {}
+            }
+            let waited = self.long().told(clock.now());
+            if let Some(waited) = waited {
+                self.party.log(&self.name, waited);
+            }
+            if clock.now() >= until {
+                return;
+            }
         }
+    }
+
+    fn long(&self) -> MutexGuard<'_, Doublings> {
+        self.long.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn check(&self) -> Result<(), Refused> {
@@ -260,11 +376,14 @@ impl Acquisition {
 
     fn saw(&self, item: &LockItem, prospect: Option<Prospect>) {
         self.party.saw(item, prospect);
+        if let Some(behind) = self.core.behind_at_the_door(&self.name, &self.party) {
+            behind.hears(item);
+        }
         self.core.saw(&self.name, item);
     }
 
     fn store(&self) -> &Store {
-        &self.core.store
+        &self.store
     }
 
     fn seats<'a>(&'a self, patience: &'a Patience) -> Seats<'a> {

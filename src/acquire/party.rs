@@ -1,7 +1,7 @@
 //! Those who asked one client for one lock while another of them was on the way into the line: they draw their tickets
 //! together, stand in one row, and have their turns one after the other, in the order in which they asked.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::outage::Trouble;
 use super::{Prospect, Refused};
 use crate::error::Error;
 use crate::guard::LockGuard;
@@ -17,10 +18,12 @@ use crate::item::LockItem;
 use crate::lock::Observer;
 use crate::moment::Moment;
 use crate::name::LockName;
+use crate::offer::Granted;
 use crate::state::{Waiting, system_time};
+use crate::store::Failure;
 use crate::ticket::Ticket;
 
-pub(crate) type Told = oneshot::Receiver<Result<LockGuard, Refused>>;
+pub(crate) type Told = oneshot::Receiver<Result<Granted<LockGuard>, Refused>>;
 
 /// Which of a party a call is, and how it is told.
 pub(crate) type Joined = (u64, Told);
@@ -48,9 +51,21 @@ struct State {
     /// All have gone, or are about to.
     is_over: bool,
     members: VecDeque<Member>,
+    /// How many of them were before each who was refused, until it has heard of it.
+    refused: BTreeMap<u64, usize>,
+    /// If the line is too long for all of them: the place that each would have had.
+    too_long: BTreeMap<u64, usize>,
     item: Option<Arc<LockItem>>,
     /// That of the first of them.
     prospect: Option<Prospect>,
+    /// Set while DynamoDB does not answer.
+    trouble: Option<Trouble>,
+    is_answered: bool,
+    /// Somebody has begun to go for the lock.
+    is_under_way: bool,
+    /// The place that they wait at is that of a hold of their own client: no request is under way that may bring the lock to
+    /// one of them, and nothing in the table is theirs to leave.
+    is_behind_its_own: bool,
 }
 
 struct Member {
@@ -58,11 +73,17 @@ struct Member {
     until: Option<Moment>,
     limit: Option<usize>,
     observer: Option<(Observer, Shown)>,
-    tell: oneshot::Sender<Result<LockGuard, Refused>>,
+    tell: oneshot::Sender<Result<Granted<LockGuard>, Refused>>,
 }
 
-/// What an observer was shown last: its place, and the holder's ticket.
-type Shown = Option<(usize, Option<Ticket>)>;
+/// What an observer was shown last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Shown {
+    /// Its place, and the holder's ticket.
+    line: Option<(usize, Option<Ticket>)>,
+    /// DynamoDB does not answer.
+    is_out: bool,
+}
 
 impl Party {
     fn new(stop: CancellationToken) -> Self {
@@ -101,20 +122,47 @@ impl Party {
         untils.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// One of them waits no more, and all stop if it is the last. Whether it is: then a request under way may still bring it
-    /// the lock.
-    pub(crate) fn give_up(&self, number: u64) -> bool {
+    /// Whether the time of one of them is not over.
+    pub(crate) fn waits(&self, now: Moment) -> bool {
         let state = self.state();
-        let is_last = state.members.iter().all(|member| member.number == number);
-        if is_last {
-            self.end(state);
+        state.members.iter().any(|member| !member.is_late(now))
+    }
+
+    /// All of them have stopped waiting.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state().is_over
+    }
+
+    /// When the time of the first of them is over that has an end; none when all have stopped.
+    pub(crate) fn next_until(&self) -> Option<Moment> {
+        let state = self.state();
+        let untils = state.members.iter().filter_map(|member| member.until);
+        untils.min().filter(|_| !state.is_over)
+    }
+
+    /// Refuses the members whose time is over, if others still wait. If the time of all is over, all stop, and a request under way
+    /// may still bring the lock to one of them. Behind a hold of their own client nothing is under way, and they are told at once.
+    pub(crate) fn part(&self, now: Moment) {
+        let mut state = self.state();
+        let all_are_late = state.members.iter().all(|member| member.is_late(now));
+        if all_are_late && !state.is_behind_its_own {
+            return self.end(state);
         }
-        is_last
+        let late = state.late(now);
+        match all_are_late {
+            true => self.end(state),
+            false => drop(state),
+        }
+        for member in late {
+            // A member that has gone need not be told.
+            let _ = member.tell.send(Err(Refused::GaveUp));
+        }
     }
 
     /// One of them has gone.
     pub(crate) fn leave(&self, number: u64) {
         let mut state = self.state();
+        state.refused.remove(&number);
         state.members.retain(|member| member.number != number);
         if state.members.is_empty() {
             self.end(state);
@@ -133,16 +181,19 @@ impl Party {
         let mut state = self.state();
         let refused = state.unwilling(before);
         if state.members.is_empty() {
-            self.end(state);
-        } else {
-            drop(state);
+            // They are told when nothing is left to do.
+            state.too_long = refused
+                .iter()
+                .map(|(member, place)| (member.number, *place))
+                .collect();
+            state.members = refused.into_iter().map(|(member, _)| member).collect();
+            return self.end(state);
         }
+        drop(state);
         for (member, place) in refused {
-            let limit = member.limit.unwrap_or_default();
-            // One of those before it has the lock, or will, and does not wait.
-            let waiting = place.saturating_sub(1);
+            let refused = member.will_not_wait(place);
             // Whoever has gone need not be told.
-            let _ = member.tell.send(Err(Refused::LineFull { waiting, limit }));
+            let _ = member.tell.send(Err(refused));
         }
     }
 
@@ -156,19 +207,42 @@ impl Party {
 
     /// Takes in what an answer showed, and the prospect of the first of them.
     pub(super) fn saw(&self, item: &LockItem, prospect: Option<Prospect>) {
-        let told = {
-            let mut state = self.state();
-            state.item = Some(Arc::new(item.clone()));
-            state.prospect = prospect;
-            prospect.map_or_else(Vec::new, |prospect| state.news(prospect, item))
-        };
-        for (number, observer, prospect) in told {
-            let waiting = Waiting {
-                place: prospect.place,
-                expected_wait: prospect.wait(),
-                holder: item.first_holder().cloned().map(hold::shown),
-                held_since: item.held_since().map(system_time),
-            };
+        let mut state = self.state();
+        state.item = Some(Arc::new(item.clone()));
+        (state.prospect, state.is_answered) = (prospect, true);
+        self.tell(state);
+    }
+
+    /// DynamoDB does not answer them.
+    pub(super) fn is_in_trouble(&self, trouble: Trouble) {
+        let mut state = self.state();
+        state.trouble = Some(trouble);
+        self.tell(state);
+    }
+
+    /// DynamoDB answered, them or those before them at the door.
+    pub(super) fn is_answered(&self) {
+        let mut state = self.state();
+        (state.trouble, state.is_answered) = (None, true);
+        self.tell(state);
+    }
+
+    /// Those before them at the door were shown this.
+    pub(super) fn hears(&self, item: &LockItem) {
+        self.state().item = Some(Arc::new(item.clone()));
+        self.is_answered();
+    }
+
+    /// Since when DynamoDB has not answered them.
+    pub(super) fn troubled_since(&self) -> Option<Moment> {
+        self.state().trouble.as_ref().map(|trouble| trouble.since)
+    }
+
+    /// Tells those who listen what is news to them.
+    fn tell(&self, mut state: MutexGuard<'_, State>) {
+        let told = state.news();
+        drop(state);
+        for (number, observer, waiting) in told {
             // What it breaks is its caller's, and ends that call alone.
             if catch_unwind(AssertUnwindSafe(|| observer(&waiting))).is_err() {
                 self.leave(number);
@@ -176,17 +250,57 @@ impl Party {
         }
     }
 
+    /// Somebody goes for the lock for them: their client's runtime runs.
+    pub(super) fn sets_out(&self) {
+        let mut state = self.state();
+        (state.is_under_way, state.is_behind_its_own) = (true, false);
+    }
+
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.state().is_under_way
+    }
+
+    /// What failed last, while DynamoDB does not answer.
+    pub(crate) fn unanswered(&self) -> Option<Failure> {
+        let mut state = self.state();
+        let (failure, trouble) = state.trouble.take()?.failure();
+        state.trouble = Some(trouble);
+        Some(failure)
+    }
+
+    /// Whether DynamoDB has answered them, or those before them at the door while they stood there.
+    pub(crate) fn has_answers(&self) -> bool {
+        self.state().is_answered
+    }
+
+    /// What is logged of a wait that has become long.
+    pub(super) fn log(&self, name: &LockName, waited: Duration) {
+        let state = self.state();
+        let holder = state.item.as_deref().and_then(LockItem::first_holder);
+        let (owner, holder) = (
+            holder.map(|holder| holder.owner.as_str()),
+            holder.map(|holder| tracing::field::display(holder.ticket)),
+        );
+        let (place, ticket) = (
+            state.prospect.map(|prospect| prospect.place),
+            state.prospect.and_then(|prospect| prospect.ticket),
+        );
+        let ticket = ticket.map(tracing::field::display);
+        tracing::info!(lock = %name, ticket, place, owner, holder, ?waited, "still waits for its turn");
+    }
+
     /// What one of them is told that gave up.
     pub(crate) fn not_granted(&self, number: u64, name: &LockName, waited: Duration) -> Error {
         let state = self.state();
         let index = state.members.iter().position(|at| at.number == number);
+        let index = index.or_else(|| state.refused.get(&number).copied());
         let prospect = state.prospect;
         let place = prospect.map(|first| first.behind(index.unwrap_or_default()).place);
         hold::not_granted(name, state.item.as_deref(), place, waited)
     }
 
     /// Gives a guard to the first who takes it; back, if there is none.
-    pub(crate) fn grant(&self, mut guard: LockGuard) -> Option<LockGuard> {
+    pub(crate) fn grant(&self, mut guard: Granted<LockGuard>) -> Option<Granted<LockGuard>> {
         while let Some(first) = self.first() {
             match first.tell.send(Ok(guard)) {
                 Err(Ok(back)) => guard = back,
@@ -202,7 +316,8 @@ impl Party {
     /// One of them has the lock, and is before all others.
     fn moved_up(&self) {
         let (item, prospect) = {
-            let state = self.state();
+            let mut state = self.state();
+            state.is_behind_its_own = true;
             (state.item.clone(), state.prospect.unwrap_or_default())
         };
         if let Some(item) = item {
@@ -212,12 +327,18 @@ impl Party {
 
     /// Tells all of them that there will be no turn.
     pub(crate) fn refuse(&self, refused: Refused) {
-        let mut refused = Some(refused);
-        while let (Some(first), Some(told)) = (self.first(), refused.take()) {
-            let (told, next) = told.shared();
+        let mut refused = refused;
+        let (members, too_long) = {
+            let mut state = self.state();
+            (state.all(), std::mem::take(&mut state.too_long))
+        };
+        for member in members {
+            let (told, next) = refused.shared();
+            let place = too_long.get(&member.number);
+            let told = place.map_or(told, |place| member.will_not_wait(*place));
             // Whoever has gone need not be told.
-            let _ = first.tell.send(Err(told));
-            refused = Some(next);
+            let _ = member.tell.send(Err(told));
+            refused = next;
         }
     }
 
@@ -243,10 +364,33 @@ impl State {
             number: self.asked,
             until,
             limit,
-            observer: observer.map(|observer| (observer, None)),
+            observer: observer.map(|observer| (observer, Shown::default())),
             tell,
         });
         (self.asked, told)
+    }
+
+    /// Takes out the members whose time is over.
+    fn late(&mut self, now: Moment) -> Vec<Member> {
+        let members = std::mem::take(&mut self.members).into_iter().enumerate();
+        let (late, staying): (Vec<_>, Vec<_>) =
+            members.partition(|(_, member)| member.is_late(now));
+        self.members = staying.into_iter().map(|(_, member)| member).collect();
+        self.refuses(late)
+    }
+
+    /// Takes out all.
+    fn all(&mut self) -> Vec<Member> {
+        let members = std::mem::take(&mut self.members).into_iter();
+        self.refuses(members.enumerate().collect())
+    }
+
+    fn refuses(&mut self, members: Vec<(usize, Member)>) -> Vec<Member> {
+        let places = members
+            .iter()
+            .map(|(index, member)| (member.number, *index));
+        self.refused.extend(places);
+        members.into_iter().map(|(_, member)| member).collect()
     }
 
     /// Takes out those who will not wait behind so many; with the place that each would have had.
@@ -264,18 +408,52 @@ impl State {
         refused
     }
 
-    /// Whom to tell of a new place, or of another holder.
-    fn news(&mut self, first: Prospect, item: &LockItem) -> Vec<(u64, Observer, Prospect)> {
-        let holder = item.first_holder().map(|holder| holder.ticket);
-        let members = self.members.iter_mut().enumerate();
+    /// Whom to tell of a new place, of another holder, or of an outage that begins or is over; and what.
+    fn news(&mut self) -> Vec<(u64, Observer, Waiting)> {
+        let State {
+            members,
+            item,
+            prospect,
+            trouble,
+            ..
+        } = self;
+        let item = item.as_deref();
+        let ticket = item.and_then(LockItem::first_holder).map(|it| it.ticket);
+        let members = members.iter_mut().enumerate();
         let observed = members.filter_map(|(index, member)| {
             let (observer, shown) = member.observer.as_mut()?;
-            let prospect = first.behind(index);
-            let now = Some((prospect.place, holder));
+            let prospect = prospect.map(|first| first.behind(index));
+            let now = Shown {
+                // At the door no place is known, which is no news.
+                line: prospect.map_or(shown.line, |it| Some((it.place, ticket))),
+                is_out: trouble.is_some(),
+            };
             let is_news = std::mem::replace(shown, now) != now;
-            is_news.then(|| (member.number, Arc::clone(observer), prospect))
+            let waiting = || Waiting {
+                place: prospect.map(|it| it.place),
+                expected_wait: prospect.and_then(Prospect::wait),
+                holder: item.and_then(hold::shown),
+                held_since: item.and_then(LockItem::held_since).map(system_time),
+                outage: trouble.as_ref().map(|trouble| trouble.outage.clone()),
+            };
+            is_news.then(|| (member.number, Arc::clone(observer), waiting()))
         });
         observed.collect()
+    }
+}
+
+impl Member {
+    /// At that place of a line.
+    fn will_not_wait(&self, place: usize) -> Refused {
+        Refused::LineFull {
+            // The first before it has the lock, or will, and does not wait.
+            waiting: place.saturating_sub(1),
+            limit: self.limit.unwrap_or_default(),
+        }
+    }
+
+    fn is_late(&self, now: Moment) -> bool {
+        self.until.is_some_and(|until| until <= now)
     }
 }
 

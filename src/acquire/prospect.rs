@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::ticket::Ticket;
 use crate::wait;
 use crate::waiter::Waiter;
 
@@ -9,6 +10,8 @@ use crate::waiter::Waiter;
 pub(super) struct Prospect {
     /// How many are before it, the holder included.
     pub(super) place: usize,
+    /// The newest of its tickets; none while it has none.
+    pub(super) ticket: Option<Ticket>,
     /// The mean time of a turn, as seen in this line.
     turn: Option<Duration>,
 }
@@ -17,6 +20,7 @@ impl Prospect {
     pub(super) fn of(waiter: &Waiter) -> Self {
         Prospect {
             place: waiter.place(),
+            ticket: Some(waiter.ticket),
             turn: waiter.pace.mean(),
         }
     }

@@ -1,7 +1,9 @@
-//! What is left in the table behind those who are gone, and who sees to it: in the background, so that nobody waits for it.
+//! Leaves what a caller that has gone has in the table: in the background, whose end a caller may wait for.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{Core, REMEMBERED};
@@ -17,6 +19,9 @@ use crate::ticket::Ticket;
 /// Settled rows that are deleted together where nobody else reads them meanwhile.
 const LITTER_AT_ONCE: usize = 8;
 
+/// Resolves when a place is left, or cannot be left, or the runtime of its client is gone.
+pub(crate) type Left = oneshot::Receiver<Infallible>;
+
 impl Core {
     /// As long as what is left in the table could be in somebody's way: then others have removed it.
     pub(crate) fn patience_for_leaving(&self) -> Patience {
@@ -30,9 +35,10 @@ impl Core {
         }
     }
 
-    /// Notes that an attempt is over. One that is in doubt may still turn up in the table.
+    /// Notes that an attempt is over. One that is in doubt may still turn up in the table. A lease that a caller named is never
+    /// noted: whoever asks under its name has it, in this process or another, and nobody takes it from them.
     pub(crate) fn forget(&self, name: &LockName, attempt: &Attempt) {
-        if attempt.is_in_doubt() {
+        if attempt.is_in_doubt() && !attempt.is_named() {
             let mut memory = self.memory();
             while memory.doubtful.len() >= REMEMBERED {
                 memory.doubtful.pop_first();
@@ -41,10 +47,25 @@ impl Core {
         }
     }
 
+    /// Runs what leaves a place to its end in the background.
+    fn leaving(
+        self: &Arc<Self>,
+        name: &LockName,
+        ticket: Option<Ticket>,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> Left {
+        let (leaving, left) = oneshot::channel();
+        self.spawn_then(name, ticket, Task::Leave, async move {
+            work.await;
+            move || drop(leaving)
+        });
+        left
+    }
+
     /// Gives up whatever place an attempt got that was never answered, in the background.
-    pub(crate) fn give_up_unseen(self: &Arc<Self>, name: &LockName, attempt: Attempt) {
+    pub(crate) fn give_up_unseen(self: &Arc<Self>, name: &LockName, attempt: Attempt) -> Left {
         let (core, name) = (Arc::clone(self), name.clone());
-        self.spawn(&name.clone(), None, Task::Leave, async move {
+        self.leaving(&name.clone(), None, async move {
             let patience = core.patience_for_leaving();
             match core
                 .store
@@ -60,7 +81,7 @@ impl Core {
                     core.undone(&name, None, Task::Leave);
                 }
             }
-        });
+        })
     }
 
     /// Leaves the line with a drawn ticket, in the background, whatever became of it since `seen`.
@@ -70,12 +91,12 @@ impl Core {
         attempt: Attempt,
         ticket: Ticket,
         seen: LockItem,
-    ) {
+    ) -> Left {
         if ticket <= seen.seated {
             return self.give_up(name, attempt, ticket, Some(seen));
         }
         let (core, name) = (Arc::clone(self), name.clone());
-        self.spawn(&name.clone(), Some(ticket), Task::Leave, async move {
+        self.leaving(&name.clone(), Some(ticket), async move {
             let patience = core.patience_for_leaving();
             match queue::leave(&core.store, &name, &patience, &attempt, ticket).await {
                 Ok(seen) => {
@@ -87,7 +108,7 @@ impl Core {
                     core.undone(&name, Some(ticket), Task::Leave);
                 }
             }
-        });
+        })
     }
 
     /// Deletes rows that are settled, in the background. What fails is left to the next who cleans.
@@ -124,12 +145,12 @@ impl Core {
         attempt: Attempt,
         ticket: Ticket,
         seen: Option<LockItem>,
-    ) {
+    ) -> Left {
         let (core, name) = (Arc::clone(self), name.clone());
-        self.spawn(&name.clone(), Some(ticket), Task::Leave, async move {
+        self.leaving(&name.clone(), Some(ticket), async move {
             let patience = core.patience_for_leaving();
             core.give_up_now(&name, &attempt, seen, &patience).await;
-        });
+        })
     }
 
     async fn give_up_now(

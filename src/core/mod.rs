@@ -1,39 +1,49 @@
 //! What all locks of a client share: the store, the background work, and what it remembers of the lines it has met.
 
+mod downgrades;
+mod handle;
+mod hints;
 mod leaving;
 mod parties;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::acquire::Party;
 use crate::background::{Background, Job, Task};
 use crate::cohort::Cohort;
 use crate::entry::{Entry, Nonce};
 use crate::error::Loss;
+use crate::guard::LockGuard;
+use crate::heartbeat;
 use crate::hold::Hold;
 use crate::item::LockItem;
 use crate::moment::Moment;
 use crate::name::LockName;
+use crate::offer::Offer;
 use crate::seats::{Ended, Seats};
 use crate::stagger::Stagger;
 use crate::store::{Attempt, Failure, Limit, Patience, Refusals, Store};
 use crate::ticket::Ticket;
 use crate::wait::Pace;
 
-use parties::Seated;
+pub(crate) use handle::CoreHandle;
+use hints::Hints;
+pub(crate) use leaving::Left;
 pub(crate) use parties::Turnstile;
+use parties::{Door, Seated};
 
-/// What this process saw of a line serves to skip an enter that must fail for as long as this.
-const HINT_LASTS: Duration = Duration::from_secs(1);
-/// Hints, paces and doubtful nonces kept at the most; beyond that the oldest knowledge is the least useful.
+/// Paces and doubtful nonces kept at the most; beyond that the oldest knowledge is the least useful.
 const REMEMBERED: usize = 1024;
+
+/// Attempts at a request of a caller that does not wait.
+pub(crate) const ATTEMPTS_AT_ONCE: u32 = 4;
 
 /// What all locks of a client share.
 pub(crate) struct Core {
@@ -44,13 +54,14 @@ pub(crate) struct Core {
     /// Those of this client who wait in line.
     pub(crate) cohort: Arc<Cohort>,
     memory: Mutex<Memory>,
+    /// How many handles there are.
+    handles: AtomicUsize,
 }
 
 /// What a client remembers of the lines it has met.
 #[derive(Debug, Default)]
 struct Memory {
-    /// Lines that were not empty when this client last released.
-    hints: HashMap<LockName, (LockItem, Moment)>,
+    hints: Hints,
     /// Settled rows that are still to be deleted.
     litter: HashMap<LockName, Vec<Ticket>>,
     /// How fast the lines were that this client waited in.
@@ -61,16 +72,16 @@ struct Memory {
     /// How many have been held beside others since there were none.
     staggered: u64,
     /// Locks of which somebody of this client is on the way into the line, and those who wait until it is there.
-    doors: HashMap<LockName, Option<Arc<Party>>>,
+    doors: HashMap<LockName, Door>,
     /// Those whose turn comes after the one who holds the lock, at the same place.
     parties: BTreeMap<Nonce, Seated>,
 }
 
 impl Memory {
-    /// Whether somebody waits for a hold to be passed on.
-    fn is_passed_on(&self, hold: &Hold) -> bool {
+    /// Whether a caller still waits for a hold to be passed on.
+    fn is_passed_on(&self, hold: &Hold, now: Moment) -> bool {
         let seated = self.parties.get(&hold.attempt.nonce);
-        self.comes_next(hold) && seated.is_some_and(|seated| !seated.party.is_empty())
+        self.comes_next(hold) && seated.is_some_and(|seated| seated.party.waits(now))
     }
 
     /// Has a hold renewed at other times than those that are held already.
@@ -98,7 +109,19 @@ impl Core {
             closed: CancellationToken::new(),
             cohort: Arc::default(),
             memory: Mutex::default(),
+            handles: AtomicUsize::new(0),
         }
+    }
+
+    /// When a call that does not wait has tried for long enough: for as long as its attempts take if none is answered.
+    pub(crate) fn no_wait_ends(&self, started: Moment) -> Moment {
+        started + self.store.config().request_timeout * ATTEMPTS_AT_ONCE
+    }
+
+    /// When the caller of such a call stops waiting for it; none outside of a runtime, where nothing counts the time.
+    pub(crate) fn gives_up_at_once(&self, started: Moment) -> Option<Moment> {
+        let counts = Handle::try_current().is_ok();
+        counts.then(|| self.no_wait_ends(started))
     }
 
     /// A new attempt to get a place, for so many tickets, each of which takes so many permits.
@@ -112,6 +135,20 @@ impl Core {
         ticket: Option<Ticket>,
         task: Task,
         work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.spawn_then(name, ticket, task, async move {
+            work.await;
+            || {}
+        });
+    }
+
+    /// The same for work that returns how it tells that it is done.
+    pub(crate) fn spawn_then(
+        self: &Arc<Self>,
+        name: &LockName,
+        ticket: Option<Ticket>,
+        task: Task,
+        work: impl Future<Output: FnOnce()> + Send + 'static,
     ) {
         self.background.spawn(
             Job {
@@ -138,6 +175,8 @@ impl Core {
         self.cohort.saw(name, item);
         let late: Vec<_> = {
             let mut memory = self.memory();
+            // Every answer comes by here, so what is too old goes with the next one, whatever lock that is of.
+            memory.hints.forget(self.store.now());
             if memory.doubtful.is_empty() {
                 return;
             }
@@ -148,7 +187,7 @@ impl Core {
         };
         for entry in late {
             tracing::info!(lock = %name, ticket = %entry.ticket, "a late request of an ended attempt took a place: gives it up");
-            self.give_up(name, Attempt::of(&entry), entry.ticket, Some(item.clone()));
+            drop(self.give_up(name, Attempt::of(&entry), entry.ticket, Some(item.clone())));
         }
     }
 
@@ -163,24 +202,14 @@ impl Core {
 
     /// What the lock's line looked like when this client last released, if that was a moment ago.
     pub(crate) fn hint(&self, name: &LockName) -> Option<LockItem> {
-        let (item, seen) = self.memory().hints.remove(name)?;
-        (self.store.now().since(seen) < HINT_LASTS).then_some(item)
+        self.memory().hints.take(name, self.store.now())
     }
 
     pub(crate) fn remember(&self, name: &LockName, item: LockItem) {
         if item.is_idle() {
             return;
         }
-        let now = self.store.now();
-        let mut memory = self.memory();
-        if memory.hints.len() >= REMEMBERED {
-            memory
-                .hints
-                .retain(|_, (_, seen)| now.since(*seen) < HINT_LASTS);
-        }
-        if memory.hints.len() < REMEMBERED {
-            memory.hints.insert(name.clone(), (item, now));
-        }
+        self.memory().hints.keep(name, item, self.store.now());
     }
 
     /// The pace of a lock's line, as far as this client knows it.
@@ -199,8 +228,8 @@ impl Core {
         memory.paces.insert(name.clone(), pace.at_rest());
     }
 
-    /// Registers a hold and keeps it renewed.
-    pub(crate) fn keep(self: &Arc<Self>, hold: &Arc<Hold>) {
+    /// Registers a hold and keeps it renewed, and gives it back if its guard is not taken in time.
+    pub(crate) fn keep(self: &Arc<Self>, hold: &Arc<Hold>, offer: Offer<LockGuard>) {
         {
             let mut memory = self.memory();
             memory.stagger(hold);
@@ -215,7 +244,7 @@ impl Core {
             Task::Heartbeat,
             async move {
                 let _orphan = orphan;
-                crate::heartbeat::keep(&core.store, &hold, |item| core.saw(&hold.name, item)).await;
+                core.keep_renewed(&hold, offer).await;
                 if hold.is_lost()
                     && let Some(seated) = core.rest_of(&hold)
                 {
@@ -223,6 +252,34 @@ impl Core {
                 }
             },
         );
+    }
+
+    /// Ends with the hold, which ends at once if its guard is given back.
+    async fn keep_renewed(self: &Arc<Self>, hold: &Hold, offer: Offer<LockGuard>) {
+        let saw = |item: &LockItem| self.saw(&hold.name, item);
+        let mut renewing = pin!(heartbeat::keep(&self.store, hold, saw));
+        let untaken = tokio::select! {
+            biased;
+            () = &mut renewing => return,
+            untaken = self.untaken(offer) => untaken,
+        };
+        if let Some(guard) = untaken {
+            tracing::info!(lock = %hold.name, ticket = %hold.ticket, "granted to a call that was not polled: gives the lock back");
+            drop(guard);
+        }
+        tokio::select! {
+            biased;
+            // First: nothing is freed under a hold that has ended.
+            () = &mut renewing => return,
+            () = self.frees_late(hold) => {}
+        }
+        renewing.await;
+    }
+
+    /// What was granted to a call that is not polled, so that it is not kept from others.
+    pub(crate) async fn untaken<G>(&self, offer: Offer<G>) -> Option<G> {
+        let config = self.store.config();
+        offer.untaken(&config.clock, config.request_timeout).await
     }
 
     pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
@@ -262,9 +319,10 @@ impl Core {
         then: impl FnOnce(Result<Ended, Failure>) + Send + 'static,
     ) {
         let releasing = Releasing(Arc::clone(self), Arc::clone(hold));
-        self.spawn(&hold.name, Some(hold.ticket), Task::Release, async move {
+        self.spawn_then(&hold.name, Some(hold.ticket), Task::Release, async move {
             let Releasing(core, hold) = &releasing;
-            then(core.release(hold, deadline).await);
+            let ended = core.release(hold, deadline).await;
+            move || then(ended)
         });
     }
 
@@ -275,6 +333,8 @@ impl Core {
         let patience = self.patience_until(deadline);
         let seats = self.seats(&hold.name, &patience);
         let ended = seats.release(&hold.attempt, hold.held()).await;
+        // Before the item is taken in, which may show that a late copy of the enter has come.
+        self.forget(&hold.name, &hold.attempt);
         match &ended {
             Ok(Ended::HandedOver(item) | Ended::Before(Some(item))) => {
                 tracing::debug!(lock = %hold.name, ticket = %hold.ticket, "released");
@@ -286,25 +346,11 @@ impl Core {
             }
             Ok(Ended::PassedOn | Ended::Before(None) | Ended::NotOurs(_)) | Err(_) => {}
         }
-        self.forget(&hold.name, &hold.attempt);
         ended
     }
 
-    /// Keeps one permit of a hold, unless somebody of this client waits for it to be passed on. The item, if it is not ours.
-    pub(crate) async fn downgrade(
-        self: &Arc<Self>,
-        hold: &Hold,
-    ) -> Result<Result<(), Option<LockItem>>, Failure> {
-        if hold.permits() == 1 || self.memory().is_passed_on(hold) {
-            return Ok(Ok(()));
-        }
-        let patience = self.patience_until(hold.believed_until());
-        let seats = self.seats(&hold.name, &patience);
-        let downgraded = seats.downgrade(&hold.attempt, hold.held()).await?;
-        Ok(downgraded.map(|item| {
-            hold.saw(&item);
-            self.admit(&hold.name, &item);
-        }))
+    fn is_passed_on(&self, hold: &Hold) -> bool {
+        self.memory().is_passed_on(hold, self.store.now())
     }
 
     pub(crate) fn patience_until(&self, deadline: Moment) -> Patience {

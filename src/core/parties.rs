@@ -1,7 +1,7 @@
 //! Those who came to a lock together: at its door, and at the place of its holder.
 
 use std::collections::hash_map;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::Core;
 use crate::acquire::{Acquisition, Caller, Claim, Joined, Party, Refused};
@@ -9,10 +9,10 @@ use crate::background::Task;
 use crate::entry::{Attributes, Entry};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
-use crate::item::Spot;
+use crate::item::LockItem;
 use crate::lease;
 use crate::name::LockName;
-use crate::store::{Limit, Patience, Refusals, Write};
+use crate::store::{Failure, Limit, Patience, Refusals, Write};
 use crate::ticket::Ticket;
 
 /// The rest of a party at the place of the holder.
@@ -22,6 +22,15 @@ pub(super) struct Seated {
     /// The ticket of the next of them, and the newest of all.
     pub(super) next: Ticket,
     last: Ticket,
+}
+
+/// The door of a lock, while somebody of this client is on the way into its line.
+#[derive(Debug)]
+pub(super) struct Door {
+    /// Who is on the way.
+    first: Weak<Party>,
+    /// Those who wait until the way is free.
+    behind: Option<Arc<Party>>,
 }
 
 /// The way into a line, which those of one client take one after the other. Dropped, it lets the next in.
@@ -36,6 +45,15 @@ impl Drop for Turnstile {
     }
 }
 
+impl Door {
+    /// The next to be on the way, if some of them still wait.
+    fn comes_in(&mut self) -> Option<Arc<Party>> {
+        let next = self.behind.take().filter(|party| !party.is_empty())?;
+        self.first = Arc::downgrade(&next);
+        Some(next)
+    }
+}
+
 impl Core {
     /// Takes a call in: alone at the door, or with those who came while somebody is there. All at once with the door, so that
     /// nobody joins those who have set out.
@@ -46,16 +64,20 @@ impl Core {
     ) -> (Arc<Party>, Joined, Option<Turnstile>) {
         match self.memory().doors.entry(name.clone()) {
             hash_map::Entry::Vacant(door) => {
-                door.insert(None);
+                let (party, joined) = self.alone(caller);
+                let first = Arc::downgrade(&party);
+                door.insert(Door {
+                    first,
+                    behind: None,
+                });
                 let turnstile = Turnstile {
                     core: Arc::clone(self),
                     name: name.clone(),
                 };
-                let (party, joined) = self.alone(caller);
                 (party, joined, Some(turnstile))
             }
             hash_map::Entry::Occupied(mut door) => {
-                let gathering = door.get_mut();
+                let gathering = &mut door.get_mut().behind;
                 let joined = gathering
                     .as_ref()
                     .and_then(|party| Some((Arc::clone(party), party.join(caller.clone())?)));
@@ -72,11 +94,30 @@ impl Core {
         (Arc::new(party), joined)
     }
 
+    /// Those who wait at the door until this party is in the line.
+    pub(crate) fn behind_at_the_door(&self, name: &LockName, first: &Party) -> Option<Arc<Party>> {
+        let memory = self.memory();
+        let door = memory.doors.get(name)?;
+        let is_first = std::ptr::eq(door.first.as_ptr(), first);
+        door.behind.clone().filter(|_| is_first)
+    }
+
+    /// Whether somebody goes for the lock for this party, or for the one that it waits behind at the door: if not, the
+    /// runtime of this client does not run.
+    pub(crate) fn is_under_way(&self, name: &LockName, party: &Party) -> bool {
+        let first = {
+            let memory = self.memory();
+            let door = memory.doors.get(name);
+            door.and_then(|door| door.first.upgrade())
+        };
+        party.is_under_way() || first.is_some_and(|first| first.is_under_way())
+    }
+
     fn next_at_the_door(self: &Arc<Self>, name: &LockName) {
         let party = {
             let mut memory = self.memory();
-            let next = memory.doors.get_mut(name).and_then(Option::take);
-            let next = next.filter(|party| !party.is_empty());
+            let door = memory.doors.get_mut(name);
+            let next = door.and_then(|door| door.comes_in());
             if next.is_none() {
                 memory.doors.remove(name);
             }
@@ -99,15 +140,8 @@ impl Core {
         claim: Claim,
         turnstile: Option<Turnstile>,
     ) {
-        let acquisition = Acquisition {
-            core: Arc::clone(self),
-            name: name.clone(),
-            party,
-            started: self.store.now(),
-            claim,
-            is_over: false,
-        };
-        self.spawn(name, None, Task::Acquire, acquisition.run(turnstile));
+        let acquisition = Acquisition::new(self, name, party, claim);
+        self.spawn_then(name, None, Task::Acquire, acquisition.run(turnstile));
     }
 
     /// Notes who has the lock after a hold at the place of `entry`.
@@ -127,8 +161,8 @@ impl Core {
     /// Gives the lock to the next at the same place, without a request but for a renewal that is overdue, and
     /// the end of what checks this hold. Whether there is one.
     pub(super) async fn pass_on(self: &Arc<Self>, hold: &Hold) -> bool {
-        if !self.memory().is_passed_on(hold) {
-            // Whoever came next has gone, and is forgotten.
+        if !self.is_passed_on(hold) {
+            // The callers behind it have gone, or their time is over: they are forgotten.
             drop(self.rest_of(hold));
             return false;
         }
@@ -153,7 +187,7 @@ impl Core {
             self.memory().parties.insert(hold.attempt.nonce, rest);
         }
         tracing::debug!(lock = %hold.name, ticket = %next, "passed on");
-        let guard = LockGuard::new(Arc::clone(self), hold.passed_on(next));
+        let guard = LockGuard::offered(Arc::clone(self), hold.passed_on(next));
         // Either `shutdown` saw the hold, or it was called before this: then nobody is to have the guard.
         if self.closed.is_cancelled() {
             party.refuse(Refused::GaveUp);
@@ -165,10 +199,20 @@ impl Core {
 
     /// Those who come after a hold at the same place, if some of them still wait.
     pub(super) fn rest_of(&self, hold: &Hold) -> Option<Seated> {
+        let seated = self.no_more_behind(hold)?;
+        // No acquisition keeps the time of its members any more.
+        seated.party.part(self.store.now());
+        if seated.party.is_over() {
+            seated.party.refuse(Refused::GaveUp);
+            return None;
+        }
+        Some(seated)
+    }
+
+    fn no_more_behind(&self, hold: &Hold) -> Option<Seated> {
         let mut memory = self.memory();
         let comes_next = memory.comes_next(hold);
-        let seated = comes_next.then(|| memory.parties.remove(&hold.attempt.nonce))?;
-        seated.filter(|seated| !seated.party.is_empty())
+        comes_next.then(|| memory.parties.remove(&hold.attempt.nonce))?
     }
 
     /// The runtime is gone: nobody passes the lock on.
@@ -193,7 +237,7 @@ impl Core {
         if !lease::is_short(lease, hold.believed_until().since(store.now())) {
             return true;
         }
-        let renew = || store.renew(&hold.name, &hold.attempt, hold.held().at, lease);
+        let renew = || store.renew(&hold.name, &hold.attempt, hold.footing(), lease);
         let Ok(answer) = store.insist(&self.while_held(hold), renew).await else {
             return false;
         };
@@ -205,19 +249,33 @@ impl Core {
 
     /// Whether no transaction that checks a hold passes any more, and no write of its data: by a write if one may.
     async fn acts_no_more(&self, hold: &Hold) -> bool {
+        let ended = self.end_acts(hold, &self.while_held(hold)).await;
+        matches!(ended, Ok(Ok(())))
+    }
+
+    /// Ends what checks a hold that another at its place comes after, and what writes its data. The item, if it does not show
+    /// that.
+    pub(super) async fn end_acts(
+        &self,
+        hold: &Hold,
+        patience: &Patience,
+    ) -> Result<Result<(), Option<LockItem>>, Failure> {
         if !hold.may_act_late() {
-            return true;
+            return Ok(Ok(()));
         }
         let left = hold.turns_left() - 1;
-        let pass_on = || self.store.pass_on(&hold.name, &hold.attempt, left);
-        let answer = self.store.insist(&self.while_held(hold), pass_on).await;
-        let shown = answer.ok().and_then(|answer| answer.value.shown());
-        shown.is_some_and(|item| match item.place_of(hold.attempt.nonce) {
-            Some(Spot::Has(_, entry)) => {
-                hold.saw(&item);
-                entry.tickets <= left
-            }
-            _ => false,
+        let pass_on = || {
+            let (name, attempt) = (&hold.name, &hold.attempt);
+            self.store.pass_on(name, attempt, hold.held(), left)
+        };
+        let shown = self.store.insist(patience, pass_on).await?.value.shown();
+        let is_ended = shown.as_ref().is_some_and(|item| {
+            let holder = item.holder.as_ref().filter(|_| hold.saw(item));
+            holder.is_some_and(|holder| holder.tickets <= left)
+        });
+        Ok(match is_ended {
+            true => Ok(()),
+            false => Err(shown),
         })
     }
 

@@ -13,6 +13,8 @@ use crate::Clock;
 const DYNAMODB: &str = "com.amazonaws.dynamodb.v20120810";
 const CORAL: &str = "com.amazon.coral.service";
 
+const IN_CONFLICT: &str = "Transaction is ongoing for the item";
+
 pub(super) struct Answer {
     status: u16,
     body: String,
@@ -35,8 +37,24 @@ impl Answer {
     }
 
     pub(super) fn conflict() -> Self {
-        let message = "Transaction is ongoing for the item";
-        Answer::error(400, DYNAMODB, "TransactionConflictException", message)
+        Answer::error(400, DYNAMODB, "TransactionConflictException", IN_CONFLICT)
+    }
+
+    /// What a transaction gets for the same: the reasons of its items in their order. Its last item is the one in conflict.
+    pub(super) fn cancelled_by_conflict(items: usize) -> Self {
+        let others = items.saturating_sub(1);
+        let codes = [vec!["None"; others], vec!["TransactionConflict"]].concat();
+        let reasons: Vec<_> = codes.iter().map(|code| reason(code)).collect();
+        let message = format!(
+            "Transaction cancelled, please refer cancellation reasons for specific reasons [{}]",
+            codes.join(", ")
+        );
+        let body = serde_json::json!({
+            "__type": format!("{DYNAMODB}#TransactionCanceledException"),
+            "Message": message,
+            "CancellationReasons": reasons,
+        });
+        Answer::new(400, body.to_string())
     }
 
     pub(super) fn refused(code: &str) -> Self {
@@ -73,9 +91,31 @@ impl Answer {
     }
 }
 
+/// Why one item of a transaction was not written; an item that nothing is wrong with has a code and no words.
+fn reason(code: &str) -> serde_json::Value {
+    match code {
+        "None" => serde_json::json!({ "Code": code }),
+        _ => serde_json::json!({ "Code": code, "Message": IN_CONFLICT }),
+    }
+}
+
+/// The answer of a front end whose clock is so many seconds ahead.
+pub(super) fn skewed(mut answer: HttpResponse, seconds: i64) -> HttpResponse {
+    let date = answer.headers().get("date");
+    let date = date.and_then(|date| DateTime::from_str(date, Format::HttpDate).ok());
+    let date = date.filter(|_| seconds != 0);
+    if let Some(date) = date.and_then(|date| text(date.secs().saturating_add(seconds))) {
+        answer.headers_mut().insert("date", date);
+    }
+    answer
+}
+
 /// The clock's wall time in whole seconds, as HTTP writes it.
 fn date(clock: &Clock) -> Option<String> {
-    let seconds = i64::try_from(clock.unix().as_secs()).ok()?;
+    text(i64::try_from(clock.unix().as_secs()).ok()?)
+}
+
+fn text(seconds: i64) -> Option<String> {
     DateTime::from_secs(seconds).fmt(Format::HttpDate).ok()
 }
 

@@ -12,9 +12,10 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
+use aws_smithy_types::retry::ErrorKind;
 use tokio::time::Instant;
 
-use super::answer::Answer;
+use super::answer::{self, Answer};
 use super::engine::Engine;
 use super::fate::{Arrival, Ending, Fate};
 use super::network::Network;
@@ -84,17 +85,11 @@ impl Wire {
         let fate = self.network.fate(&request);
         let mut watch = Watch::begin(&self.network, &request);
         let got = match fate.is_plain() && self.server.is_immediate() {
-            true => self.server.hand_over(&request).await,
-            false => self.server.send(Arc::clone(&request), fate).await,
+            true => self.hand_over(&request).await,
+            false => self.send(Arc::clone(&request), fate).await,
         };
         watch.end(&got);
         got
-    }
-}
-
-impl Server {
-    fn is_immediate(&self) -> bool {
-        matches!(self, Server::Engine(engine) if engine.is_immediate())
     }
 
     /// The short way, when nothing happens on it: applied before anyone could give up. Even so an answer does not come
@@ -107,8 +102,8 @@ impl Server {
 
     /// The long way, as a task of its own: what is sent arrives, whether or not the client still waits.
     async fn send(&self, request: Arc<Request>, fate: Fate) -> Got {
-        let server = self.clone();
-        let trip = spawn(async move { server.round_trip(request, fate).await });
+        let wire = self.clone();
+        let trip = spawn(async move { wire.round_trip(request, fate).await });
         match trip.await {
             Ok(Some(got)) => got,
             Ok(None) => pending().await,
@@ -122,10 +117,12 @@ impl Server {
         let arrived = Instant::now();
         let got = self.arrive(&request, &fate).await;
         fate.come_back(arrived.elapsed()).await;
+        let got = got.map(|answer| answer::skewed(answer, fate.skew));
         match fate.ending {
             Ending::Answer => Some(got),
             Ending::CutShort => Some(got.map(cut_short)),
-            Ending::ServerError => Some(Ok(self.respond(Answer::server_error()))),
+            Ending::ServerError => Some(Ok(self.server.respond(Answer::server_error()))),
+            Ending::Closed => Some(Err(closed())),
             Ending::Broken => Some(Err(broken())),
             Ending::Silence => None,
         }
@@ -133,7 +130,7 @@ impl Server {
 
     async fn arrive(&self, request: &Arc<Request>, fate: &Fate) -> Got {
         match fate.arrival {
-            Arrival::Refused(refusal) => return Ok(self.respond(refusal.answer())),
+            Arrival::Refused(refusal) => return Ok(self.server.respond(refusal.answer(request))),
             Arrival::Applied | Arrival::Lost => self.repeat(request, fate.again),
         }
         match fate.arrival {
@@ -145,11 +142,30 @@ impl Server {
     /// Applies it once more, later; nobody gets that answer.
     fn repeat(&self, request: &Arc<Request>, after: Option<Duration>) {
         let Some(after) = after else { return };
-        let (server, request) = (self.clone(), Arc::clone(request));
+        let (wire, request) = (self.clone(), Arc::clone(request));
         spawn(async move {
             tokio::time::sleep(after).await;
-            let _unheard = server.apply(&request).await;
+            let _unheard = wire.apply(&request).await;
         });
+    }
+
+    async fn apply(&self, request: &Request) -> Got {
+        let arrived = Instant::now();
+        let got = self.server.apply(request).await;
+        if let Some(observer) = self.network.server_observer() {
+            observer(&Exchange {
+                request,
+                outcome: Outcome::of(&got),
+                took: arrived.elapsed(),
+            });
+        }
+        got
+    }
+}
+
+impl Server {
+    fn is_immediate(&self) -> bool {
+        matches!(self, Server::Engine(engine) if engine.is_immediate())
     }
 
     async fn apply(&self, request: &Request) -> Got {
@@ -202,6 +218,12 @@ fn cut_short(mut response: HttpResponse) -> HttpResponse {
 
 fn broken() -> ConnectorError {
     ConnectorError::io("connection reset by the network's faults".into())
+}
+
+/// What the SDK's transport makes of hyper's `IncompleteMessage`.
+fn closed() -> ConnectorError {
+    let closed = "connection closed before message completed";
+    ConnectorError::other(closed.into(), Some(ErrorKind::TransientError))
 }
 
 #[expect(

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::answer::Answer;
 use super::faults::{Fault, When};
 use super::gate::Gate;
+use super::request::Request;
 use super::timer::Timer;
 
 /// Faults only ever make a fate worse: the order in which it suffers them does not matter, gates aside.
@@ -17,6 +18,8 @@ pub(super) struct Fate {
     pub(super) again: Option<Duration>,
     back: Way,
     pub(super) ending: Ending,
+    /// By how many seconds the clock of the front end is ahead.
+    pub(super) skew: i64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,6 +52,7 @@ pub(super) enum Ending {
     Answer,
     CutShort,
     ServerError,
+    Closed,
     Broken,
     Silence,
 }
@@ -69,6 +73,7 @@ impl Fate {
             Fault::Delay(when, longer) => self.way(when).takes += longer,
             Fault::Hold(when, gate) => self.way(when).gate = Some(gate),
             Fault::Lose(when) => self.lost(when, Ending::Broken),
+            Fault::Close(when) => self.lost(when, Ending::Closed),
             Fault::Hang(when) => self.lost(when, Ending::Silence),
             Fault::ServerError(When::Before) => self.refused(Refusal::ServerError),
             Fault::ServerError(When::After) => self.ends(Ending::ServerError),
@@ -77,6 +82,7 @@ impl Fate {
             Fault::Conflict => self.refused(Refusal::Conflict),
             Fault::Refuse(code) => self.refused(Refusal::Code(code)),
             Fault::Duplicate { after } => self.again = self.again.max(Some(after)),
+            Fault::Skew(seconds) => self.skew += seconds,
             Fault::Both(one, other) => self = self.suffer(*one).suffer(*other),
         }
         self
@@ -89,6 +95,7 @@ impl Fate {
             && self.again.is_none()
             && self.arrival == Arrival::Applied
             && self.ending == Ending::Answer
+            && self.skew == 0
     }
 
     pub(super) async fn go(&self) {
@@ -141,9 +148,12 @@ impl Way {
 }
 
 impl Refusal {
-    pub(super) fn answer(self) -> Answer {
+    pub(super) fn answer(self, request: &Request) -> Answer {
         match self {
-            Refusal::Conflict => Answer::conflict(),
+            Refusal::Conflict => match request.transaction() {
+                Some(items) => Answer::cancelled_by_conflict(items),
+                None => Answer::conflict(),
+            },
             Refusal::Throttle => Answer::throttled(),
             Refusal::Code(code) => Answer::refused(code),
             Refusal::ServerError => Answer::server_error(),

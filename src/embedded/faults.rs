@@ -45,6 +45,9 @@ pub enum Fault {
     Delay(When, Duration),
     /// The connection breaks: the request, or its answer, is lost. The client sees an I/O error.
     Lose(When),
+    /// The server closes the connection in good order and answers nothing, with the request applied or not. The client sees
+    /// what hyper calls an incomplete message, which the SDK's transport counts neither among I/O errors nor time-outs.
+    Close(When),
     /// The server answers 500, with the request applied or not.
     ServerError(When),
     /// Whatever the answer says, it breaks off in the middle.
@@ -61,10 +64,14 @@ pub enum Fault {
     },
     /// Refused, not applied: `ProvisionedThroughputExceededException`.
     Throttle,
-    /// Refused, not applied: `TransactionConflictException`.
+    /// Refused, not applied, because a transaction is at the item: `TransactionConflictException`. A `TransactWriteItems` gets
+    /// `TransactionCanceledException`, whose reason is `TransactionConflict` for its last item and `None` for the others.
     Conflict,
     /// Refused, not applied: status 400 with this error code, such as `"AccessDeniedException"`.
     Refuse(&'static str),
+    /// Answered by a front end of DynamoDB whose clock is so many seconds ahead, or behind if they are negative: the `Date` of
+    /// the answer says so. Nothing else is wrong.
+    Skew(i64),
     /// One and the other, as [`and`](Fault::and) puts them together.
     Both(Box<Fault>, Box<Fault>),
 }
@@ -113,6 +120,10 @@ pub struct Faults {
     pub lost_requests: f64,
     /// Answers lost on their way, the client seeing an I/O error.
     pub lost_answers: f64,
+    /// Requests over whose connections the server closes them without an answer, not applied.
+    pub closes_before: f64,
+    /// Requests over whose connections the server closes them without an answer, applied.
+    pub closes_after: f64,
     /// Requests answered with 500 and not applied.
     pub errors_before: f64,
     /// Requests answered with 500 and applied.
@@ -145,6 +156,8 @@ impl Faults {
             (self.throttles, Fault::Throttle),
             (self.conflicts, Fault::Conflict),
             (self.duplicates, Fault::Duplicate { after }),
+            (self.closes_before, Fault::Close(When::Before)),
+            (self.closes_after, Fault::Close(When::After)),
         ];
         let befalls = rates.into_iter().filter(|(rate, _)| rng.f64() < *rate);
         befalls.map(|(_, fault)| fault).collect()

@@ -55,6 +55,7 @@ struct State {
     script: Option<Script>,
     rewrite: Option<Rewrite>,
     observer: Option<Observer>,
+    server_observer: Option<Observer>,
     sent: u64,
     counts: Counts,
 }
@@ -240,6 +241,28 @@ impl Network {
         self
     }
 
+    /// Tells `observer` of each answer of the server at the moment when the server gives it: also of an answer that no client
+    /// ever hears, and once more of a [duplicate](Fault::Duplicate). A request that never reaches the server is not told of.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use fairlock::embedded::{Engine, Fault, Network, When};
+    ///
+    /// let network = Network::to(&Engine::memory()?)
+    ///     .script(|_| Some(Fault::Lose(When::After)))
+    ///     .observe_server(|exchange| println!("{:?}", exchange.outcome()));
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    #[must_use = "the returned network is the one to make clients of"]
+    pub fn observe_server(
+        self,
+        observer: impl Fn(&Exchange<'_>) + Send + Sync + 'static,
+    ) -> Network {
+        self.state().server_observer = Some(Arc::new(observer));
+        self
+    }
+
     /// A client on this network, with credentials and a region that mean nothing and the SDK's own retries and time-outs.
     /// Over another transport than an engine its requests go to `http://localhost:8000`, the usual place of a local DynamoDB.
     ///
@@ -330,6 +353,10 @@ impl Network {
         self.state().observer.clone()
     }
 
+    pub(super) fn server_observer(&self) -> Option<Observer> {
+        self.state().server_observer.clone()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -344,6 +371,7 @@ impl State {
             script: None,
             rewrite: None,
             observer: None,
+            server_observer: None,
             sent: 0,
             counts: Counts::default(),
         }

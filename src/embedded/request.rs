@@ -170,6 +170,13 @@ impl Request {
         }
     }
 
+    /// How many items it writes all together or not at all, if it is such a transaction.
+    pub(super) fn transaction(&self) -> Option<usize> {
+        let items = &self.body()["TransactItems"];
+        let items = (self.operation() == "TransactWriteItems").then_some(items);
+        items.and_then(Value::as_array).map(Vec::len)
+    }
+
     /// How many items it asks for.
     pub(super) fn reads(&self) -> u64 {
         match self.operation() {

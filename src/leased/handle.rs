@@ -37,7 +37,7 @@ pub struct Lease {
 impl Lease {
     /// None: the entry is no lease of this kind, or has no date.
     pub(super) fn of(name: &LockName, entry: &Entry) -> Option<Self> {
-        let expires = entry.renewed_at?.0 + lease::believed(entry.lease);
+        let expires = in_millis(entry.renewed_at?.0 + lease::believed(entry.lease));
         Some(Lease {
             lock: name.lock().to_owned(),
             id: entry.id.clone()?,
@@ -88,6 +88,9 @@ impl Lease {
 
     /// Until when it may be believed in, by DynamoDB's clock: 2 % of the lease before others may take the lock.
     ///
+    /// DynamoDB has many front ends, and each has a clock. This is counted from the earlier of two answers; whoever measures
+    /// what is left by a clock that may be slower than theirs, this host's for one, stops as much earlier.
+    ///
     /// # Examples
     ///
     /// ```
@@ -109,6 +112,12 @@ pub(super) fn check_id(id: &str) -> Result<(), Invalid> {
         });
     }
     Ok(())
+}
+
+/// A lease ends at a whole millisecond, as its text has it: so it reads back the same. It ends earlier by that, never later.
+fn in_millis(span: Duration) -> Duration {
+    let nanos = span.subsec_nanos();
+    Duration::new(span.as_secs(), nanos - nanos % 1_000_000)
 }
 
 /// One line; the names come last, for they may have anything in them.

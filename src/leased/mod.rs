@@ -3,16 +3,15 @@
 mod handle;
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::core::Core;
-use crate::entry::{Attributes, Entry, Nonce};
-use crate::error::{Error, Invalid};
+use crate::core::CoreHandle;
+use crate::entry::{Attributes, Entry, Nonce, ServerTime};
+use crate::error::{Error, Invalid, Loss};
 use crate::hold;
-use crate::item::{At, LockItem};
+use crate::item::{At, Footing, LockItem};
 use crate::lock::check_attributes;
 use crate::name::LockName;
 use crate::passing::{self, Way};
@@ -26,6 +25,8 @@ use handle::check_id;
 /// DynamoDB's dates have whole seconds.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// Reads by which the time is to be known: of two answers that disagree, the third tells which was wrong; one may tell none.
+const READS: usize = 4;
 /// Tries to enter: each failed because somebody was in the way who is gone now.
 const TRIES: usize = 6;
 
@@ -41,9 +42,11 @@ const TRIES: usize = 6;
 /// [`Lease::expires_at`], which is up to a second early, the grain of that clock, and fences what must not be written
 /// late with the [`ticket`](Lease::ticket).
 ///
-/// Nobody is left to undo what a request does that the network held up: one that took the lock may come a second time after the
-/// release, and the lock is taken for that time again, unless it is [found](Self::find) under its name and released. So take no
-/// longer times than the work needs, and extend.
+/// Nobody is left to undo what a request does that the network held up. A request that took the lock may come a second time after
+/// the release. A request of a call that failed, or was told [`Error::NotGranted`], may come after that call. Then the lock is
+/// taken for that time, unless the lease is [found](Self::find) under its name and released. This client does not give it up by
+/// itself, for another process may have asked under the same name and been told that it has the lease. So take no longer times
+/// than the work needs, and extend.
 ///
 /// # Examples
 ///
@@ -66,13 +69,13 @@ const TRIES: usize = 6;
 #[derive(Clone)]
 #[must_use = "naming a lock does not acquire it"]
 pub struct LeaseLock {
-    core: Arc<Core>,
+    core: CoreHandle,
     name: LockName,
     attributes: Attributes,
 }
 
 impl LeaseLock {
-    pub(crate) fn new(core: Arc<Core>, name: LockName) -> Self {
+    pub(crate) fn new(core: CoreHandle, name: LockName) -> Self {
         LeaseLock {
             core,
             name,
@@ -100,8 +103,8 @@ impl LeaseLock {
     }
 
     /// Takes the lock if it can be had now, under this name and for so long, from one second to a day, and to half of
-    /// the [idle retention](crate::LockClientBuilder::idle_retention). One request if it is free, two with the first
-    /// call of a process.
+    /// the [idle retention](crate::LockClientBuilder::idle_retention). One request if it is free; two
+    /// more where no two answers told this client the time within the last 25 s, and up to four where answers disagree.
     ///
     /// The same name again is recognised: whoever has the lock under it gets the lease as it stands, not a longer one; one that
     /// is over, and that nobody has taken, begins again.
@@ -137,13 +140,13 @@ impl LeaseLock {
         let started = self.core.store.now();
         self.know_the_time().await?;
         let taken = Box::pin(self.core.told(self.enter(&id, span))).await?;
-        let entry = taken.map_err(|item| {
+        let (entry, is_kept) = taken.map_err(|item| {
             let waited = self.core.store.now().since(started);
             hold::not_granted(&self.name, item.as_ref(), None, waited)
         })?;
         match Lease::of(&self.name, &entry) {
-            Some(lease) if self.core.store.is_before(lease.expires) => Ok(lease),
-            // One of this name that was over, and that nobody has taken.
+            Some(lease) if is_kept && self.core.store.is_before(lease.expires) => Ok(lease),
+            // One of this name that was over, and that nobody has taken; or DynamoDB may delete the item too soon.
             _ => self.prolong(entry, span).await,
         }
     }
@@ -174,7 +177,8 @@ impl LeaseLock {
     }
 
     /// Has the lease last for so long from now on, or for as long as it does, if that is longer: whoever has it in another
-    /// process may believe in what it was told there. Two requests.
+    /// process may believe in what it was told there. Two requests, and one more where no two answers
+    /// told this client the time within the last 25 s.
     ///
     /// # Cancel safety
     ///
@@ -196,7 +200,9 @@ impl LeaseLock {
     pub async fn extend(&self, lease: &Lease, by: Duration) -> Result<Lease, Error> {
         self.check(lease)?;
         self.check_span(by)?;
-        let seen = self.holder_of(lease.nonce, lease.ticket, self.read().await?)?;
+        let (item, expires) = (self.read().await?, Some(lease.expires));
+        let seen = self.holder_of(lease.nonce, lease.ticket, expires, item)?;
+        self.know_the_time().await?;
         self.prolong(seen, by).await
     }
 
@@ -208,8 +214,9 @@ impl LeaseLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if it does not have the lock any more, which is as it was then; also if its time is over and a request that
-    /// had no answer may have released it. [`Error::Invalid`] if the lease is of another lock. Else as
+    /// [`Error::Lost`] if it does not have the lock any more, which is as it was then: with
+    /// [`Loss::Released`](crate::Loss::Released) if it was released before and its time is not over. Also if its time is
+    /// over and a request that had no answer may have released it. [`Error::Invalid`] if the lease is of another lock. Else as
     /// [`acquire`](Self::acquire).
     ///
     /// # Examples
@@ -224,7 +231,11 @@ impl LeaseLock {
         let permits = self.name.permits().unwrap_or_default();
         let attempt = Attempt::new(lease.nonce, 1, permits);
         let held = Held {
-            at: At::Holder,
+            footing: Footing {
+                at: At::Holder,
+                ticket: lease.ticket,
+                expires_at: 0,
+            },
             permits,
             hands_over: true,
         };
@@ -240,16 +251,19 @@ impl LeaseLock {
             Ended::PassedOn => Ok(()),
             // Released by the request that had no answer, unless the lease was over, and others could end it.
             Ended::Before(_) if self.core.store.is_before(lease.expires) => Ok(()),
-            Ended::Before(item) | Ended::NotOurs(item) => Err(self.lost(lease.ticket, item)),
+            Ended::Before(item) | Ended::NotOurs(item) => {
+                Err(self.lost(lease.ticket, Some(lease.expires), item))
+            }
         }
     }
 
-    /// The entry that has the lock under this name; else the item that is in the way.
+    /// The entry that has the lock under this name, and whether its item stays for long enough; else the item that is in the
+    /// way.
     async fn enter(
         &self,
         id: &str,
         lease: Duration,
-    ) -> Result<Result<Entry, Option<LockItem>>, Failure> {
+    ) -> Result<Result<(Entry, bool), Option<LockItem>>, Failure> {
         let patience = self.core.patience_of_few(self.core.closed.clone());
         let seats = self.core.seats(&self.name, &patience);
         let permits = self.name.permits().unwrap_or_default();
@@ -273,7 +287,8 @@ impl LeaseLock {
                 }
                 Way::Taken(item) => {
                     let own = item.holder.clone().filter(|holder| is_of(holder, id));
-                    return Ok(own.ok_or(Some(item)));
+                    let is_kept = self.core.store.is_kept(item.expires_at);
+                    return Ok(own.map(|own| (own, is_kept)).ok_or(Some(item)));
                 }
             }
         }
@@ -286,25 +301,23 @@ impl LeaseLock {
         attempt.lasting(id.to_owned(), lease)
     }
 
-    /// An attempt that was not given the lock may get it yet, by a request that is still under way. One that was not answered
-    /// is found again by its name.
+    /// An attempt that was not given the lock may get it yet, by a request that is still under way. It is found again by its
+    /// name, and is not given up when it is seen: this process or another may have asked again under that name, and been
+    /// told that it has the lease.
     fn asked(
         &self,
         asked: Result<Asked, Failure>,
         attempt: &Attempt,
-    ) -> Result<Result<Entry, Option<LockItem>>, Failure> {
+    ) -> Result<Result<(Entry, bool), Option<LockItem>>, Failure> {
         match asked {
             Ok(Asked::Taken(taken)) => {
                 let item = taken.answer.value;
+                let is_kept = self.core.store.is_kept(item.expires_at);
                 let holder = item.holder.clone();
-                Ok(holder
-                    .filter(|holder| holder.nonce == attempt.nonce)
-                    .ok_or(Some(item)))
+                let own = holder.filter(|holder| holder.nonce == attempt.nonce);
+                Ok(own.map(|own| (own, is_kept)).ok_or(Some(item)))
             }
-            Ok(Asked::Busy(item)) => {
-                self.core.forget(&self.name, attempt);
-                Ok(Err(item))
-            }
+            Ok(Asked::Busy(item)) => Ok(Err(item)),
             Err(failure) => Err(failure),
         }
     }
@@ -317,10 +330,11 @@ impl LeaseLock {
             let extended = self.core.store.persist(&patience, extend);
             let answer = Box::pin(self.core.told(extended)).await?.value;
             let is_done = answer.is_applied();
-            seen = self.holder_of(seen.nonce, seen.ticket, answer.shown())?;
+            let expires = Lease::of(&self.name, &seen).map(|lease| lease.expires);
+            seen = self.holder_of(seen.nonce, seen.ticket, expires, answer.shown())?;
             if is_done {
                 let lease = Lease::of(&self.name, &seen);
-                return lease.ok_or_else(|| self.lost(seen.ticket, None));
+                return lease.ok_or_else(|| self.lost(seen.ticket, None, None));
             }
         }
     }
@@ -329,23 +343,26 @@ impl LeaseLock {
         &self,
         nonce: Nonce,
         ticket: Ticket,
+        expires: Option<ServerTime>,
         item: Option<LockItem>,
     ) -> Result<Entry, Error> {
         let holder = item.as_ref().and_then(|item| item.holder.as_ref());
-        match holder.filter(|holder| holder.nonce == nonce) {
+        match holder.filter(|holder| holder.nonce == nonce && holder.ticket == ticket) {
             Some(holder) => Ok(holder.clone()),
-            None => Err(self.lost(ticket, item)),
+            None => Err(self.lost(ticket, expires, item)),
         }
     }
 
     /// By an answer, if none has told it lately.
     async fn know_the_time(&self) -> Result<(), Error> {
         let (store, started) = (&self.core.store, self.core.store.now());
-        if store.knows_the_date() {
-            return Ok(());
+        for _ in 0..READS {
+            if store.knows_the_past() {
+                return Ok(());
+            }
+            self.read().await?;
         }
-        self.read().await?;
-        if store.knows_the_date() {
+        if store.knows_the_past() {
             return Ok(());
         }
         let waited = store.now().since(started);
@@ -386,11 +403,17 @@ impl LeaseLock {
         Ok(())
     }
 
-    fn lost(&self, ticket: Ticket, item: Option<LockItem>) -> Error {
+    /// Before its time is over nobody takes the lock from a lease: then it was released.
+    fn lost(&self, ticket: Ticket, expires: Option<ServerTime>, item: Option<LockItem>) -> Error {
+        let is_released = expires.is_some_and(|end| self.core.store.is_before(end));
+        let reason = match &item {
+            Some(_) if is_released => Loss::Released,
+            _ => hold::evicted(item),
+        };
         Error::Lost {
             lock: self.name.to_string(),
             ticket,
-            reason: hold::evicted(item),
+            reason,
         }
     }
 

@@ -115,7 +115,7 @@ impl SeveralGuard {
     /// # }
     /// ```
     pub fn lost(&self) -> impl Future<Output = LostLock> + Send + 'static {
-        let mut losses: FuturesUnordered<_> = self.guards.iter().map(LockGuard::loses).collect();
+        let mut losses: FuturesUnordered<_> = self.guards.iter().map(LockGuard::lost).collect();
         async move {
             match losses.next().await {
                 Some(lost) => lost,

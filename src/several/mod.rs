@@ -6,13 +6,20 @@ mod guard;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::future::pending;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::background::Task;
 use crate::client::LockClient;
-use crate::core::Core;
-use crate::error::{Error, Invalid, LostLock};
+use crate::core::CoreHandle;
+use crate::error::{Closed, Error, Invalid, LostLock};
+use crate::hold;
 use crate::lock::FairLock;
+use crate::moment::Moment;
+use crate::offer::{self, Granted};
 use crate::run::{self, Ran, Tenure};
 use crate::wait::RecordWait;
 
@@ -20,6 +27,9 @@ pub use guard::SeveralGuard;
 
 /// What is left of a time-out when it is over: the last lock is asked for once, so that the error says who has it.
 const NO_TIME: Duration = Duration::from_nanos(1);
+
+/// How a call for several is told.
+type Tell = oneshot::Sender<Result<Granted<SeveralGuard>, Error>>;
 
 /// Names of locks to be had at the same time. Cheap to clone; naming them neither acquires them nor sends anything.
 ///
@@ -42,7 +52,7 @@ const NO_TIME: Duration = Duration::from_nanos(1);
 /// let accounts = locks.several(["account/42", "account/7"])?;
 /// let guard = accounts.acquire(RecordWait::Timeout(Duration::from_secs(60))).await?;
 /// tokio::select! {
-///     lost = guard.lost() => eprintln!("stop: {} was lost: {}", lost.lock, lost.reason),
+///     lost = guard.lost() => eprintln!("stop: {lost}"),
 ///     () = async { /* the work */ } => {}
 /// }
 /// guard.release().await
@@ -51,7 +61,7 @@ const NO_TIME: Duration = Duration::from_nanos(1);
 #[derive(Clone)]
 #[must_use = "naming locks does not acquire them"]
 pub struct SeveralLocks {
-    core: Arc<Core>,
+    core: CoreHandle,
     /// In the order in which they are taken.
     locks: Vec<FairLock>,
 }
@@ -86,7 +96,7 @@ impl LockClient {
             return Err(Invalid::NoNames.into());
         }
         Ok(SeveralLocks {
-            core: Arc::clone(&self.core),
+            core: self.core.clone(),
             locks: locks.into_values().collect(),
         })
     }
@@ -114,7 +124,8 @@ impl SeveralLocks {
     ///
     /// With [`RecordWait::NoWait`] each is tried once, and the first that is held ends the call; of calls that stand
     /// in each other's way, one has its locks. With [`RecordWait::Timeout`] the time is that of all of them together,
-    /// and the call returns at most one request time-out after it.
+    /// and the call returns at most one request time-out after it. A call that is not polled keeps nothing either, as
+    /// [there](FairLock::acquire).
     ///
     /// # Fairness
     ///
@@ -128,7 +139,8 @@ impl SeveralLocks {
     /// # Errors
     ///
     /// As [`FairLock::acquire`], of the lock that could not be had: [`Error::NotGranted`] says which, and who has it.
-    /// Those that were taken are released in the background.
+    /// The error is returned when the locks that were taken are released. What takes longer than one request time-out goes on in
+    /// the background.
     ///
     /// # Panics
     ///
@@ -154,12 +166,94 @@ impl SeveralLocks {
         let store = &self.core.store;
         let started = store.now();
         let waited = || store.now().since(started);
+        // Each turn but the last has lost a lock after the last was granted, and before this future was polled again.
+        loop {
+            let ended = self.take_behind(left_of(wait, waited())).await;
+            let granted = ended.map_err(|error| in_all(error, waited()))?;
+            let Some(guard) = granted.take() else {
+                return Err(hold::untaken(&self.locks[0].name, waited()));
+            };
+            match guard.loss() {
+                Some(lost) => self.let_go(guard.without(&lost)).await,
+                None => return Ok(guard),
+            }
+        }
+    }
+
+    /// In a task of its own, so that what was taken is given back in time though the call is not polled.
+    async fn take_behind(&self, wait: RecordWait) -> Result<Granted<SeveralGuard>, Error> {
+        let (tell, told) = oneshot::channel();
+        let stop = CancellationToken::new();
+        let _stops_when_dropped = stop.clone().drop_guard();
+        let taking = self.clone().take_and_tell(wait, stop, tell);
+        let first = &self.locks[0].name;
+        self.core.spawn_then(first, None, Task::Acquire, taking);
+        // Its runtime is gone, if nothing is told.
+        told.await
+            .unwrap_or(Err(Error::ShutDown(Closed::NoRuntime)))
+    }
+
+    /// Returns how it tells of an error. A guard it tells of itself, and sees to it that it is taken in time.
+    async fn take_and_tell(
+        self,
+        wait: RecordWait,
+        stop: CancellationToken,
+        tell: Tell,
+    ) -> impl FnOnce() {
+        let taken = tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            taken = self.take_in_time(wait) => Some(taken),
+        };
+        let failed = match taken {
+            Some(Ok(guard)) => {
+                self.offer(guard, tell).await;
+                None
+            }
+            Some(Err(error)) => Some((tell, error)),
+            None => None,
+        };
+        // Whoever has gone need not be told.
+        move || drop(failed.map(|(tell, error)| tell.send(Err(error))))
+    }
+
+    async fn offer(&self, guard: SeveralGuard, tell: Tell) {
+        let (granted, offer) = offer::offer(guard);
+        if tell.send(Ok(granted)).is_ok() {
+            drop(self.core.untaken(offer).await);
+        }
+    }
+
+    async fn take_in_time(&self, wait: RecordWait) -> Result<SeveralGuard, Error> {
+        let store = &self.core.store;
+        let started = store.now();
+        let waited = || store.now().since(started);
         // Each turn but the last has lost a lock on the way.
         loop {
-            let taken = self.take_all(|| left_of(wait, waited())).await;
-            if let Some(guard) = taken.map_err(|error| in_all(error, waited()))? {
-                return Ok(guard);
+            match self.take_all(|| left_of(wait, waited())).await {
+                Taken::All(guard) => return Ok(guard),
+                Taken::Part(guard) => self.let_go(guard).await,
+                Taken::Failed(guard, error) => {
+                    self.let_go_in_time(guard, wait, started).await;
+                    return Err(in_all(error, waited()));
+                }
             }
+        }
+    }
+
+    /// Gives back what was taken before the error is told, so that a process may end with it. The call ends one request time-out
+    /// after its wait at the latest, and what takes longer goes on in the background. A shutdown waits for that itself.
+    async fn let_go_in_time(&self, guard: SeveralGuard, wait: RecordWait, started: Moment) {
+        let (core, config) = (&self.core, self.core.store.config());
+        let mut until = core.store.now() + config.request_timeout;
+        if let RecordWait::Timeout(span) = wait {
+            until = until.min(started + span + config.request_timeout);
+        }
+        tokio::select! {
+            biased;
+            () = core.closed.cancelled() => {}
+            () = self.let_go(guard) => {}
+            () = config.clock.sleep_until(until) => {}
         }
     }
 
@@ -229,34 +323,67 @@ impl SeveralLocks {
         run::run(self.acquire(wait).await?, work).await
     }
 
-    /// None: one that was taken was lost before the others were, and all are given up.
-    async fn take_all(&self, wait: impl Fn() -> RecordWait) -> Result<Option<SeveralGuard>, Error> {
+    /// Takes one after the other, until one cannot be had or one that was taken is lost.
+    async fn take_all(&self, wait: impl Fn() -> RecordWait + Send) -> Taken {
         let mut taken = SeveralGuard {
             guards: Vec::with_capacity(self.locks.len()),
         };
         for lock in &self.locks {
+            let wait = wait();
+            let lost = async {
+                match wait {
+                    // It is over soon, and must be: what it leaves under way would be in the way of the next try.
+                    RecordWait::NoWait => pending().await,
+                    RecordWait::Timeout(_) | RecordWait::Infinite => taken.lost().await,
+                }
+            };
             let granted = tokio::select! {
                 biased;
-                lost = taken.lost() => return Ok(begin_again(&lost)),
-                granted = lock.acquire(wait()) => granted?,
+                lost = lost => return Taken::Part(taken.without(&lost)),
+                granted = lock.acquire(wait) => granted,
             };
-            taken.guards.push(granted);
+            match granted {
+                Ok(guard) => taken.guards.push(guard),
+                Err(error) => return Taken::Failed(taken, error),
+            }
+            if let Some(lost) = taken.loss() {
+                return Taken::Part(taken.without(&lost));
+            }
         }
-        match taken.loss() {
-            Some(lost) => Ok(begin_again(&lost)),
-            None => Ok(Some(taken)),
+        Taken::All(taken)
+    }
+
+    /// Gives back what was taken before it is asked for again, or a caller that does not wait would find itself there.
+    /// Waits for no longer than a request may take; what is not done by then goes on in the background.
+    async fn let_go(&self, guard: SeveralGuard) {
+        let config = self.core.store.config();
+        tokio::select! {
+            biased;
+            released = guard.release() => drop(released),
+            () = config.clock.sleep(config.request_timeout) => {}
         }
     }
 }
 
-fn begin_again(lost: &LostLock) -> Option<SeveralGuard> {
-    let LostLock {
-        lock,
-        ticket,
-        reason,
-    } = lost;
-    tracing::info!(%lock, %ticket, %reason, "lost while it waited for others: begins again");
-    None
+/// What came of taking one lock after the other.
+enum Taken {
+    All(SeveralGuard),
+    /// One of these was lost.
+    Part(SeveralGuard),
+    /// The next could not be had.
+    Failed(SeveralGuard, Error),
+}
+
+impl SeveralGuard {
+    fn without(self, lost: &LostLock) -> Self {
+        let LostLock {
+            lock,
+            ticket,
+            reason,
+        } = lost;
+        tracing::info!(%lock, %ticket, %reason, "lost while it waited for others: begins again");
+        self
+    }
 }
 
 fn left_of(wait: RecordWait, waited: Duration) -> RecordWait {

@@ -85,6 +85,11 @@ impl Attempt {
         self.in_doubt.load(Ordering::Relaxed)
     }
 
+    /// It is for a lease, which whoever knows its name has.
+    pub(crate) fn is_named(&self) -> bool {
+        self.lasting.is_some()
+    }
+
     pub(super) fn renewals(&self) -> u64 {
         self.renewals.load(Ordering::Relaxed)
     }

@@ -5,10 +5,10 @@ use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
 use crate::item::At;
 use crate::name::LockName;
 
-use super::codec::{FORMAT, number, text};
+use super::codec::{FORMAT, number};
 use super::failure::{Failure, Kind};
 use super::forms;
-use super::lock_item::{Answer, all_of, ours, placed};
+use super::lock_item::{Answer, all_of, named, ours, placed};
 use super::request::{Values, owned};
 use super::{Attempt, Held, Store};
 
@@ -25,12 +25,12 @@ impl Store {
         let mut values = vec![
             (":format", number(FORMAT)),
             (":permits", number(all_of(name))),
-            (":nonce", text(attempt.nonce.to_string())),
             (":share", number(held.permits)),
         ];
+        values.extend(named(attempt.nonce, held.footing.ticket));
         let has_turn = has_turn(turns_left, &mut values);
         let condition = ours(&format!("{has_turn} AND {}", forms::SAME_SHARE));
-        let condition = placed(&condition, held.at);
+        let condition = placed(&condition, held.footing.at);
         let check = ConditionCheck::builder()
             .table_name(&self.config.table)
             .set_key(Some(self.lock_key(name)))
@@ -51,12 +51,11 @@ impl Store {
         &self,
         name: &LockName,
         attempt: &Attempt,
+        held: Held,
         turns_left: u64,
     ) -> Answer {
-        let values = vec![
-            (":nonce", text(attempt.nonce.to_string())),
-            (":left", number(turns_left)),
-        ];
+        let mut values = named(attempt.nonce, held.footing.ticket);
+        values.push((":left", number(turns_left)));
         self.write_at(name, &forms::PASS_ON, At::Holder, values)
             .await
     }

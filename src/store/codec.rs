@@ -87,6 +87,7 @@ pub(crate) fn lock_item(item: &Item, ttl: &str) -> Result<LockItem, Problem> {
         data: read_data(item)?,
         written: read_written(item)?,
         drawn_at: read_time(item, "drawn_at")?,
+        grace: optional(item, "grace_ms", "grace_ms")?.map(Duration::from_millis),
         granted_at: read_granted_at(item)?,
         expires_at: optional(item, ttl, "the TTL attribute")?.unwrap_or(0),
     };

@@ -4,30 +4,30 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::entry::Nonce;
-use crate::item::{At, Written};
+use crate::item::{Footing, Written};
 use crate::name::LockName;
 
 use super::Store;
 use super::check::has_turn;
-use super::codec::{number, text, written};
+use super::codec::{number, written};
 use super::forms;
-use super::lock_item::{Answer, ours, placed};
+use super::lock_item::{Answer, named, ours, placed};
 
 impl Store {
     /// Writes the bytes, or removes those that are there.
     pub(crate) async fn write_data(
         &self,
         name: &LockName,
-        (at, nonce): (At, Nonce),
+        (nonce, Footing { at, ticket, .. }): (Nonce, Footing),
         (write, turns_left): (Written, u64),
         bytes: Option<&[u8]>,
     ) -> Answer {
-        let mut values = vec![
-            (":nonce", text(nonce.to_string())),
+        let mut values = named(nonce, ticket);
+        values.extend([
             (":written", written(write)),
             (":ticket", number(write.ticket.get())),
             (":count", number(write.count)),
-        ];
+        ]);
         let data = bytes.map(|bytes| (":data", AttributeValue::B(Blob::new(bytes))));
         let update = match data {
             Some(_) => forms::PUT_DATA,

@@ -1,8 +1,14 @@
 //! DynamoDB's own time, read off the `Date` of its answers.
+//!
+//! Each front end of DynamoDB has a clock of its own, and one of them may be wrong. Whatever is written down is dated by what
+//! two answers agree on, or one answer and this host; and no entry is judged by the `Date` of one answer alone: that is up to
+//! `witness`. What a gateway says of the time while DynamoDB is out of reach does not count.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
 };
@@ -13,19 +19,37 @@ use aws_smithy_types::config_bag::{Storable, StoreReplace};
 use aws_smithy_types::date_time::Format;
 
 use crate::clock::Clock;
+use crate::config::DATE_GRAIN;
 use crate::entry::ServerTime;
 use crate::moment::Moment;
 
+use super::exchange;
+
 /// An answer older than this says too little about the time now.
 const OLDEST: Duration = Duration::from_secs(300);
-/// A `Date` has whole seconds and DynamoDB's hosts differ a little, so whoever judges by one takes off as much.
-const GRAIN: Duration = Duration::from_secs(1);
+/// So many of the newest answers are remembered.
+const REMEMBERED: usize = 8;
+/// Two answers agree that tell the same time but for this: a `Date` has whole seconds, an answer takes its time, and front ends
+/// differ a little, for which others allow as much.
+const AGREE: Duration = Duration::from_secs(8);
+/// By this share a host's clock may run slow, and is taken to when the last `Date` is carried on: 2 %.
+const DRIFT_DIVISOR: u32 = 50;
+/// By two answers as young as this the past is told to half a second.
+const YOUNG: Duration = Duration::from_secs(25);
 
-/// The last `Date` seen by a client, and when the request that brought it was sent.
+/// The newest `Date`s seen by a client, and when the requests were sent that brought them.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerClock {
     clock: Clock,
-    last: Arc<Mutex<Option<Seen>>>,
+    told: Arc<Mutex<Told>>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    /// In the order in which they arrived.
+    seen: VecDeque<Seen>,
+    /// Some answer came without any.
+    is_silent: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,50 +59,140 @@ struct Seen {
     arrived: Moment,
 }
 
+impl Seen {
+    fn is_fresh(&self, now: Moment) -> bool {
+        self.is_within(OLDEST, now)
+    }
+
+    fn is_within(&self, span: Duration, now: Moment) -> bool {
+        now.since(self.sent) <= span
+    }
+
+    /// Whether both tell the same time, though this host's clock drifted between them.
+    fn agrees(&self, other: &Seen, now: Moment) -> bool {
+        let between = self.sent.since(other.sent).max(other.sent.since(self.sent));
+        let apart = self.late(now).abs_diff(other.late(now));
+        apart <= AGREE + 2 * (between / DRIFT_DIVISOR)
+    }
+
+    /// Whether another answer among these, which include this one, told the same time.
+    fn is_confirmed<'a>(&self, among: impl Iterator<Item = &'a Seen>, now: Moment) -> bool {
+        among.filter(|other| self.agrees(other, now)).count() > 1
+    }
+
+    /// Whether it tells this time, but for so much.
+    fn tells(&self, unix: Duration, but: Duration, now: Moment) -> bool {
+        self.early(now) <= unix + but && unix <= self.late(now) + but
+    }
+
+    /// What time it is by this answer: late rather than early, whatever this host's clock does within its margin.
+    fn late(&self, now: Moment) -> Duration {
+        let since = now.since(self.sent);
+        self.date + since + since / DRIFT_DIVISOR
+    }
+
+    /// The same, early rather than late.
+    fn early(&self, now: Moment) -> Duration {
+        let since = now.since(self.arrived);
+        self.date + (since - since / DRIFT_DIVISOR)
+    }
+}
+
 impl ServerClock {
     pub(crate) fn new(clock: Clock) -> Self {
         ServerClock {
             clock,
-            last: Arc::default(),
+            told: Arc::default(),
         }
     }
 
-    /// The time to write into an entry: early by no more than the grain of a `Date` and what this host's clock runs slow since
-    /// the last one, and late by no more than the answer that told it took. Nothing when none did lately.
+    /// The time to write into an entry: early by no more than the grain of a `Date`, and late by no more than the answer
+    /// took that told it, and 2 % of the time since. An entry that is dated too early is taken for dead while its owner lives, so
+    /// this is the latest that two answers agree on, or one answer and the wall clock of this host, which by itself counts for
+    /// nothing. Nothing when none told the time lately, or while nothing confirms those that did: the next one tells which was
+    /// wrong.
     pub(crate) fn stamp(&self) -> Option<ServerTime> {
-        let seen = self.last()?;
-        let since = self.clock.now().since(seen.sent);
-        (since <= OLDEST).then(|| ServerTime(seen.date + since))
+        let (told, now, unix) = (self.told(), self.clock.now(), self.clock.unix());
+        let fresh = told.seen.iter().filter(|seen| seen.is_fresh(now));
+        // However long ago the one came that confirms it. The wall clock may be wrong.
+        let agreed = fresh.filter(|seen| {
+            seen.is_confirmed(told.seen.iter(), now) || seen.tells(unix, AGREE, now)
+        });
+        agreed.map(|seen| seen.late(now)).max().map(ServerTime)
     }
 
-    /// A time that has passed: by this a lease begins that its holder believes in to the end. As late as is known, unless this
-    /// host's clock runs fast since the last answer. Nothing when none told it lately.
+    /// The latest that any answer told lately, whether or not anything confirms it.
+    pub(crate) fn latest(&self) -> Option<ServerTime> {
+        let (told, now) = (self.told(), self.clock.now());
+        let fresh = told.seen.iter().filter(|seen| seen.is_fresh(now));
+        fresh.map(|seen| seen.late(now)).max().map(ServerTime)
+    }
+
+    /// Whether there is a stamp, or one answer more may bring it: only one told the time so far, and nothing confirms it.
+    pub(crate) fn may_stamp_soon(&self) -> bool {
+        let is_alone = self.told().seen.len() == 1;
+        is_alone || self.stamp().is_some()
+    }
+
+    /// Whether it is so late by an answer that tells it lately, but for the grain of a `Date`.
+    pub(crate) fn shows(&self, unix: Duration) -> bool {
+        let (told, now) = (self.told(), self.clock.now());
+        let mut fresh = told.seen.iter().filter(|seen| seen.is_fresh(now));
+        fresh.any(|seen| seen.tells(unix, DATE_GRAIN, now))
+    }
+
+    /// The time to write into a renewal: the same, or else by the last answer however long ago it came. A renewal that took the
+    /// date off its entry would leave nothing to judge it by; and too late is safe.
+    pub(crate) fn stamp_of_renewal(&self) -> Option<ServerTime> {
+        let by_last = || {
+            let (told, now) = (self.told(), self.clock.now());
+            let last = told.seen.back().filter(|seen| !seen.is_fresh(now))?;
+            Some(ServerTime(last.late(now)))
+        };
+        self.stamp().or_else(by_last)
+    }
+
+    /// A time that has passed by two answers that agree: by this a lease begins that its holder believes in to the end. By young
+    /// answers if there are two, for the older they are the earlier it is. Nothing when no two told the same time lately.
     pub(crate) fn past(&self) -> Option<ServerTime> {
-        let seen = self.last()?;
-        let since = self.clock.now().since(seen.arrived);
-        (since <= OLDEST).then(|| ServerTime(seen.date + since))
+        self.young_past().or_else(|| self.past_within(OLDEST))
     }
 
-    /// The time to judge others by: never later than now, for every `Date` seen so far was told before. The caller has just
-    /// had an answer.
-    pub(crate) fn judge(&self) -> Option<ServerTime> {
-        let seen = self.last()?;
-        let fresh = self.clock.now().since(seen.sent) <= OLDEST;
-        fresh.then(|| ServerTime(seen.date.saturating_sub(GRAIN)))
+    /// The same by young answers alone.
+    pub(crate) fn young_past(&self) -> Option<ServerTime> {
+        self.past_within(YOUNG)
     }
 
-    fn last(&self) -> Option<Seen> {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn past_within(&self, span: Duration) -> Option<ServerTime> {
+        let (told, now) = (self.told(), self.clock.now());
+        let fresh = || told.seen.iter().filter(|seen| seen.is_within(span, now));
+        let agreed = fresh().filter(|seen| seen.is_confirmed(fresh(), now));
+        agreed.map(|seen| seen.early(now)).min().map(ServerTime)
     }
 
-    /// Of answers that overtook one another the latest `Date` stands.
+    /// What the newest answer said, by itself.
+    pub(crate) fn newest(&self) -> Option<ServerTime> {
+        self.told().seen.back().map(|seen| ServerTime(seen.date))
+    }
+
+    /// Answers come, and none tells the time.
+    pub(crate) fn is_silent(&self) -> bool {
+        let told = self.told();
+        told.is_silent && told.seen.is_empty()
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn saw(&self, seen: Seen) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last
-            .is_none_or(|before| before.date <= seen.date || seen.sent.since(before.sent) > OLDEST)
-        {
-            *last = Some(seen);
+        let mut told = self.told();
+        told.seen
+            .retain(|before| seen.sent.since(before.sent) <= OLDEST);
+        if told.seen.len() == REMEMBERED {
+            told.seen.pop_front();
         }
+        told.seen.push_back(seen);
     }
 }
 
@@ -101,6 +215,7 @@ impl Intercept for ServerClock {
         _: &RuntimeComponents,
         bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
+        exchange::leaves();
         bag.interceptor_state().store_put(SentAt(self.clock.now()));
         Ok(())
     }
@@ -111,17 +226,33 @@ impl Intercept for ServerClock {
         _: &RuntimeComponents,
         bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let date = context.response().headers().get("date").and_then(parse);
-        if let (Some(date), Some(SentAt(sent))) = (date, bag.load::<SentAt>()) {
-            let (sent, arrived) = (*sent, self.clock.now());
-            self.saw(Seen {
+        let response = context.response();
+        let is_own = is_own(response);
+        let date = date_of(response).filter(|_| is_own);
+        exchange::saw(date);
+        match (date, bag.load::<SentAt>()) {
+            (Some(date), Some(SentAt(sent))) => self.saw(Seen {
                 date,
-                sent,
-                arrived,
-            });
+                sent: *sent,
+                arrived: self.clock.now(),
+            }),
+            _ if is_own => self.told().is_silent = true,
+            _ => {}
         }
         Ok(())
     }
+}
+
+/// Whether it is what DynamoDB says. A gateway before it, which cannot reach it or lets nobody through, answers by a clock of its
+/// own, or by none.
+fn is_own(response: &HttpResponse) -> bool {
+    let is_json = |kind: &str| kind.starts_with("application/x-amz-json");
+    let kind = response.headers().get("content-type");
+    kind.is_none_or(is_json) && !response.status().is_server_error()
+}
+
+fn date_of(response: &HttpResponse) -> Option<Duration> {
+    response.headers().get("date").and_then(parse)
 }
 
 fn parse(date: &str) -> Option<Duration> {
@@ -143,37 +274,115 @@ mod tests {
         assert_eq!(parse("Tue, 14 Nov 1923 22:13:20 GMT"), None);
     }
 
-    #[test]
-    fn a_stamp_is_never_early_and_a_judgement_never_late() {
+    const DATE: Duration = Duration::from_secs(1_700_000_000);
+
+    /// A clock of a client to which answers told these times, in seconds from a date on, each within `took`.
+    fn told(took: Duration, seconds: &[i64]) -> ServerClock {
         let clock = Clock::system();
         let server = ServerClock::new(clock.clone());
-        assert_eq!((server.stamp(), server.judge()), (None, None));
-        let date = Duration::from_secs(1_700_000_000);
-        let sent = clock.now();
-        server.saw(Seen {
-            date,
-            sent,
-            arrived: sent + Duration::from_secs(1),
-        });
-        assert!(server.stamp().unwrap().0 >= date);
-        assert_eq!(server.past(), Some(ServerTime(date)));
-        assert_eq!(server.judge(), Some(ServerTime(date - GRAIN)));
+        let arrived = clock.now() + took;
+        for seconds in seconds {
+            let date = Duration::from_secs(DATE.as_secs().saturating_add_signed(*seconds));
+            let sent = clock.now();
+            server.saw(Seen {
+                date,
+                sent,
+                arrived,
+            });
+        }
+        server
+    }
+
+    /// In whole seconds.
+    fn seconds(time: Option<ServerTime>) -> Option<i64> {
+        let time = time?.0.as_secs();
+        Some(time.cast_signed() - DATE.as_secs().cast_signed())
     }
 
     #[test]
-    fn an_earlier_date_that_comes_late_changes_nothing() {
-        let clock = Clock::system();
+    fn a_stamp_is_never_early_and_the_past_never_late() {
+        let server = told(Duration::ZERO, &[]);
+        assert_eq!(
+            (server.stamp(), server.past(), server.newest()),
+            (None, None, None)
+        );
+        let server = told(Duration::from_secs(1), &[0, 0]);
+        assert!(server.stamp().unwrap().0 >= DATE);
+        assert_eq!(server.past(), Some(ServerTime(DATE)));
+        let seen = Seen {
+            date: DATE,
+            sent: Moment::default(),
+            arrived: Moment::default() + Duration::from_secs(10),
+        };
+        let then = Moment::default() + Duration::from_secs(110);
+        assert_eq!(seen.late(then) - DATE, Duration::from_millis(112_200));
+        assert_eq!(seen.early(then) - DATE, Duration::from_secs(98));
+    }
+
+    #[test]
+    fn one_front_end_that_is_wrong_dates_nothing() {
+        for (dates, stamp, past) in [
+            (&[0, 0, 13][..], Some(0), Some(0)),
+            (&[0, 0, -60, 0], Some(0), Some(0)),
+            (&[13, 0, 0], Some(0), Some(0)),
+            (&[3600, 1, 2], Some(2), Some(1)),
+            (&[-3600, 1, 2], Some(2), Some(1)),
+            // Nothing confirms the first.
+            (&[13], None, None),
+            (&[13, 13], Some(13), Some(13)),
+            // Of two alone nobody knows which is wrong.
+            (&[0, 13], None, None),
+        ] {
+            let server = told(Duration::ZERO, dates);
+            let told = (seconds(server.stamp()), seconds(server.past()));
+            assert_eq!(told, (stamp, past), "{dates:?}");
+        }
+    }
+
+    /// Of a host whose wall clock shows the date of the tests.
+    fn told_where_it_is_so_late(ahead: i64, dates: &[i64]) -> Option<i64> {
+        let unix = DATE.as_secs().saturating_add_signed(ahead);
+        let clock = Clock::of_tokio(Duration::from_secs(unix));
         let server = ServerClock::new(clock.clone());
-        for seconds in [1_700_000_005, 1_700_000_003] {
+        for told in dates {
+            let date = Duration::from_secs(DATE.as_secs().saturating_add_signed(*told));
+            let sent = clock.now();
             server.saw(Seen {
-                date: Duration::from_secs(seconds),
-                sent: clock.now(),
-                arrived: clock.now(),
+                date,
+                sent,
+                arrived: sent,
             });
         }
-        assert_eq!(
-            server.last().unwrap().date,
-            Duration::from_secs(1_700_000_005)
-        );
+        seconds(server.stamp())
+    }
+
+    #[test]
+    fn a_wall_clock_confirms_an_answer_and_dates_nothing_by_itself() {
+        for (ahead, dates, stamp) in [
+            (0, &[0][..], Some(0)),
+            (-5, &[0], Some(0)),
+            (60, &[0], None),
+            (0, &[-60], None),
+            (0, &[-60, 0], Some(0)),
+            (60, &[-60, 0], None),
+            (0, &[], None),
+            (-60, &[0, 0], Some(0)),
+        ] {
+            let told = told_where_it_is_so_late(ahead, dates);
+            assert_eq!(told, stamp, "{ahead} s ahead, {dates:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_told_first_is_forgotten_and_the_last_is_kept() {
+        let server = told(Duration::ZERO, &[0; REMEMBERED + 1]);
+        assert_eq!(server.told().seen.len(), REMEMBERED);
+        let later = server.clock.now() + OLDEST * 2;
+        server.saw(Seen {
+            date: DATE,
+            sent: later,
+            arrived: later,
+        });
+        assert_eq!(server.told().seen.len(), 1);
     }
 }

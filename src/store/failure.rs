@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::batch_write_item::BatchWriteItemError;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
@@ -13,6 +14,8 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use crate::error::{Chain, Error, Problem, Source};
 
 use super::codec::Item;
+use super::exchange::Failed;
+use super::hindrance::{Hindrance, Misconfigured};
 
 /// A request that brought no usable answer.
 #[derive(Debug)]
@@ -28,8 +31,8 @@ pub(crate) enum Kind {
     Busy(Source),
     /// Not applied, and may be if sent again: somebody's transaction was at the item just then.
     Conflict(Source),
-    /// Not applied, and may be if sent again, but not for want of time: a read without an answer, or credentials that
-    /// are over.
+    /// Not applied, and may be if sent again, but not for want of time: a read without an answer, a request that got no
+    /// connection, or one whose credentials or signature are not taken.
     Unserved(Source),
     /// No answer: it may have been applied, or may be yet.
     Ambiguous(Source),
@@ -39,26 +42,35 @@ pub(crate) enum Kind {
     Unreadable { item: String, problem: Problem },
 }
 
-/// Codes of DynamoDB and its front end for "not now"; the SDK's own retries are off, and it would miss some.
-const BUSY: [&str; 8] = [
+/// Codes of DynamoDB and its front end for "not now": all that the SDK takes for throttling, whose own retries are off, and one that
+/// it misses.
+const BUSY: [&str; 15] = [
     "ProvisionedThroughputExceededException",
     "ProvisionedThroughputExceeded",
     "ThrottlingException",
     "Throttling",
     "ThrottledException",
+    "EC2ThrottledException",
     "RequestLimitExceeded",
+    "RequestThrottled",
     "RequestThrottledException",
     "TooManyRequestsException",
+    "TransactionInProgressException",
+    "BandwidthLimitExceeded",
+    "LimitExceededException",
+    "SlowDown",
+    "PriorRequestNotComplete",
 ];
+
+/// Codes by which a server says that it waited too long for the request, or for an answer to it. A proxy says so too, of a request
+/// that it has passed on.
+const LATE: [&str; 2] = ["RequestTimeout", "RequestTimeoutException"];
 
 /// Codes for an item that others write at the same moment.
 const CONFLICT: [&str; 2] = [
     "TransactionConflictException",
     "ReplicatedWriteConflictException",
 ];
-
-/// Credentials that are over; the SDK may have others the next time.
-const OVER: [&str; 2] = ["ExpiredTokenException", "RequestExpired"];
 
 impl Failure {
     /// Whether the same request may succeed later.
@@ -72,6 +84,15 @@ impl Failure {
     /// Whether DynamoDB said no, for as long as nobody mends what it names.
     pub(crate) fn is_refused(&self) -> bool {
         matches!(self.kind, Kind::Refused(_))
+    }
+
+    /// Whether a policy denies a deletion to this client.
+    pub(crate) fn is_denied(&self) -> bool {
+        let Kind::Refused(source) = &self.kind else {
+            return false;
+        };
+        let code = code::<BatchWriteItemError>(source).or(code::<DeleteItemError>(source));
+        code == Some("AccessDeniedException")
     }
 
     /// Whether a newer version uses this lock.
@@ -93,6 +114,11 @@ impl Failure {
     /// Whether DynamoDB answered that now is not the time, which shows that it is there.
     pub(crate) fn is_not_now(&self) -> bool {
         matches!(self.kind, Kind::Busy(_) | Kind::Conflict(_))
+    }
+
+    /// Whether DynamoDB was not reached, as far as is known, or looked at nothing.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        matches!(self.kind, Kind::Unserved(_) | Kind::Ambiguous(_))
     }
 
     /// Whether the request may have been applied, or may be yet.
@@ -156,6 +182,13 @@ impl Failure {
     }
 }
 
+/// What DynamoDB called it, if it refused this kind of request.
+fn code<E: ProvideErrorMetadata + std::error::Error + 'static>(source: &Source) -> Option<&str> {
+    source
+        .downcast_ref::<SdkError<E, HttpResponse>>()
+        .and_then(ProvideErrorMetadata::code)
+}
+
 fn twice(source: Source, kind: impl Fn(Source) -> Kind) -> (Kind, Kind) {
     let shared = match source.downcast::<Shared>() {
         Ok(shared) => *shared,
@@ -209,18 +242,16 @@ impl fmt::Display for Kind {
 }
 
 /// Takes a failed condition, which is an answer, out of an error: the item that stood in the way, if it was sent along.
-pub(crate) fn refusal<E>(
-    verb: &'static str,
-    error: SdkError<E, HttpResponse>,
-) -> Result<Option<Item>, Failure>
+pub(crate) fn refusal<E>(verb: &'static str, failed: Failed<E>) -> Result<Option<Item>, Failure>
 where
     E: Conditional + ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
 {
+    let Failed { error, has_left } = failed;
     match error {
         SdkError::ServiceError(answer) if answer.err().is_refusal() => {
             Ok(answer.into_err().into_old_item())
         }
-        error => Err(sort(verb, error)),
+        error => Err(sort(verb, Failed { error, has_left })),
     }
 }
 
@@ -244,18 +275,19 @@ impl Refusal {
 /// Takes refusals, which are answers, out of what came of a request. Those not of DynamoDB itself stay failures.
 pub(crate) fn answered<T, E>(
     verb: &'static str,
-    answer: Result<T, SdkError<E, HttpResponse>>,
+    answer: Result<T, Failed<E>>,
 ) -> Result<Result<T, Refusal>, Failure>
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
 {
-    let error = match answer {
+    let failed = match answer {
         Ok(answer) => return Ok(Ok(answer)),
-        Err(error) => error,
+        Err(failed) => failed,
     };
-    let code = error.code().map(str::to_owned);
-    let message = error.message().unwrap_or("no reason given").to_owned();
-    let failure = sort(verb, error);
+    let code = failed.error.code().map(str::to_owned);
+    let message = failed.error.message().unwrap_or("no reason given");
+    let message = message.to_owned();
+    let failure = sort(verb, failed);
     match (&failure.kind, code) {
         (Kind::Refused(_), Some(code)) => Ok(Err(Refusal { code, message })),
         _ => Err(failure),
@@ -288,36 +320,74 @@ macro_rules! conditional {
 conditional!(DeleteItemError, PutItemError, UpdateItemError);
 
 /// Sorts a failed request.
-pub(crate) fn sort<E>(verb: &'static str, error: SdkError<E, HttpResponse>) -> Failure
+pub(crate) fn sort<E>(verb: &'static str, failed: Failed<E>) -> Failure
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
 {
-    let wrap: fn(Source) -> Kind = match &error {
-        SdkError::ConstructionFailure(_) => Kind::Refused,
-        // Neither a connection nor an answer failed, so it was not sent: credentials, endpoint, signing.
-        SdkError::DispatchFailure(cause) if !cause.is_io() && !cause.is_timeout() => Kind::Refused,
+    let Failed { error, has_left } = failed;
+    let sorted = match &error {
         SdkError::ServiceError(answer) => {
             sort_answer(answer.err().code(), answer.raw().status().as_u16())
         }
-        _ => Kind::Ambiguous,
+        // Nothing that comes before a request is handed over takes long, but for loading credentials.
+        SdkError::TimeoutError(_) if !has_left => Err(Hindrance::Credentials),
+        unanswered => sort_unanswered(unanswered, has_left),
     };
-    Failure {
-        verb,
-        kind: wrap(Box::new(error)),
-    }
+    let is_too_large = error.code() == Some("ValidationException")
+        && error.message().is_some_and(|it| it.contains(TOO_LARGE));
+    let misconfigured = match has_left {
+        true => None,
+        false => Misconfigured::of(&error),
+    };
+    let source: Source = match misconfigured {
+        Some(misconfigured) => Box::new(misconfigured),
+        None => Box::new(error),
+    };
+    let kind = match sorted {
+        Ok(wrap) if is_too_large => wrap(Box::new(TooLarge(source))),
+        Ok(wrap) => wrap(source),
+        Err(hindrance) => Kind::Unserved(hindrance.told(source)),
+    };
+    Failure { verb, kind }
 }
 
-fn sort_answer(code: Option<&str>, status: u16) -> fn(Source) -> Kind {
-    match (code, status) {
+/// DynamoDB's words for an item that is larger than it stores, in puts and in updates.
+const TOO_LARGE: &str = "Item size";
+
+/// A refusal that does not say by itself what is to be done.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the item would be larger than 400 KB: shorten what stands on it, the data of a lock, and the owners and attributes of those who have \
+     the lock or wait for it"
+)]
+struct TooLarge(#[source] Source);
+
+/// What to make of an error, or what kept the request from being looked at.
+type Sorted = Result<fn(Source) -> Kind, Hindrance>;
+
+fn sort_answer(code: Option<&str>, status: u16) -> Sorted {
+    Ok(match (code, status) {
         (Some(code), _) if BUSY.contains(&code) => Kind::Busy,
         (Some(code), _) if CONFLICT.contains(&code) => Kind::Conflict,
-        (Some(code), _) if OVER.contains(&code) => Kind::Unserved,
+        (Some(code), _) if LATE.contains(&code) => Kind::Ambiguous,
         (_, 429) => Kind::Busy,
         (_, 500..) => Kind::Ambiguous,
         // An answer that was cut short, or is not DynamoDB's: the request may have come through to it all the same.
         (None, ..=400 | 408) => Kind::Ambiguous,
-        _ => Kind::Refused,
+        (code, _) => match code.and_then(Hindrance::of_answer) {
+            Some(hindrance) => return Err(hindrance),
+            None => Kind::Refused,
+        },
+    })
+}
+
+/// How the transport names what went wrong does not matter once the request was handed to it, unless it had no connection:
+/// of a connection that was closed it says neither that it failed nor that no answer came.
+fn sort_unanswered(error: &(dyn std::error::Error + 'static), has_left: bool) -> Sorted {
+    if has_left {
+        return Hindrance::of_connecting(error).map_or(Ok(Kind::Ambiguous), Err);
     }
+    Hindrance::of_preparing(error).map_or(Ok(Kind::Refused), Err)
 }
 
 #[cfg(test)]
@@ -325,7 +395,35 @@ mod tests {
     use super::*;
 
     fn kind(code: Option<&str>, status: u16) -> Kind {
-        sort_answer(code, status)("cause".into())
+        match sort_answer(code, status) {
+            Ok(wrap) => wrap("cause".into()),
+            Err(hindrance) => Kind::Unserved(hindrance.told("cause".into())),
+        }
+    }
+
+    #[test]
+    fn what_was_handed_to_the_transport_may_have_been_applied_whatever_the_transport_says() {
+        let closed = std::io::Error::other("connection closed before message completed");
+        assert!(matches!(
+            sort_unanswered(&closed, true).map(|wrap| wrap("cause".into())),
+            Ok(Kind::Ambiguous(_))
+        ));
+        assert!(matches!(
+            sort_unanswered(&closed, false).map(|wrap| wrap("cause".into())),
+            Ok(Kind::Refused(_))
+        ));
+    }
+
+    #[test]
+    fn credentials_and_signatures_that_are_not_taken_may_be_another_time() {
+        for code in ["UnrecognizedClientException", "InvalidSignatureException"] {
+            for status in [400, 403] {
+                assert!(
+                    matches!(kind(Some(code), status), Kind::Unserved(_)),
+                    "{code}"
+                );
+            }
+        }
     }
 
     #[test]
@@ -334,6 +432,18 @@ mod tests {
             assert!(matches!(kind(Some(code), 400), Kind::Busy(_)), "{code}");
         }
         assert!(matches!(kind(None, 429), Kind::Busy(_)));
+    }
+
+    #[test]
+    fn a_server_that_waited_too_long_may_have_applied_the_request() {
+        for code in LATE {
+            for status in [400, 408] {
+                assert!(
+                    matches!(kind(Some(code), status), Kind::Ambiguous(_)),
+                    "{code}"
+                );
+            }
+        }
     }
 
     #[test]

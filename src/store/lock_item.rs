@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::entry::{Entry, Nonce, ServerTime};
-use crate::item::{self, At, LockItem};
+use crate::entry::{Entry, Nonce};
+use crate::item::{self, At, Footing, LockItem};
 use crate::name::LockName;
 use crate::ticket::Ticket;
 
@@ -13,14 +13,14 @@ use super::codec::{self, FORMAT, Item, number, text};
 use super::failure::Failure;
 use super::forms::{self, End, Form};
 use super::request::Values;
-use super::{Attempt, Store, Timed, Write, broken_answer, dated, dateless, renewal};
+use super::{Attempt, Dating, Store, Timed, Write, broken_answer, dateless, renewal};
 
 pub(super) type Answer = Result<Timed<Write<LockItem>>, Failure>;
 
 /// A hold as it is to be ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    pub(crate) at: At,
+    pub(crate) footing: Footing,
     pub(crate) permits: u64,
     /// Nobody else has the lock, and somebody may be there to have it next.
     pub(crate) hands_over: bool,
@@ -32,7 +32,7 @@ impl Held {
         let is_last = item.taken() == entry.permits;
         let is_alone = entry.permits == item.permits;
         Held {
-            at,
+            footing: Footing::of(item, at, entry),
             permits: entry.permits,
             hands_over: is_last && (is_alone || !item.heirs.is_empty()),
         }
@@ -40,12 +40,12 @@ impl Held {
 }
 
 impl Store {
-    /// Takes a free lock that nobody waits for. The ticket is the one that this write draws.
+    /// Takes a free lock that nobody waits for. The ticket is the one that this write draws. One that does not know the time
+    /// takes only a lock that has an item: where the counter begins, and how long the item stays, are not up to this host's
+    /// clock.
     pub(crate) async fn enter(&self, name: &LockName, attempt: &Attempt) -> Answer {
         let me = codec::entry(&self.new_entry(attempt, Ticket::default()), None);
-        let start = number(self.config.clock.unix().as_micros());
-        let values = vec![
-            (":start", start),
+        let mut values = vec![
             (":end", number(end(attempt.tickets).get())),
             (":zero", number(0)),
             (":tickets", number(attempt.tickets)),
@@ -54,7 +54,15 @@ impl Store {
             (":granted", self.granted_now()),
             (":none", nobody()),
             (":nobody", AttributeValue::L(Vec::new())),
+            (":grace", codec::millis(self.config.gap_grace)),
         ];
+        let (Some(now), Some(expiry)) = (self.time_of_items(), self.expiry()) else {
+            return attempt.note(self.enter_known(name, values).await);
+        };
+        values.extend([
+            (":start", number(self.start_of_tickets(now).as_micros())),
+            (":expiry", number(expiry)),
+        ]);
         let Form {
             verb,
             update,
@@ -63,6 +71,23 @@ impl Store {
         // There may be no item yet that is ours.
         let expressions = [update, condition].map(String::from);
         attempt.note(self.send(name, verb, expressions, values).await)
+    }
+
+    /// If no item is shown, the next try makes one: this answer told the time.
+    async fn enter_known(&self, name: &LockName, mut values: Values) -> Answer {
+        let Form {
+            verb,
+            update,
+            condition,
+        } = forms::ENTER_KNOWN;
+        values.extend(of_lock(name));
+        self.timed(async {
+            let (key, condition) = (self.lock_key(name), ours(condition));
+            let expressions = [update, &condition];
+            let write = self.update_unread(verb, key, expressions, values).await?;
+            write.try_map(|item| self.decode_lock(verb, name, &item))
+        })
+        .await
     }
 
     /// Takes permits of a lock that nobody waits for. The ticket is the one that this write draws.
@@ -100,43 +125,30 @@ impl Store {
             (":last", number(seen.last.get())),
             (":seated", number(seen.seated.get())),
         ];
-        attempt.note(self.write(name, &forms::ENTER_OVER, values).await)
+        let keeps = self.keeps(seen.expires_at);
+        let write = self.write_keeping(name, &forms::ENTER_OVER, At::Holder, values, keeps);
+        attempt.note(write.await)
     }
 
-    /// Draws `ticket` and takes the seat behind the last heir, all in one.
+    /// Draws `ticket` and takes the seat behind the last heir as `seen` shows them, all in one.
     pub(crate) async fn sit(
         &self,
         name: &LockName,
         attempt: &Attempt,
-        before: Ticket,
+        seen: &LockItem,
         ticket: Ticket,
     ) -> Answer {
         let me = codec::entry(&self.new_entry(attempt, ticket), Some(ticket));
         let values = vec![
             (":ticket", number(ticket.get())),
             (":me", AttributeValue::L(vec![me])),
-            (":before", number(before.get())),
+            (":before", number(seen.last.get())),
             (":seats", number(self.config.seats)),
             (":zero", number(0)),
         ];
-        attempt.note(self.write(name, &forms::SIT, values).await)
-    }
-
-    /// Draws the next tickets, so many of them, if none is newer than `most`. The newest is `last` of the answer. Without a
-    /// date if a later one stands there, as in a renewal.
-    pub(crate) async fn draw(&self, name: &LockName, tickets: u64, most: Ticket) -> Answer {
-        let end = most.next().unwrap_or(most).min(end(tickets));
-        let draw = |at: Option<ServerTime>| {
-            let mut values = vec![(":tickets", number(tickets)), (":end", number(end.get()))];
-            values.extend(at.into_iter().flat_map(|at| dated(":drawn_at", at)));
-            self.write(
-                name,
-                at.map_or(&forms::DRAW_UNDATED, |_| &forms::DRAW),
-                values,
-            )
-        };
-        let only_date = |item: &LockItem| item.drawn_at.is_some() && item.last < end;
-        self.with_date(draw, only_date).await
+        let keeps = self.keeps(seen.expires_at);
+        let write = self.write_keeping(name, &forms::SIT, At::Holder, values, keeps);
+        attempt.note(write.await)
     }
 
     /// Gives seats to `found`, the next in line as `seen` and its rows showed them.
@@ -201,10 +213,8 @@ impl Store {
             removed.push_str(&format!(", #heirs[{index}]"));
         }
         let share = item::sum(heirs.iter().map(|heir| heir.permits));
-        let values = vec![
-            (":nonce", text(last.nonce.to_string())),
-            (":share", number(share)),
-        ];
+        let mut values = named(last.nonce, last.ticket);
+        values.push((":share", number(share)));
         let place = At::Heir(before.len());
         let expressions = [&(update + &removed), &ours(form.condition)].map(|it| placed(it, place));
         self.send(name, form.verb, expressions, values).await
@@ -212,22 +222,23 @@ impl Store {
 
     /// Ends a hold. If nobody else has the lock, the first heir has it the moment this applies.
     pub(crate) async fn release(&self, name: &LockName, attempt: &Attempt, held: Held) -> Answer {
-        let mut values = vec![(":nonce", text(attempt.nonce.to_string()))];
+        let mut values = named(attempt.nonce, held.footing.ticket);
         values.extend(self.ending(held));
         attempt.note(self.end(name, &forms::RELEASE, held, values).await)
     }
 
     /// Ends the hold of one who is dead, as release would.
     pub(crate) async fn evict(&self, name: &LockName, dead: &Entry, held: Held) -> Answer {
-        let mut values = judged(dead);
+        let mut values = seen(dead);
         values.extend(self.ending(held));
         self.end(name, &forms::EVICT, held, values).await
     }
 
     async fn end(&self, name: &LockName, how: &End, held: Held, values: Values) -> Answer {
-        let is_sharer = matches!(held.at, At::Sharer(_));
+        let at = held.footing.at;
+        let is_sharer = matches!(at, At::Sharer(_));
         let form = how.form(is_sharer, held.hands_over);
-        self.write_at(name, &form, held.at, values).await
+        self.write_at(name, &form, at, values).await
     }
 
     fn ending(&self, held: Held) -> Values {
@@ -235,7 +246,7 @@ impl Store {
         if held.hands_over {
             values.push((":granted", self.granted_now()));
         }
-        if held.hands_over || held.at == At::Holder {
+        if held.hands_over || held.footing.at == At::Holder {
             values.push((":none", nobody()));
         }
         values
@@ -243,43 +254,27 @@ impl Store {
 
     /// Keeps one of the permits that a hold has, and frees the others.
     pub(crate) async fn downgrade(&self, name: &LockName, nonce: Nonce, held: Held) -> Answer {
-        let values = vec![
-            (":nonce", text(nonce.to_string())),
+        let Footing { at, ticket, .. } = held.footing;
+        let mut values = named(nonce, ticket);
+        values.extend([
             (":share", number(held.permits)),
             (":kept", number(1)),
             (":freed", number(held.permits.saturating_sub(1))),
-        ];
-        self.write_at(name, &forms::DOWNGRADE, held.at, values)
-            .await
+        ]);
+        self.write_at(name, &forms::DOWNGRADE, at, values).await
     }
 
     /// Takes the seat of a dead heir away.
     pub(crate) async fn unseat(&self, name: &LockName, index: usize, dead: &Entry) -> Answer {
-        self.write_at(name, &forms::UNSEAT, At::Heir(index), judged(dead))
+        self.write_at(name, &forms::UNSEAT, At::Heir(index), seen(dead))
             .await
     }
 
     /// Gives up one's own seat.
-    pub(crate) async fn give_up_seat(&self, name: &LockName, index: usize, nonce: Nonce) -> Answer {
-        let values = vec![(":nonce", text(nonce.to_string()))];
+    pub(crate) async fn give_up_seat(&self, name: &LockName, index: usize, own: &Entry) -> Answer {
+        let values = named(own.nonce, own.ticket);
         self.write_at(name, &forms::GIVE_UP_SEAT, At::Heir(index), values)
             .await
-    }
-
-    /// Dates a hold that its owner has not dated, if the time is known.
-    pub(crate) async fn date(
-        &self,
-        name: &LockName,
-        at: At,
-        undated: &Entry,
-    ) -> Result<(), Failure> {
-        let Some(now) = self.server.stamp() else {
-            return Ok(());
-        };
-        let mut values = judged(undated);
-        values.push((":renewed_at", codec::millis(now.0)));
-        let answer = self.write_at(name, &forms::DATE, at, values).await;
-        answer.map(drop)
     }
 
     /// Says that a waiter left the queue, so that no look from before can seat it.
@@ -292,37 +287,81 @@ impl Store {
         .await
     }
 
-    /// Renews a hold or a seat; without a date if a later one stands there. The answer shows who else there is.
+    /// Renews a hold or a seat, under the later date if one stands there; and keeps the item for longer if it would go too
+    /// soon. The answer shows who else there is.
     pub(crate) async fn renew(
         &self,
         name: &LockName,
         attempt: &Attempt,
-        at: At,
+        Footing {
+            at,
+            ticket,
+            expires_at,
+        }: Footing,
         lease: Duration,
     ) -> Answer {
-        let renew = |date: Option<ServerTime>| {
-            let form = date.map_or(&forms::RENEW_UNDATED, |_| &forms::RENEW);
-            let mut values = renewal(attempt.nonce, lease, date);
-            values.push((":beat", attempt.next_beat()));
-            self.write_at(name, form, at, values)
+        let keeps = self.expiry().filter(|_| self.goes_early(expires_at));
+        let renew = |dating: Dating| {
+            let form = match dating {
+                Dating::By(_) => &forms::RENEW,
+                Dating::UnderLater(_) => &forms::RENEW_UNDER_LATER,
+                Dating::None => &forms::RENEW_UNDATED,
+            };
+            let mut values = renewal(attempt.nonce, lease, dating);
+            values.extend([
+                (":beat", attempt.next_beat()),
+                (":held", number(ticket.get())),
+            ]);
+            self.write_keeping(name, form, at, values, keeps)
         };
-        self.renewed(attempt, renew, |item| item.entry_at(at)).await
+        let own = self.renewed(attempt, renew, |item| {
+            item.entry_at(at).filter(|own| own.ticket == ticket)
+        });
+        own.await
+    }
+
+    /// Writes, and has the item stay until then. Refused because somebody keeps it for longer: writes without.
+    async fn write_keeping(
+        &self,
+        name: &LockName,
+        form: &Form,
+        at: At,
+        mut values: Values,
+        keeps: Option<u64>,
+    ) -> Answer {
+        let Some(expiry) = keeps else {
+            return self.write_at(name, form, at, values).await;
+        };
+        let [kept, unless] = forms::KEEP;
+        let update = form.update.replacen("SET ", &format!("SET {kept}, "), 1);
+        let condition = ours(&format!("{} AND {unless}", form.condition));
+        let expressions = [&update, &condition].map(|it| placed(it, at));
+        let without = values.clone();
+        values.push((":expiry", number(expiry)));
+        let answer = self.send(name, form.verb, expressions, values).await?;
+        match &answer.value {
+            Write::Refused(Some(item)) if item.expires_at > expiry => {
+                self.write_at(name, form, at, without).await
+            }
+            _ => Ok(answer),
+        }
     }
 
     /// Has the holder's lease last for so long from now on, and as long as it does at the least.
-    pub(crate) async fn extend(&self, name: &LockName, seen: &Entry, by: Duration) -> Answer {
+    pub(crate) async fn extend(&self, name: &LockName, entry: &Entry, by: Duration) -> Answer {
         let Some(now) = self.server.past() else {
             return Err(dateless("extend a lease"));
         };
-        let end = seen.renewed_at.map(|renewed| renewed.0 + seen.lease);
+        let end = entry.renewed_at.map(|renewed| renewed.0 + entry.lease);
         let left = end.unwrap_or_default().saturating_sub(now.0);
-        let mut values = judged(seen);
+        let mut values = seen(entry);
         values.extend([
             (":one", number(1)),
             (":lease", codec::millis(by.max(left))),
             (":renewed_at", codec::millis(now.0)),
         ]);
-        self.write_at(name, &forms::EXTEND, At::Holder, values)
+        let keeps = self.expiry();
+        self.write_keeping(name, &forms::EXTEND, At::Holder, values, keeps)
             .await
     }
 
@@ -383,11 +422,7 @@ impl Store {
         [update, condition]: [String; 2],
         mut values: Values,
     ) -> Answer {
-        values.extend([
-            (":format", number(FORMAT)),
-            (":permits", number(all_of(name))),
-            (":expiry", self.expiry()),
-        ]);
+        values.extend(of_lock(name));
         self.timed(async {
             let key = self.lock_key(name);
             let write = self
@@ -418,11 +453,34 @@ impl Store {
 }
 
 /// What `last` must be below for so many tickets to be left.
-fn end(tickets: u64) -> Ticket {
+pub(super) fn end(tickets: u64) -> Ticket {
     Ticket::new(u64::MAX).first_of(tickets)
 }
 
-/// What a removal is conditional on: the beat that was judged.
+/// What every condition takes.
+fn of_lock(name: &LockName) -> [(&'static str, AttributeValue); 2] {
+    [
+        (":format", number(FORMAT)),
+        (":permits", number(all_of(name))),
+    ]
+}
+
+/// By what an entry on the lock item is named in conditions.
+pub(super) fn named(nonce: Nonce, ticket: Ticket) -> Values {
+    vec![
+        (":nonce", text(nonce.to_string())),
+        (":held", number(ticket.get())),
+    ]
+}
+
+/// The same, with the beat that was seen.
+pub(super) fn seen(entry: &Entry) -> Values {
+    let mut values = named(entry.nonce, entry.ticket);
+    values.push((":beat", number(entry.beat)));
+    values
+}
+
+/// What the removal of a row is conditional on: the beat that was judged.
 pub(super) fn judged(dead: &Entry) -> Values {
     vec![
         (":nonce", text(dead.nonce.to_string())),
@@ -451,10 +509,11 @@ pub(super) fn ours(condition: &str) -> String {
 
 /// The expression at a place.
 pub(super) fn placed(expression: &str, at: At) -> String {
+    let mine = |named| expression.replace("MINE", named);
     match at {
-        At::Holder => expression.replace("PLACE", "#holder"),
-        At::Heir(index) => expression.replace("PLACE", &format!("#heirs[{index}]")),
-        At::Sharer(nonce) => expression
+        At::Holder => mine(forms::HOLDER).replace("PLACE", "#holder"),
+        At::Heir(index) => mine(forms::HEIR).replace("PLACE", &format!("#heirs[{index}]")),
+        At::Sharer(nonce) => mine(forms::SHARER)
             .replace("PLACE", &format!("#sharers.#{nonce}"))
             .replace("NONCE", &format!("#{nonce}")),
     }

@@ -1,19 +1,26 @@
 //! The only place that builds requests: one verb per protocol step, each one conditional write or consistent read.
 //!
-//! A verb is a single attempt with a time-out. Trying again is [`Store::persist`], in one place for all. The SDK's own
-//! futures are boxed where they are sent: they are so deep that the compiler gives up on what is built on them.
+//! A verb is a single attempt with a time-out. Trying again is [`Store::persist`], in one place for all.
 
 mod attempt;
+mod broom;
 mod check;
 mod codec;
 mod data;
 mod date;
+mod dating;
+mod denials;
+mod draw;
+mod exchange;
 mod failure;
 mod forms;
+mod hindrance;
 mod lock_item;
 mod patience;
 mod probe;
+mod reach;
 mod request;
+mod room;
 mod rows;
 mod scan;
 
@@ -25,7 +32,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::types::AttributeValue;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use crate::config::Config;
 use crate::entry::{Entry, Nonce, ServerTime};
@@ -36,12 +44,17 @@ use crate::ticket::Ticket;
 use crate::wait::Brake;
 
 pub(crate) use attempt::Attempt;
-use codec::{Item, number, text};
+use codec::{Item, text};
 use date::ServerClock;
+pub(crate) use dating::lacks_a_date;
+use denials::Denials;
+pub(crate) use exchange::ask;
 pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
 pub(crate) use lock_item::Held;
 pub(crate) use patience::{Limit, Patience, Refusals};
 pub(crate) use probe::Operation;
+pub(crate) use reach::{News, Reach};
+pub(crate) use room::check_room;
 pub(crate) use rows::{Cursor, Page};
 pub(crate) use scan::Place as ScanPlace;
 
@@ -55,6 +68,8 @@ pub(crate) struct Store {
     config: Config,
     server: ServerClock,
     brake: Arc<Mutex<Brake>>,
+    denials: Arc<Denials>,
+    reach: Reach,
 }
 
 /// An answer, with when its request was sent and when it arrived.
@@ -63,6 +78,8 @@ pub(crate) struct Timed<T> {
     pub(crate) value: T,
     pub(crate) sent: Moment,
     pub(crate) arrived: Moment,
+    /// What time the answer told, if it did.
+    pub(crate) date: Option<ServerTime>,
 }
 
 impl<T> Timed<T> {
@@ -71,6 +88,7 @@ impl<T> Timed<T> {
             value: read(self.value),
             sent: self.sent,
             arrived: self.arrived,
+            date: self.date,
         }
     }
 }
@@ -81,11 +99,13 @@ impl<T> Timed<Option<T>> {
             value,
             sent,
             arrived,
+            date,
         } = self;
         value.map(|value| Timed {
             value,
             sent,
             arrived,
+            date,
         })
     }
 }
@@ -135,6 +155,8 @@ impl Store {
             config,
             server,
             brake: Arc::default(),
+            denials: Arc::default(),
+            reach: Reach::default(),
         }
     }
 
@@ -148,6 +170,14 @@ impl Store {
             .timeout_config(timeouts(timeout));
         Store {
             client: Client::from_conf(conf.build()),
+            ..self.clone()
+        }
+    }
+
+    /// The same for one call, which is told whether DynamoDB answers it.
+    pub(crate) fn telling(&self, reach: Reach) -> Self {
+        Store {
+            reach,
             ..self.clone()
         }
     }
@@ -170,14 +200,75 @@ impl Store {
         self.server.stamp().is_some()
     }
 
+    /// The same, now or with one request more.
+    pub(crate) fn may_know_the_date_soon(&self) -> bool {
+        self.server.may_stamp_soon()
+    }
+
+    /// Whether a lease written now could be believed in by DynamoDB's clock, too, and for nearly as long as it lasts.
+    pub(crate) fn knows_the_past(&self) -> bool {
+        self.knows_the_date() && self.server.young_past().is_some()
+    }
+
     /// Whether that is still to come, as far as is known.
     pub(crate) fn is_before(&self, then: ServerTime) -> bool {
         self.server.stamp().is_some_and(|now| now < then)
     }
 
-    /// The time to judge entries by, after an answer that showed them.
-    pub(crate) fn judge(&self) -> Option<ServerTime> {
-        self.server.judge()
+    /// What time the answer told that came last.
+    pub(crate) fn newest_date(&self) -> Option<ServerTime> {
+        self.server.newest()
+    }
+
+    /// Whether an item that may be deleted at `expires_at` stays for as long as anybody relies on it who has a place on it
+    /// now: half of the idle retention, and every lease is shorter than that. Whoever finds that it does not renews its place
+    /// before it believes in it.
+    pub(crate) fn is_kept(&self, expires_at: u64) -> bool {
+        self.stays_for(expires_at, self.config.idle_retention / 2)
+    }
+
+    /// Until when an item that shows this is to stay that somebody comes to. None: it stays.
+    fn keeps(&self, expires_at: u64) -> Option<u64> {
+        self.expiry().filter(|_| !self.is_kept(expires_at))
+    }
+
+    /// Whether a renewal should have an item stay for longer: an eighth of the idle retention is over.
+    fn goes_early(&self, expires_at: u64) -> bool {
+        let retention = self.config.idle_retention;
+        expires_at == 0 || !self.stays_for(expires_at, retention - retention / 8)
+    }
+
+    fn stays_for(&self, expires_at: u64, span: Duration) -> bool {
+        let Some(now) = self.time_of_items() else {
+            return true;
+        };
+        // What has no time to be deleted at is never deleted.
+        expires_at == 0 || (now + span).as_secs() <= expires_at
+    }
+
+    /// By DynamoDB's clock, and by this host's only where answers do not tell the time. Where nothing confirms what answers told, by
+    /// the latest of them: it is safe to keep an item for too long. None: no answer has come.
+    fn time_of_items(&self) -> Option<Duration> {
+        match self.server.stamp().or_else(|| self.server.latest()) {
+            Some(told) => Some(told.0),
+            None if self.server.is_silent() => Some(self.config.clock.unix()),
+            None => None,
+        }
+    }
+
+    /// Whether answers tell a time that nothing confirms yet.
+    pub(crate) fn lacks_a_witness(&self) -> bool {
+        self.server.stamp().is_none() && self.server.latest().is_some()
+    }
+
+    /// Where the tickets of a new lock begin: at this host's time if DynamoDB's is the same but for the grain of a `Date`, so that
+    /// they grow also over an item that somebody has just deleted; else at DynamoDB's.
+    fn start_of_tickets(&self, now: Duration) -> Duration {
+        let unix = self.config.clock.unix();
+        match self.server.shows(unix) {
+            true => unix,
+            false => now,
+        }
     }
 
     /// Slows looks down if a failure says that DynamoDB is too busy.
@@ -196,18 +287,22 @@ impl Store {
         self.brake.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends one request and notes when.
-    async fn timed<T>(
-        &self,
-        request: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<Timed<T>, Failure> {
-        let sent = self.now();
-        let value = request.await?;
-        Ok(Timed {
-            value,
-            sent,
-            arrived: self.now(),
-        })
+    /// Sends one request and notes when. Boxed, as [`ask`] is.
+    fn timed<'a, T: Send + 'a>(
+        &'a self,
+        request: impl Future<Output = Result<T, Failure>> + Send + 'a,
+    ) -> BoxFuture<'a, Result<Timed<T>, Failure>> {
+        let timed = async {
+            let sent = self.now();
+            let (value, date) = exchange::dated(request).await;
+            Ok(Timed {
+                value: value?,
+                sent,
+                arrived: self.now(),
+                date: date.map(ServerTime),
+            })
+        };
+        timed.boxed()
     }
 
     /// An entry for an attempt that starts now.
@@ -237,7 +332,7 @@ impl Store {
     async fn renewed<T, Fut>(
         &self,
         attempt: &Attempt,
-        write: impl Fn(Option<ServerTime>) -> Fut + Send,
+        write: impl Fn(Dating) -> Fut + Send,
         entry: impl Fn(&T) -> Option<&Entry> + Send + Sync,
     ) -> Result<Timed<Write<T>>, Failure>
     where
@@ -257,28 +352,40 @@ impl Store {
         }))
     }
 
-    /// Writes with a date where one is known; without, if a later one stands in the way, which is only so when DynamoDB's
-    /// clock was set back. `only_date` says of the item in the way that nothing but its date is.
+    /// Writes with a date where one is known; under the later one that stands in the way, if one does. `only_date` says of
+    /// the item in the way that nothing but its date is.
+    ///
+    /// A lease counts from before its date is taken: a process that stops in between, and then sends, must not believe for
+    /// longer than others who judge it by the date.
     async fn with_date<T, Fut>(
         &self,
-        write: impl Fn(Option<ServerTime>) -> Fut + Send,
+        write: impl Fn(Dating) -> Fut + Send,
         only_date: impl FnOnce(&T) -> bool + Send,
     ) -> Result<Timed<Write<T>>, Failure>
     where
         T: Send + Sync,
         Fut: Future<Output = Result<Timed<Write<T>>, Failure>> + Send,
     {
-        let stamp = self.server.stamp();
-        let answer = write(stamp).await?;
-        match &answer.value {
-            Write::Refused(Some(item)) if stamp.is_some() && only_date(item) => write(None).await,
-            _ => Ok(answer),
-        }
+        let began = self.now();
+        let stamp = self.server.stamp_of_renewal();
+        let dating = stamp.map_or(Dating::None, Dating::By);
+        let answer = write(dating).await?;
+        let answer = match (&answer.value, dating) {
+            (Write::Refused(Some(item)), Dating::By(stamp)) if only_date(item) => {
+                write(Dating::UnderLater(stamp)).await?
+            }
+            _ => answer,
+        };
+        Ok(Timed {
+            sent: began,
+            ..answer
+        })
     }
 
-    /// When DynamoDB may delete what is written now.
-    fn expiry(&self) -> AttributeValue {
-        number((self.config.clock.unix() + self.config.idle_retention).as_secs())
+    /// When DynamoDB may delete what is written now. None: that is not known before an answer told the time.
+    fn expiry(&self) -> Option<u64> {
+        let now = self.time_of_items()?;
+        Some((now + self.config.idle_retention).as_secs())
     }
 
     fn lock_key(&self, name: &LockName) -> Item {
@@ -369,19 +476,41 @@ pub(crate) fn dateless(verb: &'static str) -> Failure {
 }
 
 /// What a renewal takes.
-fn renewal(nonce: Nonce, lease: Duration, at: Option<ServerTime>) -> request::Values {
+fn renewal(nonce: Nonce, lease: Duration, dating: Dating) -> request::Values {
     let mut values = vec![
         (":lease", codec::millis(lease)),
         (":nonce", text(nonce.to_string())),
     ];
-    values.extend(at.into_iter().flat_map(|at| dated(":renewed_at", at)));
+    values.extend(dating.values(":renewed_at"));
     values
 }
 
-/// A date, and the newest that may stand there before it.
-fn dated(name: &'static str, at: ServerTime) -> request::Values {
-    vec![
-        (name, codec::millis(at.0)),
-        (":newest", codec::millis(at.0 + STAMPS_DIFFER)),
-    ]
+/// By which date a write tells when it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dating {
+    /// Its own.
+    By(ServerTime),
+    /// The later one that stands there already, which is later than this one.
+    UnderLater(ServerTime),
+    /// None: no answer told the time so far.
+    None,
+}
+
+impl ServerTime {
+    /// The newest date that may stand where this one is to be written.
+    fn newest(self) -> ServerTime {
+        ServerTime(self.0 + STAMPS_DIFFER)
+    }
+}
+
+impl Dating {
+    /// What an expression takes that writes the date to `name`, or leaves it.
+    fn values(self, name: &'static str) -> request::Values {
+        let newest = |at: ServerTime| (":newest", codec::millis(at.newest().0));
+        match self {
+            Dating::By(at) => vec![(name, codec::millis(at.0)), newest(at)],
+            Dating::UnderLater(at) => vec![newest(at)],
+            Dating::None => Vec::new(),
+        }
+    }
 }

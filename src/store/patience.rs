@@ -85,13 +85,10 @@ impl Store {
         &self,
         longest: Duration,
         patience: &Patience,
-        attempt: impl FnMut() -> Fut,
+        mut attempt: impl FnMut() -> Fut,
     ) -> Result<T, Failure> {
-        let (clock, stop, until) = (
-            self.config.clock.clone(),
-            patience.stop.clone(),
-            patience.until,
-        );
+        let (clock, stop) = (self.config.clock.clone(), patience.stop.clone());
+        let (reach, until) = (self.reach.clone(), patience.until);
         let pauses = ExponentialBuilder::new()
             .with_min_delay(FIRST_PAUSE.min(longest).min(self.config.request_timeout))
             .with_max_delay(longest)
@@ -100,13 +97,21 @@ impl Store {
             .with_jitter_seed(self.config.chance.seed());
         let pause = move |span: Duration| {
             let (clock, stop) = (clock.clone(), stop.clone());
-            let span = until.map_or(span, |until| span.min(until.since(clock.now())));
+            let span = reach
+                .ends(until)
+                .map_or(span, |end| span.min(end.since(clock.now())));
             async move {
                 tokio::select! { biased; () = stop.cancelled() => {}, () = clock.sleep(span) => {} }
             }
         };
-        attempt
-            .retry(pauses)
+        let told = || {
+            let (sent, going) = (self.now(), attempt());
+            async move {
+                let answer = going.await;
+                self.reach.heard(sent, self.now(), answer)
+            }
+        };
+        told.retry(pauses)
             .sleep(pause)
             .when(self.worth_another(patience))
             .await
@@ -127,6 +132,10 @@ impl Store {
     }
 
     pub(crate) fn has_patience(&self, patience: &Patience) -> bool {
-        !patience.stop.is_cancelled() && patience.until.is_none_or(|until| self.now() < until)
+        !patience.stop.is_cancelled()
+            && self
+                .reach
+                .ends(patience.until)
+                .is_none_or(|end| self.now() < end)
     }
 }

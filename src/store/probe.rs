@@ -1,12 +1,11 @@
 //! Whether this client may do what locks need, tried in ways that change nothing.
 
 use aws_sdk_dynamodb::types::{DeleteRequest, WriteRequest};
-use futures::FutureExt;
 
-use super::Store;
-use super::codec::{Item, text};
+use super::codec::{Item, number, text};
 use super::failure::{Failure, Refusal, answered};
 use super::request::owned;
+use super::{Store, ask};
 
 /// The operations that fairlock uses on items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +81,7 @@ impl Store {
     async fn probe_get(&self) -> Answer {
         let request = self.client.get_item().table_name(&self.config.table);
         let request = request.set_key(Some(self.nowhere())).consistent_read(true);
-        answered("check GetItem", request.send().boxed().await).map(nothing)
+        answered("check GetItem", ask(request.send()).await).map(nothing)
     }
 
     async fn probe_query(&self) -> Answer {
@@ -94,7 +93,7 @@ impl Store {
             .expression_attribute_values(":pk", text(PARTITION))
             .consistent_read(true)
             .limit(1);
-        answered("check Query", request.send().boxed().await).map(nothing)
+        answered("check Query", ask(request.send()).await).map(nothing)
     }
 
     async fn probe_put(&self) -> Answer {
@@ -103,7 +102,7 @@ impl Store {
             .set_item(Some(self.nowhere()))
             .condition_expression(SOMETHING_THERE)
             .set_expression_attribute_names(Some(self.names(&[SOMETHING_THERE])));
-        answered("check PutItem", request.send().boxed().await).map(nothing)
+        answered("check PutItem", ask(request.send()).await).map(nothing)
     }
 
     async fn probe_update(&self) -> Answer {
@@ -114,8 +113,8 @@ impl Store {
             .update_expression(update)
             .condition_expression(SOMETHING_THERE)
             .set_expression_attribute_names(Some(self.names(&[update, SOMETHING_THERE])))
-            .set_expression_attribute_values(Some(owned(vec![(":expiry", self.expiry())])));
-        answered("check UpdateItem", request.send().boxed().await).map(nothing)
+            .set_expression_attribute_values(Some(owned(vec![(":expiry", number(0))])));
+        answered("check UpdateItem", ask(request.send()).await).map(nothing)
     }
 
     async fn probe_delete(&self) -> Answer {
@@ -124,7 +123,7 @@ impl Store {
             .set_key(Some(self.nowhere()))
             .condition_expression(SOMETHING_THERE)
             .set_expression_attribute_names(Some(self.names(&[SOMETHING_THERE])));
-        answered("check DeleteItem", request.send().boxed().await).map(nothing)
+        answered("check DeleteItem", ask(request.send()).await).map(nothing)
     }
 
     /// A batch takes no condition; deleting what is not there changes nothing either.
@@ -138,12 +137,12 @@ impl Store {
         let write = WriteRequest::builder().delete_request(delete).build();
         let request = self.client.batch_write_item();
         let request = request.request_items(&self.config.table, vec![write]);
-        answered("check BatchWriteItem", request.send().boxed().await).map(nothing)
+        answered("check BatchWriteItem", ask(request.send()).await).map(nothing)
     }
 
     async fn probe_scan(&self) -> Answer {
         let request = self.client.scan().table_name(&self.config.table).limit(1);
-        answered("check Scan", request.send().boxed().await).map(nothing)
+        answered("check Scan", ask(request.send()).await).map(nothing)
     }
 }
 

@@ -3,11 +3,10 @@
 use aws_sdk_dynamodb::types::{
     AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure::AllOld,
 };
-use futures::FutureExt;
 
 use super::codec::Item;
 use super::failure::{Failure, refusal, sort};
-use super::{Store, Write, broken_answer};
+use super::{Store, Write, ask, broken_answer};
 
 /// What the `:values` of an expression stand for.
 pub(super) type Values = Vec<(&'static str, AttributeValue)>;
@@ -27,10 +26,10 @@ impl Store {
             .get_item()
             .table_name(&self.config.table)
             .set_key(Some(key));
-        let answer = request.consistent_read(true).send().boxed().await;
+        let answer = ask(request.consistent_read(true).send()).await;
         answer
             .map(|answer| answer.item)
-            .map_err(|error| sort(verb, error).of_a_read())
+            .map_err(|failed| sort(verb, failed).of_a_read())
     }
 
     /// Puts an item, on a condition.
@@ -47,9 +46,9 @@ impl Store {
             .condition_expression(condition)
             .set_expression_attribute_names(Some(self.names(&[condition])))
             .return_values_on_condition_check_failure(AllOld);
-        match request.send().boxed().await {
+        match ask(request.send()).await {
             Ok(_) => Ok(Write::Applied(item)),
-            Err(error) => self.in_the_way(verb, key, refusal(verb, error)?).await,
+            Err(failed) => self.in_the_way(verb, key, refusal(verb, failed)?).await,
         }
     }
 
@@ -58,24 +57,41 @@ impl Store {
         &self,
         verb: &'static str,
         key: Item,
+        expressions: [&str; 2],
+        values: Values,
+    ) -> Result<Write<Item>, Failure> {
+        match self
+            .update_unread(verb, key.clone(), expressions, values)
+            .await?
+        {
+            Write::Refused(found) => self.in_the_way(verb, key, found).await,
+            applied => Ok(applied),
+        }
+    }
+
+    /// The same for one who need not know what is in the way: it is none too if the engine is too old to send it along.
+    pub(super) async fn update_unread(
+        &self,
+        verb: &'static str,
+        key: Item,
         [update, condition]: [&str; 2],
         values: Values,
     ) -> Result<Write<Item>, Failure> {
         let request = self.client.update_item().table_name(&self.config.table);
         let request = request
-            .set_key(Some(key.clone()))
+            .set_key(Some(key))
             .update_expression(update)
             .condition_expression(condition)
             .set_expression_attribute_names(Some(self.names(&[update, condition])))
             .set_expression_attribute_values(Some(owned(values)))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(AllOld);
-        match request.send().boxed().await {
+        match ask(request.send()).await {
             Ok(answer) => {
                 let broken = || broken_answer(verb, "an applied write without its item");
                 answer.attributes.map(Write::Applied).ok_or_else(broken)
             }
-            Err(error) => self.in_the_way(verb, key, refusal(verb, error)?).await,
+            Err(failed) => refusal(verb, failed).map(Write::Refused),
         }
     }
 
@@ -93,9 +109,9 @@ impl Store {
             .condition_expression(condition)
             .set_expression_attribute_names(Some(self.names(&[condition])))
             .set_expression_attribute_values(Some(owned(values)));
-        match request.send().boxed().await {
+        match ask(request.send()).await {
             Ok(_) => Ok(true),
-            Err(error) => refusal(verb, error).map(|_| false),
+            Err(failed) => refusal(verb, failed).map(|_| false),
         }
     }
 

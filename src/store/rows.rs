@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, WriteRequest};
-use futures::FutureExt;
+use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::entry::{Entry, ServerTime};
 use crate::item::{LockItem, RowState, TicketRow};
@@ -14,19 +13,19 @@ use super::codec::{self, Item, number, text};
 use super::failure::{Failure, sort};
 use super::lock_item::judged;
 use super::request::{Values, owned};
-use super::{Attempt, Store, Timed, Write, renewal};
+use super::{Attempt, Dating, Store, Timed, Write, ask, renewal};
 
 /// No row yet: a void one means that this one comes too late.
 const NO_ROW: &str = "attribute_not_exists(#pk)";
 
 /// The very beat that was judged: a renewal that came meanwhile saves the waiter.
 const VOID_DEAD: [&str; 2] = [
-    "SET #state = :void, #tickets = :tickets, #expires_at = :expiry",
+    "SET #state = :void, #tickets = :tickets",
     "#entry.#nonce = :nonce AND #entry.#beat = :beat AND #state = :waiting",
 ];
 /// Absent too: a join of ours that is still under way must not make a row that looks alive.
 const VOID_OWN: [&str; 2] = [
-    "SET #state = :void, #tickets = :tickets, #expires_at = :expiry",
+    "SET #state = :void, #tickets = :tickets, #expires_at = if_not_exists(#expires_at, :expiry)",
     "attribute_not_exists(#pk) OR #entry.#nonce = :nonce",
 ];
 /// Still waiting, and ours: a void row stays void. No later beat nor date there: a late duplicate must not take them back.
@@ -34,9 +33,21 @@ const RENEW: [&str; 2] = [
     "SET #entry.#beat = :beat, #entry.#lease_ms = :lease, #entry.#renewed_at = :renewed_at, #expires_at = :expiry",
     "#entry.#nonce = :nonce AND #entry.#beat < :beat AND #state = :waiting AND NOT #entry.#renewed_at > :newest",
 ];
+/// A later date stands there, and stays.
+const RENEW_UNDER_LATER: [&str; 2] = [
+    "SET #entry.#beat = :beat, #entry.#lease_ms = :lease, #expires_at = :expiry",
+    "#entry.#nonce = :nonce AND #entry.#beat < :beat AND #state = :waiting AND #entry.#renewed_at > :newest",
+];
+/// By one to whom no answer ever told the time.
 const RENEW_UNDATED: [&str; 2] = [
     "SET #entry.#beat = :beat, #entry.#lease_ms = :lease, #expires_at = :expiry REMOVE #entry.#renewed_at",
     "#entry.#nonce = :nonce AND #entry.#beat < :beat AND #state = :waiting",
+];
+/// The very row that was seen, and still without a date.
+const DATE: [&str; 2] = [
+    "SET #entry.#renewed_at = :renewed_at",
+    "#entry.#nonce = :nonce AND #entry.#beat = :beat AND #state = :waiting \
+     AND attribute_not_exists(#entry.#renewed_at)",
 ];
 /// As it was seen.
 const REMOVE_VOID: &str = "#state = :void";
@@ -45,9 +56,6 @@ const REMOVE_WAITING: &str =
 
 /// A range query from the lock item, or from a ticket on, to the end of the line.
 const LINE: &str = "#pk = :pk AND #sk BETWEEN :from AND :to";
-
-/// DynamoDB's limit for one batch of writes.
-const BATCH: usize = 25;
 
 /// One page of the line.
 #[derive(Clone, Debug)]
@@ -105,12 +113,13 @@ impl Store {
             (":void", text("void")),
             (":nonce", text(nonce)),
             (":tickets", number(attempt.tickets)),
+            (":expiry", self.row_expiry()),
         ];
         self.update_row("leave", name, ticket, VOID_OWN, values)
             .await
     }
 
-    /// Renews a waiting row; without a date if a later one stands there.
+    /// Renews a waiting row, under the later date if one stands there.
     pub(crate) async fn renew_row(
         &self,
         name: &LockName,
@@ -118,16 +127,37 @@ impl Store {
         ticket: Ticket,
         lease: Duration,
     ) -> Answer {
-        let renew = |at: Option<ServerTime>| {
-            let mut values = renewal(attempt.nonce, lease, at);
+        let renew = |dating: Dating| {
+            let mut values = renewal(attempt.nonce, lease, dating);
             values.extend([
                 (":beat", attempt.next_beat()),
                 (":waiting", text("waiting")),
+                (":expiry", self.row_expiry()),
             ]);
-            let form = at.map_or(RENEW_UNDATED, |_| RENEW);
+            let form = match dating {
+                Dating::By(_) => RENEW,
+                Dating::UnderLater(_) => RENEW_UNDER_LATER,
+                Dating::None => RENEW_UNDATED,
+            };
             self.update_row("renew", name, ticket, form, values)
         };
         self.renewed(attempt, renew, TicketRow::waiting).await
+    }
+
+    /// Dates a row that its owner has not dated.
+    pub(super) async fn date_row(
+        &self,
+        name: &LockName,
+        undated: &Entry,
+        now: ServerTime,
+    ) -> Result<(), Failure> {
+        let mut values = judged(undated);
+        values.extend([
+            (":waiting", text("waiting")),
+            (":renewed_at", codec::millis(now.0)),
+        ]);
+        let dated = self.update_row("date", name, undated.ticket, DATE, values);
+        dated.await.map(drop)
     }
 
     /// Reads one page of the line, strongly consistent: from the lock item on, or from where a page ended.
@@ -138,31 +168,6 @@ impl Store {
         limit: usize,
     ) -> Result<Timed<Page>, Failure> {
         self.timed(self.query_line(name, from, limit)).await
-    }
-
-    /// Deletes rows at or below `seated`, in batches. They carry no authority and never come back, so the
-    /// deletion needs no condition; what DynamoDB leaves undone stays for the next who cleans.
-    pub(crate) async fn delete_rows(
-        &self,
-        name: &LockName,
-        settled: &[Ticket],
-    ) -> Result<(), Failure> {
-        for batch in settled.chunks(BATCH) {
-            let writes = batch
-                .iter()
-                .map(|ticket| self.delete_request(name, *ticket))
-                .collect();
-            let request = self
-                .client
-                .batch_write_item()
-                .request_items(&self.config.table, writes);
-            request
-                .send()
-                .boxed()
-                .await
-                .map_err(|error| sort("delete settled rows", error))?;
-        }
-        Ok(())
     }
 
     /// Deletes a row that is still as it was seen. Whether it is gone.
@@ -184,6 +189,11 @@ impl Store {
             .await
     }
 
+    /// Where the line goes on behind a ticket, whether or not it has a row.
+    pub(crate) fn behind(&self, name: &LockName, ticket: Ticket) -> Cursor {
+        Cursor(self.row_key(name, ticket))
+    }
+
     fn row_item(
         &self,
         name: &LockName,
@@ -193,22 +203,15 @@ impl Store {
     ) -> Item {
         let mut item = self.row_key(name, ticket);
         item.insert("state".into(), text(state));
-        item.insert(self.config.names.ttl.clone(), self.expiry());
+        item.insert(self.config.names.ttl.clone(), self.row_expiry());
         item.extend(entry.map(|entry| ("entry".into(), entry)));
         item
     }
 
-    #[expect(
-        clippy::expect_used,
-        reason = "every required field of the request is set here"
-    )]
-    fn delete_request(&self, name: &LockName, ticket: Ticket) -> WriteRequest {
-        let delete = DeleteRequest::builder()
-            .set_key(Some(self.row_key(name, ticket)))
-            .build();
-        WriteRequest::builder()
-            .delete_request(delete.expect("a deletion with its key"))
-            .build()
+    /// Whoever writes a row has had the answer to a draw, so this host's clock counts only where answers do not tell the time.
+    fn row_expiry(&self) -> AttributeValue {
+        let by_host = || (self.config.clock.unix() + self.config.idle_retention).as_secs();
+        number(self.expiry().unwrap_or_else(by_host))
     }
 
     async fn put_row(
@@ -230,9 +233,8 @@ impl Store {
         name: &LockName,
         ticket: Ticket,
         form: [&str; 2],
-        mut values: Values,
+        values: Values,
     ) -> Answer {
-        values.push((":expiry", self.expiry()));
         self.timed(async {
             let write = self
                 .update(verb, self.row_key(name, ticket), form, values)
@@ -265,11 +267,8 @@ impl Store {
             .set_expression_attribute_values(Some(owned(values)))
             .set_exclusive_start_key(from.map(|Cursor(key)| key))
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
-        let answer = request
-            .send()
-            .boxed()
-            .await
-            .map_err(|error| sort(verb, error).of_a_read())?;
+        let answer = ask(request.send()).await;
+        let answer = answer.map_err(|failed| sort(verb, failed).of_a_read())?;
         let next = answer.last_evaluated_key.map(Cursor);
         self.decode_page(verb, name, answer.items.unwrap_or_default(), next)
     }

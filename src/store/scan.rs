@@ -1,14 +1,13 @@
 //! Which locks there are in the table.
 
 use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
-use futures::FutureExt;
 
 use crate::item::LockItem;
 use crate::name::{LockName, lock_key};
 
 use super::codec::{Item, text};
 use super::failure::{Failure, sort};
-use super::{Store, Timed};
+use super::{Store, Timed, ask};
 
 /// Everything of this namespace, rows too: whatever is left of a lock is to be found.
 const OURS: &str = "begins_with(#sk, :prefix)";
@@ -73,8 +72,8 @@ impl Store {
         let request = selected
             .table_name(&self.config.table)
             .set_exclusive_start_key(from.map(|Place(key)| key));
-        let answer = request.send().boxed().await;
-        let answer = answer.map_err(|error| sort(verb, error))?;
+        let answer = ask(request.send()).await;
+        let answer = answer.map_err(|failed| sort(verb, failed))?;
         let items = answer.items.unwrap_or_default();
         Ok((items, answer.last_evaluated_key.map(Place)))
     }

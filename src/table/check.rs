@@ -21,7 +21,7 @@ pub(crate) async fn check(store: &Store, patience: &Patience) -> Result<TableRep
     if findings.iter().all(is_usable) {
         findings.extend(check.operations().await?);
     }
-    if store.judge().is_none() {
+    if store.newest_date().is_none() {
         findings.push(Finding::NoDate);
     }
     Ok(TableReport::new(findings))

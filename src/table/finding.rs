@@ -225,7 +225,7 @@ fn permit(operation: &str) -> String {
         "DescribeTimeToLive" => format!("{action} to have its TTL checked"),
         "Scan" => format!("{action} if whole tables are to be swept"),
         "BatchWriteItem" => {
-            format!("{action}, or rows of past turns stay until TTL deletes them or a sweep")
+            format!("{action}, or rows of past turns are deleted one by one")
         }
         _ => action,
     }

@@ -1,5 +1,7 @@
 //! What can be chosen about a table when it is created.
 
+use crate::error::Invalid;
+
 /// What can be chosen about a table when [`create_table`](crate::LockClient::create_table) makes it. Its name and
 /// the names of its keys are the client's.
 ///
@@ -43,5 +45,22 @@ impl TableOptions {
         TableOptions {
             billing: Billing::Provisioned { read, write },
         }
+    }
+
+    /// DynamoDB would refuse it too, but not where the table is there already.
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
+        let Billing::Provisioned { read, write } = self.billing else {
+            return Ok(());
+        };
+        let units = [("read capacity", read), ("write capacity", write)];
+        let none = units.into_iter().find(|(_, units)| *units == 0);
+        none.map_or(Ok(()), |(setting, _)| {
+            Err(Invalid::Range {
+                setting,
+                value: 0,
+                least: 1,
+                most: usize::try_from(u32::MAX).unwrap_or(usize::MAX),
+            })
+        })
     }
 }

@@ -60,7 +60,8 @@ pub enum UpdateError<E> {
         newest: Ticket,
     },
 
-    /// The answer to the write was lost, and nothing tells whether it was applied. Look before doing it again.
+    /// The answer to the write was lost, and nothing tells whether it was applied. Look before doing it again: the
+    /// change may have been made, and others may have used it up and deleted the item since.
     #[error(
         "no answer to a write of item `{key}` in table `{table}` on {expected}: it may have been applied"
     )]
@@ -77,9 +78,9 @@ pub enum UpdateError<E> {
         source: Option<Box<Error>>,
     },
 
-    /// The version attribute is something else than a number that can be counted on. Name another attribute, or mend
-    /// the item.
-    #[error("`{attribute}` of item `{key}` in table `{table}` is no version: {value}")]
+    /// The version attribute is something else than a number that can be counted on, or the attribute of the writes'
+    /// ids something else than those. Name another attribute, or mend the item. Nothing of this call was written.
+    #[error("`{attribute}` of item `{key}` in table `{table}` is not of a version: {value}")]
     NotAVersion {
         /// The table.
         table: String,

@@ -2,6 +2,9 @@
 
 mod builder;
 mod error;
+#[cfg(test)]
+mod histories;
+mod ids;
 mod revision;
 mod write;
 
@@ -49,7 +52,8 @@ pub type Item = HashMap<String, AttributeValue>;
 ///
 /// The version is a number in an attribute of the item, one more with each write; it begins with 1. Beside it stand
 /// the ids of the newest writes, up to 16 of about 36 bytes each, by which a writer whose answer was lost finds out
-/// whether it wrote. To the closure neither of the two is shown.
+/// whether it wrote. An item near DynamoDB's limit of 400 KB keeps fewer of them, but always the newest: an item is
+/// refused as too large only if it has no room for its version and one id. To the closure neither of the two is shown.
 ///
 /// # Limitations
 ///
@@ -57,6 +61,11 @@ pub type Item = HashMap<String, AttributeValue>;
 ///   languages (the version as read in the condition, and one more written) work together with this.
 /// - An item **without a version** gets one with its first write here. Until then only its existence can be
 ///   conditional, so what others change in it without a version between the read and that write is lost.
+/// - **A write on an item that carries no id can be applied late, or again.** That is a write on a key without an item,
+///   on an item without a version, and on a version that another kind of writer gave. Its condition holds again when
+///   the item is deleted and its key is as it was: a retry or a late copy of the write, which the network delivers within
+///   the lifetime of a connection, also after its answer, then makes the item anew. Where keys are used again within
+///   that time, put a tombstone in place of the deletion.
 /// - One item at a time. For several in one step there is `TransactWriteItems`.
 /// - A write puts the whole item. Attributes that grow without end do not belong in it.
 ///
@@ -227,13 +236,13 @@ impl VersionedTable {
     /// # A lost answer
     ///
     /// A write whose answer is lost is sent again under the same condition, so it is never applied to what it did not
-    /// see; and it is known by its id, also under up to 15 later writes. So a change is made once or not at all, and
-    /// `Ok` says once. Where the item does not tell, as a deleted one cannot, the error is [`UpdateError::Unknown`].
+    /// see; and it is known by its id, also under up to 15 later writes (fewer in an item near 400 KB). So a change is
+    /// made once or not at all, and `Ok` says once. Where the item does not tell, the error is
+    /// [`UpdateError::Unknown`]: a deleted item cannot, nor can another first write in an item that had no id when it
+    /// was read.
     ///
-    /// One case is left to the caller: an item that was not there, or had no version, shows nothing that a write
-    /// could depend on but that. If others delete it after this update has made it, in the seconds in which the
-    /// answer is missing, it is made again. Where keys are used again like that, put a tombstone in place of the
-    /// deletion.
+    /// The [limitations](Self#limitations) name the one exception: what was read carried no id, and the item was
+    /// deleted after this update had written it.
     ///
     /// # Cancel safety
     ///

@@ -5,17 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
-use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::config;
 use crate::error::{Error, Invalid};
 use crate::fence::Fence;
 use crate::moment::Moment;
-use crate::store::{Failure, Limit, Patience, Refusals, Write, refusal};
+use crate::store::{Failure, Limit, Patience, Refusals, Write, ask, refusal};
 
 use super::error::UpdateError;
-use super::revision::{Condition, Fate, Revision, Version};
+use super::revision::{Condition, Fate, Foreign, Revision, Version};
 use super::{Change, Item, VersionedTable};
 
 /// One call of `update`.
@@ -106,7 +105,7 @@ impl<'a> Call<'a> {
         let item = read.map_err(|failure| self.explained(failure))?;
         self.check_fence(item.as_ref())?;
         let revision = self.table.inner.attributes.revision(item.as_ref());
-        let revision = revision.map_err(|value| self.not_a_version(value))?;
+        let revision = revision.map_err(|foreign| self.not_a_version(foreign))?;
         Ok(Seen { item, revision })
     }
 
@@ -147,7 +146,10 @@ impl<'a> Call<'a> {
         let id = self.table.inner.store.config().chance.nonce().to_string();
         let item = item.map(|mut item| {
             item.extend(self.key.clone());
-            attributes.marked(item, seen.revision.next(), &id, seen.item.as_ref())
+            // Before the ids, which get what room the rest leaves.
+            let fence = self.table.fence.as_ref();
+            item.extend(fence.map(|fence| (fence.attribute().to_owned(), fence.value())));
+            attributes.marked(item, &id, &seen.revision)
         });
         Attempt {
             verb: match &item {
@@ -176,10 +178,10 @@ impl<'a> Call<'a> {
             .table_name(&store.config().table)
             .set_item(Some(item.clone()));
         let put = on_condition!(put, attempt.condition, self.table.fence);
-        match put.send().boxed().await {
+        match ask(put.send()).await {
             Ok(_) => Ok(Write::Applied(item.clone())),
-            Err(error) => {
-                let found = refusal(attempt.verb, error)?;
+            Err(failed) => {
+                let found = refusal(attempt.verb, failed)?;
                 store
                     .in_the_way(attempt.verb, self.key.clone(), found)
                     .await
@@ -195,10 +197,10 @@ impl<'a> Call<'a> {
             .table_name(&store.config().table)
             .set_key(Some(key.clone()));
         let delete = on_condition!(delete, attempt.condition, self.table.fence);
-        match delete.send().boxed().await {
+        match ask(delete.send()).await {
             Ok(_) => Ok(Write::Applied(Item::new())),
-            Err(error) => {
-                let found = refusal(attempt.verb, error)?;
+            Err(failed) => {
+                let found = refusal(attempt.verb, failed)?;
                 store.in_the_way(attempt.verb, key, found).await
             }
         }
@@ -232,7 +234,7 @@ impl<'a> Call<'a> {
             }
         }
         self.check_fence(found)?;
-        let version = version.map_err(|value| self.not_a_version(value))?;
+        let version = version.map_err(|foreign| self.not_a_version(foreign))?;
         Ok(Written::Conflict(version))
     }
 
@@ -289,12 +291,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn not_a_version<E>(&self, value: String) -> UpdateError<E> {
+    fn not_a_version<E>(&self, foreign: Foreign) -> UpdateError<E> {
         UpdateError::NotAVersion {
             table: self.table_name(),
             key: self.key_text(),
-            attribute: self.table.inner.attributes.version.clone(),
-            value,
+            attribute: foreign.attribute,
+            value: foreign.value,
         }
     }
 
@@ -332,6 +334,12 @@ fn checked<'k>(table: &VersionedTable, key: &'k Item) -> Result<&'k str, Invalid
         && own.iter().any(|name| *name == fence)
     {
         let rule = "must not be an attribute of the versions too";
+        return Err(config::unusable("attribute of the fence", fence, rule));
+    }
+    if let Some(fence) = table.fence.as_ref().map(Fence::attribute)
+        && key.contains_key(fence)
+    {
+        let rule = "must not be a part of the key too: the token would take the key's place";
         return Err(config::unusable("attribute of the fence", fence, rule));
     }
     if let Some(name) = own.into_iter().find(|name| key.contains_key(*name)) {

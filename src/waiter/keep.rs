@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Waiter;
 use crate::entry::Entry;
-use crate::item::{At, RowState, Spot, TicketRow};
+use crate::item::{At, Footing, RowState, Spot, TicketRow};
 use crate::lease;
 use crate::line::Standing;
 use crate::look::{Look, WATCHED};
@@ -24,7 +24,10 @@ impl Waiter {
     pub(crate) async fn look_again(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
         let is_due = self.renewal_due() <= self.store.now();
         match self.look.item.place_of(self.attempt.nonce) {
-            Some(Spot::Heir(index, _)) if is_due => return self.renew_seat(index, patience).await,
+            Some(Spot::Heir(index, entry)) if is_due => {
+                let footing = Footing::of(&self.look.item, At::Heir(index), entry);
+                return self.renew_seat(footing, patience).await;
+            }
             None if is_due => {
                 self.renew_row(patience).await?;
                 let asks = self.is_void || self.is_row_missing;
@@ -149,16 +152,17 @@ impl Waiter {
         }
     }
 
-    /// A renewal shows holder and neighbours, so it is a look; refused, it shows where the seat has shifted to.
+    /// A renewal shows holder and neighbours, so it is a look; refused, it shows where the seat has shifted to. Under the ticket
+    /// that the seat shows: if somebody wrote another one there, a renewal under this waiter's own would be refused for ever.
     async fn renew_seat(
         &mut self,
-        index: usize,
+        footing: Footing,
         patience: &Patience,
     ) -> Result<Option<()>, Failure> {
         let lease = self.store.config().lease;
         self.beats.asks_for(lease);
-        let (place, attempt) = (At::Heir(index), &self.attempt);
-        let renew = || self.store.renew(&self.name, attempt, place, lease);
+        let attempt = &self.attempt;
+        let renew = || self.store.renew(&self.name, attempt, footing, lease);
         let answer = self.store.insist(patience, renew).await?;
         if let Write::Applied(item) = &answer.value
             && let Some(Spot::Heir(_, entry)) = item.place_of(attempt.nonce)

@@ -7,8 +7,9 @@ mod overlap;
 use std::time::Duration;
 
 use crate::entry::Entry;
+use crate::gaps::Gaps;
 use crate::item::{LockItem, Spot, TicketRow};
-use crate::lease::{Beats, Gaps, Place, Watches};
+use crate::lease::{Beats, Place, Watches};
 use crate::line::{self, Known, Occupant, Standing, Step};
 use crate::look::{self, Look};
 use crate::moment::Moment;
@@ -17,9 +18,7 @@ use crate::queue;
 use crate::store::{Attempt, Failure, Patience, Store, Timed};
 use crate::ticket::Ticket;
 use crate::wait::Pace;
-
-/// Gaps watched at a time, so that a damaged counter does not make a waiter remember millions.
-const GAPS_WATCHED: usize = 1000;
+use crate::witness::Witnesses;
 
 /// How a look or a step on it turned out for the waiter.
 #[derive(Debug)]
@@ -45,6 +44,8 @@ pub(crate) struct Waiter {
     /// What its row showed when it was written last, if it has one.
     pub(crate) row: Option<Entry>,
     watches: Watches,
+    /// What time the last looks told.
+    witnesses: Witnesses,
     gaps: Gaps,
     pub(crate) pace: Pace,
     look: Look,
@@ -88,6 +89,7 @@ impl Waiter {
             beats,
             row: None,
             watches: Watches::default(),
+            witnesses: Witnesses::default(),
             gaps: Gaps::default(),
             pace,
             look: Look::of(answer.value.clone()),
@@ -188,9 +190,10 @@ impl Waiter {
     }
 
     fn decide(&self) -> Step {
-        let (now, grace) = (self.store.now(), self.store.config().gap_grace);
+        let grace = self.look.item.grace(self.store.config().gap_grace);
+        let now = self.store.now();
         let digest = self.look.digest(|place, entry| self.judge(place, entry));
-        let ripe = |gap| self.gaps.is_ripe(gap, grace, now);
+        let ripe = |gap| self.gaps.ripe_to(gap, grace, now);
         line::next_step(&digest.view(), self.ticket, self.store.config().seats, ripe)
     }
 
@@ -202,7 +205,7 @@ impl Waiter {
         } else if self.watches.is_dead(place, entry, now) {
             Occupant::Dead
         } else {
-            match look::by_common_clock(&self.store, entry) {
+            match look::by_common_clock(self.store.config(), entry, self.witnesses.time()) {
                 Occupant::Alive if self.watches.is_late(place, entry, now) => Occupant::Late,
                 judged => judged,
             }
@@ -242,6 +245,7 @@ impl Waiter {
 
     fn saw(&mut self, look: Timed<Look>) {
         self.pace.timed(look.sent, look.arrived);
+        self.witnesses.hear(look.date);
         self.shows(look.value, look.arrived);
     }
 
@@ -265,8 +269,7 @@ impl Waiter {
         } = self;
         watches.look(arrived, |place| look.covers(place), look.entries());
         if look.known != Known::Nothing {
-            let shown = look.gaps(self.ticket).take(GAPS_WATCHED);
-            gaps.look(arrived, |gap| look.known.covers(gap), shown);
+            gaps.look(arrived, look.known.end(), look.gaps(self.ticket));
             self.rows_read = Some(arrived);
             self.is_row_missing = false;
         }

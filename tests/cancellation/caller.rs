@@ -23,6 +23,10 @@ pub(crate) type Caller = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) fn caller(locks: LockClient, scene: Scene, wait: RecordWait) -> Caller {
     Box::pin(async move {
         sleep(SECOND * scene.comes).await;
+        if scene.knows_the_time {
+            let other = locks.fair_lock("what time is it?").unwrap();
+            other.sweep().await.unwrap();
+        }
         match scene.act {
             Act::Lease(step) => has_leased(&locks, step, SECOND * scene.holds).await,
             _ => has_lock(&locks, scene, wait).await,
@@ -85,11 +89,6 @@ pub(crate) async fn leases(locks: &LockClient) -> Result<Lease, Error> {
 }
 
 async fn has_leased(locks: &LockClient, step: Step, holds: Duration) {
-    if step != Step::Acquire {
-        // Who knows the time has no lease to date afterwards.
-        let other = locks.fair_lock("what time is it?").unwrap();
-        other.sweep().await.unwrap();
-    }
     let (lock, lease) = (locks.lease_lock("a").unwrap(), leases(locks).await.unwrap());
     sleep(holds).await;
     match step {

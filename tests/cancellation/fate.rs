@@ -15,15 +15,18 @@ pub(crate) struct Fate {
 enum Meets {
     Nothing,
     Lost(When),
+    Closed(When),
     CutShort,
     ServerError(When),
     Silence(When),
 }
 
-const MEETS: [Meets; 8] = [
+const MEETS: [Meets; 10] = [
     Meets::Nothing,
     Meets::Lost(When::Before),
     Meets::Lost(When::After),
+    Meets::Closed(When::Before),
+    Meets::Closed(When::After),
     Meets::CutShort,
     Meets::ServerError(When::Before),
     Meets::ServerError(When::After),
@@ -55,6 +58,7 @@ impl Fate {
         match self.meets {
             Meets::Nothing => stands,
             Meets::Lost(when) => stands.and(Fault::Lose(when)),
+            Meets::Closed(when) => stands.and(Fault::Close(when)),
             Meets::CutShort => stands.and(Fault::CutShort),
             Meets::ServerError(when) => stands.and(Fault::ServerError(when)),
             Meets::Silence(when) => stands.and(Fault::Hang(when)),

@@ -28,6 +28,8 @@ pub(crate) struct Scene {
     pub(crate) besides: Besides,
     /// Another process asks for the lease by its name, and releases it.
     pub(crate) is_asked_again: bool,
+    /// The client had an answer before, and so knows the time.
+    pub(crate) knows_the_time: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub(crate) enum Who {
     Shares(u64),
     /// The same until it dies.
     MortalShares(u64),
+    /// Had the lock, and released it.
+    Past,
     /// Drew a ticket and never came.
     Gap,
     /// Many that left the line, whose rows nobody has deleted.
@@ -135,6 +139,7 @@ pub(crate) const fn scene(what: &'static str, verb: &'static str, line: &'static
         events: &[],
         besides: Besides::Nothing,
         is_asked_again: false,
+        knows_the_time: false,
     }
 }
 
@@ -166,18 +171,33 @@ impl Scene {
         }
     }
 
+    pub(crate) const fn knowing_the_time(self) -> Scene {
+        Scene {
+            knows_the_time: true,
+            ..self
+        }
+    }
+
     pub(crate) const fn act(self, act: Act) -> Scene {
         Scene { act, ..self }
     }
 }
 
 use Event::{Die, Release, Seat, Void};
-use Who::{Gap, Litter, Live, Mortal};
+use Who::{Gap, Litter, Live, Mortal, Past};
+
+/// Of all callers: what they send first.
+pub(crate) const COMING: &[Scene] = &[
+    scene("asking whether there is a lock", "enter known", &[]),
+    scene("a lock that there is not", "enter", &[]),
+    scene("a lock that nobody has", "enter known", &[Past]),
+    scene("a lock that nobody has", "enter", &[Past]).knowing_the_time(),
+    scene("a lock that somebody has", "enter known", &[Live]),
+    scene("a lock that somebody has", "enter", &[Live]).knowing_the_time(),
+];
 
 /// Of callers that wait, with a time-out or without.
 pub(crate) const WAITING: &[Scene] = &[
-    scene("a lock that nobody has", "enter", &[]),
-    scene("a lock that somebody has", "enter", &[Live]),
     scene("looking at a lock that is being taken", "read lock", &[Gap]),
     scene("the seat", "sit", &[Live]),
     scene("looking from the seat", "read lock", &[Live]),
@@ -218,12 +238,10 @@ pub(crate) const TOGETHER: &[Scene] = &[
 
 /// Of callers that do not wait.
 pub(crate) const AT_ONCE: &[Scene] = &[
-    scene("a lock that nobody has", "enter", &[]),
-    scene("a lock that somebody has", "enter", &[Live]),
     scene("a dead holder", "evict", &[Mortal])
         .after(&[(2_000, Die)])
         .comes(60),
-    scene("a holder without a date", "date", &[Live]),
+    scene("a holder without a date", "date", &[Past, Live]),
     scene("reading the line", "read line", &[Gap]).comes(60),
     scene("a gap", "void gap", &[Gap]).comes(60),
     scene("a dead row", "void dead", &[Live, Live, Mortal])
@@ -258,8 +276,9 @@ pub(crate) const HOLDING: &[Scene] = &[
 ];
 
 /// Every request that a client sends for a lock.
-pub(crate) const VERBS: [&str; 21] = [
+pub(crate) const VERBS: [&str; 22] = [
     "enter",
+    "enter known",
     "enter over",
     "sit",
     "draw",

@@ -129,6 +129,7 @@ impl Stage {
     async fn comes(&mut self, who: Who) {
         let host = single(&self.lab);
         let (permits, is_mortal) = match who {
+            Who::Past => return acquire(&host).await.release().await.unwrap(),
             Who::Gap => return self.draw(1, &host).await,
             Who::Litter => {
                 self.draw(LITTER, &host).await;

@@ -161,12 +161,13 @@ fn a_signal_reaches_the_command_and_its_answer_comes_back() {
 #[test]
 fn what_was_to_be_ignored_stays_ignored() {
     let home = home();
-    let mut command = Command::new("sh");
+    let mut command = Command::new("env");
     let script = format!(
         "trap '' HUP USR1; exec {} run --local locks.db a -- grep SigIgn /proc/self/status",
         env!("CARGO_BIN_EXE_fairlock")
     );
-    command.args(["-c", &script]).current_dir(home.path());
+    command.args(["--default-signal", "sh", "-c", &script]);
+    command.current_dir(home.path());
     let ignored = |output: String| {
         let mask = output
             .trim()

@@ -58,7 +58,9 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(home: &Path, flags: &[&str], script: &str) -> Running {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
+        let mut command = Command::new("env");
+        // Also where the tests were started in the background or by `nohup`.
+        command.args(["--default-signal", env!("CARGO_BIN_EXE_fairlock")]);
         command.args(run_line(flags, &["sh", "-c", script]));
         command.current_dir(home).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -126,8 +126,7 @@ fn a_command_that_ignores_ctrl_z_goes_on() {
 #[test]
 fn ctrl_z_stops_one_that_waits_for_its_turn() {
     let mut terminal = Terminal::new();
-    terminal.run(&format!("{LOCK}{UNTIL_GO} &"));
-    terminal.expect("ready");
+    terminal.run_behind(&format!("{LOCK}{UNTIL_GO}"), "ready");
     terminal.type_in(&format!("{LOCK}echo mine"));
     terminal.expect("has it");
     terminal.keys(CTRL_Z);
@@ -273,8 +272,8 @@ fn a_shell_inside_has_jobs_of_its_own() {
         assert_eq!(terminal.prompt(), (String::new(), 0));
         assert!(terminal.run("sleep 1000 &").0.starts_with("[1]"));
         assert!(terminal.run("jobs").0.contains("Running"));
-        terminal.run("kill %1");
-        assert_eq!(terminal.run("wait %1").1, 143);
+        // In one line: a shell that tells of the end at its prompt forgets the job.
+        assert_eq!(terminal.run("kill %1; wait $!").1, 143);
         terminal.type_in("sh -c 'echo ready; exec sleep 1001'");
         terminal.expect("ready");
         terminal.keys(CTRL_Z);
@@ -326,7 +325,7 @@ fn a_command_may_make_groups_of_its_own() {
         terminal.keys(CTRL_C);
         let code = terminal.prompt().1;
         // Not of the group that was interrupted.
-        assert_eq!(terminal.home.named("sleep 1000").len(), 1);
+        terminal.home.one("sleep 1000");
         code
     });
     assert_eq!(code, 130);
@@ -335,9 +334,10 @@ fn a_command_may_make_groups_of_its_own() {
 #[test]
 fn a_daemon_that_a_command_leaves_behind_lives_on() {
     alike(|terminal, lock| {
-        let daemon = "setsid sleep 1000 > /dev/null 2>&1 < /dev/null & sleep 0.1";
+        let daemon = "setsid sh -c \"echo > gone; exec sleep 1000\" > /dev/null 2>&1 < /dev/null & \
+                      while [ ! -e gone ]; do sleep 0.02; done";
         assert_eq!(terminal.run(&format!("{lock}sh -c '{daemon}'")).1, 0);
-        assert_eq!(terminal.home.named("sleep 1000").len(), 1);
+        terminal.home.one("sleep 1000");
         assert_eq!(terminal.home.code(IS_FREE), Some(0));
         assert_eq!(terminal.home.named("fairlock").len(), 0);
     });

@@ -16,8 +16,7 @@ fn a_hang_up_ends_the_job() {
 #[test]
 fn a_hang_up_ends_the_job_in_the_background() {
     alike(|terminal, lock| {
-        terminal.type_in(&format!("{lock}sh -c 'echo ready; sleep 1000' &"));
-        terminal.expect("ready");
+        terminal.run_behind(&format!("{lock}sh -c 'echo ready; sleep 1000'"), "ready");
         terminal.close();
         terminal.home.nothing_runs();
     });
@@ -56,8 +55,7 @@ fn a_signal_to_the_job_comes_to_the_command() {
     let code = alike(|terminal, lock| {
         let wait =
             "trap \"code=3\" TERM; echo ready; until [ $code ]; do sleep 0.02; done; exit $code";
-        terminal.type_in(&format!("{lock}sh -c '{wait}' &"));
-        terminal.expect("ready");
+        terminal.run_behind(&format!("{lock}sh -c '{wait}'"), "ready");
         terminal.run("kill %1; wait %1").1
     });
     assert_eq!(code, 3);

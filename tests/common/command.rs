@@ -20,8 +20,10 @@ const BOUND: &str = "60";
 
 /// The command in `home`, with nothing of this test's environment but the way to programs.
 pub(crate) fn fairlock(home: &Path, line: &[&str]) -> Command {
-    let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", BOUND, env!("CARGO_BIN_EXE_fairlock")]);
+    let mut command = Command::new("env");
+    // Also where the tests were started in the background or by `nohup`.
+    command.args(["--default-signal", "timeout", "-s", "KILL", BOUND]);
+    command.arg(env!("CARGO_BIN_EXE_fairlock"));
     command.args(line).current_dir(home).stdin(Stdio::null());
     command.env_clear().env("HOME", home);
     command.env("PATH", std::env::var_os("PATH").unwrap());

@@ -37,6 +37,7 @@ const _: () = {
         switch_on_ttl,
         engine,
         once,
+        is_closed,
         impatient,
         first,
         count_up,
@@ -148,6 +149,11 @@ pub(crate) fn status(refused: &Refused) -> u16 {
 
 pub(crate) fn is_broken(refused: &Refused) -> bool {
     matches!(&**refused, SdkError::DispatchFailure(failure) if failure.is_io())
+}
+
+/// As a connection that the server closed without an answer.
+pub(crate) fn is_closed(refused: &Refused) -> bool {
+    matches!(&**refused, SdkError::DispatchFailure(failure) if !failure.is_io() && !failure.is_timeout())
 }
 
 pub(crate) fn is_timed_out(refused: &Refused) -> bool {

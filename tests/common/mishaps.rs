@@ -10,19 +10,21 @@ const _: () = {
 };
 
 /// Every way in which a request may be applied without its sender's knowing.
-pub(crate) fn applied_unseen() -> [Fault; 4] {
+pub(crate) fn applied_unseen() -> [Fault; 5] {
     [
         Fault::CutShort,
         Fault::Lose(When::After),
+        Fault::Close(When::After),
         Fault::ServerError(When::After),
         Fault::Hang(When::After),
     ]
 }
 
 /// And in which it is not applied, without its sender's knowing that.
-pub(crate) fn lost_unseen() -> [Fault; 3] {
+pub(crate) fn lost_unseen() -> [Fault; 4] {
     [
         Fault::Lose(When::Before),
+        Fault::Close(When::Before),
         Fault::ServerError(When::Before),
         Fault::Hang(When::Before),
     ]

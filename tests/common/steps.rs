@@ -3,18 +3,20 @@
 use serde_json::Value;
 
 /// What the request of a step has in it that those after it have not.
-const MARKS: [(&str, &str); 25] = [
+const MARKS: [(&str, &str); 27] = [
     ("date", ".#renewed_at)"),
-    ("enter", "if_not_exists(#last, :start)"),
+    ("date", "#drawn_at)"),
+    ("enter", "#entered = if_not_exists(#last, :start)"),
+    ("enter known", "#entered = #last + :tickets"),
     ("enter over", "#entered = :ticket"),
     ("remove lock", "#last = :last AND #seated = :last"),
-    ("share", "#taken = #taken + :share, #sharers"),
-    ("admit", "#taken = #taken + :share, #expires_at"),
+    ("share", "= #last + :one, #drawn"),
+    ("admit", "#taken = #taken + :share, #sharers"),
     ("downgrade", "#taken = #taken - :freed"),
     ("sit", "#last = :before"),
     ("draw", "#last = #last + :tickets"),
-    ("settle", "#seated = :upto, #expires_at"),
-    ("seat", "#seated = :upto"),
+    ("seat", "#seated = :upto, #"),
+    ("settle", "#seated = :upto"),
     ("renew hold", "#beat = :beat, #holder"),
     ("renew share", "#beat = :beat, #sharers"),
     ("renew seat", "#beat = :beat, #heirs["),
@@ -32,8 +34,9 @@ const MARKS: [(&str, &str); 25] = [
 ];
 
 pub(crate) fn step(operation: &str, body: &Value) -> &'static str {
-    let text = body.to_string();
-    let marked = MARKS.into_iter().find(|(_, mark)| text.contains(mark));
+    let expressions = ["UpdateExpression", "ConditionExpression"].map(|name| body[name].as_str());
+    let has = |mark: &str| expressions.iter().flatten().any(|text| text.contains(mark));
+    let marked = MARKS.into_iter().find(|(_, mark)| has(mark));
     marked.map_or(unmarked(operation, body), |(step, _)| step)
 }
 

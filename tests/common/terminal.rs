@@ -20,6 +20,13 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use tempfile::TempDir;
 
+/// A program that ignores no signal, though the tests were started in the background or by `nohup`.
+fn heeding_signals(program: &str) -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal", program]);
+    command
+}
+
 /// Nothing that is waited for takes longer, unless it never comes.
 const BOUND: Duration = Duration::from_secs(20);
 const PROMPT: &str = "]>";
@@ -66,7 +73,7 @@ impl Home {
 
     /// A line for a shell without a terminal.
     pub(crate) fn command(&self, line: &str) -> Command {
-        let mut command = Command::new("timeout");
+        let mut command = heeding_signals("timeout");
         let bound = format!("{}", BOUND.as_secs());
         command.args(["-s", "KILL", &bound, "setsid", "--wait", "sh", "-c", line]);
         self.set(&mut command).stdin(Stdio::null());
@@ -209,7 +216,7 @@ impl Terminal {
         let mut modes = tcgetattr(&slave).unwrap();
         modes.local_modes.remove(LocalModes::ECHO);
         tcsetattr(&slave, OptionalActions::Now, &modes).unwrap();
-        let mut command = Command::new("setsid");
+        let mut command = heeding_signals("setsid");
         command.args(["--ctty", "sh", "-c", &format!("exec {line}")]);
         let shell = home
             .set(&mut command)
@@ -295,6 +302,15 @@ impl Terminal {
     pub(crate) fn run(&mut self, line: &str) -> (String, i32) {
         self.type_in(line);
         self.prompt()
+    }
+
+    /// Types a line for the background, and waits for the prompt and for what its job says, whichever comes first.
+    #[track_caller]
+    pub(crate) fn run_behind(&mut self, line: &str, says: &str) {
+        let (before, _) = self.run(&format!("{line} &"));
+        if !before.contains(says) {
+            self.expect(says);
+        }
     }
 
     /// Waits until something is so.

@@ -93,7 +93,7 @@ pub(crate) async fn a_damaged_table_is_named_and_the_way_out_leads_out(place: &P
         drop(guard);
         let waited = [heir.await.unwrap().err(), behind.await.unwrap().err()];
         for error in looks.iter().chain(&waited).flatten() {
-            let helps = matches!(error, Error::ShutDown) || names_the_item(error);
+            let helps = matches!(error, Error::ShutDown(_)) || names_the_item(error);
             assert!(helps, "{blow:?}: {error}");
         }
         delete_all(&place.table()).await;

@@ -68,6 +68,8 @@ pub(crate) async fn data_is_written_once_whatever_its_request_meets(place: &Plac
     for fault in [
         Fault::Lose(When::After),
         Fault::Lose(When::Before),
+        Fault::Close(When::After),
+        Fault::Close(When::Before),
         Fault::CutShort,
         Fault::Conflict,
     ] {

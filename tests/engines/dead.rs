@@ -23,7 +23,7 @@ pub(crate) async fn a_dead_holder_is_passed_after_its_lease_and_told(place: &Pla
     let next = granted(waiting).await;
     assert!(!guard.is_held(), "two believe that they have the lock");
     assert!(next.ticket() > guard.ticket());
-    assert_eq!(guard.lost().await, Loss::Unreachable);
+    assert_eq!(guard.lost().await.reason, Loss::Unreachable);
     dead.network.set_faults(Faults::default());
     let late = guard.release().await;
     assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
@@ -40,7 +40,7 @@ pub(crate) async fn an_evicted_holder_learns_by_whom(place: &Place) {
     let guard = acquire(&slow).await;
     let next = granted(place.waits_behind(0, &next).await).await;
     let by = Some(next.ticket());
-    assert_eq!(guard.lost().await, Loss::Evicted { by });
+    assert_eq!(guard.lost().await.reason, Loss::Evicted { by });
     next.release().await.unwrap();
     place.comes_to_rest().await;
 }
@@ -82,7 +82,7 @@ pub(crate) async fn a_holder_whose_lock_item_was_deleted_is_told_so(place: &Plac
     let host = place.host_with(|builder| builder.lease(6 * SECOND));
     let guard = acquire(&host).await;
     place.delete_lock_item().await;
-    assert_eq!(guard.lost().await, Loss::Deleted);
+    assert_eq!(guard.lost().await.reason, Loss::Deleted);
     let next = acquire(&place.host()).await;
     assert!(next.ticket() > guard.ticket());
     let late = guard.release().await;

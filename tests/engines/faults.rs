@@ -32,6 +32,8 @@ async fn three_turns(place: &Place, (write, sender): (&'static str, usize), faul
             builder.gap_grace(5 * SECOND / 2)
         })
     });
+    // The first turn makes the lock.
+    acquire(&hosts[0]).await.release().await.unwrap();
     let met = meets(&hosts[sender].network, write, 1, fault);
     let guard = acquire(&hosts[0]).await;
     let heir = place.waits_behind(0, &hosts[1]).await;
@@ -49,9 +51,10 @@ async fn three_turns(place: &Place, (write, sender): (&'static str, usize), faul
 }
 
 /// All by which a write is applied and its sender not told.
-pub(crate) fn unseen() -> [Fault; 4] {
+pub(crate) fn unseen() -> [Fault; 5] {
     [
         Fault::Lose(When::After),
+        Fault::Close(When::After),
         Fault::ServerError(When::After),
         Fault::CutShort,
         Fault::Hang(When::After),
@@ -59,9 +62,10 @@ pub(crate) fn unseen() -> [Fault; 4] {
 }
 
 /// All by which a write is not applied.
-pub(crate) fn in_vain() -> [Fault; 5] {
+pub(crate) fn in_vain() -> [Fault; 6] {
     [
         Fault::Lose(When::Before),
+        Fault::Close(When::Before),
         Fault::ServerError(When::Before),
         Fault::Hang(When::Before),
         Fault::Throttle,

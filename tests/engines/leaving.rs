@@ -62,7 +62,7 @@ pub(crate) async fn a_shutdown_that_keeps_tells_waiters_and_leaves_the_hold_to_i
     let onlooker = place.host().locks.fair_lock("a").unwrap();
     until(async || !onlooker.inspect().await.unwrap().line.is_empty()).await;
     assert_eq!(shut_down(&host, HeldLocks::Keep).await, ["a"]);
-    assert!(matches!(waiting.await.unwrap(), Err(Error::ShutDown)));
+    assert!(matches!(waiting.await.unwrap(), Err(Error::ShutDown(_))));
     assert!(onlooker.inspect().await.unwrap().line.is_empty());
     assert!(guard.is_held());
     guard.release().await.unwrap();
@@ -74,7 +74,7 @@ pub(crate) async fn a_shutdown_that_releases_tells_the_holder_and_hands_over(pla
     let guard = acquire(&host).await;
     let waiting = place.waits_behind(0, &heir).await;
     assert!(shut_down(&host, HeldLocks::Release).await.is_empty());
-    assert_eq!(guard.lost().await, Loss::ShutDown);
+    assert_eq!(guard.lost().await.reason, Loss::ShutDown);
     assert!(!guard.is_held());
     granted(waiting).await.release().await.unwrap();
     a_turn(place).await;

@@ -72,7 +72,7 @@ pub(crate) async fn who_waits_is_told_its_place_whenever_it_changes(place: &Plac
     let lock = hosts[2].locks.fair_lock("a").unwrap();
     let lock = lock.observed(move |waiting| {
         let holder = waiting.holder.as_ref().map(|holder| holder.ticket);
-        tell.lock().unwrap().push((waiting.place, holder));
+        tell.lock().unwrap().push((waiting.place.unwrap(), holder));
     });
     let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
     let mut expected = Vec::new();

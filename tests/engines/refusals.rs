@@ -57,7 +57,7 @@ async fn dated(place: &Place) -> Host {
 pub(crate) async fn a_refusal_costs_a_consistent_read_where_it_shows_no_item_and_none_where_it_does(
     place: &Place,
 ) {
-    let (holder, other) = (dated(place).await, place.host());
+    let (holder, other) = (dated(place).await, dated(place).await);
     let guard = acquire(&holder).await;
     let shows = shows_items(place).await;
     assert_eq!(place.shows_items().unwrap_or(shows), shows);

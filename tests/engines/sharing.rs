@@ -165,9 +165,11 @@ pub(crate) async fn several_are_let_in_by_one_write_as_far_as_there_are_permits(
     }
     all.release().await.unwrap();
     let rest = waiting.split_off(3);
-    let first = join_all(waiting.into_iter().map(granted)).await;
+    let mut first = join_all(waiting.into_iter().map(granted)).await;
     let permits: Vec<_> = first.iter().map(LockGuard::permits).collect();
     assert_eq!(permits, [1, 2, 1]);
+    // The next needs four, which are free when the last of these has gone.
+    first.sort_by_key(LockGuard::permits);
     // One is left, for which the last is not let past the one before it.
     assert_eq!(counted(place).await, (4, 2, 0, 2));
     for guard in first {

@@ -8,9 +8,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::builders::TransactWriteItemsFluentBuilder;
+use aws_sdk_dynamodb::operation::transact_write_items::{
+    TransactWriteItemsError, TransactWriteItemsOutput,
+};
 use aws_sdk_dynamodb::types::{Put, TransactWriteItem};
-use fairlock::embedded::{Fault, When};
+use fairlock::embedded::{Fault, Gate, Network, Request, When};
 use fairlock::{Error, LockGuard, Loss, RecordWait};
 
 use crate::common::virtual_time;
@@ -53,6 +57,76 @@ fn a_checked_transaction_is_refused_as_soon_as_another_has_the_lock_and_before_i
         let check = overtaken.fresh.check_item().unwrap();
         assert!(committed(checked(things, check, 2).send().await, 1));
         assert_eq!(number(things, "value").await, Some(2));
+    });
+}
+
+/// Of each item of a transaction that was cancelled, why.
+fn reasons(
+    answer: Result<TransactWriteItemsOutput, SdkError<TransactWriteItemsError>>,
+) -> Vec<String> {
+    match answer.unwrap_err().into_service_error() {
+        TransactWriteItemsError::TransactionCanceledException(cancelled) => cancelled
+            .cancellation_reasons()
+            .iter()
+            .map(|reason| reason.code().unwrap_or_default().to_owned())
+            .collect(),
+        other => vec![other.to_string()],
+    }
+}
+
+#[test]
+fn a_checked_transaction_in_conflict_is_told_from_one_of_a_hold_that_is_over_by_its_reasons() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let things = things(&lab).await;
+        let guard = acquire(&lab.host()).await;
+        let check = guard.check_item().unwrap();
+        let in_conflict = |request: &Request| (request.number() == 1).then_some(Fault::Conflict);
+        let network = Network::to(&lab.engine).script(in_conflict);
+        let send = || checked(&network.client(), check.clone(), 1).send();
+        assert_eq!(reasons(send().await), ["None", "TransactionConflict"]);
+        assert_eq!(number(&things, "value").await, None);
+        assert!(committed(send().await, 1), "sent again");
+        guard.release().await.unwrap();
+        assert_eq!(reasons(send().await), ["None", "ConditionalCheckFailed"]);
+        assert_eq!(
+            network.counts().requests(),
+            3,
+            "nothing sends any of them twice"
+        );
+    });
+}
+
+/// The first enter of a hold is held up, the second is answered; the hold ends, another has its turn, and the first comes.
+#[test]
+fn a_late_copy_of_an_enter_brings_no_check_of_the_hold_back() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let things = things(&lab).await;
+        let (a, b) = (lab.host(), lab.host());
+        acquire(&a).await.release().await.unwrap();
+        let gate = Gate::closed();
+        let late = Fault::Hold(When::Before, gate.clone());
+        let met = meets(&a.network, "enter", 1, late);
+        let stale = acquire(&a).await;
+        assert_eq!(met.load(Ordering::SeqCst), 1);
+        let check = stale.check_item().unwrap();
+        assert!(committed(
+            checked(&things, check.clone(), 1).send().await,
+            1
+        ));
+        stale.release().await.unwrap();
+        let fresh = acquire(&b).await;
+        let newer = fresh.check_item().unwrap();
+        assert!(committed(checked(&things, newer, 2).send().await, 1));
+        fresh.release().await.unwrap();
+        a.network.set_faults(cut_off());
+        gate.open();
+        lab.settle().await;
+        let state = b.locks.fair_lock("a").unwrap().inspect().await.unwrap();
+        assert!(state.holder.is_some(), "the first enter has come");
+        assert!(!committed(checked(&things, check, 7).send().await, 1));
+        assert_eq!(number(&things, "value").await, Some(2));
     });
 }
 

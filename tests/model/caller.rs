@@ -57,7 +57,7 @@ impl Client {
         let digest = look.digest(rules, judge);
         self.task = Task::Waiting;
         let is_left = look.item.has_left(self.share, rules);
-        match next_refusal(&digest.view(), is_left, ripe) {
+        match next_refusal(&digest.view(), is_left, |gap| ripe(gap).then_some(gap)) {
             Refusal::Free => self.enter_again(me),
             Refusal::Settled => self.enter_over(me, rules, &look.item),
             Refusal::Taken => self.finish(),

@@ -33,7 +33,11 @@ impl Client {
             Some(Step::Evict(has)) => self.send_some(evict(&look.item, has, rules)),
             Some(Step::Unseat(index)) => self.send_some(unseat(&look.item, index)),
             _ if !look.is_whole() => self.task = Task::Reading(look),
-            _ => self.tidy(&look, &survey(&digest.view(), ripe), table),
+            _ => self.tidy(
+                &look,
+                &survey(&digest.view(), |gap| ripe(gap).then_some(gap)),
+                table,
+            ),
         }
     }
 

@@ -193,7 +193,12 @@ impl Client {
         if rules.broken(Mutant::LowestRowEnters) && is_lowest && look.item.is_free() {
             return self.granted(Entry::new(self.who(nonce), mine, false));
         }
-        let step = next_step(&digest.view(), Ticket::new(mine.into()), rules.seats, ripe);
+        let step = next_step(
+            &digest.view(),
+            Ticket::new(mine.into()),
+            rules.seats,
+            |gap| ripe(gap).then_some(gap),
+        );
         self.take(me, rules, look, step);
     }
 

@@ -208,6 +208,8 @@ pub(crate) fn storm() -> Faults {
             p99: ms(200),
         },
         lost_requests: 0.04,
+        closes_before: 0.02,
+        closes_after: 0.02,
         lost_answers: 0.08,
         errors_before: 0.02,
         errors_after: 0.04,

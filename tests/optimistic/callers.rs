@@ -152,6 +152,75 @@ fn an_item_whose_version_is_none_is_refused_with_what_it_is() {
 }
 
 #[test]
+fn what_another_program_keeps_at_the_attribute_of_ids_is_neither_read_as_ids_nor_written_over() {
+    let map = |key: &str, value| AttributeValue::M([(key.to_owned(), value)].into());
+    for (value, version) in [
+        (AttributeValue::S("of others".into()), Some(n(3))),
+        (AttributeValue::S("of others".into()), None),
+        (map("3", n(3)), Some(n(3))),
+        (map("by", AttributeValue::S("others".into())), Some(n(3))),
+    ] {
+        virtual_time(async {
+            let bank = Bank::new().await;
+            let mut item = whole_key();
+            item.insert("version_writes".into(), value.clone());
+            item.extend(version.map(|version| ("version".into(), version)));
+            let put = bank.engine.client().put_item().table_name("accounts");
+            put.set_item(Some(item.clone())).send().await.unwrap();
+            for answer in [
+                bank.accounts().update(key(), touch).await,
+                bank.accounts().update(key(), delete).await,
+            ] {
+                let Err(UpdateError::NotAVersion { attribute, .. }) = answer else {
+                    panic!("{answer:?}")
+                };
+                assert_eq!(attribute, "version_writes");
+            }
+            assert_eq!(bank.account().await, Some(item));
+        });
+    }
+}
+
+#[test]
+fn an_item_that_has_room_for_one_id_is_written_again_and_again() {
+    virtual_time(async {
+        let bank = Bank::new().await;
+        // The key, the version and one id, with the map that they stand in; then one byte more than there is.
+        let others = "AccountId123".len() + "version".len() + 2 + "version_writes".len() + 3;
+        let room = 400 * 1024 - others - (1 + "1".len() + 32) - "big".len();
+        let put = async |bytes: usize| {
+            let big = AttributeValue::S("x".repeat(bytes));
+            let put =
+                |_| Ok::<_, Infallible>(Change::Put([("big".to_owned(), big.clone())].into()));
+            bank.accounts().update(key(), put).await
+        };
+        for version in 1..=9 {
+            assert_eq!(put(room).await.unwrap().version, number(version));
+        }
+        let refused = put(room + 1).await;
+        let Err(UpdateError::Table(Error::Refused { .. })) = refused else {
+            panic!("{refused:?}")
+        };
+        // With another id, as it would be if none were forgotten, DynamoDB does not take it.
+        let mut item = bank.account().await.unwrap();
+        let ids = item["version_writes"].as_m().unwrap().clone();
+        assert_eq!(ids.len(), 1);
+        let more = ids
+            .into_iter()
+            .chain([("8".to_owned(), AttributeValue::S("y".repeat(32)))]);
+        item.insert("version_writes".into(), AttributeValue::M(more.collect()));
+        let put_whole = bank.engine.client().put_item().table_name("accounts");
+        assert!(put_whole.set_item(Some(item)).send().await.is_err());
+        // A smaller item remembers more of them again.
+        for _ in 0..20 {
+            put(room - 1000).await.unwrap();
+        }
+        let item = bank.account().await.unwrap();
+        assert_eq!(item["version_writes"].as_m().unwrap().len(), 16);
+    });
+}
+
+#[test]
 fn a_fence_that_is_no_token_is_said_before_anything_is_written() {
     let beyond = u128::from(u64::MAX) + 2;
     for (value, is_token) in [
@@ -227,6 +296,26 @@ fn a_fenced_update_is_refused_by_a_newer_token_whether_it_came_before_the_read_o
             .await
             .unwrap();
         assert_eq!(bank.account().await, None);
+    });
+}
+
+#[test]
+fn a_fence_on_an_attribute_of_the_key_is_refused_and_writes_to_no_other_item() {
+    virtual_time(async {
+        let network = Network::to(&Engine::memory().unwrap());
+        let accounts = VersionedTable::new(network.client(), "accounts").unwrap();
+        let [(name, _)] = key();
+        let fenced = accounts.fenced(Fence::new(name, Ticket::new(7)));
+        for refused in [
+            fenced.update(key(), touch).await,
+            fenced.update(key(), delete).await,
+        ] {
+            let Err(UpdateError::Table(Error::Invalid(invalid))) = refused else {
+                panic!("{refused:?}")
+            };
+            assert!(invalid.to_string().contains("fence"), "{invalid}");
+        }
+        assert_eq!(network.counts().requests(), 0);
     });
 }
 

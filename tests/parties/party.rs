@@ -164,7 +164,7 @@ impl Gathering {
         let with_seats = || lab.host_with(|builder| builder.seats(seats));
         let (other, host) = (with_seats(), with_seats());
         let guard = acquire(&other).await;
-        let door = holds_at(&host.network, "enter", 0, When::Before);
+        let door = holds_at(&host.network, "enter known", 0, When::Before);
         let heir = call(&host, RecordWait::Infinite);
         door.reached(1).await;
         let line = Line {

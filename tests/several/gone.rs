@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use fairlock::RecordWait;
+use fairlock::embedded::{Fault, When};
+use fairlock::{Error, RecordWait};
 use fastrand::Rng;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::common::virtual_time;
 use crate::dinner::bad_weather;
 use crate::lab::{Host, Lab};
-use crate::{LEASE, SECOND, acquire, several};
+use crate::verbs::meets;
+use crate::{LEASE, REQUEST, SECOND, acquire, several, slow};
 
 /// Nobody has any of them, nobody waits, and there is one item of each at the most.
 async fn is_clean(lab: &Lab, locks: &[&str]) -> bool {
@@ -76,6 +78,54 @@ async fn held_by(owner: &str, onlooker: &Host, locks: &[&str]) -> usize {
         held += usize::from(holder.is_some_and(|holder| holder.owner == owner));
     }
     held
+}
+
+#[test]
+fn an_error_is_told_when_nothing_of_the_call_is_held_or_waits_any_more() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        let c = acquire(&other, "c").await;
+        host.network.set_faults(slow(SECOND / 50));
+        let all = several(&host, &["a", "b", "c"]);
+        for wait in [RecordWait::NoWait, RecordWait::Timeout(SECOND)] {
+            let refused = all.acquire(wait).await.unwrap_err();
+            // At this very moment, in which its process may end.
+            assert_eq!(held_by("host-0", &other, &["a", "b"]).await, 0, "{wait:?}");
+            let line = other.locks.fair_lock("c").unwrap().inspect().await.unwrap();
+            assert_eq!(line.waiting, 0, "{wait:?}");
+            assert!(
+                matches!(&refused, Error::NotGranted { lock, .. } if lock == "c"),
+                "{refused}"
+            );
+        }
+        c.release().await.unwrap();
+        assert!(is_clean(&lab, &["a", "b", "c"]).await);
+    });
+}
+
+#[test]
+fn an_error_waits_for_no_release_for_longer_than_one_request_time_out() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        let b = acquire(&other, "b").await;
+        for (wait, most) in [
+            (RecordWait::NoWait, REQUEST),
+            (RecordWait::Timeout(5 * SECOND), 5 * SECOND + REQUEST),
+        ] {
+            meets(&host.network, "release", 1, Fault::Hang(When::Before));
+            let started = Instant::now();
+            let refused = several(&host, &["a", "b"]).acquire(wait).await;
+            assert!(matches!(refused, Err(Error::NotGranted { .. })));
+            let took = started.elapsed();
+            assert!(took <= most + SECOND / 10, "{wait:?}: {took:?}");
+            // The background tries again.
+            lab.wait(2 * REQUEST).await;
+            assert!(lab.is_free("a").await, "{wait:?}");
+        }
+        b.release().await.unwrap();
+    });
 }
 
 #[test]

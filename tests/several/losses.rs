@@ -181,3 +181,35 @@ fn a_loss_is_told_before_any_other_error_of_the_release() {
         assert_eq!((lock.as_str(), reason), ("c", Loss::Deleted));
     });
 }
+
+#[test]
+fn who_does_not_wait_and_loses_a_lock_on_the_way_is_not_refused_by_itself() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        // So the first request of this host takes the lock before it knows the time, and renews it after a second.
+        acquire(&lab.host(), "lock/a")
+            .await
+            .release()
+            .await
+            .unwrap();
+        let slow = AtomicBool::new(true);
+        // The first answer of `b` comes when `a` has been lost: deleted, and found so by the first renewal, after a second.
+        let network = host.network.clone().script(move |request| {
+            let is_first = request.mentions("lock/b") && slow.swap(false, Ordering::SeqCst);
+            is_first.then_some(Fault::Delay(When::After, SECOND * 9 / 5))
+        });
+        let both = several(&host, &["lock/a", "lock/b"]);
+        let deletes = async {
+            sleep(SECOND / 2).await;
+            lab.delete_lock_item("lock/a").await;
+        };
+        let (guard, ()) = tokio::join!(both.try_acquire(), deletes);
+        let guard = guard.unwrap().expect("nobody else wants them");
+        assert!(guard.is_held());
+        let counts = network.counts();
+        assert!(counts.requests() > 5, "it began again: {counts:?}");
+        guard.release().await.unwrap();
+        assert!(lab.is_free("lock/a").await && lab.is_free("lock/b").await);
+    });
+}

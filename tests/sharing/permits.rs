@@ -1,12 +1,15 @@
 //! Locks of several permits, one or several of which are had at a time.
 
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+
 use fairlock::embedded::{Engine, Fault, Faults, Gate, Latency, When};
 use fairlock::{Clock, Error, Invalid, LockGuard, Problem, RecordWait};
 use futures::future::join_all;
 use tokio::task::JoinHandle;
 
 use crate::common::virtual_time;
-use crate::lab::{EPOCH, Host, Lab};
+use crate::lab::{EPOCH, Host, Lab, cut_off};
 use crate::verbs::meets;
 use crate::{SECOND, shares, waits_to_share};
 
@@ -60,6 +63,59 @@ fn who_waits_for_many_permits_is_not_passed_by_who_wants_one() {
         let last = last.await.unwrap();
         assert_eq!((four.permits(), last.permits()), (4, 1));
         assert!(four.is_held() && last.is_held());
+    });
+}
+
+#[test]
+fn a_line_for_permits_may_be_bounded_and_observed() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
+        let places = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&places);
+        let of = |host: &Host| host.locks.semaphore("s", 5).unwrap().max_waiters(1);
+        let bounded = of(&hosts[0]);
+        let mut held = Vec::new();
+        for _ in 0..5 {
+            held.push(bounded.acquire(RecordWait::Infinite).await.unwrap());
+        }
+        let observed = of(&hosts[1]).observed(move |it| told.lock().unwrap().push(it.place));
+        let waits = tokio::spawn(async move { observed.acquire(RecordWait::Infinite).await });
+        lab.settle().await;
+        for host in &hosts[2..] {
+            let refused = of(host).acquire(RecordWait::Infinite).await.unwrap_err();
+            let is_full = matches!(
+                refused,
+                Error::LineFull {
+                    waiting: 1,
+                    limit: 1,
+                    ..
+                }
+            );
+            assert!(is_full, "{refused}");
+        }
+        held.pop().unwrap().release().await.unwrap();
+        assert!(waits.await.unwrap().unwrap().is_held());
+        assert_eq!(*places.lock().unwrap(), [Some(1), Some(0)]);
+    });
+}
+
+#[test]
+fn work_under_a_permit_is_dropped_when_the_permit_is_lost() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = host.locks.semaphore("s", 2).unwrap();
+        let other = lock.acquire(RecordWait::NoWait).await.unwrap();
+        let both = async |permit: &LockGuard| (permit.is_held(), other.is_held());
+        let ran = lock.run(RecordWait::NoWait, both).await.unwrap();
+        assert_eq!(ran.strict().unwrap(), (true, true));
+        let work = async |_: &LockGuard| {
+            host.network.set_faults(cut_off());
+            pending::<()>().await
+        };
+        let lost = lock.run(RecordWait::NoWait, work).await.unwrap_err();
+        assert!(matches!(lost, Error::Lost { .. }), "{lost}");
     });
 }
 
@@ -133,7 +189,8 @@ fn a_semaphore_has_room_for_all_its_permits_and_their_renewals() {
     virtual_time(async {
         let lab = Lab::new().await;
         let hosts = [lab.host(), lab.host()];
-        let owner = "host-0".len();
+        // Attributes take 14 bytes together, and one each, besides what they say.
+        let besides = "host-0".len() + 15;
         let said = |host: &Host, bytes: usize| {
             let lock = host.locks.semaphore("s", 250).unwrap();
             lock.attributes([("job", "x".repeat(bytes - 3))])
@@ -144,17 +201,17 @@ fn a_semaphore_has_room_for_all_its_permits_and_their_renewals() {
         let all = all.unwrap();
         all.set_data(vec![7; 64 * 1024]).await.unwrap();
         all.release().await.unwrap();
-        let refused = said(&hosts[0], 1007 - owner)
+        let refused = said(&hosts[0], 1008 - besides)
             .acquire(RecordWait::NoWait)
             .await;
         assert_eq!(
             refused.unwrap_err().to_string(),
-            "an owner's name and attributes of 1007 bytes together are too many at a lock of 250 permits, for one of which \
-             there are 1006"
+            "an owner's name and attributes take 1008 bytes on the lock's item, and at a lock of 250 permits they may take 1007: \
+             shorten them, or have fewer permits"
         );
         let mut permits = Vec::new();
         for number in 0..250 {
-            let lock = said(&hosts[number % 2], 1006 - owner);
+            let lock = said(&hosts[number % 2], 1007 - besides);
             permits.push(lock.acquire(RecordWait::NoWait).await.unwrap());
         }
         // Each was renewed once.

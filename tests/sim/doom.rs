@@ -16,7 +16,7 @@ use crate::faults::LATEST;
 use crate::history::Event;
 use crate::link::Weather;
 use crate::mutation::Mutation;
-use crate::plan::{HostPlan, Plan};
+use crate::plan::{DAYS_OFF, HostPlan, Plan};
 use crate::run::{Run, ended, trouble};
 use crate::wanted::Wanted;
 use crate::worker::turn;
@@ -27,8 +27,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const REQUESTS: u64 = 150;
 /// A caller comes this often at the rarest.
 const EVERY: Duration = Duration::from_secs(4);
-/// The common clock's allowance, by default; and what whole seconds of dates, and clocks that run at other rates, come to.
-const ALLOWANCE: Duration = Duration::from_secs(10);
+/// What whole seconds of dates, and clocks that run at other rates, come to.
 const GRAIN: Duration = Duration::from_secs(3);
 
 /// What the dead left of the locks.
@@ -82,13 +81,14 @@ async fn outlive(world: &Arc<World>, lock: &str, mut rng: Rng) {
 /// next caller finds it so, or the one after it where the first cleared the way for others.
 fn bound(plan: &Plan, remains: Remains) -> Duration {
     let longest = remains.longest.max(plan.longest_grace());
-    LATEST + EVERY + longest + ALLOWANCE + GRAIN + 2 * EVERY
+    LATEST + EVERY + longest + plan.longest_allowance() + GRAIN + 2 * EVERY
 }
 
 /// One process.
 async fn is_granted(world: &Arc<World>, lock: &str, rng: &mut Rng) -> bool {
     let plan = HostPlan {
         ahead: rng.u32(0..=6) * HOUR,
+        days_off: rng.i32(-DAYS_OFF..=DAYS_OFF),
         rate: 0.991 + rng.f64() * 0.018,
         ..world.steady()
     };

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::shown::{Row, Shown, number, ticket_of};
 use crate::verbs::verb;
+use crate::world::{RETENTION, unix};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
@@ -64,6 +65,13 @@ impl Exchange {
             shown: Shown::of(shown),
             rows: rows(request, answer, shown),
         }
+    }
+
+    /// Whether the item that it shows stays. A client that knows no time cannot see to that by the write that takes its place, and
+    /// renews its hold before it believes in it; if TTL deletes the item before that, the client takes another place.
+    pub(crate) fn item_stays(&self, at: Duration) -> bool {
+        let expires_at = self.shown.as_ref().and_then(|shown| shown.expires_at);
+        expires_at.is_none_or(|expires_at| (unix(at) + RETENTION / 2).as_secs() <= expires_at)
     }
 
     /// What the waiting row shows of which it speaks.

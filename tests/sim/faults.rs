@@ -13,7 +13,7 @@ pub(crate) const LATEST: Duration = Duration::from_secs(8);
 pub(crate) const DUPLICATE_WITHIN: Duration = Duration::from_secs(120);
 
 /// To add a fault, add its name here and what it is to [`fault`].
-pub(crate) const KINDS: [&str; 12] = [
+pub(crate) const KINDS: [&str; 14] = [
     "request lost",
     "answer lost",
     "500, not applied",
@@ -26,6 +26,8 @@ pub(crate) const KINDS: [&str; 12] = [
     "duplicate",
     "request lost, and applied later",
     "request late",
+    "closed, not applied",
+    "closed, applied",
 ];
 
 fn fault(kind: usize, rng: &mut Rng) -> Fault {
@@ -42,7 +44,9 @@ fn fault(kind: usize, rng: &mut Rng) -> Fault {
         8 => Fault::CutShort,
         9 => Fault::Duplicate { after },
         10 => Fault::Lose(When::Before).and(Fault::Duplicate { after }),
-        _ => Fault::Delay(When::Before, LATEST.mul_f64(rng.f64().powi(2))),
+        11 => Fault::Delay(When::Before, LATEST.mul_f64(rng.f64().powi(2))),
+        12 => Fault::Close(When::Before),
+        _ => Fault::Close(When::After),
     }
 }
 

@@ -1,10 +1,12 @@
 //! What happened in one run, in the order in which it happened.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::applied::Applied;
 use crate::doom::Remains;
 use crate::exchange::Exchange;
 
@@ -64,6 +66,8 @@ pub(crate) enum Event {
         left: Left,
     },
     Exchanged(Box<Exchange>),
+    /// The server did that.
+    Applied(Box<Applied>),
     Mischief(String),
     /// A caller was told what it never should be, or a task panicked.
     Surprise(String),
@@ -111,6 +115,8 @@ struct Log {
     events: Vec<(Duration, Event)>,
     holds: usize,
     calls: usize,
+    transactions: usize,
+    applied: BTreeSet<String>,
 }
 
 impl History {
@@ -130,6 +136,15 @@ impl History {
         self.log.lock().unwrap().events.push((now, event));
     }
 
+    /// Of a transaction that the server answers again, without applying it again, only the first.
+    pub(crate) fn note_applied(&self, applied: Applied) {
+        let name = applied.transaction.clone();
+        let is_new = name.is_none_or(|name| self.log.lock().unwrap().applied.insert(name));
+        if is_new {
+            self.note(Event::Applied(Box::new(applied)));
+        }
+    }
+
     pub(crate) fn next_hold(&self) -> usize {
         let mut log = self.log.lock().unwrap();
         log.holds += 1;
@@ -140,6 +155,12 @@ impl History {
         let mut log = self.log.lock().unwrap();
         log.calls += 1;
         log.calls
+    }
+
+    pub(crate) fn next_transaction(&self) -> String {
+        let mut log = self.log.lock().unwrap();
+        log.transactions += 1;
+        log.transactions.to_string()
     }
 
     pub(crate) fn take(&self) -> Vec<(Duration, Event)> {

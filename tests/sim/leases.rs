@@ -23,7 +23,7 @@ pub(crate) async fn take_turn(world: &World, host: &Host, lock: &Wanted, rng: &m
     let (id, span) = (format!("call {}", call.number), span_of(host, rng));
     match leased.acquire(id, span).await {
         Ok(lease) => stay(world, host, &mut call, &lease, rng).await,
-        Err(error) if is_due(&error, RecordWait::NoWait, host.link.harm(), began) => {
+        Err(error) if is_due(&error, RecordWait::NoWait, host, (lock.name(), began)) => {
             drop(call);
             pause(world, Duration::from_millis(rng.u64(20..800))).await;
         }
@@ -84,7 +84,9 @@ fn span_of(host: &Host, rng: &mut Rng) -> Duration {
     SECOND.max(host.plan.lease.mul_f64(rng.f64()))
 }
 
+/// Whoever has it stops as much earlier as the clocks of two front ends may differ from the time.
 fn left(world: &World, lease: &Lease) -> Duration {
     let over = lease.expires_at() + world.lease_overstay();
+    let over = over - world.plan.skew();
     over.duration_since(world.server_time()).unwrap_or_default()
 }

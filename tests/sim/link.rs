@@ -8,7 +8,9 @@ use fairlock::embedded::{Fault, Gate, Request, When};
 use fastrand::Rng;
 use tokio::time::Instant;
 
+use crate::exchange::{Answer, Exchange};
 use crate::faults::{LATEST, Rates, Tally};
+use crate::plan::HostPlan;
 use crate::signal::Signal;
 use crate::verbs::verb;
 
@@ -34,8 +36,75 @@ pub(crate) struct Link {
     sent: Signal<u64>,
     chance: Mutex<(Rng, Weather)>,
     tardy: Mutex<Tardy>,
+    front_ends: Option<Mutex<FrontEnds>>,
     harm: Mutex<Harm>,
+    asked: Mutex<BTreeMap<String, Asked>>,
     tally: Arc<Tally>,
+}
+
+/// The front ends of DynamoDB that answer: none is off by more than a few seconds, but for one that is wrong altogether, which
+/// answers once.
+struct FrontEnds {
+    rng: Rng,
+    until_wrong: u32,
+    /// All of them are behind by as much: a planted fault that the contract excludes.
+    behind: i64,
+    /// What the host's wall clock is off by, in seconds: one that is wrong by just as much is excluded by the contract.
+    host: i64,
+}
+
+/// What the clocks of the others are off by, in seconds, at the most.
+pub(crate) const SKEW: i64 = 3;
+/// By no more than so many seconds a wall clock and an answer differ that tell the same time, with time for the answer.
+const AGREE: u64 = 12;
+
+impl FrontEnds {
+    fn new(mut rng: Rng, host: i64) -> FrontEnds {
+        // One of its first answers, too, when there is no other to say that it is wrong.
+        let latest = if rng.bool() { 5 } else { 60 };
+        let until_wrong = rng.u32(1..latest);
+        FrontEnds {
+            rng,
+            until_wrong,
+            behind: 0,
+            host,
+        }
+    }
+
+    /// In seconds.
+    fn wrong(&mut self) -> i64 {
+        let mut wrong = vec![-3600_i64, -60, 13, 60, 3600];
+        wrong.retain(|wrong| wrong.abs_diff(self.host) > AGREE);
+        wrong[self.rng.usize(0..wrong.len())]
+    }
+
+    fn skew(&mut self) -> Fault {
+        self.until_wrong = self.until_wrong.wrapping_sub(1);
+        let skew = match self.until_wrong {
+            0 => self.wrong(),
+            _ => self.rng.i64(-SKEW..=SKEW),
+        };
+        Fault::Skew(skew - self.behind)
+    }
+}
+
+/// What is sent by one who has no place yet.
+const ASKING: [&str; 7] = [
+    "enter",
+    "enter known",
+    "enter over",
+    "share",
+    "sit",
+    "draw",
+    "read lock",
+];
+
+/// Such requests for one lock.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    under_way: u32,
+    /// When the last of them ended without an answer.
+    in_vain: Option<Instant>,
 }
 
 /// When something last befell a request, its own slowness too, or the host.
@@ -63,7 +132,14 @@ struct Tardy {
 }
 
 impl Link {
-    pub(crate) fn new(rng: Rng, weather: Weather, lease: Duration, tally: Arc<Tally>) -> Link {
+    pub(crate) fn new(
+        rng: Rng,
+        weather: Weather,
+        plan: HostPlan,
+        has_skew: bool,
+        tally: Arc<Tally>,
+    ) -> Link {
+        let front_ends = has_skew.then(|| Mutex::new(FrontEnds::new(rng.clone(), plan.off())));
         let gate = Gate::closed();
         gate.open();
         Link {
@@ -72,11 +148,20 @@ impl Link {
             sent: Signal::new(0),
             chance: Mutex::new((rng, weather)),
             tardy: Mutex::new(Tardy {
-                lease,
+                lease: plan.lease,
                 ..Tardy::default()
             }),
+            front_ends,
             harm: Mutex::default(),
+            asked: Mutex::default(),
             tally,
+        }
+    }
+
+    /// Every answer tells a time that is so many seconds behind.
+    pub(crate) fn is_behind(&self, seconds: i64) {
+        if let Some(front_ends) = &self.front_ends {
+            front_ends.lock().unwrap().behind = seconds;
         }
     }
 
@@ -95,6 +180,33 @@ impl Link {
         if self.mood() == Mood::Denied {
             harm.denied = harm.any;
         }
+    }
+
+    fn asks(&self, request: &Request) {
+        if ASKING.contains(&verb(request)) {
+            let mut asked = self.asked.lock().unwrap();
+            let lock = request.key("pk").unwrap_or_default();
+            asked.entry(lock.to_owned()).or_default().under_way += 1;
+        }
+    }
+
+    /// A request has come to its end.
+    pub(crate) fn has_asked(&self, exchange: &Exchange) {
+        if ASKING.contains(&exchange.verb) {
+            let mut asked = self.asked.lock().unwrap();
+            let asked = asked.entry(exchange.lock.clone()).or_default();
+            asked.under_way -= 1;
+            if exchange.answer == Answer::Failed {
+                asked.in_vain = Some(Instant::now());
+            }
+        }
+    }
+
+    /// Whether a request for that lock has no answer yet, or found none since then.
+    pub(crate) fn is_asking_for(&self, lock: &str, since: Instant) -> bool {
+        let asked = self.asked.lock().unwrap();
+        let asked = asked.get(lock).copied().unwrap_or_default();
+        asked.under_way > 0 || asked.in_vain.is_some_and(|at| since <= at)
     }
 
     pub(crate) fn set(&self, mood: Mood) {
@@ -126,6 +238,7 @@ impl Link {
 
     /// What becomes of a request. Its answer passes the gate, so that one who freezes or dies hears of nothing.
     pub(crate) fn decide(&self, request: &Request) -> Option<Fault> {
+        self.asks(request);
         let mood = self.mood();
         if mood == Mood::Dead {
             return Some(Fault::Lose(When::Before));
@@ -136,6 +249,10 @@ impl Link {
             true
         });
         let heard = Fault::Hold(When::After, self.gate.clone());
+        let heard = match &self.front_ends {
+            Some(front_ends) => heard.and(front_ends.lock().unwrap().skew()),
+            None => heard,
+        };
         Some(match self.suffer(mood, request) {
             Some((kind, fault)) => {
                 self.tally.fault(kind);

@@ -6,7 +6,10 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+mod applied;
 mod call;
+mod checked;
+mod closed;
 mod data;
 mod doom;
 mod exchange;
@@ -14,6 +17,7 @@ mod faults;
 mod history;
 mod leases;
 mod link;
+mod memory;
 mod mischief;
 mod mutation;
 mod oracles;
@@ -110,7 +114,8 @@ fn digests() -> Vec<String> {
 }
 
 /// The planted mistakes, the oracle that notices, and within how many seeds.
-const MUTATIONS: [(Mutation, &str, u64); 29] = [
+const MUTATIONS: [(Mutation, &str, u64); 35] = [
+    (Mutation::ClosedIsRefused, "no surprise", 10),
     (Mutation::StartAtOne, "fencing", 10),
     (Mutation::StartAtOne, "ticket order", 10),
     (Mutation::UnknownState, "no surprise", 10),
@@ -118,6 +123,7 @@ const MUTATIONS: [(Mutation, &str, u64); 29] = [
     (Mutation::EnterPastTickets, "nobody timely passed", 30),
     (Mutation::SeatWithoutSeated, "the line in order", 30),
     (Mutation::SeatWithoutLeft, "who left is gone", 60),
+    (Mutation::SeatByMemory, "who left is gone", 30),
     (Mutation::ReleaseWithoutNonce, "nobody timely passed", 20),
     (Mutation::EvictWithoutBeat, "exclusion", 60),
     (Mutation::VoidWithoutBeat, "nobody timely voided", 30),
@@ -140,6 +146,10 @@ const MUTATIONS: [(Mutation, &str, u64); 29] = [
     (Mutation::LeaseOverstayed, "exclusion", 10),
     (Mutation::DataOfTheLost, "data in order", 20),
     (Mutation::DataGoesBack, "data in order", 20),
+    (Mutation::ExpiryOfHosts, "exclusion", 20),
+    (Mutation::AnswersBehind, "exclusion", 20),
+    (Mutation::NonceAlone, "one hold a nonce", 20),
+    (Mutation::NoncesAgain, "one hold a nonce", 20),
 ];
 
 #[test]

@@ -1,11 +1,9 @@
 //! What would go wrong if one condition of one write were missing, one write were another, or one clock ran slow: done
 //! to the wire and to the clock, never to the product.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
-use crate::plan::APART;
+use crate::plan::{APART, HostPlan};
 
 /// Where a request says for how long an entry lives.
 const LEASES: [&str; 4] = [
@@ -29,8 +27,18 @@ const DATES: [&str; 6] = [
     "/ExpressionAttributeValues/:newest/N",
     "/Item/entry/M/renewed_at/N",
 ];
+/// Where a request says until when an item stays.
+const EXPIRIES: [&str; 2] = ["/ExpressionAttributeValues/:expiry/N", "/Item/expires_at/N"];
 /// The year 2128.
 const YEARS_LATER: &str = "5000000000";
+
+/// That the holder is the very one that is meant.
+const MINE: &str = "#holder.#nonce = :nonce AND (#holder.#ticket = :held \
+     OR (attribute_not_exists(#holder.#ticket) AND #entered = :held))";
+/// Stands before the clauses of a write.
+const OURS: &str = "#format = :format AND #permits = :permits AND ";
+/// All of these clauses.
+const BEHIND_OURS: &str = "behind what every write has";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutation {
@@ -42,6 +50,8 @@ pub(crate) enum Mutation {
     SeatWithoutSeated,
     /// Seat: whoever left since the look.
     SeatWithoutLeft,
+    /// Seat: also a row of the same client that leaves, as a memory would that goes on offering it.
+    SeatByMemory,
     /// Release: whoever holds the lock now.
     ReleaseWithoutNonce,
     /// Evict: though the holder has renewed since.
@@ -80,6 +90,8 @@ pub(crate) enum Mutation {
     HandOverAmongOthers,
     /// Every date: by the clock of the host that writes it.
     DatesOfHosts,
+    /// Every write that says for how long an item stays: by the wall clock of its host.
+    ExpiryOfHosts,
     /// Every date: years ahead, so that nobody is ever taken for dead by it.
     DatesYearsLater,
     /// No write: a caller believes on after it gave the lock back.
@@ -90,6 +102,14 @@ pub(crate) enum Mutation {
     DataOfTheLost,
     /// Write data: over a later write.
     DataGoesBack,
+    /// Every write of a holder: whatever ticket its nonce has the lock with.
+    NonceAlone,
+    /// No write: a client that starts again takes the nonces that it took before.
+    NoncesAgain,
+    /// No write: every answer to one host is a minute behind.
+    AnswersBehind,
+    /// No write: a connection that was closed without an answer is taken for a refusal.
+    ClosedIsRefused,
 }
 
 impl Mutation {
@@ -100,12 +120,16 @@ impl Mutation {
         }
     }
 
-    /// A request of a host whose clock is so far ahead of the first one's.
-    pub(crate) fn rewrite(self, body: &mut Value, ahead: Duration) {
+    /// A request of this host.
+    pub(crate) fn rewrite(self, body: &mut Value, host: &HostPlan) {
         match self {
             Mutation::DatesOfHosts => {
-                let apart = ahead.as_millis() as i64 - (APART / 2).as_millis() as i64;
+                let apart = host.ahead.as_millis() as i64 - (APART / 2).as_millis() as i64;
                 DATES.iter().for_each(|path| count(body, path, apart));
+            }
+            Mutation::ExpiryOfHosts => {
+                let off = i64::from(host.days_off) * 24 * 3600;
+                EXPIRIES.iter().for_each(|path| count(body, path, off));
             }
             Mutation::DatesYearsLater => {
                 let years = 3_000_000_000_000;
@@ -126,6 +150,13 @@ impl Mutation {
             Mutation::ExpireYearsLater => {
                 put(body, "/ExpressionAttributeValues/:expiry/N", YEARS_LATER);
                 put(body, "/Item/expires_at/N", YEARS_LATER);
+            }
+            Mutation::NonceAlone => {
+                let conditions = [
+                    "/ConditionExpression",
+                    "/TransactItems/1/ConditionCheck/ConditionExpression",
+                ];
+                conditions.iter().for_each(|path| by_nonce(body, path));
             }
             Mutation::LeaseInMicroseconds => {
                 for path in LEASES {
@@ -149,6 +180,10 @@ impl Mutation {
             Update::None(state) => body["Item"]["state"]["S"] == state,
         };
         let condition = text(&body["ConditionExpression"]);
+        let clause = match clause {
+            BEHIND_OURS => condition.split_once(OURS).map_or("", |(_, rest)| rest),
+            clause => clause,
+        };
         if is_meant && condition.contains(clause) {
             // What exists in every item that there is, or there is no item.
             let always = "attribute_exists(#format) OR attribute_not_exists(#format)";
@@ -173,14 +208,14 @@ impl Mutation {
             ),
             Mutation::ShareWithoutRoom => (With("+ :share, #sharers"), "#taken <= :room"),
             Mutation::SharePastHeirs => (With("+ :share, #sharers"), "size(#heirs) = :zero"),
-            Mutation::AdmitWhoeverIsThere => (With("+ :share, #expires_at"), "].#nonce = :nonce"),
+            Mutation::AdmitWhoeverIsThere => (With(" = #heirs["), BEHIND_OURS),
             Mutation::HandOverAmongOthers => (With("REMOVE #heirs[0]"), "#taken = :share"),
-            Mutation::DataOfTheLost => (With("#written = :written"), "#holder.#nonce = :nonce"),
+            Mutation::DataOfTheLost => (With("#written = :written"), MINE),
             Mutation::DataGoesBack => (With("#written = :written"), "#written.#ticket < :ticket"),
             Mutation::EnterPastTickets => (With("#entered ="), "#seated = #last"),
             Mutation::SeatWithoutSeated => (With("#seated = :upto"), "#seated = :seated"),
             Mutation::SeatWithoutLeft => (With("#seated = :upto"), "#left = :left"),
-            Mutation::ReleaseWithoutNonce => (With("REMOVE #heirs[0]"), "#holder.#nonce = :nonce"),
+            Mutation::ReleaseWithoutNonce => (With("REMOVE #heirs[0]"), MINE),
             Mutation::EvictWithoutBeat => (With("REMOVE #heirs[0]"), "#holder.#beat = :beat"),
             Mutation::VoidWithoutBeat => (With("#state = :void"), "#entry.#beat = :beat"),
             Mutation::VoidWithoutNotExists => (Put("void"), "attribute_not_exists(#pk)"),
@@ -195,8 +230,14 @@ impl Mutation {
             | Mutation::PlaceOfOneLess
             | Mutation::PlaceOfOneMore
             | Mutation::DatesOfHosts
+            | Mutation::ExpiryOfHosts
             | Mutation::DatesYearsLater
+            | Mutation::ClosedIsRefused
             | Mutation::LeaseOverstayed
+            | Mutation::SeatByMemory
+            | Mutation::NonceAlone
+            | Mutation::NoncesAgain
+            | Mutation::AnswersBehind
             | Mutation::Overstay => return None,
         })
     }
@@ -214,6 +255,16 @@ enum Update {
 fn put(body: &mut Value, path: &str, value: &str) {
     if let Some(old) = body.pointer_mut(path) {
         *old = value.into();
+    }
+}
+
+/// A condition that the holder has that nonce and that ticket: the nonce will do.
+fn by_nonce(body: &mut Value, path: &str) {
+    let condition = body.pointer(path).and_then(Value::as_str);
+    if let Some(condition) = condition.filter(|condition| condition.contains(MINE)) {
+        let alone = format!("(#holder.#nonce = :nonce OR {MINE})");
+        let condition = condition.replace(MINE, &alone);
+        put(body, path, &condition);
     }
 }
 

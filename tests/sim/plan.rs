@@ -6,7 +6,7 @@ use fairlock::embedded::Latency;
 use fastrand::Rng;
 
 use crate::faults::Rates;
-use crate::link::Weather;
+use crate::link::{SKEW, Weather};
 use crate::mischief::Kind;
 
 const MS: Duration = Duration::from_millis(1);
@@ -15,7 +15,9 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Requests that a seed sends before its faults stop.
 pub(crate) const REQUESTS: u64 = 500;
-/// No host's clock is further ahead of another's.
+/// By no more days the wall clock of any host is off.
+pub(crate) const DAYS_OFF: i32 = 30;
+/// No other host's clock is further ahead of another's.
 pub(crate) const APART: Duration = Duration::from_secs(6 * 3600);
 
 #[derive(Clone, Debug)]
@@ -42,8 +44,12 @@ pub(crate) struct Plan {
     pub(crate) leases: u8,
     /// Holders leave data on the locks.
     pub(crate) has_data: bool,
+    /// Holders write with a check that they have the lock.
+    pub(crate) has_checks: bool,
     /// One turn in so many is long, up to one and a half leases.
     pub(crate) long_turns: u8,
+    /// The front ends of DynamoDB differ in what time it is.
+    pub(crate) has_skew: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +73,11 @@ pub(crate) struct HostPlan {
     /// So many callers at the most come with a worker at once.
     pub(crate) crowd: usize,
     pub(crate) ahead: Duration,
+    /// Its wall clock is off by so many days besides, which nothing but DynamoDB's own deletion could be harmed by.
+    pub(crate) days_off: i32,
     pub(crate) rate: f64,
+    /// How much longer than its lease it takes one for alive by the common clock.
+    pub(crate) allowance: Duration,
 }
 
 impl Plan {
@@ -98,6 +108,8 @@ impl Plan {
             sharing: Sharing::None,
             leases: 0,
             has_data: false,
+            has_checks: false,
+            has_skew: false,
         };
         if rng.u8(0..4) == 0 {
             plan.lose_holds();
@@ -110,7 +122,36 @@ impl Plan {
         let takes_leases = !matches!(plan.sharing, Sharing::Permits(_)) && rng.u8(0..3) == 0;
         plan.leases = if takes_leases { 4 } else { 0 };
         plan.has_data = rng.u8(0..3) == 0;
+        plan.set_clocks(&mut rng);
+        plan.has_checks = rng.u8(0..3) == 0;
         plan
+    }
+
+    /// In some seeds TTL comes by all the time, and the wall clocks of some hosts are off by weeks; in some front ends differ.
+    /// Hosts differ in what they allow for that.
+    fn set_clocks(&mut self, rng: &mut Rng) {
+        if rng.u8(0..4) == 0 {
+            self.mischief.push(Kind::Expire);
+            for host in &mut self.hosts {
+                let is_off = rng.bool();
+                host.days_off = if is_off {
+                    rng.i32(-DAYS_OFF..=DAYS_OFF)
+                } else {
+                    0
+                };
+            }
+        }
+        self.has_skew = rng.u8(0..4) == 0;
+        // As "Limitations first" in the protocol has it.
+        let apart = match self.has_skew {
+            true => 2 * self.skew() + 3 * SECOND,
+            false => 2 * SECOND,
+        };
+        for host in &mut self.hosts {
+            // Dates are carried on from one heartbeat to the next, or for a lease where renewals come late.
+            let least = apart + host.lease / 10;
+            host.allowance = [least, 10 * SECOND, 20 * SECOND][rng.usize(0..3)].max(least);
+        }
     }
 
     /// Turns at one lock are long, leases short, and its two hosts cannot renew them: holds are lost that others of the same
@@ -130,6 +171,14 @@ impl Plan {
         if self.is_silent { 2 } else { self.epochs }
     }
 
+    /// By how much the clocks of front ends differ from the time, but for one that is wrong altogether.
+    pub(crate) fn skew(&self) -> Duration {
+        match self.has_skew {
+            true => Duration::from_secs(SKEW.cast_unsigned()),
+            false => Duration::ZERO,
+        }
+    }
+
     pub(crate) fn longest_lease(&self) -> Duration {
         let leases = self.hosts.iter().map(|host| host.lease);
         leases.max().unwrap_or_default()
@@ -138,6 +187,11 @@ impl Plan {
     pub(crate) fn longest_grace(&self) -> Duration {
         let graces = self.hosts.iter().map(HostPlan::grace);
         graces.max().unwrap_or_default()
+    }
+
+    pub(crate) fn longest_allowance(&self) -> Duration {
+        let allowances = self.hosts.iter().map(|host| host.allowance);
+        allowances.max().unwrap_or_default()
     }
 
     pub(crate) fn shortest_grace(&self) -> Duration {
@@ -180,6 +234,13 @@ fn slow(rng: &mut Rng) -> Vec<&'static str> {
 }
 
 impl HostPlan {
+    /// What its wall clock is off by against DynamoDB's, in seconds.
+    pub(crate) fn off(&self) -> i64 {
+        let day = 24 * 3600;
+        let ahead = self.ahead.as_secs().cast_signed() - (APART / 2).as_secs().cast_signed();
+        i64::from(self.days_off) * day + ahead
+    }
+
     /// At least two time-outs, or the client would not be built.
     pub(crate) fn grace(&self) -> Duration {
         let shortest = 2 * self.timeout;
@@ -202,7 +263,9 @@ impl HostPlan {
             is_hasty: rng.bool(),
             workers: rng.usize(1..4),
             ahead: rng.u32(0..=6) * HOUR,
+            days_off: 0,
             rate: 0.991 + rng.f64() * 0.018,
+            allowance: 10 * SECOND,
             crowd: crowds[rng.usize(0..crowds.len())],
         }
     }

@@ -29,26 +29,20 @@ impl Mutation {
                     (host.lease, host.timeout) = (6 * SECOND, SECOND);
                 });
             }
-            // Some wait long for their joins, and others close gaps early.
             Mutation::VoidWithoutNotExists => {
                 one_lock(plan, 3_000, &["join", "void gap", "seat"]);
                 eight_alone(plan);
-                each(plan, |id, host| {
-                    let is_quick = id.is_multiple_of(2);
-                    quick(host);
-                    if !is_quick {
-                        (host.lease, host.timeout) = (15 * SECOND, SECOND * 9 / 2);
-                    }
-                });
+                each(plan, |_, host| quick(host));
             }
             Mutation::JoinWithoutNotExists => {
                 one_lock(plan, 1_000, &["join", "seat"]);
                 each(plan, |_, host| quick(host));
             }
             Mutation::SeatWithoutLeft => {
-                plan.weather.slow = vec!["seat"];
-                each(plan, |_, host| host.seats = 2);
+                one_lock(plan, 3_000, &["seat"]);
+                each(plan, |_, host| (host.seats, host.workers) = (2, 3));
             }
+            Mutation::SeatByMemory => each(plan, |_, host| (host.seats, host.crowd) = (2, 1)),
             Mutation::SlowClock => {
                 one_lock(plan, 1_500, &[]);
                 plan.long_turns = 1;
@@ -69,7 +63,23 @@ impl Mutation {
                 each(plan, |_, host| host.crowd = 4);
             }
             Mutation::LeaseOverstayed => (plan.sharing, plan.leases) = (Sharing::None, 2),
-            Mutation::DataOfTheLost | Mutation::DataGoesBack => {
+            Mutation::LeaseInMicroseconds => plan.mischief = vec![Kind::Crash],
+            _ => self.provoke_loss(plan),
+        }
+    }
+
+    /// Holds are lost, and so may be what is written on their locks.
+    fn provoke_loss(self, plan: &mut Plan) {
+        match self {
+            // While a release is late, what was written before it arrives.
+            Mutation::DataGoesBack => {
+                one_lock(plan, 3_000, &["write data", "release"]);
+                (plan.sharing, plan.has_data) = (Sharing::None, true);
+                each(plan, |_, host| {
+                    (host.lease, host.timeout) = (6 * SECOND, SECOND);
+                });
+            }
+            Mutation::DataOfTheLost => {
                 one_lock(plan, 3_000, &["write data"]);
                 (plan.sharing, plan.has_data) = (Sharing::None, true);
                 plan.long_turns = 2;
@@ -78,7 +88,33 @@ impl Mutation {
                     (host.lease, host.timeout) = (2 * SECOND, SECOND / 3)
                 });
             }
-            Mutation::LeaseInMicroseconds => plan.mischief = vec![Kind::Crash],
+            // Copies of enters come late, and so does what was sent for the holds that ended.
+            Mutation::NonceAlone => {
+                one_lock(
+                    plan,
+                    1_500,
+                    &["enter", "enter known", "release", "write data"],
+                );
+                (plan.sharing, plan.leases) = (Sharing::None, 0);
+                (plan.has_data, plan.has_checks) = (true, true);
+                plan.hosts.truncate(2);
+                each(plan, |_, host| {
+                    (host.lease, host.timeout) = (6 * SECOND, SECOND);
+                    (host.workers, host.crowd) = (1, 1);
+                });
+            }
+            Mutation::AnswersBehind => {
+                plan.has_skew = true;
+                each(plan, |_, host| host.allowance = 20 * SECOND);
+            }
+            Mutation::NoncesAgain => plan.mischief = vec![Kind::Crash],
+            Mutation::ExpiryOfHosts => {
+                plan.mischief = vec![Kind::Expire, Kind::Freeze, Kind::CutOff];
+                plan.long_turns = 2;
+                each(plan, |id, host| {
+                    host.days_off = if id == 0 { -20 } else { 0 }
+                });
+            }
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::faults::KINDS;
 use crate::history::{End, Event};
-use crate::oracles::{asked, passed};
+use crate::oracles::{asked, newest, passed};
 use crate::parties::{self, FATES};
 use crate::plan::Plan;
 use crate::run::Run;
@@ -38,6 +38,8 @@ struct Figures {
     in_order: u64,
     extended: u64,
     found: u64,
+    checked: u64,
+    revived: u64,
     virtual_time: Duration,
     faults: BTreeMap<&'static str, u64>,
     fates: BTreeMap<&'static str, u64>,
@@ -50,6 +52,7 @@ impl Report {
         figures.seeds += 1;
         figures.requests += run.counts.requests;
         figures.compared += passed::compared(&plan, &run.events);
+        figures.revived += newest::revived(&run.events);
         figures.in_order += asked::compared(&plan, &run.events);
         for fate in parties::fates(&run.events) {
             *figures.fates.entry(fate).or_default() += 1;
@@ -60,6 +63,7 @@ impl Report {
                 Event::Granted { .. } => figures.turns += 1,
                 Event::Found { left: Some(_), .. } => figures.found += 1,
                 Event::Exchanged(exchange) if exchange.verb == "extend" => figures.extended += 1,
+                Event::Applied(applied) if applied.token.is_some() => figures.checked += 1,
                 Event::Ended { how: End::Lost, .. } => figures.lost += 1,
                 Event::Wrote {
                     accepted: false, ..
@@ -83,6 +87,8 @@ impl Report {
             ("two calls of one client compared", figures.in_order),
             ("a lease extended", figures.extended),
             ("data found", figures.found),
+            ("a write with a check applied", figures.checked),
+            ("a hold brought back by a late copy", figures.revived),
             ("a hold lost", figures.lost),
             ("a stale write refused", figures.refused_writes),
         ];
@@ -102,7 +108,7 @@ impl fmt::Display for Report {
         let figures = self.0.lock().unwrap();
         writeln!(
             f,
-            "{} seeds, {} requests, {} turns ({} lost), {} stale writes refused, {} waiters compared, {} calls compared, {} leases extended, data found {} times, {} days",
+            "{} seeds, {} requests, {} turns ({} lost), {} stale writes refused, {} waiters compared, {} calls compared, {} leases extended, data found {} times, {} writes with a check, {} holds brought back, {} days",
             figures.seeds,
             figures.requests,
             figures.turns,
@@ -112,6 +118,8 @@ impl fmt::Display for Report {
             figures.in_order,
             figures.extended,
             figures.found,
+            figures.checked,
+            figures.revived,
             figures.virtual_time.as_secs() / 86_400,
         )?;
         let faults = figures.fates.iter().chain(&figures.faults);

@@ -13,6 +13,8 @@ pub(crate) struct Shown {
     pub(crate) heirs: Vec<Place>,
     /// Permits counted as taken, and all there are.
     pub(crate) taken: (u64, u64),
+    /// When DynamoDB may delete it, in seconds since 1970.
+    pub(crate) expires_at: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,7 @@ impl Shown {
             holder: Place::of(&item["holder"], entered),
             sharers: sharers(item),
             taken: (number(&item["taken"])?, number(&item["permits"])?),
+            expires_at: number(&item["expires_at"]),
             heirs: list(&item["heirs"]["L"])
                 .filter_map(|heir| Place::of(heir, None))
                 .collect(),

@@ -11,10 +11,10 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use crate::call::Call;
+use crate::checked;
 use crate::data;
 use crate::history::Event;
 use crate::leases;
-use crate::link::Harm;
 use crate::plan::Sharing;
 use crate::stay::Stay;
 use crate::wanted::Wanted;
@@ -55,7 +55,7 @@ async fn take_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
     let mut call = Call::begin(world, host.id, &wanted, how.wait);
     match how.acquire(world, host, &wanted).await {
         Some(Ok(guard)) => turn(world, host, &mut call, guard, &mut rng).await,
-        Some(Err(error)) if is_due(&error, how.wait, host.link.harm(), began) => {
+        Some(Err(error)) if is_due(&error, how.wait, host, (wanted.name(), began)) => {
             drop(call);
             pause(world, Duration::from_millis(rng.u64(20..800))).await;
         }
@@ -78,12 +78,23 @@ fn any_lock(world: &World, host: &Host, rng: &mut Rng) -> Wanted {
     Wanted::alone(world, host, name)
 }
 
-/// Whether a call may end so: somebody else has the lock and it did not wait for ever, or its host's link gave cause.
-pub(crate) fn is_due(error: &Error, wait: RecordWait, harm: Harm, began: Instant) -> bool {
+/// Whether a call of that lock may end so that began then: somebody else has the lock and it did not wait for ever, or its host's
+/// link gave cause, or had no answer yet.
+pub(crate) fn is_due(
+    error: &Error,
+    wait: RecordWait,
+    host: &Host,
+    (lock, began): (&str, Instant),
+) -> bool {
+    let harm = host.link.harm();
     let since = |at: Option<Instant>| at.is_some_and(|at| began <= at);
+    // Who joins others at the door, or of a party, may find that their last request was not answered.
+    let lately = |at: Option<Instant>| at.is_some_and(|at| began <= at + host.plan.timeout * 2);
     match error {
         Error::NotGranted { .. } => wait != RecordWait::Infinite,
-        Error::Unavailable { .. } => since(harm.any),
+        // Without an end to its wait no outage ends it.
+        Error::Unavailable { .. } if wait == RecordWait::Infinite => false,
+        Error::Unavailable { .. } => lately(harm.any) || host.link.is_asking_for(lock, began),
         Error::Refused { .. } => since(harm.denied),
         _ => false,
     }
@@ -193,6 +204,9 @@ pub(crate) async fn turn(
     host.link.awake().await;
     if is_alone && (guard.is_held() || rng.bool()) {
         stay.write(world, guard.name(), guard.ticket().get());
+    }
+    if world.plan.has_checks && is_alone && rng.bool() {
+        checked::write(world, host, &guard).await;
     }
     if world.plan.has_data && is_alone && rng.bool() {
         data::put(world, &guard, rng).await;

@@ -4,23 +4,32 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
 use fairlock::{Chance, Clock, LockClient, TableOptions};
 use fastrand::Rng;
 use tokio::task::JoinHandle;
 
+use crate::applied::Applied;
+use crate::checked;
+use crate::closed;
 use crate::exchange::Exchange;
 use crate::faults::Tally;
 use crate::history::{Event, History};
 use crate::link::{Link, Mood, Weather};
+use crate::memory::Memory;
 use crate::mutation::Mutation;
-use crate::plan::{APART, HostPlan, Plan};
+use crate::plan::{APART, DAYS_OFF, HostPlan, Plan};
 use crate::register::Registers;
 use crate::signal::Signal;
 use crate::worker;
 
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// So much earlier begins the clock of which all others are made.
+const EARLIER: Duration = Duration::from_secs(DAYS_OFF.unsigned_abs() as u64 * 24 * 3600);
 /// After a silence the last begins so much later.
 const RESUMED_WITHIN: Duration = Duration::from_secs(3);
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 3600);
@@ -51,15 +60,22 @@ pub(crate) struct Host {
     pub(crate) id: usize,
     pub(crate) plan: HostPlan,
     pub(crate) locks: LockClient,
+    /// For requests of its callers' own.
+    pub(crate) client: Client,
     pub(crate) link: Arc<Link>,
+}
+
+/// What time DynamoDB's clock shows so long after the beginning.
+pub(crate) fn unix(at: Duration) -> Duration {
+    EPOCH + APART / 2 + at
 }
 
 impl World {
     pub(crate) async fn new(plan: Plan, mutation: Option<Mutation>) -> Arc<World> {
-        let clock = Clock::of_tokio(EPOCH);
+        let clock = Clock::of_tokio(EPOCH - EARLIER);
         let engine = Engine::memory().unwrap();
         // DynamoDB's own clock stands in the middle of the hosts'.
-        let engine = engine.with_clock(clock.clone().ahead(APART / 2));
+        let engine = engine.with_clock(clock.clone().ahead(EARLIER + APART / 2));
         let world = Arc::new(World {
             plan,
             engine,
@@ -74,6 +90,7 @@ impl World {
         let maker = world.host(usize::MAX, world.steady(), Weather::default());
         let options = TableOptions::default();
         maker.locks.create_table(&options).await.unwrap();
+        checked::create_table(&world.engine).await;
         world
     }
 
@@ -87,7 +104,9 @@ impl World {
             workers: 0,
             crowd: 1,
             ahead: APART / 3,
+            days_off: 0,
             rate: 1.0,
+            allowance: self.plan.longest_allowance(),
         }
     }
 
@@ -97,25 +116,42 @@ impl World {
         let link = Arc::new(Link::new(
             self.plan.rng(made),
             weather,
-            plan.lease,
+            plan,
+            self.plan.has_skew,
             self.tally.clone(),
         ));
+        if id == 0 && self.mutation == Some(Mutation::AnswersBehind) {
+            link.is_behind(60);
+        }
         let network = self.network(id, plan, &link, made);
-        let builder = LockClient::builder(network.client())
+        let client = match self.mutation {
+            Some(Mutation::ClosedIsRefused) => closed::taken_for_refused(&network),
+            _ => network.client(),
+        };
+        let builder = LockClient::builder(client)
             .request_timeout(plan.timeout)
             .gap_grace(plan.grace())
             .lease(plan.lease)
             .seats(plan.seats)
             .idle_retention(RETENTION)
+            .common_clock_allowance(plan.allowance)
             .owner(format!("host-{id}-{made}"))
             .clock(self.clock_of(plan))
-            .chance(Chance::seeded(self.plan.rng(!made).u64(..)));
+            .chance(Chance::seeded(self.chance(id, made)));
         Arc::new(Host {
             id,
             plan,
             locks: builder.build().unwrap(),
+            client: without_retries(&network),
             link,
         })
+    }
+
+    fn chance(&self, id: usize, made: u64) -> u64 {
+        match self.mutation {
+            Some(Mutation::NoncesAgain) => id as u64,
+            _ => self.plan.rng(!made).u64(..),
+        }
     }
 
     fn made(&self) -> u64 {
@@ -125,11 +161,18 @@ impl World {
     }
 
     fn clock_of(&self, plan: HostPlan) -> Clock {
-        self.clock.clone().ahead(plan.ahead).at_rate(plan.rate)
+        let days = DAY * plan.days_off.unsigned_abs();
+        let ahead = match plan.days_off {
+            0.. => EARLIER + days,
+            _ => EARLIER - days,
+        };
+        let clock = self.clock.clone().ahead(ahead + plan.ahead);
+        clock.at_rate(plan.rate)
     }
 
     fn network(&self, id: usize, plan: HostPlan, link: &Arc<Link>, salt: u64) -> Network {
         let (history, decider, slow) = (self.history.clone(), link.clone(), link.clone());
+        let server = self.history.clone();
         let network = Network::to(&self.engine)
             .seeded(self.plan.rng(salt).u64(..))
             .faults(fairlock::embedded::Faults {
@@ -142,10 +185,20 @@ impl World {
                     slow.is_harmed();
                 }
                 let exchange = Exchange::read(id, seen, history.now());
+                slow.has_asked(&exchange);
                 history.note(Event::Exchanged(Box::new(exchange)));
+            })
+            .observe_server(move |seen| {
+                if let Some(applied) = Applied::read(seen) {
+                    server.note_applied(applied);
+                }
             });
         match self.mutation {
-            Some(mutation) => network.rewrite(move |body| mutation.rewrite(body, plan.ahead)),
+            Some(Mutation::SeatByMemory) => {
+                let memory = Memory::default();
+                network.rewrite(move |body| memory.rewrite(body))
+            }
+            Some(mutation) => network.rewrite(move |body| mutation.rewrite(body, &plan)),
             None => network,
         }
     }
@@ -165,7 +218,7 @@ impl World {
 
     /// What DynamoDB's clock shows.
     pub(crate) fn server_time(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + EPOCH + APART / 2 + self.history.now()
+        SystemTime::UNIX_EPOCH + unix(self.history.now())
     }
 
     /// Starts all hosts of the plan, and their workers.
@@ -272,6 +325,11 @@ impl World {
         let items = query.consistent_read(true).send().await.unwrap();
         items.items.unwrap_or_default()
     }
+}
+
+fn without_retries(network: &Network) -> Client {
+    let config = network.client().config().to_builder();
+    Client::from_conf(config.retry_config(RetryConfig::disabled()).build())
 }
 
 pub(crate) async fn wait(span: Duration) {

@@ -87,13 +87,18 @@ pub(crate) fn say(text: &str) {
 /// Codes of DynamoDB for credentials that it does not take.
 const UNKNOWN_CALLER: [&str; 5] = [
     "UnrecognizedClientException",
-    "InvalidSignatureException",
-    "IncompleteSignatureException",
+    "ExpiredToken",
+    "TokenRefreshRequired",
     "MissingAuthenticationToken",
     "InvalidClientTokenId",
 ];
 
+/// And for a signature.
+const UNSIGNED: [&str; 3] = ["Signature", "RequestExpired", "RequestTimeTooSkewed"];
+
 const REPAIR: &str = "`Repairing a lock` in docs/operations.md says what to do";
+
+const CLOCK: &str = "see whether this host's clock and the AWS secret key are right";
 
 const CREDENTIALS: &str = "see whether the AWS credentials are the right ones, and still valid";
 
@@ -134,9 +139,10 @@ fn explain(error: &Error, place: &Place) -> String {
     }
 }
 
-/// What DynamoDB answered, if it did, without the SDK's words around it.
+/// What DynamoDB answered, if it did, without the SDK's words around it, and the library's.
 fn answer(error: &(dyn StdError + 'static)) -> Option<String> {
-    if !error.to_string().starts_with("service error") {
+    let chain = || std::iter::successors(Some(error), |&error| error.source());
+    if !chain().any(|error| error.to_string().starts_with("service error")) {
         return None;
     }
     let cause = deepest(error);
@@ -153,10 +159,13 @@ fn deepest<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'stat
 }
 
 fn busy(text: &str) -> String {
-    match text.contains("Expired") {
-        true => format!("{text}: {CREDENTIALS}"),
-        false => format!("{text}: it is too busy, try again later"),
-    }
+    let says = |codes: &[&str]| codes.iter().any(|code| text.contains(code));
+    let remedy = match () {
+        () if says(&UNKNOWN_CALLER) => CREDENTIALS,
+        () if says(&UNSIGNED) => CLOCK,
+        () => "it is too busy, try again later",
+    };
+    format!("{text}: {remedy}")
 }
 
 fn refused(text: String, place: &Place) -> String {
@@ -170,9 +179,6 @@ fn refused(text: String, place: &Place) -> String {
             // The check finds out about locks, not about who may create tables.
             let check = check();
             format!("{text}: `{check}` says what is missing, docs/operations.md what is needed")
-        }
-        _ if UNKNOWN_CALLER.iter().any(|code| text.contains(code)) => {
-            format!("{text}: {CREDENTIALS}")
         }
         // DynamoDB does not say of which item. Every item of fairlock's own is far smaller.
         _ if text.contains("Item size") => {

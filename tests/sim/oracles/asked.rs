@@ -2,8 +2,8 @@
 //!
 //! Among those of one place nothing excuses another order. Nobody else is granted before an older call either, unless
 //! something befell its host since that was made: a request failed, was refused its ticket or its row, or took longer than
-//! half of the shortest grace, so that others may have closed a gap in its place; or a hold was lost, whose rest stands in
-//! line anew. A call that does not wait is no part of this.
+//! half of the shortest grace, so that others may have closed a gap in its place; or it took a place on an item that DynamoDB
+//! may have deleted then; or a hold was lost, whose rest stands in line anew. A call that does not wait is no part of this.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -114,7 +114,7 @@ fn is_trouble(plan: &Plan, exchange: &Exchange, at: Duration) -> bool {
     let is_slow = plan.shortest_grace() / 2 <= at.saturating_sub(exchange.sent);
     let gives = matches!(exchange.verb, "draw" | "join");
     match exchange.answer {
-        Answer::Ok => is_slow,
+        Answer::Ok => is_slow || !exchange.item_stays(at),
         Answer::Refused => is_slow || gives,
         Answer::Failed => true,
     }

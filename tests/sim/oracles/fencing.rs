@@ -1,4 +1,5 @@
-//! The register accepts no token after a newer one, no token of two holds, and whatever a believing holder writes.
+//! The register accepts no token after a newer one, no token of two holds, and whatever a believing holder writes. No write with a
+//! check of its hold is applied after that of a newer hold.
 //!
 //! Needs no assumption on clocks, but for the last part.
 
@@ -10,6 +11,7 @@ use crate::history::Event;
 pub(super) fn check(events: &Events) -> Result<(), String> {
     let mut newest: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
     let mut believing = BTreeSet::new();
+    let mut checked: BTreeMap<&str, u64> = BTreeMap::new();
     for (at, event) in events {
         match event {
             Event::Granted { hold, .. } => _ = believing.insert(*hold),
@@ -33,6 +35,13 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
                 if *accepted {
                     newest.insert(lock, (*token, *hold));
                 }
+            }
+            Event::Applied(applied) => {
+                let newest = checked.entry(&applied.lock).or_default();
+                if let Some(token) = applied.token.filter(|token| token < newest) {
+                    return Err(format!("{at:?}: {token} after {newest}, with a check"));
+                }
+                *newest = applied.token.unwrap_or_default().max(*newest);
             }
             _ => {}
         }

@@ -6,6 +6,7 @@ mod exclusion;
 mod fencing;
 mod left;
 mod line;
+pub(crate) mod newest;
 mod order;
 pub(crate) mod passed;
 mod rows;
@@ -40,6 +41,7 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         ("rows go forward", rows::check(events)),
         ("the line in order", line::check(events)),
         ("who left is gone", left::check(events)),
+        ("one hold a nonce", newest::check(events)),
         (
             "progress",
             said(events, |event| match event {

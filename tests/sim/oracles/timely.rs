@@ -9,7 +9,7 @@
 //! giver saw on the row, long ago if that write was slow: from when an answer shows the seat, the write counts that made
 //! that beat. It ends with the first request of its own host that gives it up, when that is sent. Who joins late, is cut off
 //! or stands still is timely until that renewal is too old, and again from its next; nothing is claimed of the time between.
-//! Nor is anything of a row that came after its ticket was made void in a run of gaps, whose one row does not stand in its way.
+//! Nor is anything of a place on an item that DynamoDB may delete soon. Nor of a row that came after its ticket was made void in a run of gaps, whose one row does not stand in its way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -110,9 +110,11 @@ impl<'a> Lines<'a> {
         match (exchange.verb, exchange.answer) {
             ("draw", Answer::Ok) => self.draw(exchange),
             ("join", _) => self.join(plan, exchange, at),
-            ("sit" | "enter" | "enter over" | "share", Answer::Ok) => {
+            ("sit" | "enter" | "enter known" | "enter over" | "share", Answer::Ok) => {
                 self.draw(exchange);
-                self.begin(plan, exchange, exchange.sent, None);
+                if exchange.item_stays(at) {
+                    self.begin(plan, exchange, exchange.sent, None);
+                }
             }
             ("renew row" | "renew seat" | "renew hold" | "renew share", Answer::Ok) => {
                 self.renew(plan, exchange, at)

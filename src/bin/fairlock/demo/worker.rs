@@ -96,7 +96,7 @@ impl Worker {
         self.enter(ticket, cycle)?;
         tokio::select! {
             biased;
-            loss = guard.lost() => Err(format!("lost the lock: {loss}")),
+            lost = guard.lost() => Err(format!("lost the lock: {}", lost.reason)),
             () = tokio::time::sleep(self.options.hold) => Ok(()),
         }
     }

@@ -244,7 +244,7 @@ impl Turn {
         loop {
             tokio::select! {
                 biased;
-                loss = &mut lost, if self.loss.is_none() => self.lose(loss),
+                lost = &mut lost, if self.loss.is_none() => self.lose(lost.reason),
                 report = self.warden.reports.recv() => match report {
                     None => return End::Unguarded,
                     Some(Report::Exited(code)) => return End::Exited(code),

@@ -1,15 +1,26 @@
 //! What went wrong, sorted by what the caller must do.
 
+mod loss;
+mod shown;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use crate::ticket::Ticket;
 
+pub use loss::{Loss, LostLock};
+pub(crate) use shown::Chain;
+use shown::Said;
+
 /// A cause from below: the SDK's own error.
 pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 
 /// What went wrong, sorted by what the caller must do.
+///
+/// An error displays all that is known of it in one line, its causes included. So it has no
+/// [`source`](std::error::Error::source) to be told once more; programs find the cause in the fields. Its `Debug` is the same line behind
+/// the name of the variant: a `main` that returns the error prints that, and neither headers nor bodies of requests and answers.
 ///
 /// # Examples
 ///
@@ -20,11 +31,10 @@ pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 ///     matches!(error, Error::NotGranted { .. } | Error::Unavailable { .. })
 /// }
 /// ```
-#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Somebody else has the lock. Try again later, or wait longer; nothing of this attempt stays in the line.
-    #[error("lock `{lock}` was not granted after {waited:.1?}: {}", Held(holder.as_ref(), *place))]
+    /// Another caller has the lock, or this call was not polled when it was granted. Try again later, or wait longer. The line is
+    /// left, unless that takes longer than one request time-out: then it goes on in the background.
     NotGranted {
         /// The lock.
         lock: String,
@@ -35,15 +45,15 @@ pub enum Error {
         /// How many are before this caller, the holder included, those who have the lock together as one; none if it
         /// took no place in line.
         place: Option<usize>,
+        /// Whether the lock was granted and given back, because the call was not polled for two request time-outs after the
+        /// grant.
+        untaken: bool,
         /// How long the call waited.
         waited: Duration,
     },
 
     /// As many wait as [`max_waiters`](crate::FairLock::max_waiters) allows, or more. Turn the work away, or try again
     /// later; nothing of this attempt stays in the line.
-    #[error(
-        "lock `{lock}` has {waiting} waiting already, and this call waits behind fewer than {limit} only: try again later"
-    )]
     LineFull {
         /// The lock.
         lock: String,
@@ -54,7 +64,6 @@ pub enum Error {
     },
 
     /// The hold ended before it was released. Stop the work it protected, and do not commit what is not fenced.
-    #[error("lock `{lock}` was lost before ticket {ticket} was done: {reason}")]
     Lost {
         /// The lock.
         lock: String,
@@ -65,13 +74,11 @@ pub enum Error {
     },
 
     /// A value or a combination of values cannot work. Change it; nothing was sent.
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(Invalid),
 
     /// An item in the table is not what this version wrote. Upgrade, or repair as `docs/operations.md` says. An item of
     /// a newer format is never written to; a place in line that this call had taken before it met a damaged one is
     /// given up again.
-    #[error("item `{item}` in table `{table}`: {problem}")]
     Unreadable {
         /// The table.
         table: String,
@@ -82,7 +89,6 @@ pub enum Error {
     },
 
     /// DynamoDB refuses the request, and would again. Set right what it names: the table, permissions, credentials.
-    #[error("table `{table}` refuses `{verb}`: {}", Chain(source.as_ref()))]
     Refused {
         /// The table.
         table: String,
@@ -94,7 +100,6 @@ pub enum Error {
 
     /// DynamoDB did not answer, or was too busy, for as long as this call may wait. Try again later; what the
     /// attempt may have left in the line is removed in the background, or lapses with its lease.
-    #[error("table `{table}` did not answer `{verb}` within {waited:.1?}: {}", Chain(source.as_ref()))]
     Unavailable {
         /// The table.
         table: String,
@@ -106,9 +111,51 @@ pub enum Error {
         source: Box<dyn StdError + Send + Sync>,
     },
 
-    /// The client was shut down. Build another one.
-    #[error("the lock client was shut down: build another")]
+    /// The client has ended. Build another one, unless it ended with the program.
+    ShutDown(Closed),
+}
+
+/// How a client came to its end, or one call of it.
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::{Closed, Error};
+///
+/// fn is_expected(error: &Error) -> bool {
+///     matches!(error, Error::ShutDown(Closed::ShutDown))
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Closed {
+    /// [`shutdown`](crate::LockClient::shutdown) was called.
     ShutDown,
+    /// The runtime in which it was built is gone, and the background work of the client with it; or that runtime has no timers, which
+    /// ends the work by a panic. Build clients in a runtime with `enable_time` that lasts as long as they are used.
+    NoRuntime,
+    /// The [observer](crate::FairLock::observed) of this call panicked. The client works on.
+    ObserverPanicked,
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Closed::ShutDown => "the lock client was shut down: build another",
+            Closed::NoRuntime => {
+                "the runtime in which the lock client was built is gone, or has no timers: build clients in one that lasts, with `enable_time`"
+            }
+            Closed::ObserverPanicked => "the observer of this call panicked, which ended the call",
+        })
+    }
+}
+
+impl StdError for Error {}
+
+impl From<Invalid> for Error {
+    fn from(invalid: Invalid) -> Self {
+        Error::Invalid(invalid)
+    }
 }
 
 /// Who has a lock, as its entry says.
@@ -119,104 +166,21 @@ pub enum Error {
 /// # fn show(error: fairlock::Error) {
 /// if let fairlock::Error::NotGranted { holder: Some(holder), .. } = error {
 ///     println!("held by {} with ticket {}", holder.owner, holder.ticket);
-///     assert!(!holder.is_this_process, "a fair lock is not re-entrant");
+///     println!("in this very process: {}", holder.is_this_process);
 /// }
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The owner's name for people, by default user@host:pid.
+    /// The owner's name for people.
     pub owner: String,
     /// Its ticket.
     pub ticket: Ticket,
-    /// Whether a guard in this very process holds it: locks are not re-entrant.
+    /// Whether a guard of this process holds it: one in another task, or one that this very caller has, for locks are not re-entrant.
     pub is_this_process: bool,
-}
-
-/// Why a hold ended before it was released.
-///
-/// # Examples
-///
-/// ```
-/// use fairlock::{Loss, Ticket};
-///
-/// assert_eq!(Loss::Evicted { by: Some(Ticket::new(8)) }.to_string(), "evicted, and ticket 8 has the lock");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Loss {
-    /// The lease ran out with no renewal under way: the process was stopped, or its runtime did not run.
-    Expired,
-    /// Others saw the lease run out and took the lock away; of a [`Lease`](crate::Lease) also that it was released.
-    Evicted {
-        /// The ticket that has the lock now, if somebody does.
-        by: Option<Ticket>,
-    },
-    /// The lock item was deleted from the table.
-    Deleted,
-    /// The lease ran out while renewals failed or got no answer.
-    Unreachable,
-    /// The runtime in which its client was built is gone, and nothing renews it any more.
-    NoRuntime,
-    /// [`shutdown`](crate::LockClient::shutdown) was asked to release it.
-    ShutDown,
-}
-
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Loss::Expired => f.write_str("its lease ran out while this process did not run"),
-            Loss::Evicted { by: Some(ticket) } => {
-                write!(f, "evicted, and ticket {ticket} has the lock")
-            }
-            Loss::Evicted { by: None } => f.write_str("evicted"),
-            Loss::Deleted => f.write_str("the lock item was deleted"),
-            Loss::Unreachable => {
-                f.write_str("its lease ran out while renewals got no answer, or were refused")
-            }
-            Loss::NoRuntime => f.write_str("its client's runtime is gone, and nothing renews it"),
-            Loss::ShutDown => f.write_str("the client was shut down with its locks released"),
-        }
-    }
-}
-
-/// Which hold ended before it was released, and why.
-///
-/// # Examples
-///
-/// ```
-/// use fairlock::{Error, LostLock};
-///
-/// fn stop(lost: LostLock) -> Result<(), Error> {
-///     eprintln!("roll back what ticket {} began: {}", lost.ticket, lost.reason);
-///     Err(lost.into())
-/// }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LostLock {
-    /// The lock.
-    pub lock: String,
-    /// The ticket of the hold that ended.
-    pub ticket: Ticket,
-    /// Why it ended.
-    pub reason: Loss,
-}
-
-impl From<LostLock> for Error {
-    fn from(lost: LostLock) -> Self {
-        let LostLock {
-            lock,
-            ticket,
-            reason,
-        } = lost;
-        Error::Lost {
-            lock,
-            ticket,
-            reason,
-        }
-    }
+    /// Whether it leaves permits to others: a reader does, and a caller that has some of a semaphore's permits.
+    pub is_shared: bool,
 }
 
 /// A value or a combination of values that cannot work.
@@ -239,7 +203,10 @@ pub enum Invalid {
         limit: usize,
     },
     /// The namespace is empty, too long, or contains `/`.
-    #[error("a namespace takes 1 to {limit} bytes without `/`, unlike {namespace:?}")]
+    #[error(
+        "a namespace takes 1 to {limit} bytes without `/`, unlike {}",
+        Said(namespace)
+    )]
     Namespace {
         /// The namespace.
         namespace: String,
@@ -256,7 +223,7 @@ pub enum Invalid {
     #[error("max_waiters(0) never waits: say RecordWait::NoWait")]
     ZeroWaiters,
     /// A text setting is empty, too long, or not usable.
-    #[error("{setting} {value:?} {rule}")]
+    #[error("{setting} {} {rule}", Said(value))]
     Text {
         /// The setting.
         setting: &'static str,
@@ -325,10 +292,11 @@ pub enum Invalid {
         /// How many there may be.
         most: usize,
     },
-    /// All who may have one of so many permits at a time would not fit into the lock's item, or no renewal of theirs.
+    /// All who may have one of so many permits at a time would not fit into the lock's item, or no renewal of theirs. Bytes are
+    /// counted as DynamoDB counts them: attributes cost a byte each besides their names and values, and fourteen together.
     #[error(
-        "an owner's name and attributes of {bytes} bytes together are too many at a lock of {permits} permits, for one of which \
-         there are {most}"
+        "an owner's name and attributes take {bytes} bytes on the lock's item, and at a lock of {permits} permits they may take \
+         {most}: shorten them, or have fewer permits"
     )]
     TooLargeForPermits {
         /// How many there are.
@@ -410,50 +378,6 @@ pub enum Problem {
     },
 }
 
-/// Who stands before a caller that was not granted.
-struct Held<'a>(Option<&'a Holder>, Option<usize>);
-
-impl fmt::Display for Held<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(holder) if holder.is_this_process => {
-                write!(
-                    f,
-                    "this very process has it with ticket {}, and locks are not re-entrant",
-                    holder.ticket
-                )?;
-            }
-            Some(holder) => write!(f, "{} has it with ticket {}", holder.owner, holder.ticket)?,
-            None => f.write_str("others are before this caller")?,
-        }
-        match self.1 {
-            Some(place) => write!(f, ", {place} in line before this caller"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// An error and what caused it, in one line. A cause that the one before it ends with is not said again.
-pub(crate) struct Chain<'a>(pub(crate) &'a (dyn StdError + Send + Sync + 'static));
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said = self.0.to_string();
-        f.write_str(&said)?;
-        let mut cause = self.0.source();
-        // Ends because no error is among its own causes.
-        while let Some(error) = cause {
-            let words = error.to_string();
-            if !said.ends_with(&words) {
-                write!(f, ": {words}")?;
-                said = words;
-            }
-            cause = error.source();
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -486,6 +410,42 @@ mod tests {
     }
 
     #[test]
+    fn a_table_that_is_not_there_is_told_with_what_makes_one() {
+        let refused = |source: &'static str| {
+            let (table, verb) = ("locks".to_owned(), "enter");
+            let source = source.into();
+            let refused = Error::Refused {
+                table,
+                verb,
+                source,
+            };
+            refused.to_string()
+        };
+        let told = refused("ResourceNotFoundException: Requested resource not found");
+        for words in [
+            "create_table",
+            "fairlock table create",
+            "Requested resource",
+        ] {
+            assert!(told.contains(words), "{told}");
+        }
+        assert!(!refused("AccessDeniedException: no").contains("create"));
+    }
+
+    #[test]
+    fn a_lost_lock_is_an_error_that_says_the_same_by_itself_and_as_one_of_all() {
+        let lost = LostLock {
+            lock: "a".into(),
+            ticket: Ticket::new(7),
+            reason: Loss::Unreachable,
+        };
+        let told = lost.to_string();
+        assert!(told.contains("`a`") && told.contains("ticket 7"), "{told}");
+        assert!((&lost as &dyn StdError).source().is_none());
+        assert_eq!(Error::from(lost).to_string(), told);
+    }
+
+    #[test]
     fn what_was_asked_for_stands_apart_from_the_sentence() {
         let (table, verb) = ("locks".to_owned(), "describe the table");
         let refused = Error::Refused {
@@ -503,6 +463,6 @@ mod tests {
         };
         let told = "table `locks` did not answer `describe the table` within 8.0s: no answer";
         assert_eq!(silent.to_string(), told);
-        assert_eq!(silent.source().unwrap().to_string(), "no answer");
+        assert!(silent.source().is_none(), "or a report would tell it twice");
     }
 }

@@ -1,21 +1,31 @@
 //! Leading for as long as a lock is held: stands in line, leads, loses or resigns, and stands again.
 
+mod resignation;
+mod rests;
+
 use std::fmt;
 use std::future::{Future, pending};
 use std::ops::ControlFlow;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
+use crate::clock::Clock;
 use crate::error::{Error, Loss, LostLock};
 use crate::guard::LockGuard;
 use crate::lock::FairLock;
 use crate::run::while_held;
 use crate::signal::Signal;
+use crate::state::Outage;
 use crate::ticket::Ticket;
 use crate::wait::RecordWait;
+
+use resignation::Resigned;
+use rests::Rests;
+
+pub use resignation::Resignation;
 
 /// The first pause after DynamoDB did not answer, and the longest; each is made longer by up to its double.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -55,7 +65,7 @@ pub struct Candidate {
 /// What all terms of a candidate have in common.
 struct Campaign {
     lock: FairLock,
-    resigned: Arc<Signal<u64>>,
+    resigned: Arc<Signal<Resigned>>,
     observer: Option<Observer>,
 }
 
@@ -94,48 +104,21 @@ pub enum Leadership {
         /// Why the lock was lost.
         reason: Loss,
     },
-    /// DynamoDB did not answer, or was too busy, or the line is as long as
-    /// [`max_waiters`](crate::FairLock::max_waiters) allows: it stands again after a pause.
+    /// DynamoDB does not answer while it waits to lead. It keeps its place in line, if it has one, and goes on trying.
+    OutageBegan {
+        /// Since when, and why.
+        outage: Outage,
+    },
+    /// DynamoDB answers again.
+    OutageEnded,
+    /// DynamoDB did not answer for as long as [`outage_timeout`](crate::LockClientBuilder::outage_timeout) allows, or the
+    /// line is as long as [`max_waiters`](crate::FairLock::max_waiters) allows: it stands again after a pause.
     Unavailable {
         /// What went wrong.
         error: Error,
         /// How long it waits before it tries again.
         pause: Duration,
     },
-}
-
-/// Ends a candidate's term from elsewhere. Cheap to clone.
-///
-/// # Examples
-///
-/// ```
-/// # async fn serve(lock: fairlock::FairLock) {
-/// let candidate = lock.candidate();
-/// let resignation = candidate.resignation();
-/// tokio::spawn(candidate.lead::<()>(async |_| std::future::pending().await));
-/// resignation.resign(); // somebody else is to lead, if there is somebody
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-pub struct Resignation(Arc<Signal<u64>>);
-
-impl Resignation {
-    /// Ends the term that is under way: its work is dropped, the lock is released, and the candidate stands at the
-    /// end of the line. Does nothing while the candidate does not lead.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn maintenance(resignation: &fairlock::Resignation) {
-    /// resignation.resign();
-    /// # }
-    /// ```
-    pub fn resign(&self) {
-        self.0.change(|resigned| {
-            *resigned += 1;
-            true
-        });
-    }
 }
 
 /// How a term ended.
@@ -226,7 +209,8 @@ impl Candidate {
     /// # }
     /// ```
     pub fn resignation(&self) -> Resignation {
-        Resignation(Arc::clone(&self.campaign.resigned))
+        let resigned = Arc::clone(&self.campaign.resigned);
+        Resignation::new(resigned, self.campaign.clock().clone())
     }
 
     /// Waits for its turn, runs `work` for as long as the lock is held, and again.
@@ -237,9 +221,14 @@ impl Candidate {
     /// the work is dropped where it awaits, and before the lock is given back. A term whose lock was lost before its
     /// work returned is lost, whatever the work returned, and the candidate stands again.
     ///
-    /// While DynamoDB does not answer, or the line is [too long for it](FairLock::max_waiters), it pauses for one to
-    /// two seconds, and then for twice as long each time, up to 30 s. Work that returns at once is begun at once again:
-    /// what it is to wait for, it waits for itself.
+    /// While DynamoDB does not answer, it keeps its place in line and goes on trying. When the
+    /// [outage time-out](crate::LockClientBuilder::outage_timeout) is over, or the line is
+    /// [too long for it](FairLock::max_waiters), it pauses for one to two seconds, and then for twice as long each time, up
+    /// to 30 s.
+    ///
+    /// After a term shorter than 100 ms the candidate pauses before it stands again: for 10 to 20 ms, and for twice as
+    /// long after each further one, up to two seconds, until a term lasts longer. So work that returns at once does not
+    /// spend the table's capacity on terms. Work that has many small jobs does several of them in a term.
     ///
     /// In a spawned task the work owns what it uses, as `async move` closures do.
     ///
@@ -282,6 +271,7 @@ impl Candidate {
         mut work: impl AsyncFnMut(&LockGuard) -> ControlFlow<T>,
     ) -> Result<Option<T>, Error> {
         let Candidate { campaign, mut stop } = self;
+        let mut rests = campaign.rests();
         // Ends when it is stopped, by the work, or by an error.
         loop {
             let guard = tokio::select! {
@@ -289,16 +279,65 @@ impl Candidate {
                 () = &mut stop => return Ok(None),
                 guard = campaign.stand() => guard?,
             };
+            let began = campaign.clock().now();
             match campaign.term(guard, &mut stop, &mut work).await {
                 Term::Done(ControlFlow::Break(value)) => return Ok(Some(value)),
                 Term::Stopped => return Ok(None),
                 Term::Done(ControlFlow::Continue(())) | Term::Resigned | Term::Lost(_) => {}
+            }
+            let rest = rests.after(campaign.clock().now().since(began));
+            tokio::select! {
+                biased;
+                () = &mut stop => return Ok(None),
+                () = campaign.clock().sleep(rest) => {}
             }
         }
     }
 }
 
 impl Campaign {
+    fn clock(&self) -> &Clock {
+        &self.lock.core.store.config().clock
+    }
+
+    fn rests(&self) -> Rests {
+        Rests::new(self.lock.core.store.config().chance.clone())
+    }
+
+    /// Waits for the lock once, and tells of outages meanwhile.
+    async fn stand_once(&self) -> Result<LockGuard, Error> {
+        let outages = Arc::new(Signal::new(None));
+        let noted = Arc::clone(&outages);
+        let lock = self.lock.also_observed(move |waiting| {
+            noted.change(|outage| {
+                let was_out = outage.is_some();
+                *outage = waiting.outage.clone();
+                outage.is_some() != was_out
+            });
+        });
+        let mut acquiring = pin!(lock.acquire(RecordWait::Infinite));
+        let mut is_out = false;
+        // Ends with the acquisition.
+        loop {
+            let outage = tokio::select! {
+                biased;
+                ended = &mut acquiring => {
+                    if is_out && ended.is_ok() {
+                        self.tell(&Leadership::OutageEnded);
+                    }
+                    return ended;
+                }
+                outage = outages.is(|outage| outage.is_some() != is_out) => outage,
+            };
+            is_out = outage.is_some();
+            self.tell(
+                &outage.map_or(Leadership::OutageEnded, |outage| Leadership::OutageBegan {
+                    outage,
+                }),
+            );
+        }
+    }
+
     /// Waits for the lock, also while DynamoDB does not answer or the line is full. Ends with the lock, or for good.
     async fn stand(&self) -> Result<LockGuard, Error> {
         let config = self.lock.core.store.config();
@@ -310,7 +349,9 @@ impl Campaign {
             .with_jitter_seed(config.chance.seed())
             .build();
         loop {
-            let error = match self.lock.acquire(RecordWait::Infinite).await {
+            let error = match self.stand_once().await {
+                // It was given back, for this candidate was not polled in time. Each such turn took a grant.
+                Err(Error::NotGranted { .. }) => continue,
                 Err(error @ (Error::Unavailable { .. } | Error::LineFull { .. })) => error,
                 granted_or_refused => return granted_or_refused,
             };
@@ -328,13 +369,15 @@ impl Campaign {
         stop: &mut (impl Future<Output = ()> + Unpin),
         work: &mut impl AsyncFnMut(&LockGuard) -> ControlFlow<T>,
     ) -> Term<T> {
-        let (ticket, resigned) = (guard.ticket(), self.resigned.get());
+        let (ticket, before) = (guard.ticket(), self.resigned.get());
+        // Between the grant and here others may know that it leads, and have it resign.
+        let is_resigned = before.is_after(guard.hold.begun);
         tracing::info!(lock = guard.name(), %ticket, "leads");
         self.tell(&Leadership::Began { ticket });
         let term = tokio::select! {
             biased;
             () = stop => Term::Stopped,
-            _ = self.resigned.is(|now| *now != resigned) => Term::Resigned,
+            _ = self.resigned.is(|now| is_resigned || *now != before) => Term::Resigned,
             done = while_held(&guard, work(&guard)) => done.map_or_else(Term::Lost, Term::Done),
         };
         if let Term::Lost(LostLock { reason, .. }) = &term {

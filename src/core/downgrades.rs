@@ -1,0 +1,103 @@
+//! Downgrades: a hold keeps one permit and frees the others, at once or when no caller of its own client is to have the lock next.
+
+use std::sync::Arc;
+
+use super::Core;
+use crate::acquire::Party;
+use crate::hold::{self, Hold, Standing};
+use crate::item::LockItem;
+use crate::store::Failure;
+
+impl Core {
+    /// Keeps one permit of a hold. The item, if it does not show the hold any more.
+    ///
+    /// Callers that came together with this one, and wait for the lock next at the same place, want all permits. They stand before
+    /// everybody to whom permits could be given, so the table keeps all permits for them as long as one of them waits. What
+    /// was to be written by a holder that has the lock alone is refused from now on all the same.
+    pub(crate) async fn downgrade(
+        self: &Arc<Self>,
+        hold: &Hold,
+    ) -> Result<Result<(), Option<LockItem>>, Failure> {
+        if hold.held().permits == 1 {
+            return Ok(Ok(()));
+        }
+        if self.is_passed_on(hold) {
+            // First: its own task frees the permits when they have gone, whatever becomes of this call.
+            hold.is_to_share();
+            let patience = self.patience_until(hold.believed_until());
+            return self.end_acts(hold, &patience).await;
+        }
+        self.free(hold).await
+    }
+
+    async fn free(self: &Arc<Self>, hold: &Hold) -> Result<Result<(), Option<LockItem>>, Failure> {
+        let patience = self.patience_until(hold.believed_until());
+        let seats = self.seats(&hold.name, &patience);
+        let downgraded = seats.downgrade(&hold.attempt, hold.held()).await?;
+        Ok(downgraded.map(|item| {
+            hold.saw(&item);
+            self.admit(&hold.name, &item);
+        }))
+    }
+
+    /// Frees the permits of a hold that was downgraded while callers of its client waited to have the lock next, as soon as none
+    /// of them waits any more.
+    pub(super) async fn frees_late(self: &Arc<Self>, hold: &Hold) {
+        hold.shares().await;
+        // Boxed, or the task of each hold would have room for it.
+        Box::pin(self.frees_behind_the_last(hold)).await;
+    }
+
+    async fn frees_behind_the_last(self: &Arc<Self>, hold: &Hold) {
+        let party = self.party_behind(hold);
+        if let Some(party) = party {
+            self.goes(&party).await;
+        }
+        // Ends with the hold, or with an answer: each failure but a refusal takes until the local deadline of the hold.
+        while hold.held().permits > 1 && self.is_the_last_of_its_place(hold) {
+            match self.free(hold).await {
+                Ok(Ok(())) => {}
+                Ok(Err(item)) => {
+                    hold.lose(hold::evicted(item));
+                }
+                Err(failure) => {
+                    tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not free the permits of a downgraded hold: tries again");
+                    let config = self.store.config();
+                    config.clock.sleep(config.heartbeat / 4).await;
+                }
+            }
+        }
+    }
+
+    fn party_behind(&self, hold: &Hold) -> Option<Arc<Party>> {
+        let memory = self.memory();
+        let seated = memory.parties.get(&hold.attempt.nonce);
+        let seated = seated.filter(|_| memory.comes_next(hold));
+        seated.map(|seated| Arc::clone(&seated.party))
+    }
+
+    /// Waits until none of a party waits any more. Keeps their time, though their calls are not polled: each turn of the loop ends
+    /// the wait of one of them.
+    async fn goes(&self, party: &Party) {
+        let clock = &self.store.config().clock;
+        while !party.is_over() {
+            let until = party.next_until();
+            tokio::select! {
+                biased;
+                () = party.stop.cancelled() => return,
+                () = clock.sleep_until(until.unwrap_or_default()), if until.is_some() => {
+                    party.part(clock.now());
+                }
+            }
+        }
+    }
+
+    /// Whether no other caller will have the lock at this place, now or later. Once this is so it stays so: a party that has gone
+    /// does not come back, and nobody is granted a lock by a client that is shut down.
+    fn is_the_last_of_its_place(&self, hold: &Hold) -> bool {
+        let is_passed_on = !self.closed.is_cancelled() && self.is_passed_on(hold);
+        // Read after that. A release gives the hold back before it takes the party off the place, so a hold that still stands now
+        // was not passed on before.
+        !is_passed_on && hold.standing().get() == Standing::Held
+    }
+}

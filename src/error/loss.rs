@@ -1,0 +1,93 @@
+//! Holds that ended before they were released.
+
+use std::fmt;
+
+use crate::ticket::Ticket;
+
+use super::Error;
+
+/// Why a hold ended before it was released.
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::{Loss, Ticket};
+///
+/// assert_eq!(Loss::Evicted { by: Some(Ticket::new(8)) }.to_string(), "evicted, and ticket 8 has the lock");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The lease ran out with no renewal under way: the process was stopped, or its runtime did not run.
+    Expired,
+    /// Others saw the lease run out and took the lock away. Of a [`Lease`](crate::Lease) whose time is over also that it
+    /// was released: nothing tells the two apart then.
+    Evicted {
+        /// The ticket that has the lock now, if somebody does.
+        by: Option<Ticket>,
+    },
+    /// The lock item was deleted from the table.
+    Deleted,
+    /// The lease ran out while renewals failed or got no answer.
+    Unreachable,
+    /// The runtime in which its client was built is gone, and nothing renews it any more.
+    NoRuntime,
+    /// [`shutdown`](crate::LockClient::shutdown) was asked to release it.
+    ShutDown,
+    /// The [`Lease`](crate::Lease) has been released before, by this process or by another that has its text: its time is
+    /// not over, so nobody may have taken the lock from it.
+    Released,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loss::Expired => f.write_str("its lease ran out while this process did not run"),
+            Loss::Evicted { by: Some(ticket) } => {
+                write!(f, "evicted, and ticket {ticket} has the lock")
+            }
+            Loss::Evicted { by: None } => f.write_str("evicted"),
+            Loss::Deleted => f.write_str("the lock item was deleted"),
+            Loss::Unreachable => {
+                f.write_str("its lease ran out while renewals got no answer, or were refused")
+            }
+            Loss::NoRuntime => f.write_str("its client's runtime is gone, and nothing renews it"),
+            Loss::ShutDown => f.write_str("the client was shut down with its locks released"),
+            Loss::Released => f.write_str("it was already released"),
+        }
+    }
+}
+
+/// Which hold ended before it was released, and why. An error by itself, and a part of [`Error::Lost`].
+///
+/// # Examples
+///
+/// ```
+/// use fairlock::{Error, LostLock};
+///
+/// fn stop(lost: LostLock) -> Result<(), Error> {
+///     eprintln!("roll back what ticket {} began: {}", lost.ticket, lost.reason);
+///     Err(lost.into())
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("lock `{lock}` was lost before ticket {ticket} was done: {reason}")]
+#[non_exhaustive]
+pub struct LostLock {
+    /// The lock.
+    pub lock: String,
+    /// The ticket of the hold that ended.
+    pub ticket: Ticket,
+    /// Why it ended.
+    pub reason: Loss,
+}
+
+impl From<LostLock> for Error {
+    fn from(lost: LostLock) -> Self {
+        Error::Lost {
+            lock: lost.lock,
+            ticket: lost.ticket,
+            reason: lost.reason,
+        }
+    }
+}

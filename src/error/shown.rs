@@ -1,0 +1,195 @@
+//! Errors in words, each in one line.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use super::{Error, Holder};
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NotGranted {
+                lock,
+                holder,
+                place,
+                waited,
+                untaken,
+                ..
+            } => {
+                let held = Held(holder.as_ref(), *place, *untaken);
+                write!(
+                    f,
+                    "lock `{lock}` was not granted after {waited:.1?}: {held}"
+                )
+            }
+            Error::LineFull {
+                lock,
+                waiting,
+                limit,
+            } => write!(
+                f,
+                "lock `{lock}` has {waiting} waiting already, and this call waits behind fewer than {limit} only: try \
+                 again later"
+            ),
+            Error::Lost {
+                lock,
+                ticket,
+                reason,
+            } => write!(
+                f,
+                "lock `{lock}` was lost before ticket {ticket} was done: {reason}"
+            ),
+            Error::Invalid(invalid) => invalid.fmt(f),
+            Error::Unreadable {
+                table,
+                item,
+                problem,
+            } => write!(f, "item `{item}` in table `{table}`: {problem}"),
+            Error::Refused {
+                table,
+                verb,
+                source,
+            } => write!(
+                f,
+                "table `{table}` refuses `{verb}`: {}",
+                Reason(source.as_ref())
+            ),
+            Error::Unavailable {
+                table,
+                verb,
+                waited,
+                source,
+            } => {
+                let cause = Chain(source.as_ref());
+                write!(
+                    f,
+                    "table `{table}` did not answer `{verb}` within {waited:.1?}: {cause}"
+                )
+            }
+            Error::ShutDown(closed) => closed.fmt(f),
+        }
+    }
+}
+
+/// The line for people, behind the variant. What the SDK's errors show to programmers has whole requests and answers in it.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variant = match self {
+            Error::NotGranted { .. } => "NotGranted",
+            Error::LineFull { .. } => "LineFull",
+            Error::Lost { .. } => "Lost",
+            Error::Invalid(_) => "Invalid",
+            Error::Unreadable { .. } => "Unreadable",
+            Error::Refused { .. } => "Refused",
+            Error::Unavailable { .. } => "Unavailable",
+            Error::ShutDown(_) => "ShutDown",
+        };
+        write!(f, "{variant}({self})")
+    }
+}
+
+/// A text of the caller's own in quotation marks, of which only the beginning is said if it is long.
+pub(super) struct Said<'a>(pub(super) &'a str);
+
+/// In characters. No rule about a text needs more of it to be understood.
+const LONGEST_SAID: usize = 80;
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.char_indices().nth(LONGEST_SAID) {
+            Some((end, _)) => write!(f, "{:?}... ({} bytes)", &self.0[..end], self.0.len()),
+            None => write!(f, "{:?}", self.0),
+        }
+    }
+}
+
+/// Why DynamoDB refuses a request, and what to do about the commonest reasons.
+struct Reason<'a>(&'a (dyn StdError + Send + Sync + 'static));
+
+const NO_TABLE: &str = "there is no such table: one for locks is made by `LockClient::create_table` or `fairlock table create`";
+const DENIED: &str = "a policy denies it: for a table of locks `LockClient::check_table` tells what is to be permitted";
+const OTHER_KEYS: &str = "the table has other keys: for a table of locks `LockClient::check_table` tells which, and \
+                          `LockClientBuilder::key_names` names them";
+
+/// DynamoDB's codes and words, and what they come from. It has many words for keys that are not the table's.
+const ADVICE: [(&str, &str); 7] = [
+    ("ResourceNotFoundException", NO_TABLE),
+    ("AccessDeniedException", DENIED),
+    ("key element does not match the schema", OTHER_KEYS),
+    ("key attributes defined in the schema", OTHER_KEYS),
+    ("missed key schema element", OTHER_KEYS),
+    ("Missing the key", OTHER_KEYS),
+    ("Type mismatch for key", OTHER_KEYS),
+];
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = Chain(self.0).to_string();
+        let known = ADVICE.iter().find(|(words, _)| cause.contains(words));
+        if let Some((_, advice)) = known {
+            write!(f, "{advice}: ")?;
+        }
+        f.write_str(&cause)
+    }
+}
+
+/// Who stands before a caller that was not granted.
+struct Held<'a>(Option<&'a Holder>, Option<usize>, bool);
+
+impl fmt::Display for Held<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.2 {
+            return f
+                .write_str("it was granted and given back, for the call was not polled in time");
+        }
+        match self.0 {
+            Some(holder) => has(f, holder)?,
+            None => f.write_str("others are before this caller")?,
+        }
+        match self.1 {
+            Some(place) => write!(f, ", {place} in line before this caller"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Which task of a process has a lock is not known, so a caller that waits for itself is told of the possibility.
+fn has(f: &mut fmt::Formatter<'_>, holder: &Holder) -> fmt::Result {
+    let Holder { owner, ticket, .. } = holder;
+    match (holder.is_shared, holder.is_this_process) {
+        (false, false) => write!(f, "{owner} has it with ticket {ticket}"),
+        (false, true) => write!(
+            f,
+            "this process has it with ticket {ticket}, in another task or in this one (a lock is not re-entrant)"
+        ),
+        (true, false) => write!(
+            f,
+            "too few of its permits are free, and {owner} has some with ticket {ticket}"
+        ),
+        (true, true) => write!(
+            f,
+            "too few of its permits are free, and this process has some with ticket {ticket}"
+        ),
+    }
+}
+
+/// An error and what caused it, in one line. A cause that the one before it ends with is not said again.
+pub(crate) struct Chain<'a>(pub(crate) &'a (dyn StdError + Send + Sync + 'static));
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = self.0.to_string();
+        f.write_str(&said)?;
+        let mut cause = self.0.source();
+        // Ends because no error is among its own causes.
+        while let Some(error) = cause {
+            let words = error.to_string();
+            if !said.ends_with(&words) {
+                write!(f, ": {words}")?;
+                said = words;
+            }
+            cause = error.source();
+        }
+        Ok(())
+    }
+}

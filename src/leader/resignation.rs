@@ -1,0 +1,64 @@
+//! A candidate's term that is ended from elsewhere.
+
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::moment::Moment;
+use crate::signal::Signal;
+
+/// How often it was resigned, and when last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Resigned {
+    times: u64,
+    last: Option<Moment>,
+}
+
+impl Resigned {
+    pub(super) fn is_after(self, then: Moment) -> bool {
+        self.last > Some(then)
+    }
+}
+
+/// Ends a candidate's term from elsewhere. Cheap to clone.
+///
+/// # Examples
+///
+/// ```
+/// # async fn serve(lock: fairlock::FairLock) {
+/// let candidate = lock.candidate();
+/// let resignation = candidate.resignation();
+/// tokio::spawn(candidate.lead::<()>(async |_| std::future::pending().await));
+/// resignation.resign(); // somebody else is to lead, if there is somebody
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Resignation {
+    resigned: Arc<Signal<Resigned>>,
+    clock: Clock,
+}
+
+impl Resignation {
+    pub(super) fn new(resigned: Arc<Signal<Resigned>>, clock: Clock) -> Self {
+        Resignation { resigned, clock }
+    }
+
+    /// Ends the term that is under way: its work is dropped, the lock is released, and the candidate stands at the
+    /// end of the line. A term is under way from the moment at which the client has the lock, also before
+    /// [`lead`](crate::Candidate::lead) is polled again and begins the work. Does nothing while the candidate waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn maintenance(resignation: &fairlock::Resignation) {
+    /// resignation.resign();
+    /// # }
+    /// ```
+    pub fn resign(&self) {
+        let now = self.clock.now();
+        self.resigned.change(|resigned| {
+            resigned.times += 1;
+            resigned.last = Some(now);
+            true
+        });
+    }
+}

@@ -1,0 +1,76 @@
+//! What was granted, on its way to its caller: the caller takes it, or the background takes it back, and never both.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::clock::Clock;
+
+/// The one place where it is until one of the two takes it out.
+type Slot<G> = Arc<Mutex<Option<G>>>;
+
+/// The caller's side. Dropped, it drops what was granted, which gives that back.
+pub(crate) struct Granted<G> {
+    slot: Slot<G>,
+    /// Dropped when it was taken, or never will be.
+    _taken: oneshot::Sender<Infallible>,
+}
+
+/// The background's side.
+pub(crate) struct Offer<G> {
+    slot: Slot<G>,
+    taken: oneshot::Receiver<Infallible>,
+}
+
+/// Offers a guard, or several.
+pub(crate) fn offer<G>(guard: G) -> (Granted<G>, Offer<G>) {
+    let slot = Arc::new(Mutex::new(Some(guard)));
+    let (_taken, taken) = oneshot::channel();
+    let granted = Granted {
+        slot: Arc::clone(&slot),
+        _taken,
+    };
+    (granted, Offer { slot, taken })
+}
+
+impl<G> Granted<G> {
+    /// None: the background was first.
+    pub(crate) fn take(self) -> Option<G> {
+        take_out(&self.slot)
+    }
+}
+
+impl<G> Drop for Granted<G> {
+    fn drop(&mut self) {
+        drop(take_out(&self.slot));
+    }
+}
+
+impl<G> Offer<G> {
+    /// What its caller did not take within twice the span, out of its reach from now on. Counted in two spans, so that a
+    /// caller whose process stood still during one of them has the other.
+    pub(crate) async fn untaken(mut self, clock: &Clock, span: Duration) -> Option<G> {
+        for _ in 0..2 {
+            tokio::select! {
+                biased;
+                _gone = &mut self.taken => return None,
+                () = clock.sleep(span) => {}
+            }
+        }
+        take_out(&self.slot)
+    }
+}
+
+/// In a statement of its own, so that nothing is dropped while the slot is locked.
+fn take_out<G>(slot: &Slot<G>) -> Option<G> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+impl<G> fmt::Debug for Granted<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Granted").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,129 @@
+//! Deletes rows that are settled, by as few requests as the policy of the table allows.
+
+use aws_sdk_dynamodb::types::{DeleteRequest, WriteRequest};
+use futures::future::try_join_all;
+
+use crate::item::TicketRow;
+use crate::name::LockName;
+use crate::ticket::Ticket;
+
+use super::codec::text;
+use super::failure::{Failure, sort};
+use super::{Operation, Store, ask};
+
+/// DynamoDB's limit for one batch of writes.
+const BATCH: usize = 25;
+
+/// A row of the line, in either state, and nothing else that stands at its key.
+const A_ROW: &str = "#state = :void OR #state = :waiting";
+
+impl Store {
+    /// Deletes rows at or below `seated`, in batches, or one by one where a policy denies batches. Rows carry no authority and
+    /// never come back, so a batch needs no condition. What DynamoDB leaves undone, or a policy denies, stays for the next
+    /// client that cleans, and for TTL.
+    pub(crate) async fn delete_rows(
+        &self,
+        name: &LockName,
+        settled: &[Ticket],
+    ) -> Result<(), Failure> {
+        for batch in settled.chunks(BATCH) {
+            let deletes = self.delete_batch(name, batch);
+            if self.permitted(Operation::BatchWriteItem, deletes).await? {
+                continue;
+            }
+            let deletes = self.delete_each(name, batch);
+            if !self.permitted(Operation::DeleteItem, deletes).await? {
+                self.denials.leave(batch.len());
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a row of this client's own that is still as it was seen, unless a policy denies it.
+    pub(crate) async fn clean_row(&self, name: &LockName, seen: &TicketRow) -> Result<(), Failure> {
+        let delete = async { self.remove_row(name, seen).await.map(|_| ()) };
+        if !self.permitted(Operation::DeleteItem, delete).await? {
+            self.denials.leave(1);
+        }
+        Ok(())
+    }
+
+    /// How many settled rows this client left in the table because a policy denies their deletion.
+    pub(crate) fn rows_left(&self) -> u64 {
+        self.denials.left()
+    }
+
+    /// Whether an action that only cleaning needs was done: not if a policy denies it, or did so a while ago.
+    async fn permitted(
+        &self,
+        action: Operation,
+        request: impl Future<Output = Result<(), Failure>>,
+    ) -> Result<bool, Failure> {
+        if self.denials.is_denied(action, self.now()) {
+            return Ok(false);
+        }
+        match request.await {
+            Ok(()) => Ok(true),
+            Err(failure) if failure.is_denied() => {
+                let (table, is_first) = (&self.config.table, self.denials.note(action, self.now()));
+                if is_first {
+                    warn(table, action, &failure);
+                }
+                Ok(false)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn delete_batch(&self, name: &LockName, batch: &[Ticket]) -> Result<(), Failure> {
+        let writes = batch.iter().map(|row| self.delete_request(name, *row));
+        let request = self.client.batch_write_item();
+        let request = request.request_items(&self.config.table, writes.collect());
+        let answer = ask(request.send()).await;
+        answer.map_err(|failed| sort("delete settled rows", failed))?;
+        Ok(())
+    }
+
+    /// The first by itself, so that no more than one request is denied.
+    async fn delete_each(&self, name: &LockName, batch: &[Ticket]) -> Result<(), Failure> {
+        let Some((first, others)) = batch.split_first() else {
+            return Ok(());
+        };
+        self.delete_row(name, *first).await?;
+        let others = others.iter().map(|row| self.delete_row(name, *row));
+        try_join_all(others).await.map(|_| ())
+    }
+
+    async fn delete_row(&self, name: &LockName, settled: Ticket) -> Result<(), Failure> {
+        let (key, verb) = (self.row_key(name, settled), "delete a settled row");
+        let values = vec![(":void", text("void")), (":waiting", text("waiting"))];
+        self.delete(verb, key, A_ROW, values).await.map(|_| ())
+    }
+
+    #[expect(
+        clippy::expect_used,
+        reason = "every required field of the request is set here"
+    )]
+    fn delete_request(&self, name: &LockName, ticket: Ticket) -> WriteRequest {
+        let delete = DeleteRequest::builder()
+            .set_key(Some(self.row_key(name, ticket)))
+            .build();
+        WriteRequest::builder()
+            .delete_request(delete.expect("a deletion with its key"))
+            .build()
+    }
+}
+
+fn warn(table: &str, denied: Operation, failure: &Failure) {
+    let action = denied.name();
+    match denied {
+        Operation::BatchWriteItem => tracing::warn!(
+            table, action, %failure,
+            "may not delete settled rows in batches, and deletes them one by one: permit the action to this client"
+        ),
+        _ => tracing::warn!(
+            table, action, %failure,
+            "may not delete settled rows, which stay until TTL or a sweep: permit the action to this client"
+        ),
+    }
+}

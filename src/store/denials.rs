@@ -1,0 +1,69 @@
+//! Actions that only cleaning needs and that a policy denies: told once to each client, and tried again now and then.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::moment::Moment;
+
+use super::Operation;
+
+/// A policy that was mended is noticed after so long.
+const TRIED_AGAIN: Duration = Duration::from_secs(600);
+
+/// What one client knows of them.
+#[derive(Debug, Default)]
+pub(super) struct Denials {
+    /// When each was denied last.
+    denied: Mutex<Vec<(Operation, Moment)>>,
+    /// Settled rows that stayed in the table.
+    left: AtomicU64,
+}
+
+impl Denials {
+    /// Whether an action was denied a while ago, so that it is not worth a request now.
+    pub(super) fn is_denied(&self, action: Operation, now: Moment) -> bool {
+        let denied = self.denied();
+        let mut of_it = denied.iter().filter(|(denied, _)| *denied == action);
+        of_it.any(|(_, at)| now.since(*at) < TRIED_AGAIN)
+    }
+
+    /// Notes that an action was denied. Whether that is news.
+    pub(super) fn note(&self, action: Operation, now: Moment) -> bool {
+        let mut denied = self.denied();
+        let known = denied.len();
+        denied.retain(|(denied, _)| *denied != action);
+        denied.push((action, now));
+        denied.len() > known
+    }
+
+    pub(super) fn leave(&self, rows: usize) {
+        self.left.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    fn denied(&self) -> MutexGuard<'_, Vec<(Operation, Moment)>> {
+        self.denied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_denied_action_is_news_once_and_tried_again_after_a_while() {
+        let (denials, action) = (Denials::default(), Operation::BatchWriteItem);
+        let at = |seconds| Moment(Duration::from_secs(seconds));
+        assert!(!denials.is_denied(action, at(0)));
+        assert!(denials.note(action, at(0)));
+        assert!(denials.is_denied(action, at(599)) && !denials.is_denied(action, at(600)));
+        assert!(!denials.note(action, at(600)));
+        assert!(denials.is_denied(action, at(1199)));
+        assert!(!denials.is_denied(Operation::DeleteItem, at(600)));
+        assert!(denials.note(Operation::DeleteItem, at(600)));
+    }
+}

@@ -1,0 +1,169 @@
+//! What keeps a request from being looked at by DynamoDB: no connection, no credentials, or a signature that it does not take.
+
+use std::error::Error as StdError;
+
+use aws_credential_types::provider::error::CredentialsError;
+
+use crate::error::Source;
+
+/// Codes for credentials that DynamoDB does not take; the SDK may have others the next time.
+const CREDENTIALS: [&str; 7] = [
+    "ExpiredTokenException",
+    "ExpiredToken",
+    "TokenRefreshRequired",
+    "UnrecognizedClientException",
+    "InvalidClientTokenId",
+    "MissingAuthenticationTokenException",
+    "MissingAuthenticationToken",
+];
+
+/// Codes for a signature that DynamoDB does not take. A wrong secret key gives the same code as a clock that is far off.
+const SIGNATURE: [&str; 6] = [
+    "InvalidSignatureException",
+    "SignatureDoesNotMatch",
+    "IncompleteSignatureException",
+    "IncompleteSignature",
+    "RequestExpired",
+    "RequestTimeTooSkewed",
+];
+
+/// What the request lacks. It was not applied, and may be if it is sent again when somebody has mended that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hindrance {
+    /// There was no connection, so nothing was sent on it.
+    Connection,
+    Credentials,
+    Signature,
+}
+
+impl Hindrance {
+    /// What an answer with this code says that the request lacked.
+    pub(super) fn of_answer(code: &str) -> Option<Self> {
+        if CREDENTIALS.contains(&code) {
+            Some(Hindrance::Credentials)
+        } else {
+            SIGNATURE.contains(&code).then_some(Hindrance::Signature)
+        }
+    }
+
+    /// What an error says of a request that was handed to the transport.
+    pub(super) fn of_connecting(error: &(dyn StdError + 'static)) -> Option<Self> {
+        let is_it = |cause: &(dyn StdError + 'static)| {
+            let cause = cause.downcast_ref::<hyper_util::client::legacy::Error>();
+            cause.is_some_and(|cause| cause.is_connect())
+        };
+        chain(error).any(is_it).then_some(Hindrance::Connection)
+    }
+
+    /// What an error says of a request that was not handed to the transport.
+    pub(super) fn of_preparing(error: &(dyn StdError + 'static)) -> Option<Self> {
+        let is_it = |cause: &(dyn StdError + 'static)| {
+            // The SDK's own time-out for loading them has no public type.
+            let is_late = cause.to_string().starts_with("identity resolver timed out");
+            is_late || cause.is::<CredentialsError>()
+        };
+        chain(error).any(is_it).then_some(Hindrance::Credentials)
+    }
+
+    /// The error, after words that say what to do.
+    pub(super) fn told(self, source: Source) -> Source {
+        let advice = match self {
+            // The transport's own words say what it was: the address or its name, the network, or the handshake.
+            Hindrance::Connection => return source,
+            Hindrance::Credentials => {
+                "no valid credentials (see whether this process has some, and whether they have expired)"
+            }
+            Hindrance::Signature => {
+                "its signature was not taken (see whether this host's clock and the secret key are right)"
+            }
+        };
+        Box::new(Hindered { advice, source })
+    }
+}
+
+/// The SDK's error, and before it what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{advice}")]
+struct Hindered {
+    advice: &'static str,
+    source: Source,
+}
+
+/// Why the SDK makes no request of this client, and will make none, with what to do. It takes the place of the SDK's error, whose words
+/// are for those who generate SDKs, or hold the whole request.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Misconfigured {
+    #[error(
+        "the DynamoDB client has no credentials provider: make it from `aws_config`, or set `credentials_provider` in its configuration"
+    )]
+    NoCredentials,
+    #[error(
+        "the DynamoDB client has no region: set AWS_REGION, or `region` in the client's configuration"
+    )]
+    NoRegion,
+    #[error(
+        "the DynamoDB client's endpoint `{0}` is no URL with a scheme, such as `http://localhost:8000`"
+    )]
+    Endpoint(String),
+}
+
+/// The SDK's words, whose errors have no public types.
+const NO_PROVIDER: &str = "there was no identity resolver";
+const NO_REGION: [&str; 2] = ["Missing Region", "missing signing region"];
+const BAD_ENDPOINT: &str = "failed to apply endpoint `";
+
+impl Misconfigured {
+    /// What an error says of a request that was not handed to the transport.
+    pub(super) fn of(error: &(dyn StdError + 'static)) -> Option<Self> {
+        chain(error).find_map(|cause| Misconfigured::told_by(&cause.to_string()))
+    }
+
+    fn told_by(words: &str) -> Option<Self> {
+        if let Some((_, named)) = words.split_once(BAD_ENDPOINT) {
+            let (endpoint, _) = named.split_once('`')?;
+            return Some(Misconfigured::Endpoint(endpoint.to_owned()));
+        }
+        if NO_REGION.iter().any(|it| words.contains(it)) {
+            return Some(Misconfigured::NoRegion);
+        }
+        words
+            .contains(NO_PROVIDER)
+            .then_some(Misconfigured::NoCredentials)
+    }
+}
+
+/// An error and its causes. Ends because each cause is an error of its own.
+fn chain<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_and_signatures_that_are_not_taken_are_told_apart_and_from_missing_permission() {
+        let told = |code| Hindrance::of_answer(code);
+        assert_eq!(told("ExpiredTokenException"), Some(Hindrance::Credentials));
+        assert_eq!(
+            told("InvalidSignatureException"),
+            Some(Hindrance::Signature)
+        );
+        assert_eq!(told("AccessDeniedException"), None);
+    }
+
+    #[test]
+    fn credentials_that_cannot_be_loaded_are_found_below_other_errors_with_words_that_say_what_to_do()
+     {
+        let cause = CredentialsError::not_loaded("no provider has any");
+        let told = Hindrance::Credentials.told(Box::new(cause));
+        assert!(told.to_string().contains("whether they have expired"));
+        assert_eq!(
+            Hindrance::of_preparing(told.as_ref()),
+            Some(Hindrance::Credentials)
+        );
+        assert_eq!(Hindrance::of_connecting(told.as_ref()), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! Whether DynamoDB answers a call that waits: since when it does not, and who is told.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::moment::Moment;
+
+use super::failure::Failure;
+
+/// What a call that waits is told of its requests.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// One of them had no answer.
+    Unanswered {
+        /// When the first of them was sent that had none.
+        since: Moment,
+        /// None before it was lost since the last answer.
+        is_first: bool,
+        failure: Failure,
+    },
+    /// The first answer after that came, this long after `since`.
+    Answered { after: Duration },
+}
+
+type Listener = Box<dyn Fn(News) + Send + Sync>;
+
+/// Whether DynamoDB answers one call, for whoever asks through the store that carries it. By default nobody is told.
+#[derive(Clone, Default)]
+pub(crate) struct Reach(Option<Arc<Told>>);
+
+struct Told {
+    listener: Listener,
+    /// For how long the call puts up with no answers.
+    most: Option<Duration>,
+    since: Mutex<Option<Moment>>,
+}
+
+impl Reach {
+    /// Tells `listener` of requests without an answer; the first of them may have been sent before, by another call.
+    pub(crate) fn new(
+        most: Option<Duration>,
+        since: Option<Moment>,
+        listener: impl Fn(News) + Send + Sync + 'static,
+    ) -> Self {
+        Reach(Some(Arc::new(Told {
+            listener: Box::new(listener),
+            most,
+            since: Mutex::new(since),
+        })))
+    }
+
+    /// Takes in what came of a request.
+    pub(super) fn heard<T>(
+        &self,
+        sent: Moment,
+        now: Moment,
+        answer: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let Some(told) = &self.0 else { return answer };
+        match answer {
+            Err(failure) if failure.is_unanswered() => {
+                let (failure, other) = failure.shared();
+                told.lost(sent, failure);
+                Err(other)
+            }
+            answer => {
+                told.found(now);
+                answer
+            }
+        }
+    }
+
+    /// When there are no more attempts: at the end of a call's patience, or when there were no answers for as long as it
+    /// puts up with that.
+    pub(super) fn ends(&self, until: Option<Moment>) -> Option<Moment> {
+        until.into_iter().chain(self.until()).min()
+    }
+
+    fn until(&self) -> Option<Moment> {
+        let told = self.0.as_ref()?;
+        let since = *told.since();
+        Some(since? + told.most?)
+    }
+}
+
+impl Told {
+    fn lost(&self, sent: Moment, failure: Failure) {
+        let (since, is_first) = {
+            let mut since = self.since();
+            let is_first = since.is_none();
+            (*since.get_or_insert(sent), is_first)
+        };
+        (self.listener)(News::Unanswered {
+            since,
+            is_first,
+            failure,
+        });
+    }
+
+    fn found(&self, now: Moment) {
+        let since = self.since().take();
+        if let Some(since) = since {
+            let after = now.since(since);
+            (self.listener)(News::Answered { after });
+        }
+    }
+
+    fn since(&self) -> MutexGuard<'_, Option<Moment>> {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = self.0.as_ref().map(|told| *told.since());
+        f.debug_struct("Reach")
+            .field("since", &since)
+            .finish_non_exhaustive()
+    }
+}

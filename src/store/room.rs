@@ -1,0 +1,189 @@
+//! How much of the lock item an entry takes when it is at its largest, and how much there is for each.
+
+use std::time::Duration;
+
+use crate::config::{MOST_DATA, MOST_SEATS};
+use crate::entry::{Attributes, Entry, Nonce, ServerTime};
+use crate::error::Invalid;
+use crate::size::{LARGEST_ITEM, bytes_of_value};
+use crate::ticket::Ticket;
+
+use super::codec;
+
+/// What the lock item has besides data and entries: its keys, which have 3 KB at the most, names and numbers.
+const REST: usize = 8 * 1024;
+
+/// Left for all entries together.
+const ROOM: usize = LARGEST_ITEM - MOST_DATA - REST;
+
+/// What a sharer takes besides its entry: its nonce in `sharers`, and in `drawn` with its ticket. An heir takes less.
+const PLACE: usize = 2 * (1 + 32) + 11;
+
+/// Whether every client that obeys this rule can be written, and renewed, when all permits and all seats are taken and the lock
+/// carries as much data as it may. Each counts its own entry, with every number in it at its largest, and no entry may take more
+/// than its share.
+pub(crate) fn check_room(
+    owner: &str,
+    attributes: &Attributes,
+    permits: u64,
+) -> Result<(), Invalid> {
+    let permits_there = usize::try_from(permits).unwrap_or(usize::MAX);
+    let share = ROOM / permits_there.saturating_add(MOST_SEATS);
+    let nothing = taken("", &Attributes::default());
+    let (bytes, most) = (
+        taken(owner, attributes) - nothing,
+        share.saturating_sub(nothing),
+    );
+    match bytes > most {
+        true => Err(Invalid::TooLargeForPermits {
+            bytes,
+            most,
+            permits,
+        }),
+        false => Ok(()),
+    }
+}
+
+fn taken(owner: &str, attributes: &Attributes) -> usize {
+    let largest = largest(owner.to_owned(), attributes.clone());
+    PLACE + bytes_of_value(&codec::entry(&largest, Some(largest.ticket)))
+}
+
+/// An entry none of whose numbers can grow any more.
+fn largest(owner: String, attributes: Attributes) -> Entry {
+    let longest = Duration::from_millis(u64::MAX);
+    Entry {
+        nonce: Nonce::new(u128::MAX),
+        owner,
+        ticket: Ticket::new(u64::MAX),
+        tickets: u64::MAX,
+        permits: u64::MAX,
+        attributes,
+        // Leases by a name of the caller's own are of locks with as many permits as can be shared, where there is room for it.
+        id: None,
+        beat: u64::MAX,
+        lease: longest,
+        renewed_at: Some(ServerTime(longest)),
+        since: Some(ServerTime(longest)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::AttributeValue;
+    use aws_smithy_types::Blob;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::SHARERS;
+    use crate::size::bytes_of;
+    use crate::store::codec::{Item, number, text};
+
+    /// The lock item when everybody is there who can be, all of them with this entry, with keys as long as they can be.
+    fn fullest(owner: &str, attributes: &Attributes, permits: u64) -> Item {
+        let entry = largest(owner.to_owned(), attributes.clone());
+        let nonce = |sharer: u64| format!("{sharer:032x}");
+        let sharers =
+            (0..permits).map(|sharer| (nonce(sharer), codec::entry(&entry, Some(entry.ticket))));
+        let drawn = (0..permits).map(|sharer| (nonce(sharer), number(u64::MAX)));
+        let heir = codec::entry(&entry, Some(entry.ticket));
+        let numbers = [
+            "format",
+            "permits",
+            "last",
+            "seated",
+            "taken",
+            "entered",
+            "left",
+            "drawn_at",
+            "granted_at",
+        ];
+        let long = |letter: &str| letter.repeat(255);
+        let mut item: Item = numbers
+            .map(|name| (name.to_owned(), number(u64::MAX)))
+            .into();
+        item.extend([
+            (long("p"), text("x".repeat(2048))),
+            (long("s"), text("x".repeat(1024))),
+            (long("t"), number(u64::MAX)),
+            ("holder".to_owned(), AttributeValue::M(Item::new())),
+            ("sharers".to_owned(), AttributeValue::M(sharers.collect())),
+            ("drawn".to_owned(), AttributeValue::M(drawn.collect())),
+            (
+                "heirs".to_owned(),
+                AttributeValue::L(vec![heir; MOST_SEATS]),
+            ),
+            (
+                "data".to_owned(),
+                AttributeValue::B(Blob::new(vec![7; MOST_DATA])),
+            ),
+            (
+                "written".to_owned(),
+                AttributeValue::M(
+                    [("ticket", u64::MAX), ("count", u64::MAX)]
+                        .map(|(name, it)| (name.to_owned(), number(it)))
+                        .into(),
+                ),
+            ),
+        ]);
+        item
+    }
+
+    /// As many pairs of as few bytes as there can be in a kilobyte.
+    fn tiny() -> Attributes {
+        let letters: Vec<char> = ('!'..='~').collect();
+        let pairs = letters
+            .iter()
+            .flat_map(|a| letters.iter().map(move |b| format!("{a}{b}")));
+        let single = letters.iter().map(char::to_string);
+        let names = single.chain(pairs).scan(0, |bytes, name| {
+            *bytes += name.len();
+            (*bytes <= 1024).then_some(name)
+        });
+        Attributes::said(names.map(|name| (name, "")))
+    }
+
+    /// As much of an owner's name as is accepted with these attributes.
+    fn longest_owner(attributes: &Attributes, permits: u64) -> Option<String> {
+        let accepts = |bytes: &usize| check_room(&"o".repeat(*bytes), attributes, permits).is_ok();
+        (1..=512).rev().find(accepts).map(|bytes| "o".repeat(bytes))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn whatever_is_accepted_fits_when_everybody_has_as_much(
+            permits in 1..=1000_u64,
+            attributes in prop::collection::btree_map("[a-z]{1,9}|.{1,3}", ".{0,9}", 0..40),
+        ) {
+            let attributes = Attributes::of(attributes);
+            if let Some(owner) = longest_owner(&attributes, permits) {
+                let bytes = bytes_of(&fullest(&owner, &attributes, permits));
+                prop_assert!(bytes <= LARGEST_ITEM, "{bytes} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn many_tiny_attributes_are_counted_with_what_each_of_them_costs() {
+        let tiny = tiny();
+        assert_eq!((tiny.bytes(), tiny.iter().count()), (1024, 559));
+        let owner = longest_owner(&tiny, 130).unwrap();
+        let bytes = bytes_of(&fullest(&owner, &tiny, 130));
+        assert!(
+            (LARGEST_ITEM - 16 * 1024..=LARGEST_ITEM).contains(&bytes),
+            "{bytes}"
+        );
+        assert!(check_room(&"o".repeat(512), &tiny, 170).is_err());
+    }
+
+    #[test]
+    fn who_shares_a_fair_lock_may_say_all_that_there_is_to_be_said() {
+        let (owner, tiny) = ("o".repeat(512), tiny());
+        assert!(check_room(&owner, &tiny, SHARERS).is_ok());
+        // And an id of a lease besides, on each.
+        let spare = LARGEST_ITEM - bytes_of(&fullest(&owner, &tiny, SHARERS));
+        assert!(spare > (SHARERS as usize + MOST_SEATS) * (256 + 3));
+    }
+}

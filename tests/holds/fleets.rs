@@ -1,0 +1,143 @@
+//! Two fleets on one lock, with settings that are each accepted: whatever the one must assume of the other holds.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fairlock::LockClientBuilder;
+use fairlock::embedded::{Fault, When};
+
+use crate::common::virtual_time;
+use crate::lab::{Host, Lab, acquire, cut_off, waits};
+use crate::verbs::meets;
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// What a fleet sets, with its lease and its request time-out.
+struct Fleet {
+    name: &'static str,
+    lease: Duration,
+    timeout: Duration,
+    set: fn(LockClientBuilder) -> LockClientBuilder,
+}
+
+const FLEETS: [Fleet; 6] = [
+    Fleet {
+        name: "defaults",
+        lease: Duration::from_secs(30),
+        timeout: Duration::from_millis(2_000),
+        set: |builder| builder,
+    },
+    Fleet {
+        name: "long leases and the longest heartbeats",
+        lease: Duration::from_secs(720),
+        timeout: Duration::from_millis(2_000),
+        set: |builder| builder.lease(720 * SECOND),
+    },
+    Fleet {
+        name: "short leases and the smallest allowance",
+        lease: SECOND,
+        timeout: Duration::from_millis(166),
+        set: |builder| {
+            let builder = builder.lease(SECOND).gap_grace(SECOND);
+            builder.common_clock_allowance(Duration::from_millis(2007))
+        },
+    },
+    Fleet {
+        name: "slow requests",
+        lease: Duration::from_secs(60),
+        timeout: Duration::from_millis(10_000),
+        set: |builder| builder.lease(60 * SECOND).request_timeout(10 * SECOND),
+    },
+    Fleet {
+        name: "a long grace and retention",
+        lease: Duration::from_secs(30),
+        timeout: Duration::from_millis(2_000),
+        set: |builder| builder.gap_grace(90 * SECOND).idle_retention(90 * DAY),
+    },
+    Fleet {
+        name: "rare heartbeats, short retention",
+        lease: Duration::from_secs(60),
+        timeout: Duration::from_millis(2_000),
+        set: |builder| {
+            let builder = builder.lease(60 * SECOND).heartbeat(50 * SECOND);
+            builder.idle_retention(DAY)
+        },
+    },
+];
+
+fn pairs() -> impl Iterator<Item = (&'static Fleet, &'static Fleet)> {
+    FLEETS
+        .iter()
+        .flat_map(|one| FLEETS.iter().map(move |other| (one, other)))
+}
+
+/// A host of the fleet whose clock is as slow as it may be.
+fn slow_host(lab: &Lab, fleet: &Fleet) -> Host {
+    let slow = lab.clock.clone().at_rate(0.981);
+    lab.host_with(|builder| (fleet.set)(builder).clock(slow))
+}
+
+#[test]
+fn nobody_of_another_fleet_has_the_lock_before_its_holder_stopped_believing() {
+    for (one, other) in pairs() {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (holder, caller) = (slow_host(&lab, one), lab.host_with(other.set));
+            let watcher = lab.host_with(other.set);
+            let guard = acquire(&holder).await;
+            let waiting = waits(&lab, &watcher).await;
+            lab.wait(one.lease * 3 / 4).await;
+            assert!(guard.is_held(), "{} / {}", one.name, other.name);
+            waiting.abort();
+            holder.network.set_faults(cut_off());
+            let lock = caller.locks.fair_lock("a").unwrap();
+            let caller_has_it = async || lock.try_acquire().await.unwrap().is_some();
+            // Ends with the lease at the latest.
+            while guard.is_held() {
+                assert!(!caller_has_it().await, "{} / {}", one.name, other.name);
+                lab.wait(one.lease / 50).await;
+            }
+            lab.wait(2 * other.lease.max(one.lease) + 60 * SECOND).await;
+            assert!(caller_has_it().await, "{} / {}", one.name, other.name);
+        });
+    }
+}
+
+#[test]
+fn a_waiter_whose_row_is_late_within_its_own_time_out_is_not_passed_by_another_fleet() {
+    for (one, other) in pairs() {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let [holder, heir, late] = [(); 3].map(|()| lab.host_with(|it| (one.set)(it).seats(1)));
+            let behind = lab.host_with(|it| (other.set)(it).seats(1));
+            let guard = acquire(&holder).await;
+            let heir = waits(&lab, &heir).await;
+            let delay = Fault::Delay(When::Before, one.timeout * 9 / 10);
+            let joins = meets(&late.network, "join", usize::MAX, delay);
+            let late = waits(&lab, &late).await;
+            let behind = waits(&lab, &behind).await;
+            guard.release().await.unwrap();
+            heir.await.unwrap().release().await.unwrap();
+            let first = late.await.unwrap();
+            assert!(!behind.is_finished(), "{} / {}", one.name, other.name);
+            assert_eq!(joins.load(Ordering::SeqCst), 1);
+            first.release().await.unwrap();
+            behind.await.unwrap().release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_retention_must_be_twice_the_lease() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let built = |retention| {
+            let builder = fairlock::LockClient::builder(lab.engine.client());
+            builder.lease(DAY).idle_retention(retention).build()
+        };
+        assert!(built(2 * DAY).is_ok());
+        let refused = built(2 * DAY - SECOND).unwrap_err().to_string();
+        assert!(refused.contains("twice the lease"), "{refused}");
+    });
+}

@@ -1,0 +1,181 @@
+//! How long a lease lasts by DynamoDB's clock, and whose answers tell it.
+
+use std::time::{Duration, SystemTime};
+
+use aws_sdk_dynamodb::types::TimeToLiveSpecification;
+use fairlock::embedded::{Engine, Fault, When};
+use fairlock::{Clock, Lease};
+use tokio::time::Instant;
+
+use crate::common::virtual_time;
+use crate::lab::{EPOCH, Lab, acquire, waits};
+use crate::verbs::meets;
+use crate::{ALLOWED, MINUTE, SECOND, is_refused, named, process};
+
+#[test]
+fn a_process_whose_first_request_it_is_asks_for_the_time_first() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), process(&lab).await);
+        named(&a).acquire("one", MINUTE).await.unwrap();
+        assert_eq!(a.network.counts().requests(), 3);
+        lab.wait(MINUTE + ALLOWED).await;
+        assert!(named(&b).acquire("other", MINUTE).await.is_ok());
+    });
+}
+
+/// How long a lease lasts from now on, by DynamoDB's clock.
+fn left(lease: &Lease, began: Instant) -> Duration {
+    let now = SystemTime::UNIX_EPOCH + EPOCH + began.elapsed();
+    lease.expires_at().duration_since(now).unwrap_or_default()
+}
+
+/// Up to a second and a half early, for the grain of a `Date` and the age of the answers that told it.
+fn is_as_long_as(span: Duration, left: Duration) -> bool {
+    left <= span && span - left <= SECOND * 3 / 2 + span / 50
+}
+
+#[test]
+fn a_lease_lasts_for_as_long_as_was_asked_for_however_long_its_client_was_quiet() {
+    virtual_time(async {
+        let began = Instant::now();
+        let lab = Lab::new().await;
+        let host = process(&lab).await;
+        for (quiet, span) in [(10, 5), (100, 5), (290, 2), (290, 60), (3_600, 5)] {
+            let span = span * SECOND;
+            lab.wait(quiet * SECOND).await;
+            let lock = named(&host);
+            let lease = lock.acquire("one", span).await.unwrap();
+            assert!(is_as_long_as(span, left(&lease, began)), "{lease:?}");
+            lab.wait(quiet * SECOND).await;
+            let again = lock.acquire("one", span).await.unwrap();
+            assert!(is_as_long_as(span, left(&again, began)), "{again:?}");
+            let longer = lock.extend(&again, 2 * span).await.unwrap();
+            assert!(is_as_long_as(2 * span, left(&longer, began)), "{longer:?}");
+            lock.release(&longer).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn one_answer_that_tells_a_wrong_time_makes_no_lease_longer_or_shorter() {
+    virtual_time(async {
+        let each = [0, 1, 2, 6].into_iter().flat_map(|known| {
+            (1..=known + 4).flat_map(move |wrong| [-3_600, 3_600].map(|by| (known, wrong, by)))
+        });
+        for (known, wrong, by) in each {
+            let began = Instant::now();
+            let lab = Lab::new().await;
+            let host = lab.host();
+            for _ in 0..known {
+                named(&host).find("one").await.unwrap();
+            }
+            let _ = host
+                .network
+                .clone()
+                .script(move |request| (request.number() == wrong).then_some(Fault::Skew(by)));
+            let lease = named(&host).acquire("one", MINUTE).await.unwrap();
+            let left = left(&lease, began);
+            assert!(
+                is_as_long_as(MINUTE, left),
+                "{known}, {wrong}, {by}: {left:?}"
+            );
+        }
+    });
+}
+
+/// As DynamoDB Local is.
+#[test]
+fn where_answers_have_no_date_there_are_no_leases_and_nothing_is_left() {
+    virtual_time(async {
+        let clock = Clock::of_tokio(EPOCH);
+        let engine = Engine::memory().unwrap().without_date();
+        let lab = Lab::on(engine.with_clock(clock.clone()), clock).await;
+        let (host, other) = (lab.host(), lab.host());
+        for _ in 0..2 {
+            let refused = named(&host).acquire("one", MINUTE).await.unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                "table `locks` refuses `acquire a lease`: its answers have no `Date`, and leases end by it"
+            );
+        }
+        assert!(acquire(&other).await.is_held());
+    });
+}
+
+#[test]
+fn a_process_whose_first_request_it_is_extends_a_lease_and_releases_another() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let old = process(&lab).await;
+        let lease = named(&old).acquire("one", MINUTE).await.unwrap();
+        let text = lease.to_string();
+        let new = lab.host();
+        let carried = text.parse().unwrap();
+        let longer = named(&new).extend(&carried, 10 * MINUTE).await.unwrap();
+        assert_eq!(longer.id(), "one");
+        assert!(longer.expires_at() > lease.expires_at() + 5 * MINUTE);
+        assert_eq!(new.network.counts().requests(), 3);
+        // A shorter time takes nothing from those who have been told of a longer one.
+        let same = named(&new).extend(&longer, MINUTE).await.unwrap();
+        assert!(longer.expires_at() <= same.expires_at());
+        // One that has been quiet for so long that it does not know the time any more.
+        lab.wait(8 * MINUTE).await;
+        let longer = named(&new).extend(&longer, 10 * MINUTE).await.unwrap();
+        let newest = lab.host();
+        named(&newest).release(&longer).await.unwrap();
+        assert_eq!(newest.network.counts().requests(), 1);
+        assert!(acquire(&new).await.is_held());
+    });
+}
+
+/// However slow the answer was that told the time.
+#[test]
+fn nobody_who_waits_has_the_lock_before_a_lease_is_over_by_dynamodbs_clock() {
+    for slow in [300, 800, 1_500] {
+        for phase in 0..10 {
+            virtual_time(async {
+                let began = Instant::now();
+                let lab = Lab::new().await;
+                let (a, b) = (lab.host(), process(&lab).await);
+                lab.wait(phase * SECOND / 10).await;
+                let late = Fault::Delay(When::Before, Duration::from_millis(slow));
+                meets(&a.network, "read lock", 1, late);
+                let lease = named(&a).acquire("one", 5 * SECOND).await.unwrap();
+                let over = lease.expires_at().duration_since(SystemTime::UNIX_EPOCH);
+                let next = waits(&lab, &b).await.await.unwrap();
+                assert!(
+                    over.unwrap() <= EPOCH + began.elapsed(),
+                    "{slow} ms, {phase}"
+                );
+                drop(next);
+            });
+        }
+    }
+}
+
+/// Nothing renews its item before it is over, and TTL goes by the clock of whoever wrote it.
+#[test]
+fn no_lease_lasts_longer_than_ttl_keeps_its_item_on_a_host_whose_clock_is_late() {
+    virtual_time(async {
+        let (hour, clock) = (60 * MINUTE, Clock::of_tokio(EPOCH));
+        let engine = Engine::memory().unwrap();
+        let engine = engine.with_clock(clock.clone().ahead(11 * hour));
+        let lab = Lab::on(engine, clock).await;
+        let ttl = TimeToLiveSpecification::builder().enabled(true);
+        let ttl = ttl.attribute_name("expires_at").build().unwrap();
+        let switch = lab.engine.client().update_time_to_live();
+        let switch = switch.table_name("locks").time_to_live_specification(ttl);
+        switch.send().await.unwrap();
+        let lock = named(&lab.host_with(|builder| builder.idle_retention(24 * hour)));
+        let refused = lock.acquire("one", 13 * hour).await.unwrap_err();
+        let told =
+            "the time of a lease is 46800s and must be at most 43200s: half of the idle retention";
+        assert_eq!(refused.to_string(), told);
+        let lease = lock.acquire("one", 12 * hour).await.unwrap();
+        assert!(lock.extend(&lease, 13 * hour).await.is_err());
+        lab.wait(12 * hour - MINUTE).await;
+        assert_eq!(lab.engine.expire().await.unwrap(), 0);
+        assert!(is_refused(&lock.acquire("other", MINUTE).await));
+    });
+}

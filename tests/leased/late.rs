@@ -1,0 +1,71 @@
+//! A request for a lease that comes when its call has been told that the lock was not to be had.
+
+use fairlock::embedded::{Fault, Gate, When};
+use fairlock::{IdleLocks, Lease};
+
+use crate::common::virtual_time;
+use crate::lab::{Host, Lab, acquire};
+use crate::verbs::meets;
+use crate::{MINUTE, is_refused, named, process};
+
+/// A client whose call under the name `job` was refused, and whose request for it took the lock afterwards.
+async fn refused_and_taken(lab: &Lab) -> Host {
+    let (client, other) = (process(lab).await, process(lab).await);
+    let held = acquire(&other).await;
+    let gate = Gate::closed();
+    meets(
+        &client.network,
+        "enter",
+        1,
+        Fault::Hold(When::Before, gate.clone()),
+    );
+    assert!(is_refused(&named(&client).acquire("job", MINUTE).await));
+    held.release().await.unwrap();
+    gate.open();
+    lab.settle().await;
+    client
+}
+
+/// The client is shown the lease in each way in which it may meet the lock.
+async fn meets_the_lock(client: &Host) {
+    let lock = client.locks.fair_lock("a").unwrap();
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    lock.sweep().await.unwrap();
+    client.locks.sweep_table(IdleLocks::Keep).await.unwrap();
+    assert!(is_refused(&named(client).acquire("else", MINUTE).await));
+}
+
+/// Nobody has taken the lease away, and its owner goes on with it.
+async fn lasts(lab: &Lab, owner: &Host, lease: Lease) {
+    lab.settle().await;
+    let found = named(owner).find("job").await.unwrap();
+    assert_eq!(found.as_ref(), Some(&lease));
+    let another = lab.host().locks.fair_lock("a").unwrap();
+    assert!(another.try_acquire().await.unwrap().is_none());
+    let lease = named(owner).extend(&lease, 2 * MINUTE).await.unwrap();
+    named(owner).release(&lease).await.unwrap();
+    assert!(lab.is_free("a").await);
+}
+
+#[test]
+fn a_lease_of_another_process_is_not_given_up_by_a_client_whose_late_request_took_the_lock() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let client = refused_and_taken(&lab).await;
+        let owner = process(&lab).await;
+        let lease = named(&owner).acquire("job", MINUTE).await.unwrap();
+        meets_the_lock(&client).await;
+        lasts(&lab, &owner, lease).await;
+    });
+}
+
+#[test]
+fn a_lease_that_a_client_was_told_of_is_not_given_up_by_it_for_an_earlier_request_of_its_own() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let client = refused_and_taken(&lab).await;
+        let lease = named(&client).acquire("job", MINUTE).await.unwrap();
+        meets_the_lock(&client).await;
+        lasts(&lab, &client, lease).await;
+    });
+}

@@ -1,0 +1,80 @@
+//! Processes that all start at once, each for one turn, while requests are slow at first: connections are made, credentials are
+//! fetched, and machines are busy.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::time::Duration;
+
+use fairlock::RecordWait;
+use fairlock::embedded::{Faults, Latency};
+use futures::future::{join, join_all};
+use tokio::time::Instant;
+
+use crate::contest::RTT;
+use crate::lab::{Host, Lab};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Burst {
+    pub(crate) processes: usize,
+    /// How long a round trip takes at first, and until when.
+    pub(crate) slow: Duration,
+    pub(crate) until: Duration,
+    pub(crate) hold: Duration,
+}
+
+/// What a burst showed once requests were fast.
+#[derive(Debug)]
+pub(crate) struct Drained {
+    /// From each release that was asked for to the next grant, sorted.
+    pub(crate) hand_overs: Vec<Duration>,
+    /// From the moment when requests were fast until all had had their turns.
+    pub(crate) lasted: Duration,
+    pub(crate) requests_a_turn: f64,
+}
+
+impl Burst {
+    pub(crate) async fn run(self) -> Drained {
+        let lab = Lab::new().await;
+        let hosts: Vec<_> = (0..self.processes).map(|_| lab.host()).collect();
+        let began = Instant::now();
+        let speed = |round_trip| {
+            for host in &hosts {
+                host.network.set_faults(Faults {
+                    round_trip: Latency::Constant(round_trip),
+                    ..Faults::default()
+                });
+            }
+        };
+        speed(self.slow);
+        let speeds_up = async {
+            lab.wait(self.until).await;
+            speed(RTT);
+        };
+        let turns = join_all(hosts.iter().map(|host| self.turn(&lab, host)));
+        let ((), mut turns) = join(speeds_up, turns).await;
+        turns.sort();
+        let fast = began + self.until;
+        let late = turns.windows(2).filter(|pair| fast < pair[0].1);
+        let mut hand_overs: Vec<_> = late.map(|pair| pair[1].0 - pair[0].1).collect();
+        hand_overs.sort();
+        let requests = hosts.iter().map(|host| host.network.counts().requests());
+        Drained {
+            hand_overs,
+            lasted: turns[turns.len() - 1].1.saturating_duration_since(fast),
+            requests_a_turn: requests.sum::<u64>() as f64 / turns.len() as f64,
+        }
+    }
+
+    /// When it began, and when it ended.
+    async fn turn(&self, lab: &Lab, host: &Host) -> (Instant, Instant) {
+        let lock = host.locks.fair_lock("a").unwrap();
+        let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+        let granted = Instant::now();
+        lab.wait(self.hold).await;
+        let released = Instant::now();
+        guard.release().await.unwrap();
+        (granted, released)
+    }
+}

@@ -1,0 +1,368 @@
+//! Outages while a call waits: told at once, waited out, and given up for the true reason.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; callers' tasks"
+)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::future::ProvideCredentials as Providing;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{Credentials, ProvideCredentials};
+use fairlock::embedded::{Fault, Faults, Network, When};
+use fairlock::{Chance, Error, FairLock, LockClient, LockGuard, Outage, RecordWait};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::common::{real_time, virtual_time};
+use crate::lab::{Host, Lab, acquire, cut_off, waits};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What a waiting call is told: its place, and the outage.
+type Told = Arc<Mutex<Vec<(Option<usize>, Option<Outage>)>>>;
+
+/// A lock whose calls tell, and what they told.
+fn told_by(host: &Host) -> (FairLock, Told) {
+    let told = Told::default();
+    let tell = Arc::clone(&told);
+    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = lock.observed(move |waiting| {
+        let news = (waiting.place, waiting.outage.clone());
+        tell.lock().unwrap().push(news);
+    });
+    (lock, told)
+}
+
+fn asks(lock: FairLock, wait: RecordWait) -> JoinHandle<Result<LockGuard, Error>> {
+    tokio::spawn(async move { lock.acquire(wait).await })
+}
+
+/// What was told, without words and times.
+fn brief(told: &Told) -> Vec<(Option<usize>, bool)> {
+    let told = told.lock().unwrap();
+    let brief = told
+        .iter()
+        .map(|(place, outage)| (*place, outage.is_some()));
+    brief.collect()
+}
+
+/// Ways in which DynamoDB does not answer, or looks at nothing.
+fn outages() -> [(Fault, &'static str); 8] {
+    [
+        (Fault::Lose(When::Before), "connection reset"),
+        (Fault::Close(When::Before), "connection closed"),
+        (Fault::Close(When::After), "connection closed"),
+        (Fault::Hang(When::Before), "timeout"),
+        (Fault::ServerError(When::Before), "InternalServerError"),
+        (
+            Fault::Refuse("ExpiredTokenException"),
+            "no valid credentials",
+        ),
+        (
+            Fault::Refuse("UnrecognizedClientException"),
+            "no valid credentials",
+        ),
+        (
+            Fault::Refuse("InvalidSignatureException"),
+            "this host's clock and the secret key",
+        ),
+    ]
+}
+
+#[test]
+fn an_outage_before_a_place_is_had_is_told_at_once_and_waited_out() {
+    for (fault, words) in outages() {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host();
+            let _ = host.network.clone().script(move |_| Some(fault.clone()));
+            let (lock, told) = told_by(&host);
+            let asked = asks(lock, RecordWait::Infinite);
+            lab.wait(3 * SECOND).await;
+            assert_eq!(brief(&told), [(None, true)], "{words}");
+            let cause = told.lock().unwrap()[0].1.clone().unwrap().cause;
+            assert!(cause.contains(words), "{cause}");
+            lab.wait(3_600 * SECOND).await;
+            assert!(!asked.is_finished());
+            let _ = host.network.clone().script(|_| None);
+            asked.await.unwrap().unwrap().release().await.unwrap();
+            assert_eq!(brief(&told)[..2], [(None, true), (None, false)], "{words}");
+            lab.settle().await;
+            assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+        });
+    }
+}
+
+#[test]
+fn an_outage_in_line_is_told_at_once_and_costs_nobody_its_place() {
+    for (fault, words) in outages() {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let single = || lab.host_with(|builder| builder.seats(1));
+            let (holder, heir, row) = (single(), single(), single());
+            let guard = acquire(&holder).await;
+            let (mut tickets, mut told, mut asked) = (vec![guard.ticket()], vec![], vec![]);
+            for host in [&heir, &row] {
+                let (lock, tells) = told_by(host);
+                asked.push(asks(lock, RecordWait::Infinite));
+                told.push(tells);
+                lab.settle().await;
+            }
+            for host in [&heir, &row] {
+                let fault = fault.clone();
+                let _ = host.network.clone().script(move |_| Some(fault.clone()));
+            }
+            lab.wait(600 * SECOND).await;
+            // In this order, or the second would find the first dead: it has not been renewed for longer than its lease.
+            for host in [&heir, &row] {
+                let _ = host.network.clone().script(|_| None);
+                lab.wait(30 * SECOND).await;
+            }
+            assert_eq!(
+                brief(&told[0]),
+                [(Some(1), false), (Some(1), true), (Some(1), false)]
+            );
+            assert_eq!(
+                brief(&told[1]),
+                [(Some(2), false), (Some(2), true), (Some(2), false)]
+            );
+            guard.release().await.unwrap();
+            for asked in asked {
+                let guard = asked.await.unwrap().unwrap();
+                tickets.push(guard.ticket());
+                guard.release().await.unwrap();
+            }
+            let first = tickets[0].get();
+            let tickets: Vec<_> = tickets.iter().map(|ticket| ticket.get()).collect();
+            assert_eq!(tickets, [first, first + 1, first + 2], "{words}");
+        });
+    }
+}
+
+#[test]
+fn who_does_not_wait_is_told_what_the_outage_is_of_after_a_few_attempts() {
+    for (fault, words) in outages() {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host();
+            let _ = host.network.clone().script(move |_| Some(fault.clone()));
+            let lock = host.locks.fair_lock("a").unwrap();
+            let started = Instant::now();
+            let refused = lock.acquire(RecordWait::NoWait).await.unwrap_err();
+            assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+            assert!(refused.to_string().contains(words), "{refused}");
+            assert!(started.elapsed() <= 10 * SECOND);
+            assert_eq!(host.network.counts().of("UpdateItem"), 4);
+        });
+    }
+}
+
+#[test]
+fn an_outage_time_out_ends_a_call_before_and_after_it_has_a_place() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = || lab.host_with(|builder| builder.seats(1).outage_timeout(30 * SECOND));
+        let (holder, heir, row, late) = (lab.host(), host(), host(), host());
+        let guard = acquire(&holder).await;
+        let mut asked = Vec::new();
+        for host in [&heir, &row] {
+            asked.push(asks(told_by(host).0, RecordWait::Infinite));
+            lab.settle().await;
+        }
+        for host in [&heir, &row, &late] {
+            host.network.set_faults(cut_off());
+        }
+        asked.push(asks(told_by(&late).0, RecordWait::Infinite));
+        lab.wait(28 * SECOND).await;
+        assert!(asked.iter().all(|asked| !asked.is_finished()));
+        // A look, the outage time-out and a request time-out.
+        lab.wait(15 * SECOND).await;
+        for asked in asked {
+            assert!(asked.is_finished());
+            let refused = asked.await.unwrap().unwrap_err();
+            assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+        }
+        for host in [&heir, &row, &late] {
+            host.network.set_faults(Faults::default());
+        }
+        guard.release().await.unwrap();
+        lab.wait(60 * SECOND).await;
+        assert!(lab.is_free("a").await);
+    });
+}
+
+#[test]
+fn being_throttled_is_no_outage() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host_with(|builder| builder.outage_timeout(SECOND));
+        let _ = host.network.clone().script(|_| Some(Fault::Throttle));
+        let (lock, told) = told_by(&host);
+        let asked = asks(lock, RecordWait::Infinite);
+        lab.wait(600 * SECOND).await;
+        assert!(!asked.is_finished() && brief(&told).is_empty());
+        let _ = host.network.clone().script(|_| None);
+        asked.await.unwrap().unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn who_waits_at_the_door_for_an_unanswered_request_of_another_call_is_told_that_in_its_own_time() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two) = (lab.host(), lab.host());
+        let guard = acquire(&one).await;
+        let _ = two
+            .network
+            .clone()
+            .script(|_| Some(Fault::Hang(When::Before)));
+        let first = asks(told_by(&two).0, RecordWait::Infinite);
+        lab.wait(Duration::from_millis(1)).await;
+        let spans = [1_500, 5_000, 20_000].map(Duration::from_millis);
+        let started = Instant::now();
+        let (mut asked, mut told) = (Vec::new(), Vec::new());
+        for span in spans {
+            let (lock, tells) = told_by(&two);
+            asked.push(asks(lock, RecordWait::Timeout(span)));
+            told.push(tells);
+        }
+        for (asked, span) in asked.into_iter().zip(spans) {
+            let refused = asked.await.unwrap().unwrap_err();
+            let took = started.elapsed();
+            assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+            assert!(
+                took >= span && took <= span + 2 * SECOND + SECOND / 10,
+                "{took:?}"
+            );
+        }
+        // The first of them is told before its request's time-out that there is no answer yet.
+        assert_eq!(brief(&told[1]), [(None, true)]);
+        assert_eq!(brief(&told[2]), [(None, true)]);
+        let _ = two.network.clone().script(|_| None);
+        guard.release().await.unwrap();
+        first.await.unwrap().unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn who_waits_at_the_door_while_the_lock_is_held_is_told_its_holder() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two) = (lab.host(), lab.host());
+        let guard = acquire(&one).await;
+        let waiting = waits(&lab, &two).await;
+        let lock = two.locks.fair_lock("a").unwrap();
+        let span = RecordWait::Timeout(SECOND);
+        let (first, second) = tokio::join!(lock.acquire(span), lock.acquire(span));
+        for refused in [first, second] {
+            let Err(Error::NotGranted { holder, .. }) = refused else {
+                panic!("{refused:?}")
+            };
+            assert_eq!(holder.unwrap().ticket, guard.ticket());
+        }
+        guard.release().await.unwrap();
+        waiting.await.unwrap().release().await.unwrap();
+    });
+}
+
+/// Credentials that cannot be loaded until then.
+#[derive(Debug)]
+struct Late {
+    asked: AtomicUsize,
+    vain: usize,
+    hangs: bool,
+}
+
+impl ProvideCredentials for Late {
+    fn provide_credentials<'a>(&'a self) -> Providing<'a>
+    where
+        Self: 'a,
+    {
+        if self.asked.fetch_add(1, Ordering::SeqCst) >= self.vain {
+            let some = Credentials::new("somebody", "something", None, None, "late");
+            return Providing::ready(Ok(some));
+        }
+        match self.hangs {
+            true => Providing::new(std::future::pending()),
+            false => Providing::ready(Err(CredentialsError::not_loaded("not there yet"))),
+        }
+    }
+}
+
+fn with_late_credentials(lab: &Lab, vain: usize, hangs: bool) -> Host {
+    let network = Network::to(&lab.engine);
+    let config = network.client().config().to_builder();
+    let asked = AtomicUsize::new(0);
+    let config = config.credentials_provider(Late { asked, vain, hangs });
+    let locks = LockClient::builder(Client::from_conf(config.build())).table("locks");
+    let locks = locks.clock(lab.clock.clone()).chance(Chance::seeded(7));
+    Host {
+        locks: locks.build().unwrap(),
+        network,
+    }
+}
+
+#[test]
+fn credentials_that_cannot_be_loaded_yet_are_waited_for_and_named() {
+    for hangs in [false, true] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = with_late_credentials(&lab, usize::MAX, hangs);
+            let lock = host.locks.fair_lock("a").unwrap();
+            for wait in [RecordWait::NoWait, RecordWait::Timeout(20 * SECOND)] {
+                let refused = lock.acquire(wait).await.unwrap_err();
+                assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+                let told = refused.to_string();
+                assert!(told.contains("no valid credentials"), "{told}");
+            }
+            assert_eq!(host.network.counts().requests(), 0);
+
+            let host = with_late_credentials(&lab, 5, hangs);
+            let (lock, told) = told_by(&host);
+            let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+            assert_eq!(brief(&told)[..2], [(None, true), (None, false)]);
+            guard.release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_client_whose_runtime_does_not_run_says_so_in_the_time_of_each_call() {
+    let mut own = tokio::runtime::Builder::new_current_thread();
+    let own = own.enable_all().build().unwrap();
+    let locks = own.block_on(async {
+        let lab = Lab::new().await;
+        let builder = LockClient::builder(lab.engine.client()).table("locks");
+        // Short, for this test takes real time.
+        builder.request_timeout(SECOND / 20).build().unwrap()
+    });
+    real_time(async {
+        let lock = locks.fair_lock("a").unwrap();
+        let span = RecordWait::Timeout(SECOND / 20);
+        for (wait, least) in [(RecordWait::NoWait, 250), (span, 100)] {
+            let started = Instant::now();
+            // The second is behind the first at the door.
+            let (one, other) = tokio::join!(lock.acquire(wait), lock.acquire(wait));
+            assert!(started.elapsed() >= Duration::from_millis(least));
+            for refused in [one.unwrap_err(), other.unwrap_err()] {
+                assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+                let told = refused.to_string();
+                assert!(told.contains("does not run"), "{told}");
+            }
+        }
+    });
+    // Its work goes on, if there were any, when it is driven again.
+    own.block_on(async {
+        let lock = locks.fair_lock("a").unwrap();
+        let guard = lock
+            .acquire(RecordWait::Timeout(20 * SECOND))
+            .await
+            .unwrap();
+        guard.release().await.unwrap();
+    });
+}

@@ -1,0 +1,90 @@
+//! What holders write in transactions of their own, which apply only while the hold is checked to be there.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
+    ScalarAttributeType, TransactWriteItem, Update,
+};
+use fairlock::LockGuard;
+use fairlock::embedded::Engine;
+
+use crate::history::Event;
+use crate::world::{Host, World, wait};
+
+const TABLE: &str = "cells";
+
+/// The table of what the locks protect.
+pub(crate) async fn create_table(engine: &Engine) {
+    let key = KeySchemaElement::builder()
+        .attribute_name("lock")
+        .key_type(KeyType::Hash);
+    let attribute = AttributeDefinition::builder()
+        .attribute_name("lock")
+        .attribute_type(ScalarAttributeType::S);
+    let table = engine.client().create_table().table_name(TABLE);
+    let table = table.billing_mode(BillingMode::PayPerRequest);
+    let table = table.key_schema(key.build().unwrap());
+    let table = table.attribute_definitions(attribute.build().unwrap());
+    table.send().await.unwrap();
+}
+
+/// Writes once, and may give up before the answer comes: then the write is under way still. One who believes is not refused.
+pub(crate) async fn write(world: &World, host: &Host, guard: &LockGuard) {
+    let Ok(check) = guard.check_item() else {
+        return;
+    };
+    let write = send(&host.client, world.history.next_transaction(), guard, check);
+    let written = tokio::select! {
+        biased;
+        written = write => written,
+        () = wait(host.plan.timeout) => Written::Perhaps,
+    };
+    host.link.awake().await;
+    if written == Written::Refused && guard.is_held() {
+        let told = format!("{} is refused a checked write", guard.ticket());
+        world.history.note(Event::Surprise(told));
+    }
+}
+
+#[derive(PartialEq)]
+enum Written {
+    /// The check failed.
+    Refused,
+    /// Applied, or it is not known.
+    Perhaps,
+}
+
+async fn send(
+    client: &Client,
+    name: String,
+    guard: &LockGuard,
+    check: TransactWriteItem,
+) -> Written {
+    let token = AttributeValue::N(guard.ticket().get().to_string());
+    let cell = Update::builder()
+        .table_name(TABLE)
+        .key("lock", AttributeValue::S(guard.name().to_owned()))
+        .update_expression("SET #token = :token")
+        .expression_attribute_names("#token", "token")
+        .expression_attribute_values(":token", token);
+    let cell = TransactWriteItem::builder().update(cell.build().unwrap());
+    let transaction = client.transact_write_items().client_request_token(name);
+    let transaction = transaction
+        .transact_items(cell.build())
+        .transact_items(check);
+    match transaction
+        .send()
+        .await
+        .map_err(|error| error.into_service_error())
+    {
+        Err(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+            let mut reasons = cancelled.cancellation_reasons().iter();
+            match reasons.any(|reason| reason.code() == Some("ConditionalCheckFailed")) {
+                true => Written::Refused,
+                false => Written::Perhaps,
+            }
+        }
+        _ => Written::Perhaps,
+    }
+}

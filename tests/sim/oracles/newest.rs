@@ -1,0 +1,88 @@
+//! One hold, one nonce: a late copy of an enter may bring a nonce back, but nobody believes in that hold, and nothing that was
+//! sent for the one before it is applied while it stands there.
+
+use std::collections::BTreeMap;
+
+use super::Events;
+use crate::applied::{Act, Applied};
+use crate::history::Event;
+
+/// What the server's answers showed of one lock.
+#[derive(Default)]
+struct Lock<'a> {
+    /// All that ever had a place: by the newest of its tickets, the first of them and the nonce.
+    places: BTreeMap<u64, (u64, &'a str)>,
+    /// The first and the newest ticket under which a nonce had the lock.
+    holds: BTreeMap<&'a str, (u64, u64)>,
+}
+
+pub(super) fn check(events: &Events) -> Result<(), String> {
+    let mut locks: BTreeMap<&str, Lock<'_>> = BTreeMap::new();
+    for (at, event) in events {
+        let done = match event {
+            Event::Applied(applied) => locks.entry(&applied.lock).or_default().applies(applied),
+            Event::Granted { lock, ticket, .. } => {
+                locks.entry(lock).or_default().is_believed(*ticket)
+            }
+            _ => Ok(()),
+        };
+        done.map_err(|wrong| format!("{at:?}: {wrong}"))?;
+    }
+    Ok(())
+}
+
+/// How often a hold came to life again, under the nonce of one that had ended.
+pub(crate) fn revived(events: &Events) -> u64 {
+    let mut locks: BTreeMap<&str, Lock<'_>> = BTreeMap::new();
+    for (_, event) in events {
+        if let Event::Applied(applied) = event {
+            locks.entry(&applied.lock).or_default().shows(applied);
+        }
+    }
+    let holds = locks.values().flat_map(|lock| lock.holds.values());
+    holds.filter(|(first, newest)| first < newest).count() as u64
+}
+
+impl<'a> Lock<'a> {
+    fn applies(&mut self, applied: &'a Applied) -> Result<(), String> {
+        let done = applied.act.as_ref().map_or(Ok(()), |act| self.acts(act));
+        self.shows(applied);
+        done.map_err(|wrong| format!("{} on {}: {wrong}", applied.verb, applied.lock))
+    }
+
+    fn acts(&self, Act { nonce, ticket }: &Act) -> Result<(), String> {
+        match self.holds.get(nonce.as_str()) {
+            Some((_, newest)) if newest == ticket => Ok(()),
+            holds => Err(format!(
+                "for {ticket}, and {nonce} has had it with {holds:?}"
+            )),
+        }
+    }
+
+    fn shows(&mut self, applied: &'a Applied) {
+        let Some(shown) = &applied.shown else { return };
+        for place in shown.places() {
+            let place_of = (place.first, place.nonce.as_str());
+            self.places.entry(place.ticket).or_insert(place_of);
+        }
+        for hold in shown.holders() {
+            let holds = self.holds.entry(&hold.nonce);
+            let (first, newest) = holds.or_insert((hold.ticket, hold.ticket));
+            (*first, *newest) = (hold.ticket.min(*first), hold.ticket.max(*newest));
+        }
+    }
+
+    fn is_believed(&self, ticket: u64) -> Result<(), String> {
+        let place = self.places.range(ticket..).next();
+        let place = place.filter(|(_, (first, _))| *first <= ticket);
+        let Some((newest, (_, nonce))) = place else {
+            return Err(format!("{ticket} is believed in, and never had a place"));
+        };
+        match self.holds.get(nonce) {
+            Some((first, _)) if first == newest => Ok(()),
+            holds => Err(format!(
+                "{ticket} is believed in, and its nonce {nonce} had the lock with {holds:?}"
+            )),
+        }
+    }
+}

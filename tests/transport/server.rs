@@ -1,0 +1,340 @@
+//! A server that has an engine answer, and does to its connections what it is told.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use aws_sdk_dynamodb::config::{HttpClient, RuntimeComponents};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio_rustls::TlsAcceptor;
+
+use crate::wire::Stream;
+
+/// What is written of the answer before the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Nothing,
+    HalfTheHead,
+    TheHead,
+    HalfTheBody,
+    /// Something that is no HTTP, in its place.
+    Rubbish,
+    Whole,
+}
+
+/// How the connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// FIN, and of TLS no farewell.
+    Close,
+    /// RST.
+    Reset,
+    /// The server says that it writes no more, and reads on.
+    HalfClose,
+    /// It says nothing more, and stays.
+    Stall,
+}
+
+/// What befalls a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blow {
+    pub(crate) is_applied: bool,
+    pub(crate) part: Part,
+    pub(crate) end: End,
+}
+
+impl Part {
+    /// In which an answer is not whole.
+    pub(crate) const ALL: [Part; 5] = [
+        Part::Nothing,
+        Part::HalfTheHead,
+        Part::TheHead,
+        Part::HalfTheBody,
+        Part::Rubbish,
+    ];
+
+    fn of(self, answer: &Answer) -> Vec<u8> {
+        let Answer { head, body } = answer;
+        match self {
+            Part::Nothing => Vec::new(),
+            Part::HalfTheHead => head[..head.len() / 2].to_vec(),
+            Part::TheHead => head.clone(),
+            Part::HalfTheBody => [head, &body[..body.len() / 2]].concat(),
+            Part::Rubbish => b"SSH-2.0-OpenSSH_9.6\r\n\r\n".to_vec(),
+            Part::Whole => [&head[..], body].concat(),
+        }
+    }
+}
+
+impl End {
+    pub(crate) const ALL: [End; 4] = [End::Close, End::Reset, End::HalfClose, End::Stall];
+
+    async fn of(self, mut stream: impl Stream) -> io::Result<()> {
+        match self {
+            End::Close => Ok(()),
+            End::Reset => stream.tcp().set_zero_linger(),
+            End::HalfClose => {
+                stream.shutdown().await?;
+                stream.read_to_end(&mut Vec::new()).await.map(drop)
+            }
+            End::Stall => stream.read_to_end(&mut Vec::new()).await.map(drop),
+        }
+    }
+}
+
+/// The transport of the clients. It has the SDK make the way to the engine too, which the server takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Tap {
+    engine: SharedHttpClient,
+    real: SharedHttpClient,
+    far: Far,
+}
+
+type Far = Arc<OnceLock<SharedHttpConnector>>;
+
+impl Tap {
+    pub(crate) fn new(engine: SharedHttpClient, real: SharedHttpClient) -> Tap {
+        Tap {
+            engine,
+            real,
+            far: Far::default(),
+        }
+    }
+
+    pub(crate) fn far(&self) -> Far {
+        Arc::clone(&self.far)
+    }
+}
+
+impl HttpClient for Tap {
+    fn http_connector(
+        &self,
+        settings: &HttpConnectorSettings,
+        components: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        let far = || self.engine.http_connector(settings, components);
+        self.far.get_or_init(far);
+        self.real.http_connector(settings, components)
+    }
+}
+
+pub(crate) struct Server {
+    port: u16,
+    state: Arc<Mutex<State>>,
+    struck: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Of requests that say this, the first meets the blow, or all.
+    plan: Option<(&'static str, Blow)>,
+    strikes_all: bool,
+    is_struck: bool,
+    is_shut: bool,
+    requests: usize,
+}
+
+#[derive(Clone)]
+struct Desk {
+    state: Arc<Mutex<State>>,
+    struck: Arc<Notify>,
+    far: Far,
+}
+
+struct Answer {
+    head: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Server {
+    #[expect(clippy::disallowed_methods, reason = "the server's tasks")]
+    pub(crate) async fn start(acceptor: Option<TlsAcceptor>, far: Far) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (state, struck) = (Arc::<Mutex<State>>::default(), Arc::new(Notify::new()));
+        let desk = Desk {
+            state: Arc::clone(&state),
+            struck: Arc::clone(&struck),
+            far,
+        };
+        tokio::spawn(async move {
+            // Ends with the test's runtime.
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(desk.clone().receive(stream, acceptor.clone()));
+            }
+        });
+        Server {
+            port,
+            state,
+            struck,
+        }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The next request that says this meets the blow.
+    pub(crate) fn strike(&self, clause: &'static str, blow: Blow) {
+        self.state().plan = Some((clause, blow));
+    }
+
+    /// All requests that say this do.
+    pub(crate) fn strike_all(&self, clause: &'static str, blow: Blow) {
+        self.strike(clause, blow);
+        self.state().strikes_all = true;
+    }
+
+    pub(crate) async fn was_struck(&self) {
+        self.struck.notified().await;
+    }
+
+    pub(crate) fn is_struck(&self) -> bool {
+        self.state().is_struck
+    }
+
+    /// Requests that were read in whole.
+    pub(crate) fn requests(&self) -> usize {
+        self.state().requests
+    }
+
+    /// Ends every connection as soon as it is there, before any handshake.
+    pub(crate) fn shuts(&self) {
+        self.state().is_shut = true;
+    }
+
+    pub(crate) fn opens(&self) {
+        self.state().is_shut = false;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+impl Desk {
+    /// However a connection ends: the client's part of it is what counts.
+    async fn receive(self, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
+        if self.state.lock().unwrap().is_shut {
+            return;
+        }
+        let _ended = match acceptor {
+            None => self.serve(stream).await,
+            Some(acceptor) => match acceptor.accept(stream).await {
+                Ok(stream) => self.serve(stream).await,
+                Err(failed) => Err(failed),
+            },
+        };
+    }
+
+    /// Answers one request after the other on a connection, until one meets a blow or the client closes it.
+    async fn serve(self, mut stream: impl Stream) -> io::Result<()> {
+        while let Some((head, body)) = request(&mut stream).await? {
+            let blow = self.blow(&body);
+            let is_applied = blow.is_none_or(|blow| blow.is_applied);
+            let answer = match is_applied {
+                true => self.apply(&head, &body).await,
+                false => Answer::to_nothing(),
+            };
+            let part = blow.map_or(Part::Whole, |blow| blow.part);
+            stream.write_all(&part.of(&answer)).await?;
+            stream.flush().await?;
+            if let Some(blow) = blow {
+                self.struck.notify_one();
+                return blow.end.of(stream).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn blow(&self, body: &[u8]) -> Option<Blow> {
+        let mut state = self.state.lock().unwrap();
+        state.requests += 1;
+        let text = String::from_utf8_lossy(body);
+        let (_, blow) = state.plan.filter(|(clause, _)| text.contains(clause))?;
+        state.is_struck = true;
+        if !state.strikes_all {
+            state.plan = None;
+        }
+        Some(blow)
+    }
+
+    async fn apply(&self, head: &str, body: &[u8]) -> Answer {
+        let mut request = HttpRequest::new(SdkBody::from(body.to_vec()));
+        request.set_method("POST").unwrap();
+        request.set_uri("http://localhost/").unwrap();
+        for line in head.lines().skip(1) {
+            if let Some((name, value)) = line.split_once(": ") {
+                let headers = request.headers_mut();
+                headers.insert(name.to_ascii_lowercase(), value.to_owned());
+            }
+        }
+        let engine = self.far.get().unwrap();
+        Answer::of(&engine.call(request).await.unwrap())
+    }
+}
+
+impl Answer {
+    fn of(response: &HttpResponse) -> Answer {
+        let body = response.body().bytes().unwrap().to_vec();
+        let mut head = format!("HTTP/1.1 {} Said\r\n", response.status().as_u16());
+        let headers = response.headers().iter();
+        for (name, value) in headers.filter(|(name, _)| *name != "content-length") {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
+        Answer {
+            head: head.into_bytes(),
+            body,
+        }
+    }
+
+    /// As one that was applied looks, of which no part tells anything.
+    fn to_nothing() -> Answer {
+        let body = br#"{"Attributes": {}}"#.to_vec();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n",
+            2 * body.len()
+        );
+        Answer {
+            head: head.into_bytes(),
+            body,
+        }
+    }
+}
+
+/// The head and the body of the next request; none if the client closed the connection before it.
+async fn request(stream: &mut impl Stream) -> io::Result<Option<(String, Vec<u8>)>> {
+    let mut read = Vec::new();
+    let end = loop {
+        if let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end;
+        }
+        if stream.read_buf(&mut read).await? == 0 {
+            return Ok(None);
+        }
+    };
+    let mut body = read.split_off(end + 4);
+    let head = String::from_utf8_lossy(&read).into_owned();
+    let lower = head.to_ascii_lowercase();
+    let length = lower.split("content-length: ").nth(1);
+    let length = length.and_then(|rest| rest.lines().next()?.parse().ok());
+    // Ends with the body, or with the connection.
+    while body.len() < length.unwrap_or(0) {
+        if stream.read_buf(&mut body).await? == 0 {
+            return Ok(None);
+        }
+    }
+    Ok(Some((head, body)))
+}
