@@ -26,7 +26,7 @@ use futures::future::join_all;
 use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use verbs::meets;
+use verbs::{meets, verb};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -270,6 +270,27 @@ fn a_silent_table_ends_the_call_within_five_request_timeouts() {
             drop(guard);
         });
     }
+}
+
+#[test]
+fn a_renewal_before_the_grant_that_nobody_answers_ends_the_call_within_five_request_timeouts() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        acquire(&lab.host()).await.release().await.unwrap();
+        // So that the item has to be kept before anybody is granted anything.
+        lab.wait(5 * 86_400 * SECOND).await;
+        let host = lab.host();
+        let _ = host.network.clone().script(|request| {
+            let is_silent = !verb(request).starts_with("enter");
+            is_silent.then_some(Fault::Hang(When::Before))
+        });
+        let started = Instant::now();
+        let refused = acquires(&host, RecordWait::NoWait).await.unwrap();
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+        assert!(started.elapsed() <= 10 * SECOND, "{:?}", started.elapsed());
+        assert!(host.network.counts().of("UpdateItem") > 3, "it renewed");
+    });
 }
 
 #[test]

@@ -38,6 +38,8 @@ use tokio::time::Instant;
 const SECOND: Duration = Duration::from_secs(1);
 /// What one request is given by default.
 const REQUEST: Duration = Duration::from_secs(2);
+/// What timers round up to.
+const TICK: Duration = Duration::from_millis(10);
 /// The default.
 const LEASE: Duration = Duration::from_secs(30);
 

@@ -91,6 +91,10 @@ impl Acquisition {
         footing: Footing,
         until: Moment,
     ) -> Result<Option<(LockItem, Moment)>, Refused> {
+        let until = match self.claim.waits {
+            true => until,
+            false => until.min(self.core.no_wait_ends(self.started)),
+        };
         let patience = Patience {
             until: Some(until),
             ..self.patience()

@@ -190,6 +190,9 @@ impl Acquisition {
         if !self.claim.waits {
             until = until.min(self.core.no_wait_ends(self.started) + config.request_timeout);
         }
+        if let Some(outage) = self.store().outage_ends() {
+            until = until.min(outage + config.request_timeout);
+        }
         tokio::select! {
             biased;
             () = self.core.closed.cancelled() => {}

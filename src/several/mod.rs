@@ -163,29 +163,27 @@ impl SeveralLocks {
     /// # }
     /// ```
     pub async fn acquire(&self, wait: RecordWait) -> Result<SeveralGuard, Error> {
-        let store = &self.core.store;
-        let started = store.now();
-        let waited = || store.now().since(started);
+        let time = Time::from_now(&self.core, wait);
         // Each turn but the last has lost a lock after the last was granted, and before this future was polled again.
         loop {
-            let ended = self.take_behind(left_of(wait, waited())).await;
-            let granted = ended.map_err(|error| in_all(error, waited()))?;
+            let ended = self.take_behind(time).await;
+            let granted = ended.map_err(|error| in_all(error, time.waited(&self.core)))?;
             let Some(guard) = granted.take() else {
-                return Err(hold::untaken(&self.locks[0].name, waited()));
+                return Err(hold::untaken(&self.locks[0].name, time.waited(&self.core)));
             };
             match guard.loss() {
-                Some(lost) => self.let_go(guard.without(&lost)).await,
+                Some(lost) => self.begin_again(guard, &lost, time).await?,
                 None => return Ok(guard),
             }
         }
     }
 
     /// In a task of its own, so that what was taken is given back in time though the call is not polled.
-    async fn take_behind(&self, wait: RecordWait) -> Result<Granted<SeveralGuard>, Error> {
+    async fn take_behind(&self, time: Time) -> Result<Granted<SeveralGuard>, Error> {
         let (tell, told) = oneshot::channel();
         let stop = CancellationToken::new();
         let _stops_when_dropped = stop.clone().drop_guard();
-        let taking = self.clone().take_and_tell(wait, stop, tell);
+        let taking = self.clone().take_and_tell(time, stop, tell);
         let first = &self.locks[0].name;
         self.core.spawn_then(first, None, Task::Acquire, taking);
         // Its runtime is gone, if nothing is told.
@@ -194,16 +192,11 @@ impl SeveralLocks {
     }
 
     /// Returns how it tells of an error. A guard it tells of itself, and sees to it that it is taken in time.
-    async fn take_and_tell(
-        self,
-        wait: RecordWait,
-        stop: CancellationToken,
-        tell: Tell,
-    ) -> impl FnOnce() {
+    async fn take_and_tell(self, time: Time, stop: CancellationToken, tell: Tell) -> impl FnOnce() {
         let taken = tokio::select! {
             biased;
             () = stop.cancelled() => None,
-            taken = self.take_in_time(wait) => Some(taken),
+            taken = self.take_in_time(time) => Some(taken),
         };
         let failed = match taken {
             Some(Ok(guard)) => {
@@ -224,37 +217,43 @@ impl SeveralLocks {
         }
     }
 
-    async fn take_in_time(&self, wait: RecordWait) -> Result<SeveralGuard, Error> {
-        let store = &self.core.store;
-        let started = store.now();
-        let waited = || store.now().since(started);
+    async fn take_in_time(&self, time: Time) -> Result<SeveralGuard, Error> {
         // Each turn but the last has lost a lock on the way.
         loop {
-            match self.take_all(|| left_of(wait, waited())).await {
+            match self.take_all(time).await {
                 Taken::All(guard) => return Ok(guard),
-                Taken::Part(guard) => self.let_go(guard).await,
+                Taken::Part(guard, lost) => self.begin_again(guard, &lost, time).await?,
                 Taken::Failed(guard, error) => {
-                    self.let_go_in_time(guard, wait, started).await;
-                    return Err(in_all(error, waited()));
+                    self.let_go(guard, time.ends_late(&self.core)).await;
+                    return Err(in_all(error, time.waited(&self.core)));
                 }
             }
         }
     }
 
-    /// Gives back what was taken before the error is told, so that a process may end with it. The call ends one request time-out
-    /// after its wait at the latest, and what takes longer goes on in the background. A shutdown waits for that itself.
-    async fn let_go_in_time(&self, guard: SeveralGuard, wait: RecordWait, started: Moment) {
-        let (core, config) = (&self.core, self.core.store.config());
-        let mut until = core.store.now() + config.request_timeout;
-        if let RecordWait::Timeout(span) = wait {
-            until = until.min(started + span + config.request_timeout);
+    /// Gives back what was taken before it is asked for again, for one of the locks was lost; the error if the time is over by
+    /// then.
+    async fn begin_again(
+        &self,
+        guard: SeveralGuard,
+        lost: &LostLock,
+        time: Time,
+    ) -> Result<(), Error> {
+        let LostLock {
+            lock,
+            ticket,
+            reason,
+        } = lost;
+        tracing::info!(%lock, %ticket, %reason, "lost while it waited for others: begins again");
+        if time.is_over(&self.core) {
+            self.let_go(guard, time.ends_late(&self.core)).await;
+            let lost = self.locks.iter().find(|known| known.name() == lock);
+            let FairLock { name, .. } = lost.unwrap_or(&self.locks[0]);
+            let waited = time.waited(&self.core);
+            return Err(hold::not_granted(name, None, None, waited));
         }
-        tokio::select! {
-            biased;
-            () = core.closed.cancelled() => {}
-            () = self.let_go(guard) => {}
-            () = config.clock.sleep_until(until) => {}
-        }
+        self.let_go(guard, time.ends).await;
+        Ok(())
     }
 
     /// Takes the locks if all of them can be had now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for
@@ -324,43 +323,48 @@ impl SeveralLocks {
     }
 
     /// Takes one after the other, until one cannot be had or one that was taken is lost.
-    async fn take_all(&self, wait: impl Fn() -> RecordWait + Send) -> Taken {
+    async fn take_all(&self, time: Time) -> Taken {
+        let core = &self.core;
         let mut taken = SeveralGuard {
             guards: Vec::with_capacity(self.locks.len()),
         };
         for lock in &self.locks {
-            let wait = wait();
             let lost = async {
-                match wait {
+                match time.wait {
                     // It is over soon, and must be: what it leaves under way would be in the way of the next try.
                     RecordWait::NoWait => pending().await,
                     RecordWait::Timeout(_) | RecordWait::Infinite => taken.lost().await,
                 }
             };
+            // When the time is over there is no other try, and this one tells who has the lock.
             let granted = tokio::select! {
                 biased;
-                lost = lost => return Taken::Part(taken.without(&lost)),
-                granted = lock.acquire(wait) => granted,
+                lost = time.or_never(core, lost) => return Taken::Part(taken, lost),
+                granted = lock.acquire(time.left(core)) => granted,
             };
             match granted {
                 Ok(guard) => taken.guards.push(guard),
                 Err(error) => return Taken::Failed(taken, error),
             }
             if let Some(lost) = taken.loss() {
-                return Taken::Part(taken.without(&lost));
+                return Taken::Part(taken, lost);
             }
         }
         Taken::All(taken)
     }
 
-    /// Gives back what was taken before it is asked for again, or a caller that does not wait would find itself there.
-    /// Waits for no longer than a request may take; what is not done by then goes on in the background.
-    async fn let_go(&self, guard: SeveralGuard) {
-        let config = self.core.store.config();
+    /// Gives back what was taken before it is asked for again, or a caller that does not wait would find itself there; and before
+    /// an error is told, so that a process may end with it. Waits for no longer than a request may take, and not beyond `until`;
+    /// what is not done by then goes on in the background. A shutdown waits for that itself.
+    async fn let_go(&self, guard: SeveralGuard, until: Option<Moment>) {
+        let (core, config) = (&self.core, self.core.store.config());
+        let bound = core.store.now() + config.request_timeout;
+        let until = until.map_or(bound, |until| until.min(bound));
         tokio::select! {
             biased;
+            () = core.closed.cancelled() => {}
             released = guard.release() => drop(released),
-            () = config.clock.sleep(config.request_timeout) => {}
+            () = config.clock.sleep_until(until) => {}
         }
     }
 }
@@ -369,29 +373,69 @@ impl SeveralLocks {
 enum Taken {
     All(SeveralGuard),
     /// One of these was lost.
-    Part(SeveralGuard),
+    Part(SeveralGuard, LostLock),
     /// The next could not be had.
     Failed(SeveralGuard, Error),
 }
 
-impl SeveralGuard {
-    fn without(self, lost: &LostLock) -> Self {
-        let LostLock {
-            lock,
-            ticket,
-            reason,
-        } = lost;
-        tracing::info!(%lock, %ticket, %reason, "lost while it waited for others: begins again");
-        self
-    }
+/// The time that a call has for all of its locks.
+#[derive(Clone, Copy)]
+struct Time {
+    wait: RecordWait,
+    started: Moment,
+    /// None: it does not wait, or without end.
+    ends: Option<Moment>,
 }
 
-fn left_of(wait: RecordWait, waited: Duration) -> RecordWait {
-    match wait {
-        RecordWait::Timeout(span) if !span.is_zero() => {
-            RecordWait::Timeout(span.saturating_sub(waited).max(NO_TIME))
+impl Time {
+    fn from_now(core: &CoreHandle, wait: RecordWait) -> Self {
+        let started = core.store.now();
+        let ends = match wait {
+            RecordWait::Timeout(span) => Some(started + span),
+            RecordWait::NoWait | RecordWait::Infinite => None,
+        };
+        Time {
+            wait,
+            started,
+            ends,
         }
-        other => other,
+    }
+
+    fn waited(self, core: &CoreHandle) -> Duration {
+        core.store.now().since(self.started)
+    }
+
+    fn is_over(self, core: &CoreHandle) -> bool {
+        self.ends.is_some_and(|ends| ends <= core.store.now())
+    }
+
+    /// The call returns no later than this.
+    fn ends_late(self, core: &CoreHandle) -> Option<Moment> {
+        let late = core.store.config().request_timeout;
+        self.ends.map(|ends| ends + late)
+    }
+
+    /// What is left of it for the next lock.
+    fn left(self, core: &CoreHandle) -> RecordWait {
+        match self.wait {
+            RecordWait::Timeout(span) if !span.is_zero() => {
+                let left = span.saturating_sub(self.waited(core));
+                RecordWait::Timeout(left.max(NO_TIME))
+            }
+            other => other,
+        }
+    }
+
+    /// What comes of `work` within the time; nothing ever, if that is later.
+    async fn or_never<T>(self, core: &CoreHandle, work: impl Future<Output = T>) -> T {
+        let Some(ends) = self.ends else {
+            return work.await;
+        };
+        tokio::select! {
+            biased;
+            () = core.store.config().clock.sleep_until(ends) => pending().await,
+            done = work => done,
+        }
     }
 }
 

@@ -182,6 +182,11 @@ impl Store {
         }
     }
 
+    /// When the call that is told gives up, if DynamoDB does not answer before; none while it answers.
+    pub(crate) fn outage_ends(&self) -> Option<Moment> {
+        self.reach.until()
+    }
+
     /// For requests about the table itself; single attempts with a time-out too.
     pub(crate) fn client(&self) -> &Client {
         &self.client

@@ -77,7 +77,8 @@ impl Reach {
         until.into_iter().chain(self.until()).min()
     }
 
-    fn until(&self) -> Option<Moment> {
+    /// When there were no answers for as long as the call puts up with that.
+    pub(super) fn until(&self) -> Option<Moment> {
         let told = self.0.as_ref()?;
         let since = *told.since();
         Some(since? + told.most?)

@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::common::virtual_time;
 use crate::lab::Lab;
-use crate::{LEASE, REQUEST, SECOND, acquire, names, several, waits};
+use crate::verbs::verb;
+use crate::{LEASE, REQUEST, SECOND, TICK, acquire, names, several, slow, waits};
 
 #[test]
 fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
@@ -74,6 +75,76 @@ fn beginning_again_takes_no_more_time_than_was_given() {
         );
         assert!(started.elapsed() <= 60 * SECOND + REQUEST);
     });
+}
+
+#[test]
+fn a_loss_when_the_time_is_nearly_over_makes_the_call_no_later_though_nothing_is_answered() {
+    for tenths in 270..=340 {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (host, other) = (lab.host(), lab.host());
+            let _b = acquire(&other, "b").await;
+            let both = several(&host, &["a", "b"]);
+            let (started, wait) = (Instant::now(), SECOND / 10 * tenths);
+            let waiting = waits(&lab, both, RecordWait::Timeout(wait)).await;
+            // The lease of `a` is over after thirty seconds.
+            let _ = host
+                .network
+                .clone()
+                .script(|_| Some(Fault::Hang(When::Before)));
+            let refused = waiting.await.unwrap().unwrap_err();
+            let is_told = matches!(
+                refused,
+                Error::NotGranted { .. } | Error::Unavailable { .. }
+            );
+            assert!(is_told, "{refused}");
+            let late = started.elapsed().checked_sub(wait).unwrap();
+            assert!(late <= REQUEST + TICK, "{wait:?}: {late:?}");
+        });
+    }
+}
+
+#[test]
+fn a_lock_that_is_lost_while_the_last_comes_too_late_ends_the_call_in_time() {
+    let mut lost = 0;
+    for tenths in 85..=125 {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (host, other) = (lab.host(), lab.host());
+            let b = acquire(&other, "b").await;
+            let both = several(&host, &["a", "b"]);
+            let (started, wait) = (Instant::now(), SECOND / 10 * tenths);
+            let waiting = waits(&lab, both, RecordWait::Timeout(wait)).await;
+            // When the time is over, the loss of `a` is told first, and then what brings `b`.
+            let told_late = move |after, before| {
+                let (told, now) = (started + wait + after, Instant::now());
+                let late = told - now;
+                (now > started + wait - before).then_some(Fault::Delay(When::After, late))
+            };
+            let _ = host
+                .network
+                .clone()
+                .script(move |request| match verb(request) {
+                    "renew hold" => told_late(SECOND / 2, SECOND),
+                    "read lock" => told_late(SECOND, SECOND / 2),
+                    _ => None,
+                });
+            lab.wait(wait - SECOND - started.elapsed()).await;
+            lab.delete_lock_item("a").await;
+            lab.wait(SECOND / 2).await;
+            b.release().await.unwrap();
+            let ended = waiting.await.unwrap();
+            let late = started.elapsed().saturating_sub(wait);
+            assert!(late <= REQUEST + TICK, "{wait:?}: {late:?}");
+            let is_lost =
+                |refused: &Error| matches!(refused, Error::NotGranted { lock, .. } if lock == "a");
+            lost += usize::from(ended.as_ref().is_err_and(is_lost));
+            drop(ended);
+            lab.wait(LEASE).await;
+            assert!(lab.is_free("b").await);
+        });
+    }
+    assert!(lost > 0);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 )]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use aws_credential_types::provider::error::CredentialsError;
@@ -194,6 +194,51 @@ fn an_outage_time_out_ends_a_call_before_and_after_it_has_a_place() {
         lab.wait(60 * SECOND).await;
         assert!(lab.is_free("a").await);
     });
+}
+
+#[test]
+fn an_outage_time_out_is_kept_within_one_request_time_out_though_nothing_is_answered() {
+    for quarters in 4..=32 {
+        virtual_time(async {
+            let most = SECOND / 4 * quarters;
+            let lab = Lab::new().await;
+            let host = || lab.host_with(|builder| builder.seats(1).outage_timeout(most));
+            let (heir, row, late) = (host(), host(), host());
+            let guard = acquire(&lab.host()).await;
+            let mut asked = vec![ends(&heir)];
+            lab.settle().await;
+            asked.push(ends(&row));
+            lab.settle().await;
+            let silences = [&heir, &row, &late].map(silence);
+            asked.push(ends(&late));
+            for (ended, silence) in asked.into_iter().zip(silences) {
+                let (refused, at) = ended.await.unwrap();
+                assert!(matches!(refused, Err(Error::Unavailable { .. })));
+                let since = silence.get().unwrap();
+                let late = at.duration_since(*since).checked_sub(most);
+                let tick = SECOND / 100;
+                assert!(late.unwrap() <= 2 * SECOND + tick, "{most:?}: {late:?}");
+            }
+            drop(guard);
+        });
+    }
+}
+
+/// When a call that waits without end has ended, and how.
+fn ends(host: &Host) -> JoinHandle<(Result<LockGuard, Error>, Instant)> {
+    let asked = asks(told_by(host).0, RecordWait::Infinite);
+    tokio::spawn(async move { (asked.await.unwrap(), Instant::now()) })
+}
+
+/// Nothing is answered any more; since the first request of which that is so.
+fn silence(host: &Host) -> Arc<OnceLock<Instant>> {
+    let since = Arc::new(OnceLock::new());
+    let first = Arc::clone(&since);
+    let _ = host.network.clone().script(move |_| {
+        first.get_or_init(Instant::now);
+        Some(Fault::Hang(When::Before))
+    });
+    since
 }
 
 #[test]
