@@ -59,8 +59,8 @@ impl Member {
         self.woken.notify_one();
     }
 
-    /// To give seats. Whether it is the first time that it is told of these.
-    fn is_asked(&self, seated: Ticket) -> bool {
+    /// Asks it to give seats. Whether it was not asked for these before.
+    fn ask(&self, seated: Ticket) -> bool {
         locked(&self.asked).replace(seated) != Some(seated)
     }
 
@@ -119,7 +119,7 @@ impl Cohort {
         if let Some(line) = locked(&self.lines).get(name)
             && let Some((_, first)) = to_give_seats(line, item, seats)
         {
-            first.is_asked(item.seated);
+            first.ask(item.seated);
             first.tell(item);
         }
     }
@@ -130,7 +130,7 @@ impl Cohort {
         if let Some(line) = locked(&self.lines).get(name)
             && let Some((ticket, first)) = to_give_seats(line, item, seats)
             && is_alone(line, item, *ticket)
-            && first.is_asked(item.seated)
+            && first.ask(item.seated)
         {
             first.tell(item);
         }

@@ -6,8 +6,9 @@ use crate::entry::ServerTime;
 
 /// A `Date` has whole seconds and DynamoDB's hosts differ a little, so whoever judges by one takes off as much.
 const GRAIN: Duration = Duration::from_secs(1);
-/// Two answers that came one after the other differ by no more than front ends may, and their own time.
-const AGREE: Duration = Duration::from_secs(8);
+/// Two answers agree that tell the same time but for this: a `Date` has whole seconds, an answer takes its time, and front ends
+/// differ a little.
+pub(crate) const AGREE: Duration = Duration::from_secs(8);
 
 /// The dates of the two newest answers to requests of one decision. One front end of DynamoDB whose clock is wrong is one
 /// witness; the earlier of two dates counts, for an entry that is judged too late only costs time.

@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use burst::Burst;
+use burst::{Behind, Burst};
 use common::virtual_time;
 use contest::{Contest, Course, RTT, distant};
 use fairlock::embedded::{Faults, Latency};
@@ -129,6 +129,27 @@ fn a_hand_over_after_a_long_hold_waits_for_a_twentieth_of_it_at_the_most() {
     for (holds, share) in [(&[1000], 5.0), (&[5000], 25.0)] {
         let course = contest(4, 40, holds);
         at_most(&format!("{holds:?} ms"), course.hand_over(1.0), 1.5 + share);
+    }
+}
+
+/// All who are behind look by the long hold, and the turns after it are short: each that is late is so for the same twentieth.
+#[test]
+fn a_long_hold_makes_all_behind_it_late_by_a_twentieth_of_it_together() {
+    for (seconds, processes) in [(5, 12), (20, 12), (100, 12), (200, 12), (600, 40)] {
+        let (hold, turn) = (SECOND * seconds, RTT / 2);
+        let behind = Behind {
+            processes,
+            hold,
+            turn,
+        };
+        let lasted = virtual_time(behind.run());
+        let ideal = (turn + 2 * RTT) * processes as u32;
+        let told = format!("{processes} behind {seconds} s");
+        at_most(
+            &told,
+            lasted.as_secs_f64(),
+            (hold / 20 + ideal).as_secs_f64(),
+        );
     }
 }
 

@@ -22,6 +22,7 @@ use crate::clock::Clock;
 use crate::config::DATE_GRAIN;
 use crate::entry::ServerTime;
 use crate::moment::Moment;
+use crate::witness::AGREE;
 
 use super::exchange;
 
@@ -29,9 +30,6 @@ use super::exchange;
 const OLDEST: Duration = Duration::from_secs(300);
 /// So many of the newest answers are remembered.
 const REMEMBERED: usize = 8;
-/// Two answers agree that tell the same time but for this: a `Date` has whole seconds, an answer takes its time, and front ends
-/// differ a little, for which others allow as much.
-const AGREE: Duration = Duration::from_secs(8);
 /// By this share a host's clock may run slow, and is taken to when the last `Date` is carried on: 2 %.
 const DRIFT_DIVISOR: u32 = 50;
 /// By two answers as young as this the past is told to half a second.

@@ -26,21 +26,11 @@ impl Store {
         let Some(now) = self.server.stamp() else {
             return Ok(());
         };
-        let holds = undated(item);
-        let is_undated = |entry: &Entry| entry.renewed_at.is_none();
-        if !holds.is_empty() {
-            return self.date_holds(name, &holds, now).await;
-        }
-        if let Some(index) = item.heirs.iter().position(is_undated) {
-            return self.date_heir(name, index, &item.heirs[index], now).await;
-        }
-        if item.seated < item.last && item.drawn_at.is_none() {
-            return self.date_draw(name, item, now).await;
-        }
-        let waiting = rows.iter().filter(|row| row.ticket > item.seated);
-        let mut waiting = waiting.filter_map(TicketRow::waiting);
-        match waiting.find(|entry| is_undated(entry)) {
-            Some(entry) => self.date_row(name, entry, now).await,
+        match first_undated(item, rows) {
+            Some(Undated::Holds(holds)) => self.date_holds(name, &holds, now).await,
+            Some(Undated::Heir(index, heir)) => self.date_heir(name, index, heir, now).await,
+            Some(Undated::Draw) => self.date_draw(name, item, now).await,
+            Some(Undated::Row(entry)) => self.date_row(name, entry, now).await,
             None => Ok(()),
         }
     }
@@ -96,19 +86,41 @@ impl Store {
     }
 }
 
+/// What is to be dated next.
+enum Undated<'a> {
+    /// As many as one write takes.
+    Holds(Vec<(At, &'a Entry)>),
+    Heir(usize, &'a Entry),
+    /// The newest ticket that was drawn.
+    Draw,
+    Row(&'a Entry),
+}
+
 /// Whether anything of this has no date.
 pub(crate) fn lacks_a_date(item: &LockItem, rows: &[TicketRow]) -> bool {
+    first_undated(item, rows).is_some()
+}
+
+fn first_undated<'a>(item: &'a LockItem, rows: &'a [TicketRow]) -> Option<Undated<'a>> {
     let is_undated = |entry: &Entry| entry.renewed_at.is_none();
+    let holds = undated_holds(item);
+    if !holds.is_empty() {
+        return Some(Undated::Holds(holds));
+    }
+    if let Some(index) = item.heirs.iter().position(is_undated) {
+        return Some(Undated::Heir(index, &item.heirs[index]));
+    }
+    if item.seated < item.last && item.drawn_at.is_none() {
+        return Some(Undated::Draw);
+    }
     let waiting = rows.iter().filter(|row| row.ticket > item.seated);
     let mut waiting = waiting.filter_map(TicketRow::waiting);
-    !undated(item).is_empty()
-        || item.heirs.iter().any(is_undated)
-        || item.seated < item.last && item.drawn_at.is_none()
-        || waiting.any(is_undated)
+    let row = waiting.find(|entry| is_undated(entry));
+    row.map(Undated::Row)
 }
 
 /// The holds of one write: their beats are the same, which it names once. The beat of a hold that was never renewed is zero.
-fn undated(item: &LockItem) -> Vec<(At, &Entry)> {
+fn undated_holds(item: &LockItem) -> Vec<(At, &Entry)> {
     let holder = item.holder.iter().map(|holder| (At::Holder, holder));
     let sharers = item.sharers.iter();
     let sharers = sharers.map(|sharer| (At::Sharer(sharer.nonce), sharer));

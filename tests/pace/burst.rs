@@ -13,7 +13,7 @@ use futures::future::{join, join_all};
 use tokio::time::Instant;
 
 use crate::contest::RTT;
-use crate::lab::{Host, Lab};
+use crate::lab::{Host, Lab, acquire};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Burst {
@@ -52,7 +52,7 @@ impl Burst {
             lab.wait(self.until).await;
             speed(RTT);
         };
-        let turns = join_all(hosts.iter().map(|host| self.turn(&lab, host)));
+        let turns = join_all(hosts.iter().map(|host| turn(&lab, host, self.hold)));
         let ((), mut turns) = join(speeds_up, turns).await;
         turns.sort();
         let fast = began + self.until;
@@ -66,15 +66,55 @@ impl Burst {
             requests_a_turn: requests.sum::<u64>() as f64 / turns.len() as f64,
         }
     }
+}
 
-    /// When it began, and when it ended.
-    async fn turn(&self, lab: &Lab, host: &Host) -> (Instant, Instant) {
-        let lock = host.locks.fair_lock("a").unwrap();
-        let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
-        let granted = Instant::now();
-        lab.wait(self.hold).await;
-        let released = Instant::now();
-        guard.release().await.unwrap();
-        (granted, released)
+/// Many processes, each of which has the lock for `turn` after one that has it for long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Behind {
+    pub(crate) processes: usize,
+    pub(crate) hold: Duration,
+    pub(crate) turn: Duration,
+}
+
+impl Behind {
+    /// How long it takes from the release of the long hold until all have had their turns.
+    pub(crate) async fn run(self) -> Duration {
+        let lab = Lab::new().await;
+        let hosts: Vec<_> = (0..=self.processes).map(|_| lab.host()).collect();
+        for host in &hosts {
+            host.network.set_faults(Faults {
+                round_trip: Latency::Constant(RTT),
+                ..Faults::default()
+            });
+        }
+        let guard = acquire(&hosts[0]).await;
+        let releases = async {
+            lab.wait(self.hold).await;
+            let released = Instant::now();
+            guard.release().await.unwrap();
+            released
+        };
+        let asks = async |number: usize, host| {
+            // One after the other in the first half of the hold, or all of them would look at the same moments.
+            lab.wait(self.hold * number as u32 / (2 * self.processes as u32))
+                .await;
+            turn(&lab, host, self.turn).await
+        };
+        let hosts = hosts[1..].iter().enumerate();
+        let turns = join_all(hosts.map(|(number, host)| asks(number, host)));
+        let (released, turns) = join(releases, turns).await;
+        let ends = turns.into_iter().map(|(_, ended)| ended);
+        ends.max().unwrap() - released
     }
+}
+
+/// When it began, and when it ended.
+async fn turn(lab: &Lab, host: &Host, hold: Duration) -> (Instant, Instant) {
+    let lock = host.locks.fair_lock("a").unwrap();
+    let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+    let granted = Instant::now();
+    lab.wait(hold).await;
+    let released = Instant::now();
+    guard.release().await.unwrap();
+    (granted, released)
 }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use crate::common::virtual_time;
 use crate::lab::Lab;
 use crate::verbs::verb;
-use crate::{LEASE, REQUEST, SECOND, TICK, acquire, names, several, slow, waits};
+use crate::{LEASE, REQUEST, SECOND, TICK, acquire, names, several, waits};
 
 #[test]
 fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
