@@ -1,15 +1,20 @@
-//! One call for a lock, written down from the asking until it is granted or waits no more.
+//! One call for a lock, or for several, written down from the asking until it is granted or waits no more.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fairlock::RecordWait;
 
 use crate::history::{Event, History};
 use crate::wanted::Wanted;
-use crate::world::World;
+use crate::world::{Host, World};
 
 /// Clocks differ in rate: by every clock within the margin a call waits for this share of its time-out.
 const BY_ANY_CLOCK: f64 = 0.98;
+/// A call that does not wait returns within so many request time-outs.
+const AT_ONCE: u32 = 5;
+/// Timers round up to milliseconds, of which a call has several.
+const TICKS: Duration = Duration::from_millis(10);
 
 /// A call that is dropped without having been granted has gone.
 pub(crate) struct Call {
@@ -20,20 +25,36 @@ pub(crate) struct Call {
 
 impl Call {
     /// To be followed at once by the call itself, so that calls are numbered in the order in which they are made.
-    pub(crate) fn begin(world: &World, host: usize, wanted: &Wanted, wait: RecordWait) -> Call {
+    pub(crate) fn begin(world: &World, host: &Host, wanted: &Wanted, wait: RecordWait) -> Call {
+        let is_alone = wanted.permits == wanted.of;
+        Call::of(world, host, (wanted.name(), is_alone), wait)
+    }
+
+    /// The same for several locks. When it asks for each of them only itself knows.
+    pub(crate) fn for_several(world: &World, host: &Host, wait: RecordWait) -> Call {
+        Call::of(world, host, ("several", false), wait)
+    }
+
+    fn of(world: &World, host: &Host, (lock, is_alone): (&str, bool), wait: RecordWait) -> Call {
         let history = world.history.clone();
-        let number = history.next_call();
+        let (number, now) = (history.next_call(), history.now());
         let until = match wait {
-            RecordWait::NoWait => Some(history.now()),
-            RecordWait::Timeout(span) => Some(history.now() + span.mul_f64(BY_ANY_CLOCK)),
+            RecordWait::NoWait => Some(now),
+            RecordWait::Timeout(span) => Some(now + span.mul_f64(BY_ANY_CLOCK)),
+            RecordWait::Infinite => None,
+        };
+        let takes = match wait {
+            RecordWait::NoWait => Some(AT_ONCE * host.plan.timeout),
+            RecordWait::Timeout(span) => Some(span + host.plan.timeout),
             RecordWait::Infinite => None,
         };
         history.note(Event::Asked {
             call: number,
-            host,
-            lock: wanted.name().to_owned(),
-            is_alone: wanted.permits == wanted.of,
+            host: host.id,
+            lock: lock.to_owned(),
+            is_alone,
             until,
+            ends: takes.map(|takes| now + takes.div_f64(host.plan.rate) + TICKS),
         });
         Call {
             number,

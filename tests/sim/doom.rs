@@ -94,7 +94,7 @@ async fn is_granted(world: &Arc<World>, lock: &str, rng: &mut Rng) -> bool {
     };
     let host = world.host(usize::MAX, plan, Weather::default());
     let free = Wanted::alone(world, &host, lock);
-    let mut call = Call::begin(world, host.id, &free, RecordWait::NoWait);
+    let mut call = Call::begin(world, &host, &free, RecordWait::NoWait);
     match free.acquire(RecordWait::NoWait).await {
         Ok(guard) => {
             turn(world, &host, &mut call, guard, rng).await;

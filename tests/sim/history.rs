@@ -20,6 +20,8 @@ pub(crate) enum Event {
         /// It wants the lock alone.
         is_alone: bool,
         until: Option<Duration>,
+        /// It returns by then, whatever happens.
+        ends: Option<Duration>,
     },
     /// It waits no more, and was not granted.
     Gone {

@@ -18,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Takes the lock if it can be had, and has it for a while.
 pub(crate) async fn take_turn(world: &World, host: &Host, lock: &Wanted, rng: &mut Rng) {
     let began = Instant::now();
-    let mut call = Call::begin(world, host.id, lock, RecordWait::NoWait);
+    let mut call = Call::begin(world, host, lock, RecordWait::NoWait);
     let leased = host.locks.lease_lock(lock.name()).unwrap();
     let (id, span) = (format!("call {}", call.number), span_of(host, rng));
     match leased.acquire(id, span).await {

@@ -30,6 +30,7 @@ mod register;
 mod report;
 mod run;
 mod seeds;
+mod several;
 mod shown;
 #[path = "../../src/signal.rs"]
 mod signal;
@@ -114,7 +115,7 @@ fn digests() -> Vec<String> {
 }
 
 /// The planted mistakes, the oracle that notices, and within how many seeds.
-const MUTATIONS: [(Mutation, &str, u64); 35] = [
+const MUTATIONS: [(Mutation, &str, u64); 36] = [
     (Mutation::ClosedIsRefused, "no surprise", 10),
     (Mutation::StartAtOne, "fencing", 10),
     (Mutation::StartAtOne, "ticket order", 10),
@@ -139,6 +140,7 @@ const MUTATIONS: [(Mutation, &str, u64); 35] = [
     (Mutation::PlaceOfOneLess, "nobody timely voided", 30),
     (Mutation::PlaceOfOneMore, "the line in order", 10),
     (Mutation::Overstay, "exclusion", 10),
+    (Mutation::ToldLate, "calls end in time", 10),
     (Mutation::ShareWithoutRoom, "the line in order", 10),
     (Mutation::SharePastHeirs, "the line in order", 10),
     (Mutation::AdmitWhoeverIsThere, "no surprise", 10),

@@ -96,6 +96,8 @@ pub(crate) enum Mutation {
     DatesYearsLater,
     /// No write: a caller believes on after it gave the lock back.
     Overstay,
+    /// No write: a caller is told a request time-out later that it has not got the lock.
+    ToldLate,
     /// No write: a caller believes in a lease for longer than it lasts.
     LeaseOverstayed,
     /// Write data: whoever has the lock by now.
@@ -234,6 +236,7 @@ impl Mutation {
             | Mutation::DatesYearsLater
             | Mutation::ClosedIsRefused
             | Mutation::LeaseOverstayed
+            | Mutation::ToldLate
             | Mutation::SeatByMemory
             | Mutation::NonceAlone
             | Mutation::NoncesAgain

@@ -57,6 +57,7 @@ pub(crate) fn calls(events: &Events) -> Calls<'_> {
                 lock,
                 is_alone,
                 until,
+                ..
             } => {
                 let asked = Asked {
                     number: *call,
@@ -86,6 +87,17 @@ pub(crate) fn calls(events: &Events) -> Calls<'_> {
     calls
 }
 
+/// How often a call had several locks at once.
+pub(crate) fn together(events: &Events) -> u64 {
+    let granted = events.iter().filter_map(|(_, event)| match event {
+        Event::Granted { call, .. } => Some(call),
+        _ => None,
+    });
+    let mut times: BTreeMap<_, u64> = BTreeMap::new();
+    granted.for_each(|call| *times.entry(call).or_default() += 1);
+    times.into_values().filter(|locks| *locks > 1).count() as u64
+}
+
 /// One turn at a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
@@ -110,7 +122,7 @@ type Places<'a> = BTreeMap<(&'a str, u64), Party>;
 
 /// All places of several tickets at which somebody had a turn.
 pub(crate) fn parties(events: &Events) -> Vec<Party> {
-    let (mut parties, ends) = (places(events), ends(events));
+    let (mut parties, ends, calls) = (places(events), ends(events), calls(events));
     for (at, event) in events {
         if let Event::Granted {
             hold,
@@ -121,6 +133,8 @@ pub(crate) fn parties(events: &Events) -> Vec<Party> {
         } = event
             && let Some((_, party)) = parties.range_mut(of_lock(lock, *ticket)).next()
             && (party.first..=party.last).contains(ticket)
+            // When a call for several locks asked for this one only itself knows.
+            && calls.get(call).is_some_and(|asked| asked.is_alone)
         {
             party.turns.push(Turn {
                 at: *at,

@@ -50,6 +50,8 @@ pub(crate) struct Plan {
     pub(crate) long_turns: u8,
     /// The front ends of DynamoDB differ in what time it is.
     pub(crate) has_skew: bool,
+    /// Some turns are with several of the locks at once.
+    pub(crate) has_several: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,8 @@ pub(crate) struct HostPlan {
     pub(crate) rate: f64,
     /// How much longer than its lease it takes one for alive by the common clock.
     pub(crate) allowance: Duration,
+    /// Its calls without end put up with an outage for so long.
+    pub(crate) outage_timeout: Option<Duration>,
 }
 
 impl Plan {
@@ -110,6 +114,7 @@ impl Plan {
             has_data: false,
             has_checks: false,
             has_skew: false,
+            has_several: false,
         };
         if rng.u8(0..4) == 0 {
             plan.lose_holds();
@@ -124,6 +129,13 @@ impl Plan {
         plan.has_data = rng.u8(0..3) == 0;
         plan.set_clocks(&mut rng);
         plan.has_checks = rng.u8(0..3) == 0;
+        let has_fair_locks = !matches!(plan.sharing, Sharing::Permits(_)) && plan.locks.len() > 1;
+        plan.has_several = has_fair_locks && rng.bool();
+        if rng.u8(0..4) == 0 {
+            for host in &mut plan.hosts {
+                host.outage_timeout = Some(host.timeout.mul_f64(rng.f64() * 8.0));
+            }
+        }
         plan
     }
 
@@ -266,6 +278,7 @@ impl HostPlan {
             days_off: 0,
             rate: 0.991 + rng.f64() * 0.018,
             allowance: 10 * SECOND,
+            outage_timeout: None,
             crowd: crowds[rng.usize(0..crowds.len())],
         }
     }

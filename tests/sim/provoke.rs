@@ -11,6 +11,9 @@ const SECOND: Duration = Duration::from_secs(1);
 
 impl Mutation {
     pub(crate) fn provoke(self, plan: &mut Plan) {
+        // Who waits at another lock, or has given up, sends nothing to the race.
+        plan.has_several = false;
+        each(plan, |_, host| host.outage_timeout = None);
         match self {
             Mutation::EvictWithoutBeat => {
                 one_lock(plan, 4_000, &["read lock", "read line"]);
@@ -109,8 +112,8 @@ impl Mutation {
             }
             Mutation::NoncesAgain => plan.mischief = vec![Kind::Crash],
             Mutation::ExpiryOfHosts => {
-                plan.mischief = vec![Kind::Expire, Kind::Freeze, Kind::CutOff];
-                plan.long_turns = 2;
+                plan.mischief = vec![Kind::Expire];
+                (plan.long_turns, plan.has_skew) = (2, false);
                 each(plan, |id, host| {
                     host.days_off = if id == 0 { -20 } else { 0 }
                 });

@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::run::Run;
 
 /// What befalls hosts and tables.
-const HOST_FAULTS: [&str; 8] = [
+const HOST_FAULTS: [&str; 9] = [
     "cut off",
     "refused",
     "frozen",
@@ -22,6 +22,7 @@ const HOST_FAULTS: [&str; 8] = [
     "TTL",
     "swept",
     "wait dropped",
+    "outage given up",
 ];
 
 #[derive(Debug, Default)]
@@ -39,6 +40,7 @@ struct Figures {
     extended: u64,
     found: u64,
     checked: u64,
+    together: u64,
     revived: u64,
     virtual_time: Duration,
     faults: BTreeMap<&'static str, u64>,
@@ -53,6 +55,7 @@ impl Report {
         figures.requests += run.counts.requests;
         figures.compared += passed::compared(&plan, &run.events);
         figures.revived += newest::revived(&run.events);
+        figures.together += parties::together(&run.events);
         figures.in_order += asked::compared(&plan, &run.events);
         for fate in parties::fates(&run.events) {
             *figures.fates.entry(fate).or_default() += 1;
@@ -88,6 +91,7 @@ impl Report {
             ("a lease extended", figures.extended),
             ("data found", figures.found),
             ("a write with a check applied", figures.checked),
+            ("several locks had together", figures.together),
             ("a hold brought back by a late copy", figures.revived),
             ("a hold lost", figures.lost),
             ("a stale write refused", figures.refused_writes),
@@ -108,7 +112,7 @@ impl fmt::Display for Report {
         let figures = self.0.lock().unwrap();
         writeln!(
             f,
-            "{} seeds, {} requests, {} turns ({} lost), {} stale writes refused, {} waiters compared, {} calls compared, {} leases extended, data found {} times, {} writes with a check, {} holds brought back, {} days",
+            "{} seeds, {} requests, {} turns ({} lost), {} stale writes refused, {} waiters compared, {} calls compared, {} leases extended, data found {} times, {} writes with a check, {} times several locks, {} holds brought back, {} days",
             figures.seeds,
             figures.requests,
             figures.turns,
@@ -119,6 +123,7 @@ impl fmt::Display for Report {
             figures.extended,
             figures.found,
             figures.checked,
+            figures.together,
             figures.revived,
             figures.virtual_time.as_secs() / 86_400,
         )?;

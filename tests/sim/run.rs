@@ -87,7 +87,14 @@ pub(crate) async fn trouble(world: &Arc<World>, requests: u64, is_resumed: bool)
 /// and those in line who died lapse, in the worst case one after the other where late requests bring more of them in;
 /// gaps are closed; and everybody alive has a turn, which ends at once.
 fn bound(plan: &Plan) -> Duration {
-    LATEST + 5 * plan.longest_lease() + 2 * plan.longest_grace() + plan.workers() * SECOND
+    let of_one = 5 * plan.longest_lease() + 2 * plan.longest_grace() + plan.workers() * SECOND;
+    // Whoever has one of several may wait for the next.
+    let in_a_chain = if plan.has_several {
+        plan.locks.len()
+    } else {
+        1
+    };
+    LATEST + of_one * in_a_chain as u32
 }
 
 async fn drain(world: &World) {
@@ -151,7 +158,7 @@ async fn last_turns(world: &Arc<World>) {
     let host = world.host(usize::MAX, world.steady(), Weather::default());
     for lock in &world.plan.locks {
         let free = Wanted::alone(world, &host, lock);
-        let mut call = Call::begin(world, host.id, &free, RecordWait::NoWait);
+        let mut call = Call::begin(world, &host, &free, RecordWait::NoWait);
         match free.acquire(RecordWait::NoWait).await {
             Ok(guard) => turn(world, &host, &mut call, guard, &mut world.plan.rng(0)).await,
             Err(error) => world.history.note(Event::Stuck(error.to_string())),

@@ -16,6 +16,7 @@ use crate::data;
 use crate::history::Event;
 use crate::leases;
 use crate::plan::Sharing;
+use crate::several;
 use crate::stay::Stay;
 use crate::wanted::Wanted;
 use crate::world::{Host, World, wait};
@@ -46,17 +47,23 @@ async fn take_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
     if world.plan.leases > 0 && rng.u8(0..world.plan.leases) == 0 {
         return leases::take_turn(world, host, lock, &mut rng).await;
     }
+    if world.plan.has_several && rng.u8(0..3) == 0 {
+        return several::take_turn(world, host, &mut rng).await;
+    }
     let wanted = lock.draw(world, &mut rng);
     if rng.bool() {
         wait(Duration::from_millis(rng.u64(0..20))).await;
     }
     let how = Patience::draw(&mut rng, world.plan.only_infinite);
     let began = Instant::now();
-    let mut call = Call::begin(world, host.id, &wanted, how.wait);
-    match how.acquire(world, host, &wanted).await {
+    let mut call = Call::begin(world, host, &wanted, how.wait);
+    match how.has(world, host, wanted.acquire(how.wait)).await {
         Some(Ok(guard)) => turn(world, host, &mut call, guard, &mut rng).await,
         Some(Err(error)) if is_due(&error, how.wait, host, (wanted.name(), began)) => {
             drop(call);
+            if how.wait == RecordWait::Infinite {
+                world.tally.fault("outage given up");
+            }
             pause(world, Duration::from_millis(rng.u64(20..800))).await;
         }
         Some(Err(error)) => surprised(world, how.wait, &error),
@@ -66,10 +73,15 @@ async fn take_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
 
 async fn last_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
     let wanted = lock.draw(world, &mut rng);
-    let mut call = Call::begin(world, host.id, &wanted, RecordWait::Infinite);
-    match wanted.acquire(RecordWait::Infinite).await {
-        Ok(guard) => turn(world, host, &mut call, guard, &mut rng).await,
-        Err(error) => surprised(world, RecordWait::Infinite, &error),
+    // Ends with what was on its way when the faults ended: who joins others has their outage too.
+    loop {
+        let began = Instant::now();
+        let mut call = Call::begin(world, host, &wanted, RecordWait::Infinite);
+        match wanted.acquire(RecordWait::Infinite).await {
+            Ok(guard) => break turn(world, host, &mut call, guard, &mut rng).await,
+            Err(error) if is_due(&error, RecordWait::Infinite, host, (wanted.name(), began)) => {}
+            Err(error) => break surprised(world, RecordWait::Infinite, &error),
+        }
     }
 }
 
@@ -92,8 +104,12 @@ pub(crate) fn is_due(
     let lately = |at: Option<Instant>| at.is_some_and(|at| began <= at + host.plan.timeout * 2);
     match error {
         Error::NotGranted { .. } => wait != RecordWait::Infinite,
-        // Without an end to its wait no outage ends it.
-        Error::Unavailable { .. } if wait == RecordWait::Infinite => false,
+        // Without an end to its wait no outage ends it, unless it is told to.
+        Error::Unavailable { .. }
+            if wait == RecordWait::Infinite && host.plan.outage_timeout.is_none() =>
+        {
+            false
+        }
         Error::Unavailable { .. } => lately(harm.any) || host.link.is_asking_for(lock, began),
         Error::Refused { .. } => since(harm.denied),
         _ => false,
@@ -106,8 +122,8 @@ pub(crate) fn surprised(world: &World, wait: RecordWait, error: &Error) {
 }
 
 /// How a caller waits, and what makes it drop the future.
-struct Patience {
-    wait: RecordWait,
+pub(crate) struct Patience {
+    pub(crate) wait: RecordWait,
     drop: Drops,
 }
 
@@ -120,7 +136,7 @@ enum Drops {
 }
 
 impl Patience {
-    fn draw(rng: &mut Rng, only_infinite: bool) -> Patience {
+    pub(crate) fn draw(rng: &mut Rng, only_infinite: bool) -> Patience {
         let wait = match rng.u8(0..6) {
             _ if only_infinite => RecordWait::Infinite,
             0 => RecordWait::NoWait,
@@ -136,13 +152,21 @@ impl Patience {
         Patience { wait, drop }
     }
 
-    async fn acquire(
+    /// What comes of a call, if it is not dropped before.
+    pub(crate) async fn has<T>(
         &self,
         world: &World,
         host: &Host,
-        lock: &Wanted,
-    ) -> Option<Result<LockGuard, Error>> {
-        let granted = lock.acquire(self.wait);
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Option<Result<T, Error>> {
+        let granted = async {
+            let granted = call.await;
+            let late = world.told_late(host);
+            if granted.is_err() && !late.is_zero() {
+                wait(late).await;
+            }
+            granted
+        };
         tokio::select! {
             biased;
             granted = polled(granted, &self.drop) => granted,
@@ -233,7 +257,7 @@ pub(crate) async fn turn(
     }
 }
 
-fn span_of_work(world: &World, host: &Host, rng: &mut Rng) -> Duration {
+pub(crate) fn span_of_work(world: &World, host: &Host, rng: &mut Rng) -> Duration {
     match rng.u8(0..world.plan.long_turns) {
         0 => host.plan.lease.mul_f64(rng.f64() * 1.5),
         1 => Duration::ZERO,

@@ -107,6 +107,7 @@ impl World {
             days_off: 0,
             rate: 1.0,
             allowance: self.plan.longest_allowance(),
+            outage_timeout: None,
         }
     }
 
@@ -138,6 +139,10 @@ impl World {
             .owner(format!("host-{id}-{made}"))
             .clock(self.clock_of(plan))
             .chance(Chance::seeded(self.chance(id, made)));
+        let builder = match plan.outage_timeout {
+            Some(most) => builder.outage_timeout(most),
+            None => builder,
+        };
         Arc::new(Host {
             id,
             plan,
@@ -206,6 +211,14 @@ impl World {
     /// Whether callers believe on after they gave the lock back.
     pub(crate) fn overstays(&self) -> bool {
         self.mutation == Some(Mutation::Overstay)
+    }
+
+    /// How much later callers are told of an error than the product tells it.
+    pub(crate) fn told_late(&self, host: &Host) -> Duration {
+        match self.mutation {
+            Some(Mutation::ToldLate) => host.plan.timeout,
+            _ => Duration::ZERO,
+        }
     }
 
     /// For how much longer than a lease lasts callers believe in it.

@@ -2,6 +2,7 @@
 
 pub(crate) mod asked;
 mod data;
+mod ended;
 mod exclusion;
 mod fencing;
 mod left;
@@ -35,6 +36,7 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         ("fencing", fencing::check(events)),
         ("ticket order", order::check(events)),
         ("turns as asked", asked::check(plan, events)),
+        ("calls end in time", ended::check(events)),
         ("data in order", data::check(events)),
         ("nobody timely passed", passed::check(plan, events)),
         ("nobody timely voided", voided::check(plan, events)),

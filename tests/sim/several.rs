@@ -1,0 +1,71 @@
+//! Turns with several of the locks at once: all or none, whatever befalls one of them.
+
+use std::time::Duration;
+
+use fairlock::SeveralGuard;
+use fastrand::Rng;
+use tokio::time::Instant;
+
+use crate::call::Call;
+use crate::data;
+use crate::stay::Stay;
+use crate::worker::{Patience, is_due, pause, span_of_work, surprised};
+use crate::world::{Host, World};
+
+pub(crate) async fn take_turn(world: &World, host: &Host, rng: &mut Rng) {
+    let names = some(world, rng);
+    let locks = host.locks.several(&names).unwrap();
+    let how = Patience::draw(rng, world.plan.only_infinite);
+    let began = Instant::now();
+    let mut call = Call::for_several(world, host, how.wait);
+    let is_due = |error| {
+        let mut names = names.iter();
+        names.any(|name| is_due(error, how.wait, host, (name, began)))
+    };
+    match how.has(world, host, locks.acquire(how.wait)).await {
+        Some(Ok(guard)) => turn(world, host, &mut call, guard, rng).await,
+        Some(Err(error)) if is_due(&error) => {
+            drop(call);
+            pause(world, Duration::from_millis(rng.u64(20..800))).await;
+        }
+        Some(Err(error)) => surprised(world, how.wait, &error),
+        None => world.tally.fault("wait dropped"),
+    }
+}
+
+/// Two of them at the least, in any order.
+fn some(world: &World, rng: &mut Rng) -> Vec<String> {
+    let mut names = world.plan.locks.clone();
+    rng.shuffle(&mut names);
+    names.truncate(rng.usize(2..=names.len()));
+    names
+}
+
+/// A host that stands still works on when it goes on.
+async fn turn(world: &World, host: &Host, call: &mut Call, guard: SeveralGuard, rng: &mut Rng) {
+    call.is_granted();
+    let stay = |guard| Stay::begin(world, host.id, call.number, guard);
+    let mut stays: Vec<_> = guard.guards().iter().map(stay).collect();
+    if world.plan.has_data {
+        let guards = guard.guards().iter();
+        guards.for_each(|guard| data::found(world, guard));
+    }
+    host.link.awake().await;
+    let lost = guard.lost();
+    tokio::select! {
+        biased;
+        _ = lost => {}
+        () = pause(world, span_of_work(world, host, rng)) => {}
+    }
+    host.link.awake().await;
+    for (stay, guard) in stays.iter_mut().zip(guard.guards()) {
+        if guard.is_held() || rng.bool() {
+            stay.write(world, guard.name(), guard.ticket().get());
+        }
+        stay.give_back();
+    }
+    if rng.bool() {
+        // Lost, or not answered: the history shows whether that did any harm.
+        let _ = guard.release().await;
+    }
+}
