@@ -94,6 +94,8 @@ pub(crate) struct Pace {
     known: Duration,
     /// The current holder's ticket, and when it was first seen with the lock.
     holder: Option<(Ticket, Moment)>,
+    /// Since when nobody was seen with the lock: those who wait do so for one who drew a ticket and may be dead.
+    free: Option<Moment>,
     /// The last times that the lock was seen to have moved.
     turns: VecDeque<Turn>,
 }
@@ -129,6 +131,7 @@ impl Pace {
             began: None,
             known: Duration::ZERO,
             holder: None,
+            free: None,
             turns: VecDeque::with_capacity(TURNS),
         }
     }
@@ -136,13 +139,17 @@ impl Pace {
     /// For the next wait in this line: the time until then is nobody's turn.
     pub(crate) fn at_rest(mut self) -> Self {
         self.known = self.known_for(self.sent);
-        (self.began, self.holder) = (None, None);
+        (self.began, self.holder, self.free) = (None, None, None);
         self
     }
 
     /// Takes in who held the lock when an answer arrived.
     pub(crate) fn saw(&mut self, holder: Option<Ticket>, arrived: Moment) {
         self.began.get_or_insert(arrived);
+        self.free = match holder {
+            Some(_) => None,
+            None => self.free.or(Some(arrived)),
+        };
         match (self.holder, holder) {
             (Some((before, since)), Some(ticket)) if before < ticket => {
                 self.learn(ticket.get() - before.get(), arrived.since(since));
@@ -252,10 +259,10 @@ impl Pace {
         self.fastest() * 5 / 4
     }
 
-    /// By how much a look may be late in a hold that lasts for so long already.
+    /// By how much a look may be late in a hold that lasts for so long already, or at a lock that is free for so long.
     fn slack(&self, now: Moment) -> Duration {
-        let held = self.holder.map(|(_, since)| now.since(since));
-        held.unwrap_or_default() / HOLD_SHARE
+        let held = self.holder.map(|(_, since)| since).or(self.free);
+        held.map(|since| now.since(since)).unwrap_or_default() / HOLD_SHARE
     }
 
     /// How long from `now` until the next look. `jitter`, a factor around one, is for those behind, of whom there are many;

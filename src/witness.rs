@@ -10,8 +10,8 @@ const GRAIN: Duration = Duration::from_secs(1);
 /// differ a little.
 pub(crate) const AGREE: Duration = Duration::from_secs(8);
 
-/// The dates of the two newest answers to requests of one decision. One front end of DynamoDB whose clock is wrong is one
-/// witness; the earlier of two dates counts, for an entry that is judged too late only costs time.
+/// The dates of the two newest answers to requests of one decision. The earlier of the two counts, for an entry that is judged
+/// too late only costs time. Two answers over one connection are those of one front end: a clock that is wrong for both is believed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Witnesses {
     newest: Option<ServerTime>,

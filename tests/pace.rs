@@ -21,13 +21,16 @@ mod traffic;
 mod verb;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use burst::{Behind, Burst};
 use common::virtual_time;
 use contest::{Contest, Course, RTT, distant};
-use fairlock::embedded::{Faults, Latency};
+use fairlock::RecordWait;
+use fairlock::embedded::{Fault, Faults, Latency, When};
 use lab::{Lab, acquire, cut_off, waits};
 use line::{Line, Toll};
 use tokio::time::Instant;
@@ -150,6 +153,46 @@ fn a_long_hold_makes_all_behind_it_late_by_a_twentieth_of_it_together() {
             lasted.as_secs_f64(),
             (hold / 20 + ideal).as_secs_f64(),
         );
+    }
+}
+
+/// The lock is free, and one who drew the next ticket has died: what the wait for its grace costs whoever stands behind it,
+/// and for how long.
+fn behind_a_gap(grace: Duration) -> (u64, Duration) {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = || lab.host_with(|builder| builder.seats(1));
+        let (heir, behind) = (host(), host());
+        let guard = acquire(&host()).await;
+        let heir = waits(&lab, &heir).await;
+        let dies = lab.host_with(|builder| builder.seats(1).gap_grace(grace));
+        let is_dead = Arc::new(AtomicBool::new(false));
+        let _ = dies.network.clone().script(move |request| {
+            // It draws, and nothing of it arrives any more.
+            let is_row = request.operation() == "PutItem";
+            let is_lost = is_dead.load(Ordering::SeqCst) || is_row;
+            is_dead.store(is_lost, Ordering::SeqCst);
+            is_lost.then_some(Fault::Lose(When::Before))
+        });
+        let lock = dies.locks.fair_lock("a").unwrap();
+        let dead = lock.acquire(RecordWait::Timeout(SECOND)).await;
+        assert!(dead.is_err());
+        let waiting = waits(&lab, &behind).await;
+        guard.release().await.unwrap();
+        heir.await.unwrap().release().await.unwrap();
+        let (before, free) = (behind.network.counts().requests(), Instant::now());
+        waiting.await.unwrap().release().await.unwrap();
+        (behind.network.counts().requests() - before, free.elapsed())
+    })
+}
+
+#[test]
+fn a_grace_costs_a_twentieth_of_itself_and_few_looks() {
+    for (grace, requests) in [(5, 200.0), (60, 250.0), (3_600, 2_500.0)] {
+        let (sent, waited) = behind_a_gap(SECOND * grace);
+        at_most(&format!("{grace} s: requests"), sent as f64, requests);
+        let most = 1.05 * grace as f64 + 0.1;
+        at_most(&format!("{grace} s: waited"), waited.as_secs_f64(), most);
     }
 }
 
