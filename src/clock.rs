@@ -3,9 +3,11 @@
 //! Leases and watches are counted in [`Moment`]s, which never go back and, where the system can tell, never stop while
 //! the machine sleeps. Wall time serves only the first ticket of a lock and DynamoDB's TTL.
 
+use std::future::pending;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::moment::Moment;
@@ -142,6 +144,14 @@ impl Clock {
                 return;
             }
             tokio::time::sleep(self.nap(left)).await;
+        }
+    }
+
+    /// Sleeps until `then` where a runtime counts the time, and for ever where there is none. Cancel safe.
+    pub(crate) async fn sleep_until_if_counted(&self, then: Moment) {
+        match Handle::try_current() {
+            Ok(_) => self.sleep_until(then).await,
+            Err(_) => pending().await,
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::stream::Stream;
 use tokio::sync::oneshot;
 
-use crate::core::{Core, CoreHandle};
+use crate::core::{Core, CoreHandle, STANDSTILL};
 use crate::error::{Closed, Error, Loss, LostLock};
 use crate::events::{self, HoldEvent};
 use crate::hold::{self, Hold, Standing};
@@ -165,11 +165,16 @@ impl LockGuard {
     /// Resolves when the hold is lost, with an error that says which it was and why, at the local deadline at the latest, also when DynamoDB cannot
     /// be reached. Never resolves once the guard was released or dropped.
     ///
-    /// The future borrows nothing, so it can be given to the work that the lock protects.
+    /// The future borrows nothing, so it can be given to the work that the lock protects. It counts the time itself where it is
+    /// polled, in any runtime with timers: also while the runtime in which the client was built stands still.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe: a loss is remembered, and told to every future of this hold.
+    ///
+    /// # Panics
+    ///
+    /// When polled in a tokio runtime without timers. Outside of any runtime the heartbeat alone tells it.
     ///
     /// # Examples
     ///
@@ -179,17 +184,17 @@ impl LockGuard {
     /// tokio::spawn(async move { eprintln!("stop: {}", lost.await) });
     /// # }
     /// ```
-    pub fn lost(&self) -> impl Future<Output = LostLock> + Send + 'static {
+    pub fn lost(&self) -> impl Future<Output = LostLock> + Send + use<> {
         let (lock, ticket) = (self.name().to_owned(), self.ticket());
-        let standing = Arc::clone(self.hold.standing());
+        let hold = Arc::clone(&self.hold);
         async move {
-            match standing.is(|standing| *standing != Standing::Held).await {
-                Standing::Lost(reason) => LostLock {
+            match hold.ended().await {
+                Some(reason) => LostLock {
                     lock,
                     ticket,
                     reason,
                 },
-                Standing::Held | Standing::Released => std::future::pending().await,
+                None => std::future::pending().await,
             }
         }
     }
@@ -253,7 +258,7 @@ impl LockGuard {
     ///
     /// # Panics
     ///
-    /// When polled outside of a tokio runtime with timers while renewals fail, to count the time until danger.
+    /// When polled in a tokio runtime without timers; outside of any while renewals fail, to count the time until danger.
     ///
     /// # Examples
     ///
@@ -292,7 +297,7 @@ impl LockGuard {
     /// Hands the lock over: one write, and the next in line has it; none, if that is a caller of this client that came
     /// together with this one.
     ///
-    /// Tries again until the lease ends.
+    /// Tries again until the lease ends, and returns within one request time-out of that.
     ///
     /// # Errors
     ///
@@ -304,6 +309,10 @@ impl LockGuard {
     /// # Cancel safety
     ///
     /// Dropping the future does not stop the release, which goes on in the background.
+    ///
+    /// # Panics
+    ///
+    /// When polled in a tokio runtime without timers.
     ///
     /// # Examples
     ///
@@ -328,7 +337,16 @@ impl LockGuard {
             // Nobody may be left to be told; the release is done all the same.
             let _ = tell.send((ended, core.store.now().since(started)));
         });
-        let told = told.await;
+        let clock = &self.core.store.config().clock;
+        let late = deadline + self.core.store.config().request_timeout + STANDSTILL;
+        let told = tokio::select! {
+            biased;
+            told = told => told,
+            () = clock.sleep_until_if_counted(late), if lost.is_none() => {
+                let waited = self.core.store.now().since(started);
+                return Err(self.core.stands_still("release", waited));
+            }
+        };
         match (lost, told) {
             (Some(reason), _) => Err(self.lost_by(reason).into()),
             (None, Ok((Ok(Ended::PassedOn | Ended::HandedOver(_) | Ended::Before(_)), _))) => {

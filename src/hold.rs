@@ -196,8 +196,36 @@ impl Hold {
                 _ended = self.standing.is(|standing| *standing != Standing::Held) => {}
                 _changed = self.pulse.is(|now| *now != pulse) => {}
                 () = self.clock.sleep(self.until_danger()), if pulse.is_failing && !was_in_danger => {}
+                () = self.lapses() => if let Some(loss) = self.loss() {
+                    return Standing::Lost(loss);
+                }
             }
         }
+    }
+
+    /// Waits until it has ended: also by the local deadline alone, for what renews it may stand still. None if it was given back.
+    /// Cancel safe. Each turn of the loop is one renewal.
+    pub(crate) async fn ended(&self) -> Option<Loss> {
+        loop {
+            match self.standing.get() {
+                Standing::Lost(loss) => return Some(loss),
+                Standing::Released => return None,
+                Standing::Held => {}
+            }
+            tokio::select! {
+                biased;
+                _ended = self.standing.is(|standing| *standing != Standing::Held) => {}
+                () = self.lapses() => if self.remaining().is_zero() {
+                    return self.loss();
+                },
+            }
+        }
+    }
+
+    /// Waits for the local deadline as it is now.
+    async fn lapses(&self) {
+        let until = self.believed_until();
+        self.clock.sleep_until_if_counted(until).await;
     }
 
     /// The local deadline. It counts from before the write that established the beat the table shows was sent.
@@ -419,7 +447,7 @@ pub(crate) fn shown(item: &LockItem) -> Option<Holder> {
         is_this_process: is_held_here(holder.nonce),
         is_shared: holder.permits != item.permits,
         owner: holder.owner.clone(),
-        ticket: holder.ticket,
+        ticket: holder.ticket.first_of(holder.tickets),
     })
 }
 
@@ -455,7 +483,9 @@ pub(crate) fn untaken(name: &LockName, waited: Duration) -> Error {
 /// Why a hold has ended that an item, if there is one, does not show.
 pub(crate) fn evicted(item: Option<LockItem>) -> Loss {
     item.map_or(Loss::Deleted, |item| Loss::Evicted {
-        by: item.first_holder().map(|holder| holder.ticket),
+        by: item
+            .first_holder()
+            .map(|holder| holder.ticket.first_of(holder.tickets)),
     })
 }
 

@@ -127,7 +127,10 @@ const DOORS: [(&str, &[&str]); 13] = [
     ("rustix::time", &["clock"]),
     ("std::thread", &["embedded"]),
     ("std::time::Instant", &["clock"]),
-    ("tokio::runtime", &["background", "builder", "core"]),
+    (
+        "tokio::runtime",
+        &["background", "builder", "clock", "core"],
+    ),
     ("tokio::spawn", &["embedded"]),
     ("tokio::task", &["embedded"]),
     ("tokio::time", &["clock", "embedded"]),

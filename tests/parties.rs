@@ -335,6 +335,35 @@ fn an_observer_that_panics_ends_its_own_call_and_no_other_of_its_party() {
 }
 
 #[test]
+fn the_holder_that_others_are_told_of_has_the_ticket_that_it_has() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (other, host, far) = (lab.host(), lab.host(), lab.host());
+        let before = acquire(&other).await;
+        let ask = |wait| {
+            let lock = host.locks.fair_lock("a").unwrap();
+            tokio::spawn(async move { lock.acquire(wait).await })
+        };
+        let [zero, first] = [(); 2].map(|()| ask(RecordWait::Infinite));
+        let second = ask(RecordWait::Timeout(20 * SECOND));
+        lab.wait(SECOND).await;
+        before.release().await.unwrap();
+        let zero = zero.await.unwrap().unwrap();
+        zero.release().await.unwrap();
+        let first = first.await.unwrap().unwrap();
+        let lock = far.locks.fair_lock("a").unwrap();
+        let refused = lock.acquire(RecordWait::Timeout(2 * SECOND)).await;
+        let of_its_own = second.await.unwrap();
+        for refused in [refused, of_its_own] {
+            let Err(Error::NotGranted { holder, .. }) = refused else {
+                panic!("{refused:?}")
+            };
+            assert_eq!(holder.unwrap().ticket, first.ticket());
+        }
+    });
+}
+
+#[test]
 fn other_clients_wait_for_all_turns_of_a_party_and_none_more() {
     virtual_time(async {
         let mut line = Line::with(Place::Row, [INFINITE; 3]).await;

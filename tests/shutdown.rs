@@ -10,6 +10,8 @@
 mod common;
 #[path = "common/lab.rs"]
 mod lab;
+#[path = "shutdown/standstill.rs"]
+mod standstill;
 #[path = "common/verbs.rs"]
 mod verbs;
 

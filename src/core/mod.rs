@@ -12,6 +12,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::background::{Background, Job, Task};
 use crate::cohort::Cohort;
 use crate::entry::{Entry, Nonce};
-use crate::error::Loss;
+use crate::error::{Error, Loss};
 use crate::guard::LockGuard;
 use crate::heartbeat;
 use crate::hold::Hold;
@@ -44,6 +45,8 @@ const REMEMBERED: usize = 1024;
 
 /// Attempts at a request of a caller that does not wait.
 pub(crate) const ATTEMPTS_AT_ONCE: u32 = 4;
+/// So long after the time at which its background has something to tell, a caller stops waiting for it.
+pub(crate) const STANDSTILL: Duration = Duration::from_millis(20);
 
 /// What all locks of a client share.
 pub(crate) struct Core {
@@ -116,6 +119,21 @@ impl Core {
     /// When a call that does not wait has tried for long enough: for as long as its attempts take if none is answered.
     pub(crate) fn no_wait_ends(&self, started: Moment) -> Moment {
         started + self.store.config().request_timeout * ATTEMPTS_AT_ONCE
+    }
+
+    /// Such a call has returned after that: its last attempt takes one request time-out more.
+    pub(crate) fn no_wait_lasts(&self) -> Duration {
+        self.store.config().request_timeout * (ATTEMPTS_AT_ONCE + 1)
+    }
+
+    /// The error of a call whose time is over without a word from the background.
+    pub(crate) fn stands_still(&self, verb: &'static str, waited: Duration) -> Error {
+        Error::Unavailable {
+            table: self.store.config().table.clone(),
+            verb,
+            waited,
+            source: "the runtime in which this client was built does not run".into(),
+        }
     }
 
     /// When the caller of such a call stops waiting for it; none outside of a runtime, where nothing counts the time.

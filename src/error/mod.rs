@@ -175,7 +175,8 @@ impl From<Invalid> for Error {
 pub struct Holder {
     /// The owner's name for people.
     pub owner: String,
-    /// Its ticket.
+    /// Its ticket. Of callers of one client who have their turns one after the other at one place, the first of those tickets
+    /// that are left there as far as the table shows.
     pub ticket: Ticket,
     /// Whether a guard of this process holds it: one in another task, or one that this very caller has, for locks are not re-entrant.
     pub is_this_process: bool,

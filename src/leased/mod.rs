@@ -39,8 +39,11 @@ const TRIES: usize = 6;
 ///
 /// **A lease is over by DynamoDB's own clock.** Others take the lock when the time is over, and by the allowance of the common
 /// clock and its grain later at the latest (12 s by default), those who wait in line too. Who has it counts with
-/// [`Lease::expires_at`], which is up to a second early, the grain of that clock, and fences what must not be written
-/// late with the [`ticket`](Lease::ticket).
+/// [`Lease::expires_at`], which is early by as much as hosts' clocks may run apart and by the grain of that clock (2 % of the time
+/// that was asked for), and fences what must not be written late with the [`ticket`](Lease::ticket).
+///
+/// A call returns within five request time-outs; with [`Error::Unavailable`] where its requests together took longer, and then what
+/// is under way may be applied all the same.
 ///
 /// Nobody is left to undo what a request does that the network held up. A request that took the lock may come a second time after
 /// the release. A request of a call that failed, or was told [`Error::NotGranted`], may come after that call. Then the lock is
@@ -137,6 +140,10 @@ impl LeaseLock {
         check_id(&id)?;
         self.check_span(span)?;
         check_attributes(&self.attributes)?;
+        self.in_time("acquire", self.take(id, span)).await
+    }
+
+    async fn take(&self, id: String, span: Duration) -> Result<Lease, Error> {
         let started = self.core.store.now();
         self.know_the_time().await?;
         let taken = Box::pin(self.core.told(self.enter(&id, span))).await?;
@@ -172,7 +179,8 @@ impl LeaseLock {
     /// # }
     /// ```
     pub async fn find(&self, id: &str) -> Result<Option<Lease>, Error> {
-        let holder = self.read().await?.and_then(|item| item.holder);
+        let item = self.in_time("find", self.read()).await?;
+        let holder = item.and_then(|item| item.holder);
         Ok(holder.and_then(|holder| Lease::of(&self.name, &holder).filter(|it| it.id == id)))
     }
 
@@ -200,6 +208,10 @@ impl LeaseLock {
     pub async fn extend(&self, lease: &Lease, by: Duration) -> Result<Lease, Error> {
         self.check(lease)?;
         self.check_span(by)?;
+        self.in_time("extend", self.go_on(lease, by)).await
+    }
+
+    async fn go_on(&self, lease: &Lease, by: Duration) -> Result<Lease, Error> {
         let (item, expires) = (self.read().await?, Some(lease.expires));
         let seen = self.holder_of(lease.nonce, lease.ticket, expires, item)?;
         self.know_the_time().await?;
@@ -228,6 +240,10 @@ impl LeaseLock {
     /// ```
     pub async fn release(&self, lease: &Lease) -> Result<(), Error> {
         self.check(lease)?;
+        self.in_time("release", self.give_back(lease)).await
+    }
+
+    async fn give_back(&self, lease: &Lease) -> Result<(), Error> {
         let permits = self.name.permits().unwrap_or_default();
         let attempt = Attempt::new(lease.nonce, 1, permits);
         let held = Held {
@@ -254,6 +270,26 @@ impl LeaseLock {
             Ended::Before(item) | Ended::NotOurs(item) => {
                 Err(self.lost(lease.ticket, Some(lease.expires), item))
             }
+        }
+    }
+
+    /// However its requests fare, a call returns in the time that one has which does not wait. What is under way then may be
+    /// applied all the same.
+    async fn in_time<T>(
+        &self,
+        verb: &'static str,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let (core, started) = (&self.core, self.core.store.now());
+        tokio::select! {
+            biased;
+            done = Box::pin(work) => done,
+            () = core.store.config().clock.sleep(core.no_wait_lasts()) => Err(Error::Unavailable {
+                table: core.store.config().table.clone(),
+                verb,
+                waited: core.store.now().since(started),
+                source: "its requests together took too long".into(),
+            }),
         }
     }
 

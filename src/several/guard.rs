@@ -103,6 +103,10 @@ impl SeveralGuard {
     ///
     /// Cancel safe: a loss is remembered, and told to every future of these holds.
     ///
+    /// # Panics
+    ///
+    /// As [`LockGuard::lost`].
+    ///
     /// # Examples
     ///
     /// ```
@@ -114,7 +118,7 @@ impl SeveralGuard {
     /// });
     /// # }
     /// ```
-    pub fn lost(&self) -> impl Future<Output = LostLock> + Send + 'static {
+    pub fn lost(&self) -> impl Future<Output = LostLock> + Send + use<> {
         let mut losses: FuturesUnordered<_> = self.guards.iter().map(LockGuard::lost).collect();
         async move {
             match losses.next().await {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::background::Task;
 use crate::client::LockClient;
-use crate::core::CoreHandle;
+use crate::core::{CoreHandle, STANDSTILL};
 use crate::error::{Closed, Error, Invalid, LostLock};
 use crate::hold;
 use crate::lock::FairLock;
@@ -25,7 +25,7 @@ use crate::wait::RecordWait;
 
 pub use guard::SeveralGuard;
 
-/// What is left of a time-out when it is over: the last lock is asked for once, so that the error says who has it.
+/// What is left of a time-out that is all but over.
 const NO_TIME: Duration = Duration::from_nanos(1);
 
 /// How a call for several is told.
@@ -186,9 +186,16 @@ impl SeveralLocks {
         let taking = self.clone().take_and_tell(time, stop, tell);
         let first = &self.locks[0].name;
         self.core.spawn_then(first, None, Task::Acquire, taking);
-        // Its runtime is gone, if nothing is told.
-        told.await
-            .unwrap_or(Err(Error::ShutDown(Closed::NoRuntime)))
+        let clock = &self.core.store.config().clock;
+        let late = time.returns_by(&self.core, self.locks.len());
+        tokio::select! {
+            biased;
+            // Its runtime is gone, if nothing is told.
+            told = told => told.unwrap_or(Err(Error::ShutDown(Closed::NoRuntime))),
+            () = clock.sleep_until_if_counted(late.unwrap_or_default()), if late.is_some() => {
+                Err(self.core.stands_still("acquire", time.waited(&self.core)))
+            }
+        }
     }
 
     /// Returns how it tells of an error. A guard it tells of itself, and sees to it that it is taken in time.
@@ -329,6 +336,11 @@ impl SeveralLocks {
             guards: Vec::with_capacity(self.locks.len()),
         };
         for lock in &self.locks {
+            // The one before it came after the time: whoever has this one is not asked for any more.
+            if !taken.guards.is_empty() && time.is_over(core) {
+                let error = hold::not_granted(&lock.name, None, None, time.waited(core));
+                return Taken::Failed(taken, error);
+            }
             let lost = async {
                 match time.wait {
                     // It is over soon, and must be: what it leaves under way would be in the way of the next try.
@@ -403,6 +415,18 @@ impl Time {
 
     fn waited(self, core: &CoreHandle) -> Duration {
         core.store.now().since(self.started)
+    }
+
+    /// Whatever becomes of its requests, the call has returned by then unless its client's runtime stands still.
+    fn returns_by(self, core: &CoreHandle, locks: usize) -> Option<Moment> {
+        let locks = u32::try_from(locks).unwrap_or(u32::MAX);
+        let late = match self.wait {
+            // And once more, if one was lost on the way.
+            RecordWait::NoWait => core.no_wait_lasts().saturating_mul(locks.saturating_mul(2)),
+            RecordWait::Timeout(span) => span + core.store.config().request_timeout,
+            RecordWait::Infinite => return None,
+        };
+        Some(self.started + late + STANDSTILL)
     }
 
     fn is_over(self, core: &CoreHandle) -> bool {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use crate::common::virtual_time;
 use crate::lab::Lab;
 use crate::verbs::verb;
-use crate::{LEASE, REQUEST, SECOND, TICK, acquire, names, several, waits};
+use crate::{LEASE, REQUEST, SECOND, TICK, acquire, names, several, slow, waits};
 
 #[test]
 fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
@@ -145,6 +145,30 @@ fn a_lock_that_is_lost_while_the_last_comes_too_late_ends_the_call_in_time() {
         });
     }
     assert!(lost > 0);
+}
+
+#[test]
+fn a_lock_that_comes_when_the_time_is_over_is_the_last_that_is_asked_for() {
+    for tenths in 1..=30 {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host();
+            let all = several(&host, &["a", "b", "c"]);
+            // Each lock alone is had within one request time-out of any moment.
+            host.network.set_faults(slow(REQUEST * 9 / 10));
+            let (started, wait) = (Instant::now(), SECOND / 10 * tenths);
+            let ended = all.acquire(RecordWait::Timeout(wait)).await;
+            let late = started.elapsed().saturating_sub(wait);
+            assert!(late <= REQUEST + TICK, "{wait:?}: {late:?}");
+            let ended = ended.map(drop).unwrap_err();
+            let is_told = matches!(ended, Error::NotGranted { .. } | Error::Unavailable { .. });
+            assert!(is_told, "{wait:?}: {ended}");
+            lab.wait(LEASE).await;
+            for lock in ["a", "b", "c"] {
+                assert!(lab.is_free(lock).await, "{lock}");
+            }
+        });
+    }
 }
 
 #[test]
