@@ -340,17 +340,12 @@ fn the_holder_that_others_are_told_of_has_the_ticket_that_it_has() {
         let lab = Lab::new().await;
         let (other, host, far) = (lab.host(), lab.host(), lab.host());
         let before = acquire(&other).await;
-        let ask = |wait| {
-            let lock = host.locks.fair_lock("a").unwrap();
-            tokio::spawn(async move { lock.acquire(wait).await })
-        };
-        let [zero, first] = [(); 2].map(|()| ask(RecordWait::Infinite));
-        let second = ask(RecordWait::Timeout(20 * SECOND));
+        let [zero, first] = [INFINITE; 2].map(|wait| call(&host, wait));
+        let second = call(&host, RecordWait::Timeout(20 * SECOND));
         lab.wait(SECOND).await;
         before.release().await.unwrap();
-        let zero = zero.await.unwrap().unwrap();
-        zero.release().await.unwrap();
-        let first = first.await.unwrap().unwrap();
+        granted(zero).await.release().await.unwrap();
+        let first = granted(first).await;
         let lock = far.locks.fair_lock("a").unwrap();
         let refused = lock.acquire(RecordWait::Timeout(2 * SECOND)).await;
         let of_its_own = second.await.unwrap();
