@@ -336,7 +336,7 @@ impl SeveralLocks {
             guards: Vec::with_capacity(self.locks.len()),
         };
         for lock in &self.locks {
-            // The one before it came after the time: whoever has this one is not asked for any more.
+            // The one before it came when the time was over: this one is not asked for any more.
             if !taken.guards.is_empty() && time.is_over(core) {
                 let error = hold::not_granted(&lock.name, None, None, time.waited(core));
                 return Taken::Failed(taken, error);
