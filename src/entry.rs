@@ -102,3 +102,10 @@ pub(crate) struct Entry {
     /// When it took its place in line, by the same clock; for people.
     pub(crate) since: Option<ServerTime>,
 }
+
+impl Entry {
+    /// The first of its tickets.
+    pub(crate) fn first(&self) -> Ticket {
+        self.ticket.first_of(self.tickets)
+    }
+}

@@ -447,7 +447,7 @@ pub(crate) fn shown(item: &LockItem) -> Option<Holder> {
         is_this_process: is_held_here(holder.nonce),
         is_shared: holder.permits != item.permits,
         owner: holder.owner.clone(),
-        ticket: holder.ticket.first_of(holder.tickets),
+        ticket: holder.first(),
     })
 }
 
@@ -483,9 +483,7 @@ pub(crate) fn untaken(name: &LockName, waited: Duration) -> Error {
 /// Why a hold has ended that an item, if there is one, does not show.
 pub(crate) fn evicted(item: Option<LockItem>) -> Loss {
     item.map_or(Loss::Deleted, |item| Loss::Evicted {
-        by: item
-            .first_holder()
-            .map(|holder| holder.ticket.first_of(holder.tickets)),
+        by: item.first_holder().map(Entry::first),
     })
 }
 

@@ -385,12 +385,7 @@ impl FairLock {
                 "the runtime in which this client was built does not run, and nothing was sent"
             }
         };
-        Error::Unavailable {
-            table: table.clone(),
-            verb: "acquire",
-            waited,
-            source: why.into(),
-        }
+        self.core.unavailable("acquire", waited, why)
     }
 }
 

@@ -188,7 +188,7 @@ impl Acquisition {
         let config = self.store().config();
         let mut until = self.store().now() + config.request_timeout;
         if !self.claim.waits {
-            until = until.min(self.core.no_wait_ends(self.started) + config.request_timeout);
+            until = until.min(self.started + self.core.no_wait_lasts());
         }
         if let Some(outage) = self.store().outage_ends() {
             until = until.min(outage + config.request_timeout);

@@ -128,11 +128,22 @@ impl Core {
 
     /// The error of a call whose time is over without a word from the background.
     pub(crate) fn stands_still(&self, verb: &'static str, waited: Duration) -> Error {
+        let why = "the runtime in which this client was built does not run";
+        self.unavailable(verb, waited, why)
+    }
+
+    /// The error of a call whose time is over, though no request of its own failed.
+    pub(crate) fn unavailable(
+        &self,
+        verb: &'static str,
+        waited: Duration,
+        why: &'static str,
+    ) -> Error {
         Error::Unavailable {
             table: self.store.config().table.clone(),
             verb,
             waited,
-            source: "the runtime in which this client was built does not run".into(),
+            source: why.into(),
         }
     }
 

@@ -284,12 +284,10 @@ impl LeaseLock {
         tokio::select! {
             biased;
             done = Box::pin(work) => done,
-            () = core.store.config().clock.sleep(core.no_wait_lasts()) => Err(Error::Unavailable {
-                table: core.store.config().table.clone(),
-                verb,
-                waited: core.store.now().since(started),
-                source: "its requests together took too long".into(),
-            }),
+            () = core.store.config().clock.sleep(core.no_wait_lasts()) => {
+                let waited = core.store.now().since(started);
+                Err(core.unavailable(verb, waited, "its requests together took too long"))
+            }
         }
     }
 

@@ -422,11 +422,13 @@ impl Time {
         let locks = u32::try_from(locks).unwrap_or(u32::MAX);
         let late = match self.wait {
             // And once more, if one was lost on the way.
-            RecordWait::NoWait => core.no_wait_lasts().saturating_mul(locks.saturating_mul(2)),
-            RecordWait::Timeout(span) => span + core.store.config().request_timeout,
-            RecordWait::Infinite => return None,
+            RecordWait::NoWait => {
+                let lasts = core.no_wait_lasts();
+                Some(self.started + lasts.saturating_mul(locks.saturating_mul(2)))
+            }
+            RecordWait::Timeout(_) | RecordWait::Infinite => self.ends_late(core),
         };
-        Some(self.started + late + STANDSTILL)
+        late.map(|late| late + STANDSTILL)
     }
 
     fn is_over(self, core: &CoreHandle) -> bool {

@@ -233,7 +233,7 @@ impl Waiter {
     /// The first ticket of those who have the lock, by which turns are counted.
     fn holder(&self) -> Option<Ticket> {
         let holder = self.look.item.first_holder();
-        holder.map(|holder| holder.ticket.first_of(holder.tickets))
+        holder.map(Entry::first)
     }
 
     /// Takes in a look at the lock item alone. None: there is none.

@@ -12,7 +12,7 @@ use fairlock::embedded::{Faults, Latency};
 use futures::future::{join, join_all};
 use tokio::time::Instant;
 
-use crate::contest::RTT;
+use crate::contest::{RTT, distant};
 use crate::lab::{Host, Lab, acquire};
 
 #[derive(Clone, Copy, Debug)]
@@ -80,13 +80,7 @@ impl Behind {
     /// How long it takes from the release of the long hold until all have had their turns.
     pub(crate) async fn run(self) -> Duration {
         let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..=self.processes).map(|_| lab.host()).collect();
-        for host in &hosts {
-            host.network.set_faults(Faults {
-                round_trip: Latency::Constant(RTT),
-                ..Faults::default()
-            });
-        }
+        let hosts: Vec<_> = (0..=self.processes).map(|_| distant(&lab)).collect();
         let guard = acquire(&hosts[0]).await;
         let releases = async {
             lab.wait(self.hold).await;

@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::history::Share;
 use crate::stay::{Grant, Stay};
 use crate::wanted::{ALL, Wanted};
-use crate::worker::{is_due, pause, surprised};
+use crate::worker::{is_due, pause, refused};
 use crate::world::{Host, World, wait};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -23,11 +23,11 @@ pub(crate) async fn take_turn(world: &World, host: &Host, lock: &Wanted, rng: &m
     let (id, span) = (format!("call {}", call.number), span_of(host, rng));
     match leased.acquire(id, span).await {
         Ok(lease) => stay(world, host, &mut call, &lease, rng).await,
-        Err(error) if is_due(&error, RecordWait::NoWait, host, (lock.name(), began)) => {
+        Err(error) => {
             drop(call);
-            pause(world, Duration::from_millis(rng.u64(20..800))).await;
+            let is_due = is_due(&error, RecordWait::NoWait, host, (lock.name(), began));
+            refused(world, RecordWait::NoWait, &error, is_due, rng).await;
         }
-        Err(error) => surprised(world, RecordWait::NoWait, &error),
     }
 }
 

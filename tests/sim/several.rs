@@ -1,7 +1,5 @@
 //! Turns with several of the locks at once: all or none, whatever befalls one of them.
 
-use std::time::Duration;
-
 use fairlock::SeveralGuard;
 use fastrand::Rng;
 use tokio::time::Instant;
@@ -9,7 +7,7 @@ use tokio::time::Instant;
 use crate::call::Call;
 use crate::data;
 use crate::stay::Stay;
-use crate::worker::{Patience, is_due, pause, span_of_work, surprised};
+use crate::worker::{Patience, is_due, refused, works};
 use crate::world::{Host, World};
 
 pub(crate) async fn take_turn(world: &World, host: &Host, rng: &mut Rng) {
@@ -24,11 +22,10 @@ pub(crate) async fn take_turn(world: &World, host: &Host, rng: &mut Rng) {
     };
     match how.has(world, host, locks.acquire(how.wait)).await {
         Some(Ok(guard)) => turn(world, host, &mut call, guard, rng).await,
-        Some(Err(error)) if is_due(&error) => {
+        Some(Err(error)) => {
             drop(call);
-            pause(world, Duration::from_millis(rng.u64(20..800))).await;
+            refused(world, how.wait, &error, is_due(&error), rng).await;
         }
-        Some(Err(error)) => surprised(world, how.wait, &error),
         None => world.tally.fault("wait dropped"),
     }
 }
@@ -51,13 +48,7 @@ async fn turn(world: &World, host: &Host, call: &mut Call, guard: SeveralGuard, 
         guards.for_each(|guard| data::found(world, guard));
     }
     host.link.awake().await;
-    let lost = guard.lost();
-    tokio::select! {
-        biased;
-        _ = lost => {}
-        () = pause(world, span_of_work(world, host, rng)) => {}
-    }
-    host.link.awake().await;
+    works(world, host, guard.lost(), rng).await;
     for (stay, guard) in stays.iter_mut().zip(guard.guards()) {
         if guard.is_held() || rng.bool() {
             stay.write(world, guard.name(), guard.ticket().get());

@@ -59,16 +59,45 @@ async fn take_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
     let mut call = Call::begin(world, host, &wanted, how.wait);
     match how.has(world, host, wanted.acquire(how.wait)).await {
         Some(Ok(guard)) => turn(world, host, &mut call, guard, &mut rng).await,
-        Some(Err(error)) if is_due(&error, how.wait, host, (wanted.name(), began)) => {
+        Some(Err(error)) => {
             drop(call);
-            if how.wait == RecordWait::Infinite {
-                world.tally.fault("outage given up");
-            }
-            pause(world, Duration::from_millis(rng.u64(20..800))).await;
+            let is_due = is_due(&error, how.wait, host, (wanted.name(), began));
+            refused(world, how.wait, &error, is_due, &mut rng).await;
         }
-        Some(Err(error)) => surprised(world, how.wait, &error),
         None => world.tally.fault("wait dropped"),
     }
+}
+
+/// What a caller makes of an error: a pause, if it was due.
+pub(crate) async fn refused(
+    world: &World,
+    wait: RecordWait,
+    error: &Error,
+    is_due: bool,
+    rng: &mut Rng,
+) {
+    if !is_due {
+        return surprised(world, wait, error);
+    }
+    if wait == RecordWait::Infinite {
+        world.tally.fault("outage given up");
+    }
+    pause(world, Duration::from_millis(rng.u64(20..800))).await;
+}
+
+/// Works until the hold is lost, if it is. A host that stands still works on when it goes on.
+pub(crate) async fn works<T>(
+    world: &World,
+    host: &Host,
+    lost: impl Future<Output = T>,
+    rng: &mut Rng,
+) {
+    tokio::select! {
+        biased;
+        _ = lost => {}
+        () = pause(world, span_of_work(world, host, rng)) => {}
+    }
+    host.link.awake().await;
 }
 
 async fn last_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
@@ -116,7 +145,7 @@ pub(crate) fn is_due(
     }
 }
 
-pub(crate) fn surprised(world: &World, wait: RecordWait, error: &Error) {
+fn surprised(world: &World, wait: RecordWait, error: &Error) {
     let told = format!("{wait:?} ends with: {error}");
     world.history.note(Event::Surprise(told));
 }
@@ -219,13 +248,7 @@ pub(crate) async fn turn(
     if world.plan.has_data {
         data::found(world, &guard);
     }
-    let lost = guard.lost();
-    tokio::select! {
-        biased;
-        _ = lost => {}
-        () = pause(world, span_of_work(world, host, rng)) => {}
-    }
-    host.link.awake().await;
+    works(world, host, guard.lost(), rng).await;
     if is_alone && (guard.is_held() || rng.bool()) {
         stay.write(world, guard.name(), guard.ticket().get());
     }
@@ -257,7 +280,7 @@ pub(crate) async fn turn(
     }
 }
 
-pub(crate) fn span_of_work(world: &World, host: &Host, rng: &mut Rng) -> Duration {
+fn span_of_work(world: &World, host: &Host, rng: &mut Rng) -> Duration {
     match rng.u8(0..world.plan.long_turns) {
         0 => host.plan.lease.mul_f64(rng.f64() * 1.5),
         1 => Duration::ZERO,
