@@ -337,27 +337,29 @@ impl LockGuard {
             // Nobody may be left to be told; the release is done all the same.
             let _ = tell.send((ended, core.store.now().since(started)));
         });
-        let clock = &self.core.store.config().clock;
-        let late = deadline + self.core.store.config().request_timeout + STANDSTILL;
+        let config = self.core.store.config();
+        // A hold that was lost may have ended long ago.
+        let late = deadline.max(started) + config.request_timeout + STANDSTILL;
         let told = tokio::select! {
             biased;
-            told = told => told,
-            () = clock.sleep_until_if_counted(late), if lost.is_none() => {
-                let waited = self.core.store.now().since(started);
-                return Err(self.core.stands_still("release", waited));
-            }
+            told = told => Some(told),
+            () = config.clock.sleep_until_if_counted(late) => None,
         };
-        match (lost, told) {
-            (Some(reason), _) => Err(self.lost_by(reason).into()),
-            (None, Ok((Ok(Ended::PassedOn | Ended::HandedOver(_) | Ended::Before(_)), _))) => {
-                Ok(())
-            }
-            (None, Ok((Ok(Ended::NotOurs(item)), _))) => {
+        if let Some(reason) = lost {
+            return Err(self.lost_by(reason).into());
+        }
+        match told {
+            Some(Ok((Ok(Ended::PassedOn | Ended::HandedOver(_) | Ended::Before(_)), _))) => Ok(()),
+            Some(Ok((Ok(Ended::NotOurs(item)), _))) => {
                 Err(self.lost_by(hold::evicted(item)).into())
             }
-            (None, Ok((Err(failure), waited))) => Err(self.not_told(failure, waited)),
+            Some(Ok((Err(failure), waited))) => Err(self.not_told(failure, waited)),
             // The runtime is gone: the lease ends the hold.
-            (None, Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
+            Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
+            None => {
+                let waited = self.core.store.now().since(started);
+                Err(self.core.stands_still("release", waited))
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use crate::acquire::{Caller, Claim, Party, Refused, Told};
 use crate::config::SHARERS;
 use crate::core::{Core, CoreHandle};
 use crate::entry::Attributes;
-use crate::error::{Closed, Error, Invalid};
+use crate::error::{Closed, Error, Invalid, LostLock};
 use crate::guard::LockGuard;
 use crate::hold;
 use crate::moment::Moment;
@@ -198,6 +198,8 @@ impl FairLock {
     /// [`Error::NotGranted`], which says so as `untaken`. So a future that is never polled again holds no lock, also with
     /// [`RecordWait::Infinite`]. A call that is not dropped and not polled keeps its place in line until its time is over.
     ///
+    /// A hold that is lost before its caller comes for the guard is no grant: the call asks again, within the same wait.
+    ///
     /// A guard that the caller has taken is its own, however long the future is not polled that has it.
     ///
     /// # Several callers of one client
@@ -298,9 +300,17 @@ impl FairLock {
         if self.core.closed.is_cancelled() {
             return Err(Error::ShutDown(Closed::ShutDown));
         }
-        let call = Call::start(self, permits, wait);
-        let ended = call.end().await;
-        ended.map_err(|refused| self.explain(refused, &call))
+        let started = self.core.store.now();
+        // Each turn but the last had a hold that was lost before its caller came for it.
+        loop {
+            let call = Call::start(self, permits, wait, started);
+            let ended = call.end().await;
+            let guard = ended.map_err(|refused| self.explain(refused, &call))?;
+            match guard.loss() {
+                Some(lost) => self.begin_again(guard, &lost, &call).await?,
+                None => return Ok(guard),
+            }
+        }
     }
 
     /// Takes the lock if it can be had now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for callers to
@@ -370,6 +380,32 @@ impl FairLock {
         }
     }
 
+    /// Gives back what was lost before it is asked for again, with a newer ticket; the error if the time is over by then, or the
+    /// client shut down.
+    async fn begin_again(
+        &self,
+        guard: LockGuard,
+        lost: &LostLock,
+        call: &Call<'_>,
+    ) -> Result<(), Error> {
+        let LostLock {
+            lock,
+            ticket,
+            reason,
+        } = lost;
+        tracing::info!(%lock, %ticket, %reason, "lost before its caller came for it: begins again");
+        self.core.let_go(guard.release(), call.until).await;
+        if self.core.closed.is_cancelled() {
+            return Err(Error::ShutDown(Closed::ShutDown));
+        }
+        let now = self.core.store.now();
+        if call.until.is_some_and(|until| until <= now) {
+            let waited = now.since(call.started);
+            return Err(hold::not_granted(&self.name, None, None, waited));
+        }
+        Ok(())
+    }
+
     /// Others are before a call whose time is over, or DynamoDB did not answer it, or nothing was asked.
     fn gave_up(&self, call: &Call, waited: Duration) -> Error {
         let (party, table) = (&call.party, &self.core.store.config().table);
@@ -428,7 +464,8 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn start(lock: &'a FairLock, permits: u64, wait: RecordWait) -> Self {
+    /// Of a caller who has waited since `started`.
+    fn start(lock: &'a FairLock, permits: u64, wait: RecordWait, started: Moment) -> Self {
         let FairLock {
             core,
             name,
@@ -436,7 +473,6 @@ impl<'a> Call<'a> {
             max_waiters,
             attributes,
         } = lock;
-        let started = core.store.now();
         let until = match wait {
             RecordWait::Timeout(span) => Some(started + span),
             RecordWait::NoWait => core.gives_up_at_once(started),
@@ -509,13 +545,12 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Takes the guard, unless it was given back, or its hold has ended, before its caller came for it.
+/// Takes the guard, unless it was given back before its caller came for it.
 fn taken(
     told: Result<Result<Granted<LockGuard>, Refused>, RecvError>,
 ) -> Result<LockGuard, Refused> {
     let granted = told.unwrap_or(Err(Refused::Dropped))?;
-    let guard = granted.take().filter(LockGuard::is_held);
-    guard.ok_or(Refused::Untaken)
+    granted.take().ok_or(Refused::Untaken)
 }
 
 impl Drop for Call<'_> {

@@ -9,12 +9,14 @@ mod lab;
 #[path = "common/verbs.rs"]
 mod verbs;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use common::virtual_time;
 use fairlock::embedded::{Fault, Faults, Latency, Network, When};
 use fairlock::{Error, LockClient, Loss, RecordWait};
+use futures::{FutureExt, poll};
 use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use tokio::time::Instant;
 use verbs::meets;
@@ -446,4 +448,41 @@ fn an_heir_promoted_with_little_left_renews_before_its_guard_is_returned() {
         assert!(guard.remaining() > 15 * SECOND, "{:?}", guard.remaining());
         guard.release().await.unwrap();
     });
+}
+
+#[test]
+fn a_hold_that_ended_before_its_caller_came_for_it_is_asked_for_again_while_there_is_time() {
+    let lease = 10 * SECOND;
+    for (wait, is_in_time) in [
+        // Its tries are over before a lease is.
+        (RecordWait::NoWait, false),
+        (RecordWait::Timeout(lease / 2), false),
+        (RecordWait::Timeout(2 * lease), true),
+        (RecordWait::Infinite, true),
+    ] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host_with(|builder| builder.lease(lease));
+            let lock = host.locks.fair_lock("job").unwrap();
+            let mut acquiring = pin!(lock.acquire(wait));
+            assert!(poll!(&mut acquiring).is_pending());
+            lab.settle().await;
+            assert!(!lab.is_free("job").await);
+            // The process stands still, and its caller goes on first.
+            let _ = tokio::time::advance(lease).now_or_never();
+            match acquiring.await {
+                Ok(guard) => {
+                    assert!(is_in_time && guard.is_held(), "{wait:?}");
+                    assert!(guard.ticket() > "1".parse().unwrap(), "{wait:?}");
+                    guard.release().await.unwrap();
+                }
+                Err(Error::NotGranted { untaken, .. }) => {
+                    assert!(!is_in_time && !untaken, "{wait:?}");
+                }
+                Err(other) => panic!("{wait:?}: {other}"),
+            }
+            lab.wait(SECOND).await;
+            assert!(lab.is_free("job").await, "{wait:?}");
+        });
+    }
 }

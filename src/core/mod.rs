@@ -126,6 +126,25 @@ impl Core {
         self.store.config().request_timeout * (ATTEMPTS_AT_ONCE + 1)
     }
 
+    /// Gives back what was taken before it is asked for again, or a caller that does not wait would find itself there; and before
+    /// an error is told, so that a process may end with it. Waits for no longer than a request may take, and not beyond `until`;
+    /// what is not done by then goes on in the background. A shutdown waits for that itself.
+    pub(crate) async fn let_go(
+        &self,
+        release: impl Future<Output = Result<(), Error>>,
+        until: Option<Moment>,
+    ) {
+        let config = self.store.config();
+        let bound = self.store.now() + config.request_timeout;
+        let until = until.map_or(bound, |until| until.min(bound));
+        tokio::select! {
+            biased;
+            () = self.closed.cancelled() => {}
+            released = release => drop(released),
+            () = config.clock.sleep_until_if_counted(until) => {}
+        }
+    }
+
     /// The error of a call whose time is over without a word from the background.
     pub(crate) fn stands_still(&self, verb: &'static str, waited: Duration) -> Error {
         let why = "the runtime in which this client was built does not run";

@@ -231,7 +231,8 @@ impl SeveralLocks {
                 Taken::All(guard) => return Ok(guard),
                 Taken::Part(guard, lost) => self.begin_again(guard, &lost, time).await?,
                 Taken::Failed(guard, error) => {
-                    self.let_go(guard, time.ends_late(&self.core)).await;
+                    let late = time.ends_late(&self.core);
+                    self.core.let_go(guard.release(), late).await;
                     return Err(in_all(error, time.waited(&self.core)));
                 }
             }
@@ -253,13 +254,14 @@ impl SeveralLocks {
         } = lost;
         tracing::info!(%lock, %ticket, %reason, "lost while it waited for others: begins again");
         if time.is_over(&self.core) {
-            self.let_go(guard, time.ends_late(&self.core)).await;
+            let late = time.ends_late(&self.core);
+            self.core.let_go(guard.release(), late).await;
             let lost = self.locks.iter().find(|known| known.name() == lock);
             let FairLock { name, .. } = lost.unwrap_or(&self.locks[0]);
             let waited = time.waited(&self.core);
             return Err(hold::not_granted(name, None, None, waited));
         }
-        self.let_go(guard, time.ends).await;
+        self.core.let_go(guard.release(), time.ends).await;
         Ok(())
     }
 
@@ -363,21 +365,6 @@ impl SeveralLocks {
             }
         }
         Taken::All(taken)
-    }
-
-    /// Gives back what was taken before it is asked for again, or a caller that does not wait would find itself there; and before
-    /// an error is told, so that a process may end with it. Waits for no longer than a request may take, and not beyond `until`;
-    /// what is not done by then goes on in the background. A shutdown waits for that itself.
-    async fn let_go(&self, guard: SeveralGuard, until: Option<Moment>) {
-        let (core, config) = (&self.core, self.core.store.config());
-        let bound = core.store.now() + config.request_timeout;
-        let until = until.map_or(bound, |until| until.min(bound));
-        tokio::select! {
-            biased;
-            () = core.closed.cancelled() => {}
-            released = guard.release() => drop(released),
-            () = config.clock.sleep_until(until) => {}
-        }
     }
 }
 

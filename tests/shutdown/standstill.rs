@@ -66,7 +66,7 @@ async fn client(names: &[&str]) -> (LockClient, Vec<LockGuard>) {
 /// Hangs, and is ended by the watchdog, if it waits for the runtime that stands still.
 #[test]
 fn a_hold_is_lost_at_its_deadline_though_the_runtime_of_its_client_stands_still() {
-    let mut elsewhere = Elsewhere::with(&["a", "b", "c"]);
+    let mut elsewhere = Elsewhere::with(&["a", "b", "c", "d"]);
     real_time(async {
         let events: Vec<_> = elsewhere.guards[0].events().collect().await;
         assert_eq!(events, [HoldEvent::Granted, HoldEvent::Lost(Loss::Expired)]);
@@ -75,6 +75,10 @@ fn a_hold_is_lost_at_its_deadline_though_the_runtime_of_its_client_stands_still(
         let guard = elsewhere.guards.pop().unwrap();
         let ran = guard.run(pending::<()>()).await;
         assert!(ran.is_err_and(|error| matches!(error, Error::Lost { .. })));
+        // One that was lost is not waited for without end either.
+        let guard = elsewhere.guards.pop().unwrap();
+        let released = guard.release().await;
+        assert!(matches!(released, Err(Error::Lost { .. })), "{released:?}");
     });
     elsewhere.goes_on();
 }
