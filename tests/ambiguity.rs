@@ -17,10 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use common::virtual_time;
-use fairlock::RecordWait;
 use fairlock::embedded::{Fault, When};
-use lab::{Lab, acquire, waits};
+use fairlock::{Clock, RecordWait};
+use lab::{EPOCH, Lab, acquire, waits};
 use mishaps::applied_unseen;
 use tokio::time::Instant;
 use verbs::{meets, verb};
@@ -39,6 +40,38 @@ fn an_enter_that_was_applied_unseen_is_recognised_and_costs_no_lease() {
             assert_eq!(met.load(Ordering::SeqCst), 1);
             assert!(started.elapsed() < 3 * SECOND, "{:?}", started.elapsed());
             assert!(guard.remaining() <= Duration::from_millis(29_400) - started.elapsed());
+            guard.release().await.unwrap();
+            assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+        });
+    }
+}
+
+/// The lock was idle for so long that DynamoDB may delete its item at any moment, and does just then.
+#[test]
+fn an_enter_that_was_applied_unseen_to_an_item_that_was_then_deleted_is_made_again() {
+    for fault in applied_unseen() {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let ttl = TimeToLiveSpecification::builder().enabled(true);
+            let ttl = ttl.attribute_name("expires_at").build().unwrap();
+            let switch = lab.engine.client().update_time_to_live();
+            let switch = switch.table_name("locks").time_to_live_specification(ttl);
+            switch.send().await.unwrap();
+            let before = acquire(&lab.host()).await;
+            let ticket = before.ticket();
+            before.release().await.unwrap();
+            lab.wait(31 * 24 * 3600 * SECOND).await;
+            // Its first request cannot know the time, nor its wall clock.
+            let host = lab.host_with(|builder| builder.clock(Clock::of_tokio(EPOCH)));
+            let late = fault.and(Fault::Delay(When::After, 3 * SECOND));
+            let met = meets(&host.network, "enter known", 1, late);
+            let waiting = waits(&lab, &host).await;
+            assert_eq!(met.load(Ordering::SeqCst), 1);
+            assert_eq!(lab.engine.expire().await.unwrap(), 1, "the lock item");
+            let guard = waiting.await.unwrap();
+            assert!(guard.is_held() && guard.ticket() > ticket);
+            lab.wait(60 * SECOND).await;
+            assert!(guard.is_held());
             guard.release().await.unwrap();
             assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
         });

@@ -6,14 +6,19 @@ use std::collections::BTreeMap;
 use super::Events;
 use crate::applied::{Act, Applied};
 use crate::history::Event;
+use crate::shown::Shown;
 
 /// What the server's answers showed of one lock.
 #[derive(Default)]
 struct Lock<'a> {
+    /// The newest ticket of its item.
+    last: Option<u64>,
     /// All that ever had a place: by the newest of its tickets, the first of them and the nonce.
     places: BTreeMap<u64, (u64, &'a str)>,
-    /// The first and the newest ticket under which a nonce had the lock.
+    /// The first and the newest ticket under which a nonce had the lock, since its item was made.
     holds: BTreeMap<&'a str, (u64, u64)>,
+    /// The ticket under which somebody has believed in a nonce.
+    believed: BTreeMap<&'a str, u64>,
 }
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
@@ -61,6 +66,11 @@ impl<'a> Lock<'a> {
 
     fn shows(&mut self, applied: &'a Applied) {
         let Some(shown) = &applied.shown else { return };
+        if self.is_made_anew(shown) {
+            // What stood on the item that was deleted has ended with it. Whoever entered there and heard nothing of it, enters here.
+            self.holds.clear();
+        }
+        self.last = Some(shown.last);
         for place in shown.places() {
             let place_of = (place.first, place.nonce.as_str());
             self.places.entry(place.ticket).or_insert(place_of);
@@ -72,16 +82,28 @@ impl<'a> Lock<'a> {
         }
     }
 
-    fn is_believed(&self, ticket: u64) -> Result<(), String> {
+    /// The first tickets of an item are not the next ones of the item before it.
+    fn is_made_anew(&self, shown: &Shown) -> bool {
+        let next = self.last.map_or(0, |last| last + 1);
+        let drawn = shown.places().map(|place| place.first);
+        let newest = drawn.filter(|first| next <= *first).min();
+        newest.is_some_and(|first| first != next)
+    }
+
+    fn is_believed(&mut self, ticket: u64) -> Result<(), String> {
         let place = self.places.range(ticket..).next();
         let place = place.filter(|(_, (first, _))| *first <= ticket);
-        let Some((newest, (_, nonce))) = place else {
+        let Some((&newest, &(_, nonce))) = place else {
             return Err(format!("{ticket} is believed in, and never had a place"));
         };
-        match self.holds.get(nonce) {
-            Some((first, _)) if first == newest => Ok(()),
+        let (holds, before) = (
+            self.holds.get(nonce),
+            *self.believed.entry(nonce).or_insert(newest),
+        );
+        match holds {
+            Some((first, _)) if *first == newest && before == newest => Ok(()),
             holds => Err(format!(
-                "{ticket} is believed in, and its nonce {nonce} had the lock with {holds:?}"
+                "{ticket} is believed in, and its nonce {nonce} had the lock with {holds:?}, and was believed in with {before}"
             )),
         }
     }
