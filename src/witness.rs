@@ -11,7 +11,8 @@ const GRAIN: Duration = Duration::from_secs(1);
 pub(crate) const AGREE: Duration = Duration::from_secs(8);
 
 /// The dates of the two newest answers to requests of one decision. The earlier of the two counts, for an entry that is judged
-/// too late only costs time. Two answers over one connection are those of one front end: a clock that is wrong for both is believed.
+/// too late only costs time. That the two are not of one front end that is wrong is up to the client's clock, which retires its
+/// connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Witnesses {
     newest: Option<ServerTime>,

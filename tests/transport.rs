@@ -22,7 +22,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use common::real_time;
 use fairlock::{Change, Error, RecordWait, UpdateError};
-use place::Place;
+use place::{Place, TIMEOUT};
 use server::{Blow, End, Part};
 use wire::Wire;
 
@@ -235,5 +235,43 @@ fn a_kept_connection_that_is_closed_between_two_requests_costs_nobody_anything()
                 assert_eq!(place.items("a").await, ["fairlock/#lock"]);
             });
         }
+    }
+}
+
+/// The SDK keeps a connection, and behind it is the same front end again.
+#[test]
+fn a_connection_to_a_front_end_whose_clock_is_wrong_is_not_kept() {
+    let cells = [
+        (3_600, true),
+        (3_600, false),
+        (-3_600, true),
+        (-3_600, false),
+    ];
+    for (wire, (ahead, is_holder)) in Wire::ALL
+        .into_iter()
+        .flat_map(|wire| cells.map(|cell| (wire, cell)))
+    {
+        real_time(async {
+            let says = format!("{wire:?}, {ahead} s ahead, told to the holder: {is_holder}");
+            let place = Place::new(wire).await;
+            let (told, other) = (place.locks(), place.locks_at_hand());
+            place.server.next_are_ahead(&[ahead]);
+            let (holder, caller) = match is_holder {
+                true => (told, other),
+                false => (other, told),
+            };
+            let lock = holder.fair_lock("a").unwrap();
+            let guard = lock.acquire(RecordWait::NoWait).await.unwrap();
+            let lock = caller.fair_lock("a").unwrap();
+            // Beyond the time by which the hold has been renewed and has a date.
+            for _ in 0..30 {
+                assert!(lock.try_acquire().await.unwrap().is_none(), "{says}");
+                tokio::time::sleep(TIMEOUT / 10).await;
+            }
+            assert!(guard.is_held(), "{says}");
+            // One that is wrong, and one that is right.
+            assert_eq!(place.server.connections(), 2, "{says}");
+            guard.release().await.unwrap();
+        });
     }
 }

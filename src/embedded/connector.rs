@@ -16,6 +16,7 @@ use aws_smithy_types::retry::ErrorKind;
 use tokio::time::Instant;
 
 use super::answer::{self, Answer};
+use super::connections::Connection;
 use super::engine::Engine;
 use super::fate::{Arrival, Ending, Fate};
 use super::network::Network;
@@ -82,14 +83,32 @@ impl HttpConnector for Wire {
 impl Wire {
     async fn carry(self, http: HttpRequest) -> Got {
         let request = Arc::new(self.network.enter(taken(http).await?));
-        let fate = self.network.fate(&request);
+        let connection = self.connect(&request);
+        let mut fate = self.network.fate(&request);
+        fate.skew += connection.as_ref().map_or(0, |connection| connection.skew);
+        let stays_open = matches!(fate.ending, Ending::Answer | Ending::ServerError);
         let mut watch = Watch::begin(&self.network, &request);
         let got = match fate.is_plain() && self.server.is_immediate() {
             true => self.hand_over(&request).await,
             false => self.send(Arc::clone(&request), fate).await,
         };
         watch.end(&got);
+        if let Some(connection) = connection.filter(|_| stays_open && got.is_ok()) {
+            self.network.keep(connection);
+        }
         got
+    }
+
+    /// The connection to an engine. Any other transport has its own.
+    fn connect(&self, request: &Request) -> Option<Connection> {
+        let Server::Engine(_) = &self.server else {
+            return None;
+        };
+        let connection = self.network.connect();
+        if let Some(capture) = request.capture() {
+            connection.shown_to(capture);
+        }
+        Some(connection)
     }
 
     /// The short way, when nothing happens on it: applied before anyone could give up. Even so an answer does not come

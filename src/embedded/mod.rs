@@ -35,6 +35,7 @@
 //! ```
 
 mod answer;
+mod connections;
 mod connector;
 mod counts;
 mod engine;

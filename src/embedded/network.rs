@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region, Sha
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use serde_json::Value;
 
+use super::connections::{Connection, Connections};
 use super::connector::{Far, Line};
 use super::counts::Counts;
 use super::engine::Engine;
@@ -58,6 +59,7 @@ struct State {
     server_observer: Option<Observer>,
     sent: u64,
     counts: Counts,
+    connections: Connections,
 }
 
 type Script = Arc<dyn Fn(&Request) -> Option<Fault> + Send + Sync>;
@@ -263,6 +265,50 @@ impl Network {
         self
     }
 
+    /// The front ends behind the connections to an engine. Connections are kept and used again, one request at a time over each,
+    /// and each leads to one front end, as with DynamoDB: `ahead` says by how many seconds the clock of the front end is ahead, or
+    /// behind if they are negative, to which the first connection leads that is opened, the second, and so on. Every answer over
+    /// that connection tells the time so. A connection that is closed, or whose answer never comes, is not used again, nor one
+    /// that the SDK's client has retired.
+    ///
+    /// # Examples
+    ///
+    /// A front end that is an hour ahead, for as long as its connection is kept:
+    ///
+    /// ```
+    /// use fairlock::embedded::{Engine, Network};
+    ///
+    /// let network = Network::to(&Engine::memory()?)
+    ///     .front_ends(|connection| if connection == 1 { 3_600 } else { 0 });
+    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// ```
+    #[must_use = "the returned network is the one to make clients of"]
+    pub fn front_ends(self, ahead: impl Fn(u64) -> i64 + Send + Sync + 'static) -> Network {
+        self.state().connections.clocks = Some(Arc::new(ahead));
+        self
+    }
+
+    /// How many connections to an engine were opened until now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use fairlock::embedded::{Engine, Network};
+    ///
+    /// let network = Network::to(&Engine::memory()?);
+    /// let client = network.client();
+    /// client.list_tables().send().await?;
+    /// client.list_tables().send().await?;
+    /// assert_eq!(network.connections(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connections(&self) -> u64 {
+        self.state().connections.opened()
+    }
+
     /// A client on this network, with credentials and a region that mean nothing and the SDK's own retries and time-outs.
     /// Over another transport than an engine its requests go to `http://localhost:8000`, the usual place of a local DynamoDB.
     ///
@@ -349,6 +395,16 @@ impl Network {
         }
     }
 
+    /// The connection that a request goes over.
+    pub(super) fn connect(&self) -> Connection {
+        self.state().connections.take()
+    }
+
+    /// Its answer came, so that the next request may go over it.
+    pub(super) fn keep(&self, connection: Connection) {
+        self.state().connections.keep(connection);
+    }
+
     pub(super) fn observer(&self) -> Option<Observer> {
         self.state().observer.clone()
     }
@@ -374,6 +430,7 @@ impl State {
             server_observer: None,
             sent: 0,
             counts: Counts::default(),
+            connections: Connections::default(),
         }
     }
 

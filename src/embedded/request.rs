@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use aws_smithy_runtime_api::client::connection::CaptureSmithyConnection;
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use serde_json::Value;
@@ -201,8 +202,18 @@ impl Request {
         &self.bytes
     }
 
+    /// A copy of it, whose transport tells the SDK of its connection.
     pub(super) fn http(&self) -> Option<HttpRequest> {
-        self.http.try_clone()
+        let mut copy = self.http.try_clone()?;
+        if let Some(capture) = self.capture() {
+            copy.add_extension(capture.clone());
+        }
+        Some(copy)
+    }
+
+    /// Where the SDK asks over which connection it went.
+    pub(super) fn capture(&self) -> Option<&CaptureSmithyConnection> {
+        self.http.extension()
     }
 }
 

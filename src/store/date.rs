@@ -1,8 +1,9 @@
 //! DynamoDB's own time, read off the `Date` of its answers.
 //!
 //! Each front end of DynamoDB has a clock of its own, and one of them may be wrong. Whatever is written down is dated by what
-//! two answers agree on, or one answer and this host; and no entry is judged by the `Date` of one answer alone: that is up to
-//! `witness`. What a gateway says of the time while DynamoDB is out of reach does not count.
+//! two of them agree on, or one of them and this host; and no entry is judged by the `Date` of one answer alone: that is up to
+//! `witness`. A connection leads to one front end for as long as it is kept, so one whose time nothing confirms is not kept: the
+//! next answer comes from another. What a gateway says of the time while DynamoDB is out of reach does not count.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,7 @@ use aws_sdk_dynamodb::config::interceptors::{
 };
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
+use aws_smithy_runtime_api::client::connection::ConnectionMetadata;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
 use aws_smithy_types::date_time::Format;
@@ -25,6 +27,7 @@ use crate::moment::Moment;
 use crate::witness::AGREE;
 
 use super::exchange;
+use super::front_end::{self, FrontEnd};
 
 /// An answer older than this says too little about the time now.
 const OLDEST: Duration = Duration::from_secs(300);
@@ -55,6 +58,8 @@ struct Seen {
     date: Duration,
     sent: Moment,
     arrived: Moment,
+    /// None if the transport does not tell: then each answer counts as that of another one.
+    front_end: Option<FrontEnd>,
 }
 
 impl Seen {
@@ -73,9 +78,9 @@ impl Seen {
         apart <= AGREE + 2 * (between / DRIFT_DIVISOR)
     }
 
-    /// Whether another answer among these, which include this one, told the same time.
-    fn is_confirmed<'a>(&self, among: impl Iterator<Item = &'a Seen>, now: Moment) -> bool {
-        among.filter(|other| self.agrees(other, now)).count() > 1
+    /// Whether the other came from another front end, as far as the transport tells.
+    fn is_apart_from(&self, other: &Seen) -> bool {
+        self.front_end.is_none() || self.front_end != other.front_end
     }
 
     /// Whether it tells this time, but for so much.
@@ -111,12 +116,12 @@ impl ServerClock {
     /// wrong.
     pub(crate) fn stamp(&self) -> Option<ServerTime> {
         let (told, now, unix) = (self.told(), self.clock.now(), self.clock.unix());
-        let fresh = told.seen.iter().filter(|seen| seen.is_fresh(now));
-        // However long ago the one came that confirms it. The wall clock may be wrong.
-        let agreed = fresh.filter(|seen| {
-            seen.is_confirmed(told.seen.iter(), now) || seen.tells(unix, AGREE, now)
+        // However long ago the one came that confirms it.
+        let agreed = told.seen.iter().enumerate().filter(|(index, seen)| {
+            seen.is_fresh(now) && (seen.tells(unix, AGREE, now) || told.confirms(*index, now))
         });
-        agreed.map(|seen| seen.late(now)).max().map(ServerTime)
+        let agreed = agreed.map(|(_, seen)| seen.late(now));
+        agreed.max().map(ServerTime)
     }
 
     /// The latest that any answer told lately, whether or not anything confirms it.
@@ -150,8 +155,9 @@ impl ServerClock {
         self.stamp().or_else(by_last)
     }
 
-    /// A time that has passed by two answers that agree: by this a lease begins that its holder believes in to the end. By young
-    /// answers if there are two, for the older they are the earlier it is. Nothing when no two told the same time lately.
+    /// A time that has passed by two answers that agree, those of one front end only where this host's wall clock tells the same:
+    /// by this a lease begins that its holder believes in to the end. By young answers if there are two, for the older they are
+    /// the earlier it is. Nothing when no two told the same time lately.
     pub(crate) fn past(&self) -> Option<ServerTime> {
         self.young_past().or_else(|| self.past_within(OLDEST))
     }
@@ -162,10 +168,15 @@ impl ServerClock {
     }
 
     fn past_within(&self, span: Duration) -> Option<ServerTime> {
-        let (told, now) = (self.told(), self.clock.now());
-        let fresh = || told.seen.iter().filter(|seen| seen.is_within(span, now));
-        let agreed = fresh().filter(|seen| seen.is_confirmed(fresh(), now));
-        agreed.map(|seen| seen.early(now)).min().map(ServerTime)
+        let (told, now, unix) = (self.told(), self.clock.now(), self.clock.unix());
+        let fresh = told.seen.iter().filter(|seen| seen.is_within(span, now));
+        let fresh = Told::of(fresh.copied());
+        let agreed = fresh.seen.iter().enumerate().filter(|(index, seen)| {
+            let is_told_twice = fresh.repeats(*index, now) && seen.tells(unix, AGREE, now);
+            is_told_twice || fresh.confirms(*index, now)
+        });
+        let agreed = agreed.map(|(_, seen)| seen.early(now));
+        agreed.min().map(ServerTime)
     }
 
     /// What the newest answer said, by itself.
@@ -183,15 +194,74 @@ impl ServerClock {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn saw(&self, seen: Seen) {
-        let mut told = self.told();
-        told.seen
-            .retain(|before| seen.sent.since(before.sent) <= OLDEST);
-        if told.seen.len() == REMEMBERED {
-            told.seen.pop_front();
-        }
+    /// Whether anything confirms the time that an answer tells.
+    fn saw(&self, seen: Seen) -> Heard {
+        let (mut told, now, unix) = (self.told(), self.clock.now(), self.clock.unix());
+        told.forget(&seen);
+        let is_known = seen.front_end.is_some();
+        let spoke = is_known && !told.seen.iter().all(|before| seen.is_apart_from(before));
         told.seen.push_back(seen);
+        let is_confirmed = told.confirms(told.seen.len() - 1, now) || seen.tells(unix, AGREE, now);
+        match (is_confirmed, spoke) {
+            (true, _) => Heard::Confirmed,
+            (false, false) => Heard::First,
+            (false, true) => Heard::Again,
+        }
     }
+}
+
+impl Told {
+    fn of(seen: impl Iterator<Item = Seen>) -> Told {
+        Told {
+            seen: seen.collect(),
+            is_silent: false,
+        }
+    }
+
+    /// Makes room for one more. Of a front end that told the time before, its first answer goes: the others are there to confirm
+    /// its next.
+    fn forget(&mut self, next: &Seen) {
+        self.seen
+            .retain(|before| next.sent.since(before.sent) <= OLDEST);
+        if self.seen.len() == REMEMBERED {
+            let before = self
+                .seen
+                .iter()
+                .position(|before| !next.is_apart_from(before));
+            self.seen.remove(before.unwrap_or_default());
+        }
+    }
+
+    /// Whether another front end told the same time as this answer.
+    fn confirms(&self, index: usize, now: Moment) -> bool {
+        let seen = &self.seen[index];
+        self.repeated(index, now)
+            .any(|other| seen.is_apart_from(other))
+    }
+
+    /// Whether another answer told the same time as this one, be it of the same front end.
+    fn repeats(&self, index: usize, now: Moment) -> bool {
+        self.repeated(index, now).next().is_some()
+    }
+
+    fn repeated(&self, index: usize, now: Moment) -> impl Iterator<Item = &Seen> {
+        let others = self.seen.iter().enumerate();
+        let others = others.filter(move |(other, _)| *other != index);
+        let seen = self.seen[index];
+        let others = others.map(|(_, other)| other);
+        others.filter(move |other| seen.agrees(other, now))
+    }
+}
+
+/// What the time that an answer tells is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    /// Another front end tells the same, or the wall clock of this host.
+    Confirmed,
+    /// Nothing confirms it, and its front end told nothing before.
+    First,
+    /// Nothing confirms it, and its front end told the time before: it is the same witness once more.
+    Again,
 }
 
 /// When a request was sent, carried to its answer.
@@ -227,17 +297,30 @@ impl Intercept for ServerClock {
         let response = context.response();
         let is_own = is_own(response);
         let date = date_of(response).filter(|_| is_own);
-        exchange::saw(date);
         match (date, bag.load::<SentAt>()) {
-            (Some(date), Some(SentAt(sent))) => self.saw(Seen {
-                date,
-                sent: *sent,
-                arrived: self.clock.now(),
-            }),
-            _ if is_own => self.told().is_silent = true,
-            _ => {}
+            (Some(date), Some(SentAt(sent))) => self.hear(date, *sent, front_end::connection(bag)),
+            _ => {
+                exchange::saw(None);
+                self.told().is_silent |= is_own;
+            }
         }
         Ok(())
+    }
+}
+
+impl ServerClock {
+    /// An answer came that tells the time. The connection that it came over is not used again if nothing confirms that time.
+    fn hear(&self, date: Duration, sent: Moment, connection: Option<ConnectionMetadata>) {
+        let heard = self.saw(Seen {
+            date,
+            sent,
+            arrived: self.clock.now(),
+            front_end: connection.as_ref().and_then(FrontEnd::of),
+        });
+        exchange::saw((heard != Heard::Again).then_some(date));
+        if let Some(connection) = connection.filter(|_| heard != Heard::Confirmed) {
+            connection.poison();
+        }
     }
 }
 
@@ -282,10 +365,11 @@ mod tests {
         for seconds in seconds {
             let date = Duration::from_secs(DATE.as_secs().saturating_add_signed(*seconds));
             let sent = clock.now();
-            server.saw(Seen {
+            let _ = server.saw(Seen {
                 date,
                 sent,
                 arrived,
+                front_end: None,
             });
         }
         server
@@ -311,6 +395,7 @@ mod tests {
             date: DATE,
             sent: Moment::default(),
             arrived: Moment::default() + Duration::from_secs(10),
+            front_end: None,
         };
         let then = Moment::default() + Duration::from_secs(110);
         assert_eq!(seen.late(then) - DATE, Duration::from_millis(112_200));
@@ -345,10 +430,11 @@ mod tests {
         for told in dates {
             let date = Duration::from_secs(DATE.as_secs().saturating_add_signed(*told));
             let sent = clock.now();
-            server.saw(Seen {
+            let _ = server.saw(Seen {
                 date,
                 sent,
                 arrived: sent,
+                front_end: None,
             });
         }
         seconds(server.stamp())
@@ -376,11 +462,74 @@ mod tests {
         let server = told(Duration::ZERO, &[0; REMEMBERED + 1]);
         assert_eq!(server.told().seen.len(), REMEMBERED);
         let later = server.clock.now() + OLDEST * 2;
-        server.saw(Seen {
+        let _ = server.saw(Seen {
             date: DATE,
             sent: later,
             arrived: later,
+            front_end: None,
         });
         assert_eq!(server.told().seen.len(), 1);
+    }
+
+    /// Answers of these front ends told these times, on a host whose wall clock is so late.
+    fn told_by(ahead: i64, answers: &[(u64, i64)]) -> (ServerClock, Vec<Heard>) {
+        let unix = DATE.as_secs().saturating_add_signed(ahead);
+        let clock = Clock::of_tokio(Duration::from_secs(unix));
+        let server = ServerClock::new(clock.clone());
+        let heard = answers.iter().map(|(number, told)| {
+            server.saw(Seen {
+                date: Duration::from_secs(DATE.as_secs().saturating_add_signed(*told)),
+                sent: clock.now(),
+                arrived: clock.now(),
+                front_end: Some(FrontEnd::number(*number)),
+            })
+        });
+        let heard = heard.collect();
+        (server, heard)
+    }
+
+    #[test]
+    fn a_front_end_is_one_witness_however_often_it_answers() {
+        use Heard::{Again, Confirmed, First};
+        for (ahead, answers, heard, stamp, past) in [
+            // By a wall clock that is right.
+            (0, &[(1, 0)][..], &[Confirmed][..], Some(0), None),
+            (0, &[(1, 0), (1, 0)], &[Confirmed; 2], Some(0), Some(0)),
+            (0, &[(1, 60), (1, 60)], &[First, Again], None, None),
+            (0, &[(1, -60), (1, -60)], &[First, Again], None, None),
+            (0, &[(1, 60), (2, 0)], &[First, Confirmed], Some(0), None),
+            // By another front end alone.
+            (900, &[(1, 0), (1, 0)], &[First, Again], None, None),
+            (
+                900,
+                &[(1, 0), (2, 0)],
+                &[First, Confirmed],
+                Some(0),
+                Some(0),
+            ),
+            (
+                900,
+                &[(1, 60), (1, 60), (2, 0), (3, 0)],
+                &[First, Again, First, Confirmed],
+                Some(0),
+                Some(0),
+            ),
+            // One that is wrong as the wall clock is.
+            (900, &[(1, 900)], &[Confirmed], Some(900), None),
+        ] {
+            let (server, was) = told_by(ahead, answers);
+            let told = (seconds(server.stamp()), seconds(server.past()));
+            assert_eq!((&was[..], told), (heard, (stamp, past)), "{answers:?}");
+        }
+    }
+
+    #[test]
+    fn who_confirms_a_front_end_is_remembered_though_it_answers_often() {
+        let mut answers = vec![(1, 0)];
+        answers.extend([(2, 0); 3 * REMEMBERED]);
+        let (server, heard) = told_by(900, &answers);
+        assert_eq!(server.told().seen.len(), REMEMBERED);
+        assert_eq!(heard[0], Heard::First);
+        assert!(heard[1..].iter().all(|heard| *heard == Heard::Confirmed));
     }
 }

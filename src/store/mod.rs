@@ -14,6 +14,7 @@ mod draw;
 mod exchange;
 mod failure;
 mod forms;
+mod front_end;
 mod hindrance;
 mod lock_item;
 mod patience;

@@ -167,6 +167,41 @@ fn one_answer_of_a_front_end_that_is_ahead_evicts_nobody_and_is_not_believed_lat
     });
 }
 
+/// A connection that is kept leads to the same front end again.
+#[test]
+fn a_front_end_that_is_wrong_is_not_its_own_witness() {
+    let cells = [1, 2].into_iter().flat_map(|wrong| {
+        [(false, 3_600), (false, 60), (true, -3_600), (true, -60)].map(|told| (wrong, told))
+    });
+    for (wrong, (is_holder, by)) in cells {
+        for wall in [Duration::ZERO, 1_000 * SECOND] {
+            virtual_time(async {
+                let says = format!(
+                    "{wrong} is {by} s ahead, told to the holder: {is_holder}; wall clocks {wall:?}"
+                );
+                let lab = Lab::new().await;
+                let [holder, caller] =
+                    [(); 2].map(|()| lab.host_with(|to| to.clock(lab.clock.clone().ahead(wall))));
+                let told = if is_holder { &holder } else { &caller };
+                let front_ends = move |connection| if connection == wrong { by } else { 0 };
+                let _ = told.network.clone().front_ends(front_ends);
+                let guard = acquire(&holder).await;
+                for _ in 0..40 {
+                    lab.wait(SECOND / 2).await;
+                    assert!(try_acquire(&caller).await.is_none(), "{says}");
+                    assert!(guard.is_held(), "{says}");
+                }
+                assert!(told.network.connections() <= 3, "{says}");
+                // And the dead are known by a time that is right.
+                holder.network.set_faults(cut_off());
+                lab.wait(60 * SECOND).await;
+                let calls = calls_until_granted(&lab, &caller).await;
+                assert!(calls <= 2, "{says}: {calls} calls");
+            });
+        }
+    }
+}
+
 #[test]
 fn answers_that_come_from_front_ends_that_differ_evict_nobody_early() {
     virtual_time(async {

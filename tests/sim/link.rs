@@ -42,15 +42,29 @@ pub(crate) struct Link {
     tally: Arc<Tally>,
 }
 
-/// The front ends of DynamoDB that answer: none is off by more than a few seconds, but for one that is wrong altogether, which
-/// answers once.
+/// The front ends of DynamoDB that answer, one behind each connection: none is off by more than a few seconds, but for one that
+/// is wrong altogether.
 struct FrontEnds {
     rng: Rng,
-    until_wrong: u32,
+    wrong: Wrong,
     /// All of them are behind by as much: a planted fault that the contract excludes.
     behind: i64,
     /// What the host's wall clock is off by, in seconds: one that is wrong by just as much is excluded by the contract.
     host: i64,
+}
+
+/// For how long one is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WrongFor {
+    Answer,
+    Connection,
+}
+
+enum Wrong {
+    /// Once, after so many answers.
+    AnswerAfter(u32),
+    /// For as long as this connection is kept.
+    Connection(u64),
 }
 
 /// What the clocks of the others are off by, in seconds, at the most.
@@ -59,13 +73,18 @@ pub(crate) const SKEW: i64 = 3;
 const AGREE: u64 = 12;
 
 impl FrontEnds {
-    fn new(mut rng: Rng, host: i64) -> FrontEnds {
+    fn new(mut rng: Rng, host: i64, wrong: WrongFor) -> FrontEnds {
         // One of its first answers, too, when there is no other to say that it is wrong.
-        let latest = if rng.bool() { 5 } else { 60 };
-        let until_wrong = rng.u32(1..latest);
+        let wrong = match wrong {
+            WrongFor::Answer => {
+                let latest = if rng.bool() { 5 } else { 60 };
+                Wrong::AnswerAfter(rng.u32(1..latest))
+            }
+            WrongFor::Connection => Wrong::Connection(rng.u64(1..4)),
+        };
         FrontEnds {
             rng,
-            until_wrong,
+            wrong,
             behind: 0,
             host,
         }
@@ -78,13 +97,25 @@ impl FrontEnds {
         wrong[self.rng.usize(0..wrong.len())]
     }
 
-    fn skew(&mut self) -> Fault {
-        self.until_wrong = self.until_wrong.wrapping_sub(1);
-        let skew = match self.until_wrong {
-            0 => self.wrong(),
+    /// By how many seconds the one is ahead to which a connection leads.
+    fn ahead(&mut self, connection: u64) -> i64 {
+        match self.wrong {
+            Wrong::Connection(wrong) if connection == wrong => self.wrong(),
             _ => self.rng.i64(-SKEW..=SKEW),
+        }
+    }
+
+    /// By how many seconds more an answer is.
+    fn answer(&mut self) -> i64 {
+        let wrong = match &mut self.wrong {
+            Wrong::AnswerAfter(more) => {
+                *more = more.wrapping_sub(1);
+                *more == 0
+            }
+            Wrong::Connection(_) => false,
         };
-        Fault::Skew(skew - self.behind)
+        let ahead = if wrong { self.wrong() } else { 0 };
+        ahead - self.behind
     }
 }
 
@@ -136,10 +167,10 @@ impl Link {
         rng: Rng,
         weather: Weather,
         plan: HostPlan,
-        has_skew: bool,
+        skew: Option<WrongFor>,
         tally: Arc<Tally>,
     ) -> Link {
-        let front_ends = has_skew.then(|| Mutex::new(FrontEnds::new(rng.clone(), plan.off())));
+        let front_ends = skew.map(|wrong| FrontEnds::new(rng.clone(), plan.off(), wrong));
         let gate = Gate::closed();
         gate.open();
         Link {
@@ -151,7 +182,7 @@ impl Link {
                 lease: plan.lease,
                 ..Tardy::default()
             }),
-            front_ends,
+            front_ends: front_ends.map(Mutex::new),
             harm: Mutex::default(),
             asked: Mutex::default(),
             tally,
@@ -163,6 +194,12 @@ impl Link {
         if let Some(front_ends) = &self.front_ends {
             front_ends.lock().unwrap().behind = seconds;
         }
+    }
+
+    /// By how many seconds the clock of the front end is ahead to which a connection leads.
+    pub(crate) fn front_end(&self, connection: u64) -> i64 {
+        let front_ends = self.front_ends.as_ref();
+        front_ends.map_or(0, |ends| ends.lock().unwrap().ahead(connection))
     }
 
     pub(crate) fn mood(&self) -> Mood {
@@ -250,7 +287,7 @@ impl Link {
         });
         let heard = Fault::Hold(When::After, self.gate.clone());
         let heard = match &self.front_ends {
-            Some(front_ends) => heard.and(front_ends.lock().unwrap().skew()),
+            Some(front_ends) => heard.and(Fault::Skew(front_ends.lock().unwrap().answer())),
             None => heard,
         };
         Some(match self.suffer(mood, request) {

@@ -110,6 +110,8 @@ pub(crate) enum Mutation {
     NoncesAgain,
     /// No write: every answer to one host is a minute behind.
     AnswersBehind,
+    /// No write: a client does not know over which connection an answer came, and keeps every one.
+    ConnectionsUnknown,
     /// No write: a connection that was closed without an answer is taken for a refusal.
     ClosedIsRefused,
 }
@@ -241,6 +243,7 @@ impl Mutation {
             | Mutation::NonceAlone
             | Mutation::NoncesAgain
             | Mutation::AnswersBehind
+            | Mutation::ConnectionsUnknown
             | Mutation::Overstay => return None,
         })
     }

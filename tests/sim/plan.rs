@@ -6,7 +6,7 @@ use fairlock::embedded::Latency;
 use fastrand::Rng;
 
 use crate::faults::Rates;
-use crate::link::{SKEW, Weather};
+use crate::link::{SKEW, Weather, WrongFor};
 use crate::mischief::Kind;
 
 const MS: Duration = Duration::from_millis(1);
@@ -48,8 +48,8 @@ pub(crate) struct Plan {
     pub(crate) has_checks: bool,
     /// One turn in so many is long, up to one and a half leases.
     pub(crate) long_turns: u8,
-    /// The front ends of DynamoDB differ in what time it is.
-    pub(crate) has_skew: bool,
+    /// The front ends of DynamoDB differ in what time it is, and one is wrong for so long.
+    pub(crate) skew: Option<WrongFor>,
     /// Some turns are with several of the locks at once.
     pub(crate) has_several: bool,
 }
@@ -113,7 +113,7 @@ impl Plan {
             leases: 0,
             has_data: false,
             has_checks: false,
-            has_skew: false,
+            skew: None,
             has_several: false,
         };
         if rng.u8(0..4) == 0 {
@@ -153,12 +153,22 @@ impl Plan {
                 };
             }
         }
-        self.has_skew = rng.u8(0..4) == 0;
-        // As "Limitations first" in the protocol has it.
-        let apart = match self.has_skew {
-            true => 2 * self.skew() + 3 * SECOND,
-            false => 2 * SECOND,
+        self.skew = match rng.u8(0..8) {
+            0 => Some(WrongFor::Answer),
+            1 => Some(WrongFor::Connection),
+            _ => None,
         };
+        // As "Limitations first" in the protocol has it.
+        let apart = match self.skew {
+            Some(_) => 2 * self.skew() + 3 * SECOND,
+            None => 2 * SECOND,
+        };
+        for host in &mut self.hosts {
+            if self.skew.is_some() && rng.bool() {
+                // A wall clock that confirms what most front ends tell.
+                host.ahead = APART / 2;
+            }
+        }
         for host in &mut self.hosts {
             // Dates are carried on from one heartbeat to the next, or for a lease where renewals come late.
             let least = apart + host.lease / 10;
@@ -185,9 +195,9 @@ impl Plan {
 
     /// By how much the clocks of front ends differ from the time, but for one that is wrong altogether.
     pub(crate) fn skew(&self) -> Duration {
-        match self.has_skew {
-            true => Duration::from_secs(SKEW.cast_unsigned()),
-            false => Duration::ZERO,
+        match self.skew {
+            Some(_) => Duration::from_secs(SKEW.cast_unsigned()),
+            None => Duration::ZERO,
         }
     }
 

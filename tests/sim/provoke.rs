@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::link::WrongFor;
 use crate::mischief::Kind;
 use crate::mutation::Mutation;
 use crate::plan::{HostPlan, Plan, Sharing};
@@ -107,13 +108,19 @@ impl Mutation {
                 });
             }
             Mutation::AnswersBehind => {
-                plan.has_skew = true;
+                plan.skew = Some(WrongFor::Answer);
                 each(plan, |_, host| host.allowance = 20 * SECOND);
+            }
+            // Who does not wait goes by what the time is; and a process that has just begun has its first connection.
+            Mutation::ConnectionsUnknown => {
+                plan.skew = Some(WrongFor::Connection);
+                plan.long_turns = 2;
+                plan.mischief = vec![Kind::Crash];
             }
             Mutation::NoncesAgain => plan.mischief = vec![Kind::Crash],
             Mutation::ExpiryOfHosts => {
                 plan.mischief = vec![Kind::Expire];
-                (plan.long_turns, plan.has_skew) = (2, false);
+                (plan.long_turns, plan.skew) = (2, None);
                 each(plan, |id, host| {
                     host.days_off = if id == 0 { -20 } else { 0 }
                 });

@@ -26,6 +26,11 @@ pub(crate) fn replayed() -> Option<u64> {
     number("FAIRLOCK_SIM_SEED")
 }
 
+/// Whether a planted mistake is to be run: all are, or the one that the variable names.
+pub(crate) fn is_meant(mutation: Mutation) -> bool {
+    std::env::var("FAIRLOCK_SIM_MISTAKE").map_or(true, |name| name == format!("{mutation:?}"))
+}
+
 /// Which seeds to run: as the variables say, or so many.
 pub(crate) fn seeds(default: u64) -> RangeInclusive<u64> {
     let begin = number("FAIRLOCK_SIM_FIRST").unwrap_or_default();

@@ -13,8 +13,8 @@ use fastrand::Rng;
 use tokio::task::JoinHandle;
 
 use crate::applied::Applied;
+use crate::careless;
 use crate::checked;
-use crate::closed;
 use crate::exchange::Exchange;
 use crate::faults::Tally;
 use crate::history::{Event, History};
@@ -118,7 +118,7 @@ impl World {
             self.plan.rng(made),
             weather,
             plan,
-            self.plan.has_skew,
+            self.plan.skew,
             self.tally.clone(),
         ));
         if id == 0 && self.mutation == Some(Mutation::AnswersBehind) {
@@ -126,7 +126,8 @@ impl World {
         }
         let network = self.network(id, plan, &link, made);
         let client = match self.mutation {
-            Some(Mutation::ClosedIsRefused) => closed::taken_for_refused(&network),
+            Some(Mutation::ClosedIsRefused) => careless::takes_closed_for_refused(&network),
+            Some(Mutation::ConnectionsUnknown) => careless::knows_no_connections(&network),
             _ => network.client(),
         };
         let builder = LockClient::builder(client)
@@ -177,6 +178,7 @@ impl World {
 
     fn network(&self, id: usize, plan: HostPlan, link: &Arc<Link>, salt: u64) -> Network {
         let (history, decider, slow) = (self.history.clone(), link.clone(), link.clone());
+        let leads = link.clone();
         let server = self.history.clone();
         let network = Network::to(&self.engine)
             .seeded(self.plan.rng(salt).u64(..))
@@ -185,6 +187,7 @@ impl World {
                 ..Default::default()
             })
             .script(move |request| decider.decide(request))
+            .front_ends(move |connection| leads.front_end(connection))
             .observe(move |seen| {
                 if plan.timeout <= seen.took() {
                     slow.is_harmed();

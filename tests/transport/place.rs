@@ -16,7 +16,7 @@ use crate::server::{Server, Tap};
 use crate::wire::Wire;
 
 /// Short, for these tests take real time.
-const TIMEOUT: Duration = Duration::from_millis(500);
+pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(crate) struct Place {
     engine: Engine,
@@ -69,7 +69,16 @@ impl Place {
 
     /// A new client over the wire.
     pub(crate) fn locks(&self) -> LockClient {
-        let builder = LockClient::builder(self.client.clone()).table("locks");
+        self.locks_of(self.client.clone())
+    }
+
+    /// One that has the engine in its own process.
+    pub(crate) fn locks_at_hand(&self) -> LockClient {
+        self.locks_of(self.engine.client())
+    }
+
+    fn locks_of(&self, client: Client) -> LockClient {
+        let builder = LockClient::builder(client).table("locks");
         let builder = builder.request_timeout(TIMEOUT).heartbeat(2 * TIMEOUT);
         builder.build().unwrap()
     }

@@ -12,7 +12,9 @@ use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector,
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::DateTime;
 use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::date_time::Format;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -142,6 +144,10 @@ struct State {
     is_struck: bool,
     is_shut: bool,
     requests: usize,
+    /// That were accepted.
+    connections: usize,
+    /// By so many seconds the clocks of the front ends are ahead to which they lead; of those that come after, by none.
+    ahead: Vec<i64>,
 }
 
 #[derive(Clone)]
@@ -209,6 +215,18 @@ impl Server {
         self.state().requests
     }
 
+    pub(crate) fn connections(&self) -> usize {
+        self.state().connections
+    }
+
+    /// By so many seconds the clocks of the front ends are ahead to which the next connections lead.
+    pub(crate) fn next_are_ahead(&self, ahead: &[i64]) {
+        let mut state = self.state();
+        let accepted = state.connections;
+        state.ahead.resize(accepted, 0);
+        state.ahead.extend(ahead);
+    }
+
     /// Ends every connection as soon as it is there, before any handshake.
     pub(crate) fn shuts(&self) {
         self.state().is_shut = true;
@@ -229,22 +247,31 @@ impl Desk {
         if self.state.lock().unwrap().is_shut {
             return;
         }
+        let ahead = self.accepted();
         let _ended = match acceptor {
-            None => self.serve(stream).await,
+            None => self.serve(stream, ahead).await,
             Some(acceptor) => match acceptor.accept(stream).await {
-                Ok(stream) => self.serve(stream).await,
+                Ok(stream) => self.serve(stream, ahead).await,
                 Err(failed) => Err(failed),
             },
         };
     }
 
+    /// By how many seconds the clock behind the connection is ahead.
+    fn accepted(&self) -> i64 {
+        let mut state = self.state.lock().unwrap();
+        state.connections += 1;
+        let ahead = state.ahead.get(state.connections - 1);
+        ahead.copied().unwrap_or_default()
+    }
+
     /// Answers one request after the other on a connection, until one meets a blow or the client closes it.
-    async fn serve(self, mut stream: impl Stream) -> io::Result<()> {
+    async fn serve(self, mut stream: impl Stream, ahead: i64) -> io::Result<()> {
         while let Some((head, body)) = request(&mut stream).await? {
             let blow = self.blow(&body);
             let is_applied = blow.is_none_or(|blow| blow.is_applied);
             let answer = match is_applied {
-                true => self.apply(&head, &body).await,
+                true => self.apply(&head, &body, ahead).await,
                 false => Answer::to_nothing(),
             };
             let part = blow.map_or(Part::Whole, |blow| blow.part);
@@ -270,7 +297,7 @@ impl Desk {
         Some(blow)
     }
 
-    async fn apply(&self, head: &str, body: &[u8]) -> Answer {
+    async fn apply(&self, head: &str, body: &[u8], ahead: i64) -> Answer {
         let mut request = HttpRequest::new(SdkBody::from(body.to_vec()));
         request.set_method("POST").unwrap();
         request.set_uri("http://localhost/").unwrap();
@@ -281,17 +308,20 @@ impl Desk {
             }
         }
         let engine = self.far.get().unwrap();
-        Answer::of(&engine.call(request).await.unwrap())
+        Answer::of(&engine.call(request).await.unwrap(), ahead)
     }
 }
 
 impl Answer {
-    fn of(response: &HttpResponse) -> Answer {
+    fn of(response: &HttpResponse, ahead: i64) -> Answer {
         let body = response.body().bytes().unwrap().to_vec();
         let mut head = format!("HTTP/1.1 {} Said\r\n", response.status().as_u16());
         let headers = response.headers().iter();
         for (name, value) in headers.filter(|(name, _)| *name != "content-length") {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            match name {
+                "date" => head.push_str(&format!("date: {}\r\n", later(value, ahead))),
+                _ => head.push_str(&format!("{name}: {value}\r\n")),
+            }
         }
         head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
         Answer {
@@ -312,6 +342,12 @@ impl Answer {
             body,
         }
     }
+}
+
+fn later(date: &str, seconds: i64) -> String {
+    let date = DateTime::from_str(date, Format::HttpDate).unwrap();
+    let later = DateTime::from_secs(date.secs() + seconds);
+    later.fmt(Format::HttpDate).unwrap()
 }
 
 /// The head and the body of the next request; none if the client closed the connection before it.

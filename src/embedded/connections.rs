@@ -1,0 +1,86 @@
+//! Connections to an engine, kept and used again as the SDK's own transport does with real ones: each has one request at a time,
+//! and leads to one front end for as long as it is kept.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use aws_smithy_runtime_api::client::connection::{
+    CaptureSmithyConnection, ConnectionId, ConnectionMetadata,
+};
+
+/// By how many seconds the clock of the front end is ahead to which a connection leads, by the connection's number.
+pub(super) type Clocks = Arc<dyn Fn(u64) -> i64 + Send + Sync>;
+
+/// Those of one network.
+#[derive(Default)]
+pub(super) struct Connections {
+    opened: u64,
+    idle: Vec<Connection>,
+    pub(super) clocks: Option<Clocks>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    number: u64,
+    /// It is not used again.
+    is_retired: Arc<AtomicBool>,
+    /// By how many seconds the clock of its front end is ahead.
+    pub(super) skew: i64,
+}
+
+impl Connections {
+    /// The one that was used last of those that are idle, or a new one.
+    pub(super) fn take(&mut self) -> Connection {
+        while let Some(idle) = self.idle.pop() {
+            if !idle.is_retired() {
+                return idle;
+            }
+        }
+        self.opened += 1;
+        let number = self.opened;
+        Connection {
+            number,
+            is_retired: Arc::default(),
+            skew: self.clocks.as_ref().map_or(0, |clocks| clocks(number)),
+        }
+    }
+
+    /// An answer came, and it may be used again.
+    pub(super) fn keep(&mut self, connection: Connection) {
+        self.idle.push(connection);
+    }
+
+    pub(super) fn opened(&self) -> u64 {
+        self.opened
+    }
+}
+
+impl Connection {
+    /// The SDK is told which it is when it asks.
+    pub(super) fn shown_to(&self, capture: &CaptureSmithyConnection) {
+        let connection = self.clone();
+        capture.set_connection_retriever(move || Some(connection.metadata()));
+    }
+
+    fn metadata(&self) -> ConnectionMetadata {
+        let is_retired = Arc::clone(&self.is_retired);
+        ConnectionMetadata::builder()
+            .proxied(false)
+            .connection_id(ConnectionId::new(self.number))
+            .poison_fn(move || is_retired.store(true, Ordering::Relaxed))
+            .build()
+    }
+
+    fn is_retired(&self) -> bool {
+        self.is_retired.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections")
+            .field("opened", &self.opened)
+            .finish_non_exhaustive()
+    }
+}
