@@ -146,16 +146,29 @@ impl LeaseLock {
     async fn take(&self, id: String, span: Duration) -> Result<Lease, Error> {
         let started = self.core.store.now();
         self.know_the_time().await?;
-        let taken = Box::pin(self.core.told(self.enter(&id, span))).await?;
-        let (entry, is_kept) = taken.map_err(|item| {
-            let waited = self.core.store.now().since(started);
-            hold::not_granted(&self.name, item.as_ref(), None, waited)
-        })?;
-        match Lease::of(&self.name, &entry) {
-            Some(lease) if is_kept && self.core.store.is_before(lease.expires) => Ok(lease),
-            // One of this name that was over, and that nobody has taken; or DynamoDB may delete the item too soon.
-            _ => self.prolong(entry, span).await,
+        let mut seen = None;
+        for _ in 0..TRIES {
+            let (entry, is_kept) = match Box::pin(self.core.told(self.enter(&id, span))).await? {
+                Ok(taken) => taken,
+                Err(item) => {
+                    seen = item;
+                    break;
+                }
+            };
+            match Lease::of(&self.name, &entry) {
+                Some(lease) if is_kept && self.core.store.is_before(lease.expires) => {
+                    return Ok(lease);
+                }
+                // One of this name that was over, and that nobody has taken; or DynamoDB may delete the item too soon.
+                _ => match self.prolong(entry, span).await {
+                    // Somebody has taken it, or the item is deleted: nobody was told of this lease.
+                    Err(Error::Lost { .. }) => {}
+                    done => return done,
+                },
+            }
         }
+        let waited = self.core.store.now().since(started);
+        Err(hold::not_granted(&self.name, seen.as_ref(), None, waited))
     }
 
     /// The lease under this name, if it has the lock now: also one that is over, as long as nobody has taken the lock. One read.

@@ -1,12 +1,14 @@
 //! A request for a lease that comes when its call has been told that the lock was not to be had.
 
+use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use fairlock::embedded::{Fault, Gate, When};
-use fairlock::{IdleLocks, Lease};
+use fairlock::{Error, IdleLocks, Lease};
+use futures::future::join;
 
 use crate::common::virtual_time;
 use crate::lab::{Host, Lab, acquire};
 use crate::verbs::meets;
-use crate::{MINUTE, is_refused, named, process};
+use crate::{ALLOWED, MINUTE, SECOND, is_refused, named, process};
 
 /// A client whose call under the name `job` was refused, and whose request for it took the lock afterwards.
 async fn refused_and_taken(lab: &Lab) -> Host {
@@ -67,5 +69,68 @@ fn a_lease_that_a_client_was_told_of_is_not_given_up_by_it_for_an_earlier_reques
         let lease = named(&client).acquire("job", MINUTE).await.unwrap();
         meets_the_lock(&client).await;
         lasts(&lab, &client, lease).await;
+    });
+}
+
+/// One of its name is over, and is prolonged; before that arrives, somebody else has the lock.
+#[test]
+fn a_lease_that_another_takes_over_before_it_is_prolonged_is_not_granted() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let old = named(&a).acquire("one", MINUTE).await.unwrap();
+        lab.wait(MINUTE + ALLOWED - SECOND / 2).await;
+        meets(
+            &a.network,
+            "extend",
+            1,
+            Fault::Delay(When::Before, SECOND * 9 / 5),
+        );
+        let again = named(&a);
+        let (asked, new) = join(again.acquire("one", MINUTE), async {
+            lab.wait(SECOND * 3 / 2).await;
+            named(&b).acquire("other", MINUTE).await.unwrap()
+        })
+        .await;
+        let Err(Error::NotGranted { holder, .. }) = asked else {
+            panic!("{asked:?}")
+        };
+        assert_eq!(holder.unwrap().ticket, new.ticket());
+        assert!(old.ticket() < new.ticket());
+    });
+}
+
+/// The lock was idle for so long that DynamoDB may delete its item at any moment, and does just then.
+#[test]
+fn a_lease_whose_item_is_deleted_before_it_is_prolonged_is_taken_anew() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let ttl = TimeToLiveSpecification::builder().enabled(true);
+        let ttl = ttl.attribute_name("expires_at").build().unwrap();
+        let switch = lab.engine.client().update_time_to_live();
+        let switch = switch.table_name("locks").time_to_live_specification(ttl);
+        switch.send().await.unwrap();
+        let old = named(&process(&lab).await)
+            .acquire("one", MINUTE)
+            .await
+            .unwrap();
+        lab.wait(31 * 24 * 60 * MINUTE).await;
+        let host = lab.host();
+        meets(
+            &host.network,
+            "extend",
+            1,
+            Fault::Delay(When::Before, SECOND * 9 / 5),
+        );
+        let lock = named(&host);
+        let (lease, deleted) = join(lock.acquire("one", MINUTE), async {
+            lab.settle().await;
+            lab.engine.expire().await.unwrap()
+        })
+        .await;
+        assert_eq!(deleted, 1, "the lock item");
+        let lease = lease.unwrap();
+        assert!(old.ticket() < lease.ticket());
+        lock.release(&lease).await.unwrap();
     });
 }
