@@ -172,12 +172,63 @@ fn values_that_make_no_sense_are_refused_by_the_name_of_their_flag() {
 fn a_wait_that_makes_no_sense_is_told_what_would() {
     let wait = |value| run(&["run", "--wait", value, "a", "--", "true"]).err;
     assert!(wait("0s").contains("called none"));
-    for value in ["soon", "60"] {
-        let told = wait(value);
-        assert!(
-            told.contains("none nor infinite") && told.contains("90s"),
-            "{told}"
-        );
+    let told = wait("soon");
+    assert!(
+        told.contains("none nor infinite") && told.contains("90s"),
+        "{told}"
+    );
+    for flag in ["--wait", "--lease", "--grace"] {
+        let told = run(&["run", flag, "60", "a", "--", "true"]);
+        assert_misuse(&told, &["60 what? Say 60s, or 60m"]);
+    }
+}
+
+#[test]
+fn a_command_without_dashes_before_it_is_told_where_they_belong() {
+    for (line, tip) in [
+        (&["run", "a", "true"][..], "fairlock run a -- true\n"),
+        (
+            &["run", "--wait", "5s", "a", "ls", "-l", "my dir"],
+            "fairlock run --wait 5s a -- ls -l 'my dir'\n",
+        ),
+        (
+            &["run", "a", "./x", "--json"],
+            "fairlock run a -- ./x --json\n",
+        ),
+    ] {
+        let put = format!("put -- before the command: {tip}");
+        assert_misuse(&run(line), &[&put]);
+    }
+    // There they are.
+    let told = run(&["run", "a", "b", "--", "true"]);
+    assert!(!told.err.contains("put --"), "{told:?}");
+}
+
+/// `flock -n`, `-w`, `-x` and `-e` mean what they mean there, and `-s` is told what to do instead.
+#[test]
+fn flags_of_flock_are_understood() {
+    let refused =
+        |flags: &[&str]| run(&[&["run", "--local", "b.db"], flags, &["a", "--", "true"]].concat());
+    for flags in [
+        &["-n"][..],
+        &["--nonblock"],
+        &["-w", "5"],
+        &["-w", "0"],
+        &["--timeout", "0.5"],
+        &["-x"],
+        &["-e", "-E", "3"],
+    ] {
+        refused(flags).assert_refused(69, &["b.db"]);
+    }
+    for (flags, words) in [
+        (&["-w", "5s"][..], &["--timeout", "--wait"][..]),
+        (&["-w=-1"], &["--timeout"]),
+        (&["-n", "-w", "5"], &["-n", "-w"]),
+        (&["--wait", "5s", "-n"], &["--wait", "-n"]),
+        (&["--wait", "5s", "-w", "5"], &["--wait", "-w"]),
+        (&["-s"], &["-s", "acquire_shared"]),
+    ] {
+        assert_misuse(&refused(flags), words);
     }
 }
 
@@ -188,7 +239,7 @@ fn flags_of_a_place_are_checked_by_every_command_that_takes_them() {
         &["--endpoint-url", "ftp://a"],
         &["--endpoint-url", "http://"],
         &["--endpoint-url", ""],
-        &["--endpoint-url", "http://a", "--local", "b.db"],
+        &["--endpoint-url", "http://127.0.0.1:1", "--local", "b.db"],
         &["--local", ""],
         &["--local"],
         &["--table", "abc", "--table", "def"],
@@ -265,6 +316,72 @@ fn the_environment_stands_in_for_flags_and_is_checked_as_they_are() {
     let both = ["show", "a", "--local", "b.db", "--table", "flag"];
     let told = run_with(&[("FAIRLOCK_TABLE", "other")], &both);
     told.assert_refused(69, &["--table flag"]);
+}
+
+/// Each flag of a fleet has a variable, and is checked by it; its value is that of nobody who was not asked.
+#[test]
+fn a_variable_that_makes_no_sense_is_told_by_its_own_name() {
+    for (variable, value, flag) in [
+        ("FAIRLOCK_WAIT", "soon", "--wait"),
+        ("FAIRLOCK_WAIT", "5", "--wait"),
+        ("FAIRLOCK_LEASE", "0s", "--lease"),
+        ("FAIRLOCK_ENDPOINT_URL", "localhost:8000", "--endpoint-url"),
+    ] {
+        let told = run_with(&[(variable, value)], &["run", "a", "--", "true"]);
+        assert_misuse(&told, &[flag, variable]);
+        // Whoever says it on the line is told of the line.
+        let line = ["run", &format!("{flag}={value}"), "a", "--", "true"];
+        let told = run_with(&[(variable, "10s")], &line);
+        assert_misuse(&told, &[flag]);
+        assert!(!told.err.contains(variable), "{told:?}");
+    }
+}
+
+#[test]
+fn an_empty_variable_is_none() {
+    let empty = [
+        ("FAIRLOCK_TABLE", ""),
+        ("FAIRLOCK_NAMESPACE", ""),
+        ("FAIRLOCK_LOCAL", ""),
+        ("FAIRLOCK_ENDPOINT_URL", ""),
+        ("FAIRLOCK_WAIT", ""),
+        ("FAIRLOCK_LEASE", ""),
+        ("FAIRLOCK_OWNER", ""),
+    ];
+    let told = run_with(&empty, &["run", "--local", "b.db", "a", "--", "true"]);
+    told.assert_refused(69, &["fairlock table create --local b.db`"]);
+}
+
+#[test]
+fn a_flag_beats_a_variable_and_two_places_are_told_as_they_were_given() {
+    let nowhere = "http://127.0.0.1:1";
+    for (command, rest) in COMMANDS {
+        let file = [("FAIRLOCK_LOCAL", "b.db")];
+        let url = [("FAIRLOCK_ENDPOINT_URL", nowhere)];
+        let by_flag = |flags: &[&'static str]| [command, flags, rest].concat();
+        // No region is set: it got as far as that.
+        let told = run_with(&file, &by_flag(&["--endpoint-url", nowhere]));
+        told.assert_refused(69, &["AWS"]);
+        let told = run_with(&url, &by_flag(&["--local", "no/b.db"]));
+        told.assert_refused(69, &["no/b.db"]);
+        let told = run_with(&[file, url].concat(), &by_flag(&[]));
+        assert_misuse(&told, &["FAIRLOCK_LOCAL", "FAIRLOCK_ENDPOINT_URL"]);
+        assert!(!told.err.contains("--local"), "{told:?}");
+        let told = run_with(&[file, url].concat(), &by_flag(&["--local", "no/b.db"]));
+        told.assert_refused(69, &["no/b.db"]);
+    }
+}
+
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    for line in [&["--help"][..], &["run", "-h"], &["--version"]] {
+        let home = TempDir::new().unwrap();
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let output = fairlock(home.path(), line).stdout(full).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(74), "{err}");
+        assert!(err.contains("cannot write the output"), "{err}");
+    }
 }
 
 fn has_colours(text: &str) -> bool {

@@ -94,11 +94,12 @@ fn a_stopped_fairlock_keeps_its_promise_and_learns_that_it_lost() {
 #[test]
 fn a_lock_that_somebody_takes_away_ends_the_command() {
     let home = home();
-    let running = Running::start(home.path(), &["--lease", "3s"], FAMILY);
+    let flags = ["--lease", "3s", "--lost-exit-code", "42"];
+    let running = Running::start(home.path(), &flags, FAMILY);
     let family = family(&running);
     delete_lock(home.path());
     let (code, _, err) = running.end();
-    assert_eq!(code, 76, "{err}");
+    assert_eq!(code, 42, "{err}");
     assert!(!family.iter().any(|pid| is_alive(*pid)), "{err}");
 }
 

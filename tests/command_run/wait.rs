@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 
 use crate::command::{fairlock, said};
-use crate::running::{Running, home, run, until};
+use crate::running::{Running, home, run, run_line, until};
 
 #[test]
 fn a_held_lock_is_told_with_its_holder_and_what_to_do_and_the_code_is_the_callers() {
@@ -112,4 +112,48 @@ fn a_setting_that_makes_no_sense_is_refused_and_nothing_runs() {
         run(home.path(), flags, &["touch", "ran"]).assert_refused(64, &words);
     }
     assert!(!home.path().join("ran").exists());
+}
+
+#[test]
+fn a_turn_that_would_wait_for_the_command_in_which_it_runs_is_refused_at_once() {
+    let home = home();
+    let line = |flags: &str, command: &str| {
+        let fairlock = env!("CARGO_BIN_EXE_fairlock");
+        format!("{fairlock} run --local locks.db --wait infinite {flags} -- {command}")
+    };
+    for inner in [
+        line("a", "touch ran"),
+        // Through another lock, and by another way to the same file.
+        line(
+            "b",
+            &line("--local ./locks.db a", "touch ran").replacen("--local locks.db ", "", 1),
+        ),
+    ] {
+        let ended = run(home.path(), &[], &["sh", "-c", &inner]);
+        ended.assert_refused(75, &["`a`", "wait for itself", "--nested"]);
+    }
+    for (flags, code) in [
+        ("-E 7 a", 7),
+        ("--nested --wait 300ms a", 75),
+        ("--namespace x a", 0),
+        ("b", 0),
+    ] {
+        let inner = line(flags, "true").replace("--wait infinite --nested", "--nested");
+        let ended = run(home.path(), &[], &["sh", "-c", &inner]);
+        assert_eq!(ended.code, Some(code), "{flags}: {ended:?}");
+    }
+    assert!(!home.path().join("ran").exists());
+    // Nobody is misled by what somebody else has written there.
+    for held in ["", "x", "[]", r#"[{"lock": "a"}]"#] {
+        let mut command = fairlock(home.path(), &run_line(&[], &["true"]));
+        said(command.env("FAIRLOCK_HELD", held)).assert_done();
+    }
+}
+
+#[test]
+fn the_guardian_is_listed_by_the_name_of_the_program() {
+    let home = home();
+    let script = "cat /proc/$PPID/comm; ps -o comm= -p $PPID";
+    let ended = run(home.path(), &[], &["sh", "-c", script]);
+    assert_eq!(ended.assert_done(), "fairlock\nfairlock\n");
 }

@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use fairlock::RecordWait;
 
-use crate::failure::{MISUSE, NOT_GRANTED};
+use crate::failure::{Failure, LOST, MISUSE, NOT_GRANTED};
 use crate::flags;
 use crate::place::Place;
 
@@ -56,12 +56,28 @@ pub(crate) enum Command {
     Guardian(Guardian),
 }
 
+impl Command {
+    /// The flags that say where the locks are, if it has them.
+    pub(crate) fn place(&mut self) -> Option<&mut Place> {
+        match self {
+            Command::Run(Run { place, .. })
+            | Command::Table {
+                what: Table::Create(Create { place, .. }) | Table::Check { place },
+            }
+            | Command::Show(Show { place, .. })
+            | Command::Ls(Ls { place, .. }) => Some(place),
+            Command::Demo(_) | Command::DemoWorker(_) | Command::Guardian(_) => None,
+        }
+    }
+}
+
 const RUN_EXAMPLES: &str = "\
 The command finds the lock's name in FAIRLOCK_LOCK and its fencing token in FAIRLOCK_TICKET.
 
 Exit codes: those of the command, 128 + n if signal n ended it, 126 if it cannot be run, 127 if \
 there is no such command; 75 if the lock was not granted (or --conflict-exit-code), 76 if it was \
-lost and the command was ended, 64 for a wrong command line, 69 if the table cannot be used.
+lost and the command was ended (or --lost-exit-code), 64 for a wrong command line, 69 if the table \
+cannot be used.
 
 Examples:
   fairlock run backup -- pg_dump -f /backup/db.sql mydb
@@ -114,11 +130,27 @@ Examples:
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
     /// How long to wait for the turn: none, infinite, or a duration such as 90s, 5m or 1h
-    #[arg(long, value_name = "WAIT", default_value = "60s", value_parser = flags::wait)]
+    #[arg(long, value_name = "WAIT", env = "FAIRLOCK_WAIT", default_value = "60s", value_parser = flags::wait)]
     pub(crate) wait: RecordWait,
 
+    /// As with flock: do not wait at all, which is --wait none
+    #[arg(short = 'n', long, hide_short_help = true)]
+    pub(crate) nonblock: bool,
+
+    /// As with flock: wait for so many seconds, and not at all for 0
+    #[arg(short = 'w', long, value_name = "SECONDS", value_parser = seconds, hide_short_help = true)]
+    pub(crate) timeout: Option<RecordWait>,
+
+    /// As with flock: a turn alone, which every turn is
+    #[arg(short = 'x', short_alias = 'e', long, hide_short_help = true)]
+    pub(crate) exclusive: bool,
+
+    /// Of flock, and not here: who shares a lock needs the library.
+    #[arg(short = 's', long, hide = true)]
+    pub(crate) shared: bool,
+
     /// How long the others wait for a host that went away; the lock is kept for as long as the command runs
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", env = "FAIRLOCK_LEASE", default_value = "30s", value_parser = duration)]
     pub(crate) lease: Duration,
 
     /// How long the command has from SIGTERM to SIGKILL when the lock is about to be lost [default: a sixth of the lease]
@@ -126,12 +158,20 @@ pub(crate) struct Run {
     pub(crate) grace: Option<Duration>,
 
     /// Who this is, for people who look at the lock [default: user@host:pid]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", env = "FAIRLOCK_OWNER")]
     pub(crate) owner: Option<String>,
 
     /// The exit code if the lock was not granted
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = NOT_GRANTED)]
     pub(crate) conflict_exit_code: u8,
+
+    /// The exit code if the lock was lost and the command was ended
+    #[arg(long, value_name = "CODE", default_value_t = LOST)]
+    pub(crate) lost_exit_code: u8,
+
+    /// Wait also for a lock that is held by the very command in which this runs
+    #[arg(long, hide_short_help = true)]
+    pub(crate) nested: bool,
 
     /// The lock's name
     pub(crate) lock: String,
@@ -247,19 +287,36 @@ pub(crate) struct Guardian {
 
 /// Help and version are no errors; anything else is a misuse, whose code is not that of clap.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
-    // Nobody may be left to read it.
-    let _ = error.print();
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+    let printed = error.print();
+    match (error.kind(), printed) {
+        (ErrorKind::DisplayHelp | ErrorKind::DisplayVersion, Err(unwritten))
+            if unwritten.kind() != std::io::ErrorKind::BrokenPipe =>
+        {
+            Failure::unwritten(&unwritten).tell()
+        }
+        // Nobody may be left to read it.
+        (ErrorKind::DisplayHelp | ErrorKind::DisplayVersion, _) => ExitCode::SUCCESS,
         _ => ExitCode::from(MISUSE),
     }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
+        _ if flags::is_number(text) => Err(flags::unit_of(text)),
         Ok(Duration::ZERO) => Err("must be more than nothing".into()),
         Ok(span) => Ok(span),
         Err(error) => Err(format!("not a duration such as 30s: {error}")),
+    }
+}
+
+/// A number of seconds, as `flock` takes it.
+fn seconds(text: &str) -> Result<RecordWait, String> {
+    let seconds = text.parse().ok().filter(|_| flags::is_number(text));
+    let span = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match span {
+        Some(Duration::ZERO) => Ok(RecordWait::NoWait),
+        Some(span) => Ok(RecordWait::Timeout(span)),
+        None => Err("not a number of seconds such as 5 or 0.5; --wait takes other waits".into()),
     }
 }
 
@@ -267,6 +324,25 @@ fn duration(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn a_number_is_seconds_where_flock_takes_them_and_asks_for_its_unit_elsewhere() {
+        let half = RecordWait::Timeout(Duration::from_millis(500));
+        assert_eq!(seconds("0.5"), Ok(half));
+        assert_eq!(seconds("0"), Ok(RecordWait::NoWait));
+        for bad in [
+            "",
+            "5s",
+            "-1",
+            "1e3",
+            "inf",
+            "1.2.3",
+            "99999999999999999999",
+        ] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+        assert_eq!(flags::wait("5"), Err("5 what? Say 5s, or 5m".to_owned()));
+    }
 
     #[test]
     fn the_flags_go_together() {

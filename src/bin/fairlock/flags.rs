@@ -8,6 +8,7 @@ pub(crate) fn wait(text: &str) -> Result<RecordWait, String> {
     match text {
         "none" => Ok(RecordWait::NoWait),
         "infinite" => Ok(RecordWait::Infinite),
+        _ if is_number(text) => Err(unit_of(text)),
         _ => match humantime::parse_duration(text) {
             Ok(Duration::ZERO) => Err("not to wait at all is called none".into()),
             Ok(span) => Ok(RecordWait::Timeout(span)),
@@ -16,6 +17,17 @@ pub(crate) fn wait(text: &str) -> Result<RecordWait, String> {
             )),
         },
     }
+}
+
+/// Without a unit.
+pub(crate) fn is_number(text: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit();
+    text.starts_with(is_digit) && text.chars().all(|c| is_digit(c) || c == '.')
+}
+
+/// What a number is asked that stands alone.
+pub(crate) fn unit_of(text: &str) -> String {
+    format!("{text} what? Say {text}s, or {text}m")
 }
 
 pub(crate) fn url(text: &str) -> Result<String, &'static str> {

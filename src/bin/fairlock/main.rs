@@ -15,6 +15,7 @@ mod failure;
 mod family;
 mod flags;
 mod guardian;
+mod line;
 mod local;
 mod ls;
 mod output;
@@ -29,13 +30,11 @@ mod wire;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{Args, Command};
+use args::Command;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args = match line::read() {
         Ok(args) => args,
         Err(error) => return args::refuse(&error),
     };

@@ -26,7 +26,7 @@ pub(crate) struct Place {
     pub(crate) table: String,
 
     /// Another DynamoDB than that of the AWS configuration, such as http://localhost:8000
-    #[arg(long, value_name = "URL", value_parser = flags::url, conflicts_with = "local")]
+    #[arg(long, value_name = "URL", env = "FAIRLOCK_ENDPOINT_URL", value_parser = flags::url)]
     pub(crate) endpoint_url: Option<String>,
 
     /// No DynamoDB: a file that all processes of this machine share
@@ -120,6 +120,23 @@ impl Place {
             (None, Some(url)) => format!("table {table} at {url}"),
             (None, None) => format!("table {table}"),
         }
+    }
+
+    /// By what a lock's place is the same as that of another command, as far as the command line and the environment tell.
+    pub(crate) fn identity(&self) -> String {
+        let variable = |name| std::env::var(name).unwrap_or_default();
+        let place = match (&self.local, &self.endpoint_url) {
+            (Some(file), _) => {
+                let file = file.canonicalize().unwrap_or_else(|_| file.clone());
+                file.to_string_lossy().into_owned()
+            }
+            (None, Some(url)) => url.clone(),
+            (None, None) => {
+                let names = ["AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"];
+                names.map(variable).join(" ")
+            }
+        };
+        format!("{place} {} {}", self.table, self.namespace)
     }
 
     /// What to look at when nothing answers.

@@ -1,5 +1,6 @@
 //! `fairlock run`: takes a turn and runs a command in it.
 
+mod nesting;
 mod waiting;
 mod warden;
 
@@ -36,6 +37,7 @@ const STOP_SETTLES: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
     let grace = check(&options)?;
+    nesting::check(&options)?;
     // Before any other thread runs, so that none of them gets the signals.
     let signals = signals::catch()?;
     let ended = crate::runtime()?.block_on(turn(options, grace, signals))?;
@@ -65,6 +67,11 @@ impl Ended {
 /// The time between SIGTERM and SIGKILL.
 fn check(options: &Run) -> Result<Duration, Failure> {
     let lease = options.lease;
+    if options.shared {
+        let text = "turns are not shared here: without -s each has the lock alone, and programs share one by the library's \
+                    `acquire_shared`";
+        return Err(Failure::misuse(text));
+    }
     let grace = options.grace.unwrap_or(lease / 6);
     if lease < SHORTEST_LEASE {
         return Err(Failure::misuse(format!(
@@ -176,6 +183,8 @@ struct Turn {
     tick: Interval,
     lease: Duration,
     grace: Duration,
+    /// The exit code if the lock is lost.
+    lost_code: u8,
     /// The command, once it runs.
     pid: i32,
     /// When the last deadline that the guardian was told of kills.
@@ -209,6 +218,7 @@ impl Turn {
         let mut command = warden::guardian(&options.command);
         command.env("FAIRLOCK_LOCK", guard.name());
         command.env("FAIRLOCK_TICKET", guard.ticket().to_string());
+        command.env(nesting::VARIABLE, nesting::with(options, guard.ticket())?);
         let beat = (options.lease / 40).min(Duration::from_millis(250));
         Ok(Turn {
             lock: guard.name().to_owned(),
@@ -218,6 +228,7 @@ impl Turn {
             tick: interval(beat),
             lease: options.lease,
             grace,
+            lost_code: options.lost_exit_code,
             guard,
             signals,
             pid: 0,
@@ -386,7 +397,7 @@ impl Turn {
         if let Err(reason) = released {
             let text =
                 format!("lock `{lock}` was lost while ticket {ticket} ran its command: {reason}");
-            return Err(Failure::new(LOST, text));
+            return Err(Failure::new(LOST, text).with_code(self.lost_code));
         }
         match end {
             End::Exited(code) => Ok(Ended::Exited(u8::try_from(code).unwrap_or(u8::MAX))),

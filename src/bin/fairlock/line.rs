@@ -1,0 +1,171 @@
+//! The command line as it was given, and the variables that stand in for flags.
+//!
+//! An empty variable is no variable. A flag beats a variable, and what contradicts is told by the names that were really given.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, CommandFactory, Error, FromArgMatches};
+use fairlock::RecordWait;
+
+use crate::args::{self, Args};
+use crate::place::{Place, quoted};
+
+/// Reads the command line of this process.
+pub(crate) fn read() -> Result<Args, Error> {
+    let words: Vec<_> = std::env::args_os().collect();
+    let mut command = without_empty_variables(Args::command());
+    let matches = command.try_get_matches_from_mut(&words);
+    let matches = matches.map_err(|error| explained(error, &mut command, &words))?;
+    let mut args = Args::from_arg_matches(&matches)?;
+    let given = Given(innermost(&matches));
+    match &mut args.command {
+        args::Command::Run(run) => {
+            given.wait(&mut command, run)?;
+            given.place(&mut command, &mut run.place)?;
+        }
+        other => {
+            if let Some(place) = other.place() {
+                given.place(&mut command, place)?;
+            }
+        }
+    }
+    Ok(args)
+}
+
+fn without_empty_variables(command: Command) -> Command {
+    let unset = |arg: Arg| {
+        let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+        match arg.get_env().is_some_and(is_empty) {
+            true => arg.env(None::<&str>),
+            false => arg,
+        }
+    };
+    let command = command.mut_args(unset);
+    command.mut_subcommands(without_empty_variables)
+}
+
+/// Those of the command that is to be run, below all others.
+fn innermost(matches: &ArgMatches) -> &ArgMatches {
+    matches
+        .subcommand()
+        .map_or(matches, |(_, below)| innermost(below))
+}
+
+/// What was given on the line, and what by variables.
+struct Given<'a>(&'a ArgMatches);
+
+impl Given<'_> {
+    /// None if it was not given at all.
+    fn by(&self, id: &str) -> Option<ValueSource> {
+        let is_known = self.0.try_contains_id(id).is_ok_and(|is_there| is_there);
+        let source = is_known.then(|| self.0.value_source(id)).flatten();
+        source.filter(|source| *source != ValueSource::DefaultValue)
+    }
+
+    /// The table is in one place.
+    fn place(&self, command: &mut Command, place: &mut Place) -> Result<(), Error> {
+        use ValueSource::{CommandLine, EnvVariable};
+        match (self.by("endpoint_url"), self.by("local")) {
+            (Some(CommandLine), Some(EnvVariable)) => place.local = None,
+            (Some(EnvVariable), Some(CommandLine)) => place.endpoint_url = None,
+            (Some(CommandLine), Some(CommandLine)) => {
+                return Err(conflict(command, "--endpoint-url and --local", "give"));
+            }
+            (Some(_), Some(_)) => {
+                let variables = "the variables FAIRLOCK_ENDPOINT_URL and FAIRLOCK_LOCAL";
+                return Err(conflict(command, variables, "set"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The wait, said as `flock` does or otherwise.
+    fn wait(&self, command: &mut Command, run: &mut args::Run) -> Result<(), Error> {
+        let is_said = self.by("wait") == Some(ValueSource::CommandLine);
+        let said = [
+            (is_said, "--wait"),
+            (run.nonblock, "-n"),
+            (run.timeout.is_some(), "-w"),
+        ];
+        let said: Vec<_> = said
+            .into_iter()
+            .filter_map(|(is_said, flag)| is_said.then_some(flag))
+            .collect();
+        if let [one, other, ..] = said[..] {
+            let text = format!("{one} and {other} say two waits: give one of them\n");
+            return Err(command.error(ErrorKind::ArgumentConflict, text));
+        }
+        if run.nonblock {
+            run.wait = RecordWait::NoWait;
+        }
+        run.wait = run.timeout.unwrap_or(run.wait);
+        Ok(())
+    }
+}
+
+fn conflict(command: &mut Command, both: &str, give: &str) -> Error {
+    let text = format!("{both} say two places of the locks: {give} one of them\n");
+    command.error(ErrorKind::ArgumentConflict, text)
+}
+
+/// With what to do about it, where the words that were given tell more than clap knows.
+fn explained(mut error: Error, command: &mut Command, words: &[OsString]) -> Error {
+    let word = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) => word.clone(),
+        _ => return error,
+    };
+    let tip = match error.kind() {
+        ErrorKind::UnknownArgument => behind_dashes(&word, words),
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => by_variable(&word, command, words),
+        _ => None,
+    };
+    if let Some(tip) = tip {
+        let tips = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
+        error.insert(ContextKind::Suggested, tips);
+    }
+    error
+}
+
+/// A command that stands behind a lock's name without `--`.
+fn behind_dashes(word: &str, words: &[OsString]) -> Option<String> {
+    let run = words.iter().position(|at| at == "run")?;
+    if words.iter().any(|at| at == "--") {
+        return None;
+    }
+    let behind = words[run..].iter().skip(2);
+    let at = behind.take_while(|at| *at != word).count() + run + 2;
+    let part = |words: &[OsString]| {
+        let quoted = words.iter().map(|word| quoted(&word.to_string_lossy()));
+        quoted.collect::<Vec<_>>().join(" ")
+    };
+    let (ours, command) = (words.get(run..at)?, words.get(at..)?);
+    let line = format!("fairlock {} -- {}", part(ours), part(command));
+    (!command.is_empty()).then(|| format!("put -- before the command: {line}"))
+}
+
+/// A value that no flag of the line has given.
+fn by_variable(flag: &str, command: &Command, words: &[OsString]) -> Option<String> {
+    let long = flag.split_whitespace().next()?;
+    let is_given = |word: &OsString| word.to_string_lossy().split('=').next() == Some(long);
+    if words.iter().any(is_given) {
+        return None;
+    }
+    let name = variable(command, long.strip_prefix("--")?)?;
+    Some(format!("{long} is given by the variable {name}"))
+}
+
+fn variable(command: &Command, long: &str) -> Option<String> {
+    let mut arguments = command.get_arguments();
+    let here = arguments.find(|arg| arg.get_long() == Some(long));
+    let name = here.and_then(|arg| Some(arg.get_env()?.to_string_lossy().into_owned()));
+    let below = || {
+        command
+            .get_subcommands()
+            .find_map(|below| variable(below, long))
+    };
+    name.or_else(below)
+}
