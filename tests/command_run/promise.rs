@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::Engine;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::running::{Running, home, is_alive, is_free, run, until};
+use crate::running::{Running, home, is_alive, is_free, is_stopped, run, until};
 
 /// Starts what is hard to find and hard to end, each with its number in a file.
 const FAMILY: &str = "
@@ -89,6 +89,21 @@ fn a_stopped_fairlock_keeps_its_promise_and_learns_that_it_lost() {
     let (code, _, err) = running.end();
     assert_eq!(code, 76, "{err}");
     assert!(err.contains("lock `a` was lost"), "{err}");
+}
+
+/// As in a script, whose shell waits for it and continues nothing.
+#[test]
+fn a_command_that_is_stopped_for_ever_is_ended_with_its_lease_and_the_script_goes_on() {
+    let home = home();
+    let script = "trap 'touch heard' TERM; echo $$ > command; kill -STOP $$; touch on; sleep 60";
+    let running = Running::start(home.path(), &["--lease", "3s"], script);
+    let command = running.pid_in("command");
+    until("fairlock to stop too", || is_stopped(running.pid()));
+    let (code, _, err) = running.end();
+    assert_eq!(code, 76, "{err}");
+    assert!(err.contains("lock `a` was lost"), "{err}");
+    assert!(!is_alive(command));
+    run(home.path(), &[], &["true"]).assert_done();
 }
 
 #[test]

@@ -132,6 +132,11 @@ pub(crate) fn is_alive(pid: Pid) -> bool {
     test_kill_process(pid).is_ok() && !stat.map_or(true, is_dead)
 }
 
+pub(crate) fn is_stopped(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid()));
+    stat.is_ok_and(|stat| stat.rsplit(')').next().unwrap().starts_with(" T"))
+}
+
 pub(crate) fn is_free(home: &Path) -> bool {
     let shown = said(&mut fairlock(home, &["show", "--local", "locks.db", "a"]));
     shown.out.starts_with("a: free")

@@ -64,9 +64,9 @@ fn a_job_that_is_stopped_for_longer_than_its_lease_is_ended_for_the_next() {
     let shown = String::from_utf8(next.stdout).unwrap();
     assert!(shown.trim().is_empty() || shown.starts_with('Z'), "{shown}");
     terminal.until("dead", |_| matches!(state(stopped), None | Some('Z')));
-    terminal.type_in("fg");
+    // Nobody need continue it for that.
     terminal.expect("was lost");
-    assert_eq!(terminal.prompt().1, 76);
+    assert_eq!(terminal.run("wait %1").1, 76);
 }
 
 #[test]
@@ -137,6 +137,43 @@ fn ctrl_z_stops_one_that_waits_for_its_turn() {
     terminal.type_in("fg");
     terminal.expect("mine");
     assert_eq!(terminal.prompt().1, 0);
+}
+
+/// Those behind it would wait for its lease to end when its turn comes.
+#[test]
+fn one_that_is_stopped_while_it_waits_leaves_the_line_and_comes_back_to_its_end() {
+    let mut terminal = Terminal::new();
+    terminal.run_behind(&format!("{LOCK}{UNTIL_GO}"), "ready");
+    terminal.type_in(&format!("{LOCK}echo mine"));
+    terminal.expect("has it");
+    terminal.keys(CTRL_Z);
+    terminal.expect("Stopped");
+    terminal.prompt();
+    let line = || {
+        let show = terminal.home.command("fairlock show --json --local l.db a");
+        let shown = { show }.output().unwrap();
+        let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+        shown["waiting"].as_u64()
+    };
+    assert_eq!(line(), Some(0));
+    terminal.home.write("go", "");
+    terminal.expect("went");
+    // Free at once, and not when a lease is over.
+    assert_eq!(terminal.run(IS_FREE).1, 0);
+    terminal.type_in("fg");
+    terminal.expect("mine");
+    assert_eq!(terminal.prompt().1, 0);
+    // The time for which it stood still counts.
+    terminal.run_behind(&format!("{LOCK}sleep 60"), "");
+    terminal.type_in("fairlock run --local l.db --wait 2s a -- echo mine");
+    terminal.expect("has it");
+    terminal.keys(CTRL_Z);
+    terminal.expect("Stopped");
+    terminal.prompt();
+    terminal.run("sleep 2");
+    terminal.type_in("fg");
+    terminal.expect("was not granted");
+    assert_eq!(terminal.prompt().1, 75);
 }
 
 #[test]

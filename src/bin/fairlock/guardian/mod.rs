@@ -109,6 +109,8 @@ impl Watch {
             self.mind_the_time()?;
             if self.is_over() {
                 self.tell_the_end();
+                // It stopped together with the command, and nobody else may come who continues it.
+                self.wake();
                 return Ok(());
             }
         }
@@ -249,7 +251,8 @@ impl Watch {
         }
     }
 
-    /// Who continues the command alone knows nothing of the one that stopped together with it, and renews its lease.
+    /// Continues `fairlock run`: who continues the command alone knows nothing of the one that stopped together with it, and
+    /// renews its lease.
     fn wake(&self) {
         // A parent that ended is another's process now.
         if let Some(parent) = getppid().filter(|parent| Some(*parent) == self.parent)

@@ -9,7 +9,7 @@ use std::iter;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fairlock::{Error, HeldLocks, LockClient, LockGuard, Loss};
+use fairlock::{Error, HeldLocks, LockClient, LockGuard, Loss, RecordWait};
 use rustix::process::{Pid, Signal, getpgid, getpgrp, getpid, kill_process};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP, SIGWINCH};
@@ -91,25 +91,20 @@ async fn turn(
     grace: Duration,
     mut signals: UnboundedReceiver<Caught>,
 ) -> Result<Ended, Failure> {
-    let locks = options
-        .place
-        .client(Missing::Refuse, |builder| {
-            let builder = builder.lease(options.lease);
-            match &options.owner {
-                Some(owner) => builder.owner(owner),
-                None => builder,
-            }
-        })
-        .await?;
-    let guard = match wait(&options, &locks, &mut signals).await {
-        Ok(guard) => guard,
-        Err(over) => {
-            locks.shutdown(HeldLocks::Release, PARTING).await;
-            return match over {
-                Over::Refused(failure) => Err(failure),
-                Over::Signalled(caught) if caught.is_key(SIGINT) => Ok(Ended::Interrupted),
-                Over::Signalled(caught) => Ok(Ended::Exited(killed_by(caught.number))),
-            };
+    let came = now();
+    let (locks, guard) = loop {
+        let locks = client(&options).await?;
+        let over = match wait(&options, left(options.wait, came), &locks, &mut signals).await {
+            Ok(guard) => break (locks, guard),
+            Err(over) => over,
+        };
+        locks.shutdown(HeldLocks::Release, PARTING).await;
+        match over {
+            // It has left the line: nobody is to wait for one that stands still.
+            Over::Stopped => stop(),
+            Over::Refused(failure) => return Err(failure),
+            Over::Signalled(caught) if caught.is_key(SIGINT) => return Ok(Ended::Interrupted),
+            Over::Signalled(caught) => return Ok(Ended::Exited(killed_by(caught.number))),
         }
     };
     let turn = Turn::start(&options, guard, grace, signals);
@@ -121,15 +116,41 @@ async fn turn(
     ended
 }
 
+async fn client(options: &Run) -> Result<LockClient, Failure> {
+    let place = &options.place;
+    let client = place.client(Missing::Refuse, |builder| {
+        let builder = builder.lease(options.lease);
+        match &options.owner {
+            Some(owner) => builder.owner(owner),
+            None => builder,
+        }
+    });
+    client.await
+}
+
+/// What is left of a wait that began then; one that is all but over still tells who has the lock.
+fn left(wait: RecordWait, since: Duration) -> RecordWait {
+    match wait {
+        RecordWait::Timeout(span) => {
+            let left = span.saturating_sub(now().saturating_sub(since));
+            RecordWait::Timeout(left.max(Duration::from_millis(1)))
+        }
+        other => other,
+    }
+}
+
 /// Why a wait ended without a turn.
 enum Over {
     Refused(Failure),
     Signalled(Caught),
+    /// It is to stand still, until somebody continues it.
+    Stopped,
 }
 
 /// Waits in line until the turn comes, the wait is over, or somebody has had enough.
 async fn wait(
     options: &Run,
+    wait: RecordWait,
     locks: &LockClient,
     signals: &mut UnboundedReceiver<Caught>,
 ) -> Result<LockGuard, Over> {
@@ -142,7 +163,7 @@ async fn wait(
     let lock = locks.fair_lock(&options.lock).map_err(refused)?;
     let (picture, lock) = Picture::of(lock);
     let mut tick = interval(waiting::TICK);
-    let acquired = lock.acquire(options.wait);
+    let acquired = lock.acquire(wait);
     tokio::pin!(acquired);
     loop {
         tokio::select! {
@@ -158,15 +179,14 @@ async fn wait(
 fn stop_waiting(caught: Caught) -> Result<(), Over> {
     match caught.number {
         SIGCONT | SIGWINCH => Ok(()),
-        SIGTSTP => {
-            stop();
-            Ok(())
-        }
+        // Where no shell could continue it, the kernel does not stop a group either.
+        SIGTSTP if family::has_job_control() => Err(Over::Stopped),
+        SIGTSTP => Ok(()),
         _ => Err(Over::Signalled(caught)),
     }
 }
 
-/// Until somebody continues this process. Where no shell could do that, the kernel does not stop a group either.
+/// Until somebody continues this process, if a shell could do that.
 fn stop() {
     if family::has_job_control() {
         let _ = kill_process(getpid(), Signal::STOP);
