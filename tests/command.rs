@@ -111,7 +111,7 @@ fn a_line_that_is_none_is_refused() {
         (&["table", "check", "locks"], "'locks'"),
         (&["show"], "<LOCK>"),
         (&["show", "a", "b"], "'b'"),
-        (&["ls", "a"], "'a'"),
+        (&["ls", "a", "b"], "'b'"),
         (&["run"], "<LOCK>"),
         (&["run", "a"], "<COMMAND>"),
         (&["run", "a", "true"], "'true'"),
@@ -122,7 +122,7 @@ fn a_line_that_is_none_is_refused() {
 }
 
 /// Commands with a flag whose value, or use, makes no sense.
-const SENSELESS: [(&[&str], &[&str]); 32] = [
+const SENSELESS: [(&[&str], &[&str]); 36] = [
     (&["run"], &["--wait", "soon"]),
     (&["run"], &["--wait", "0s"]),
     (&["run"], &["--wait=-1s"]),
@@ -143,6 +143,10 @@ const SENSELESS: [(&[&str], &[&str]); 32] = [
     (&["table", "create"], &["--write-capacity", "0"]),
     (&["table", "create"], &["--write-capacity=-1"]),
     (&["show"], &["--json=yes"]),
+    (&["show"], &["--older-than", "1h"]),
+    (&["show"], &["--watch=0s"]),
+    (&["show"], &["--watch", "--exit-code"]),
+    (&["ls"], &["--older-than", "long"]),
     (&["ls"], &["--json=yes"]),
     (&["demo"], &["--workers", "0"]),
     (&["demo"], &["--workers", "101"]),

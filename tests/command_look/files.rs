@@ -84,6 +84,11 @@ fn a_file_that_others_have_just_begun_is_taken_for_what_it_is() {
         let words = ["no table fairlock", "table create"];
         run(&home, &begun).await.assert_refused(UNAVAILABLE, &words);
         host.create_table(&TableOptions::default()).await.unwrap();
-        assert_eq!(run(&home, &begun).await.assert_done(), "a: free\n");
+        assert!(
+            run(&home, &begun)
+                .await
+                .assert_done()
+                .starts_with("a: free")
+        );
     });
 }

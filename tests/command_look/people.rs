@@ -12,13 +12,13 @@ use crate::common::real_time;
 use crate::home::{Home, hold, run, wait_behind, with_a_line};
 use crate::schema::{assert_a_documented_lock, parsed};
 
+const UNKNOWN: &str = "a: free: no such lock is known in table fairlock in locks.db, where nobody has used it lately\n";
+
 #[test]
 fn a_lock_that_nobody_has_is_free() {
     let home = Home::with_table();
-    assert_eq!(
-        home.run("show a --local locks.db").assert_done(),
-        "a: free\n"
-    );
+    // Perhaps nobody has meant this one.
+    assert_eq!(home.run("show a --local locks.db").assert_done(), UNKNOWN);
     let none = "no locks in table fairlock in locks.db, namespace fairlock\n";
     assert_eq!(home.run("ls --local locks.db").assert_done(), none);
     assert_eq!(home.run("ls --json --local locks.db").assert_done(), "");
@@ -234,10 +234,10 @@ fn colours_are_not_in_what_a_pipe_gets_unless_they_are_forced() {
         let mut command = fairlock(home.0.path(), &["show", "a", "--local", "locks.db"]);
         said(command.envs(environment.iter().copied())).out
     };
-    assert_eq!(shown(&[]), "a: free\n");
+    assert_eq!(shown(&[]), UNKNOWN);
     let forced = ("CLICOLOR_FORCE", "1");
     assert!(shown(&[forced]).contains("\u{1b}[32mfree\u{1b}[0m"));
-    assert_eq!(shown(&[forced, ("NO_COLOR", "1")]), "a: free\n");
+    assert_eq!(shown(&[forced, ("NO_COLOR", "1")]), UNKNOWN);
 }
 
 #[test]
@@ -280,5 +280,68 @@ fn those_who_wait_together_are_one_line_with_all_their_tickets_and_count_one_by_
         assert_eq!(lock["line"][1]["tickets"], 3);
         calls.iter().for_each(|call| call.abort());
         carol.abort();
+    });
+}
+
+#[test]
+fn the_locks_that_are_asked_for_are_listed() {
+    let home = Home::with_table();
+    real_time(async {
+        let (alice, bob) = (home.host("alice"), home.host("bob"));
+        let idle = hold(&alice, "deploy/idle").await;
+        idle.release().await.unwrap();
+        let _held = hold(&alice, "deploy/held").await;
+        let _wanted = hold(&alice, "nightly").await;
+        let _waiting = wait_behind(0, &bob, "nightly").await;
+        for (flags, locks) in [
+            ("", &["deploy/held", "deploy/idle", "nightly"][..]),
+            ("deploy/", &["deploy/held", "deploy/idle"]),
+            ("--held", &["deploy/held", "nightly"]),
+            ("--held deploy", &["deploy/held"]),
+            ("--waiting", &["nightly"]),
+            ("--older-than 1ms", &["deploy/held", "nightly"]),
+            ("--older-than 1h", &[]),
+            ("--waiting deploy/", &[]),
+        ] {
+            let line = |json: &str| format!("ls {json} {flags} --local locks.db");
+            let words = line("--json");
+            let shown = run(&home, &words.split_whitespace().collect::<Vec<_>>()).await;
+            let mut names: Vec<_> = parsed(&shown)
+                .iter()
+                .map(|lock| lock["lock"].as_str().unwrap().to_owned())
+                .collect();
+            names.sort();
+            assert_eq!(names, locks, "{flags}");
+            let words = line("");
+            let shown = run(&home, &words.split_whitespace().collect::<Vec<_>>()).await;
+            let said = shown.assert_done();
+            assert_eq!(said.starts_with("no such locks in table"), locks.is_empty());
+            assert!(
+                locks.iter().all(|lock| said.contains(lock)),
+                "{flags}: {said}"
+            );
+        }
+    });
+}
+
+#[test]
+fn an_alarm_goes_by_the_exit_code_of_show() {
+    let home = Home::with_table();
+    let code = |flags: &str| {
+        let line = format!("show --exit-code {flags} a --local locks.db");
+        async {
+            run(&home, &{ line }.split_whitespace().collect::<Vec<_>>())
+                .await
+                .code
+        }
+    };
+    real_time(async {
+        assert_eq!(code("").await, Some(0));
+        let guard = hold(&home.host("alice"), "a").await;
+        assert_eq!(code("").await, Some(1));
+        assert_eq!(code("--older-than 1ms").await, Some(1));
+        assert_eq!(code("--older-than 1h").await, Some(0));
+        guard.release().await.unwrap();
+        assert_eq!(code("").await, Some(0));
     });
 }

@@ -1,7 +1,11 @@
 //! Locks, for programs: the JSON is what the documentation says.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use serde_json::Value;
 
+use crate::command::fairlock;
 use crate::common::real_time;
 use crate::home::{Home, hold, run, with_a_line};
 use crate::schema::{assert_a_documented_lock, is, parsed};
@@ -77,4 +81,31 @@ fn the_json_of_a_table_is_a_line_for_each_lock() {
             (&"idle".into(), &Value::Null)
         );
     }));
+}
+
+/// Each change is a line, and whoever reads no more ends it.
+#[test]
+fn who_watches_a_lock_is_told_of_its_changes_until_nobody_reads_them() {
+    let home = Home::with_table();
+    let line = ["show", "--json", "--watch=50ms", "a", "--local", "locks.db"];
+    let mut watching = fairlock(home.0.path(), &line)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut changes = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut next_holder = move || {
+        let change: Value = serde_json::from_str(&changes.next().unwrap().unwrap()).unwrap();
+        change["holder"]["owner"].as_str().map(str::to_owned)
+    };
+    assert_eq!(next_holder(), None);
+    real_time(async {
+        let guard = hold(&home.host("alice"), "a").await;
+        // Several lines may have her: her lease has a date later.
+        while next_holder().as_deref() != Some("alice") {}
+        guard.release().await.unwrap();
+        while next_holder().is_some() {}
+        drop(next_holder);
+        hold(&home.host("bob"), "a").await.release().await.unwrap();
+    });
+    assert_eq!(watching.wait().unwrap().code(), Some(0));
 }

@@ -108,10 +108,13 @@ Examples:
 
 const SHOW_EXAMPLES: &str = "\
 Nothing is written, and what is shown may be over already: never decide by it whether to go ahead. \
-Exit codes: 0 if the lock could be read, held or free, 64 for a wrong command line, 69 if not.
+Exit codes: 0 if the lock could be read, held or free (but see --exit-code), 64 for a wrong \
+command line, 69 if not.
 
 Examples:
   fairlock show deploy/prod
+  fairlock show --watch deploy/prod
+  fairlock show --exit-code --older-than 1h nightly || ./alarm.sh
   fairlock show --json deploy/prod | jq -r .holder.owner";
 
 const LS_EXAMPLES: &str = "\
@@ -119,6 +122,7 @@ Reads the whole table. Exit codes: 0 if all could be read, 64 for a wrong comman
 
 Examples:
   fairlock ls
+  fairlock ls --held --older-than 1h deploy/
   fairlock ls --json | jq -r 'select(.holder != null) | .lock'";
 
 const DEMO_EXAMPLES: &str = "\
@@ -221,6 +225,18 @@ pub(crate) struct Show {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// End with 1 if somebody has the lock, with 2 if whoever has it looks dead, and with 0 if nobody has it
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+
+    /// With --exit-code: only if it has been held for so long
+    #[arg(long, value_name = "DURATION", requires = "exit_code", value_parser = duration)]
+    pub(crate) older_than: Option<Duration>,
+
+    /// Go on, and show it again whenever it has changed; it is read so often
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "2s", value_parser = duration, conflicts_with = "exit_code")]
+    pub(crate) watch: Option<Duration>,
+
     /// The lock's name
     pub(crate) lock: String,
 
@@ -234,6 +250,21 @@ pub(crate) struct Ls {
     /// As JSON, a line for each lock, in no order; docs/operations.md explains the fields
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Only locks that somebody has
+    #[arg(long)]
+    pub(crate) held: bool,
+
+    /// Only locks for which somebody waits
+    #[arg(long)]
+    pub(crate) waiting: bool,
+
+    /// Only locks that have been held for so long
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) older_than: Option<Duration>,
+
+    /// Only locks whose names begin so
+    pub(crate) prefix: Option<String>,
 
     #[command(flatten)]
     pub(crate) place: Place,

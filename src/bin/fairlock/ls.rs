@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use fairlock::{Error, LockClient, LockState};
 use futures::StreamExt;
@@ -13,9 +14,8 @@ use crate::output;
 use crate::place::Place;
 
 pub(crate) async fn ls(options: Ls) -> Result<ExitCode, Failure> {
-    let Ls { json, place } = &options;
-    let locks = place.locks().await?;
-    let mut listing = Listing::new(place, *json);
+    let locks = options.place.locks().await?;
+    let mut listing = Listing::new(&options);
     let mut states = pin!(locks.locks());
     // Ends because each page of the table starts behind the one before.
     while let Some(found) = states.next().await {
@@ -27,8 +27,8 @@ pub(crate) async fn ls(options: Ls) -> Result<ExitCode, Failure> {
 }
 
 struct Listing<'a> {
+    options: &'a Ls,
     place: &'a Place,
-    json: bool,
     /// For people, who are shown them in order.
     states: Vec<LockState>,
     found: usize,
@@ -36,10 +36,10 @@ struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    fn new(place: &'a Place, json: bool) -> Self {
+    fn new(options: &'a Ls) -> Self {
         Listing {
-            place,
-            json,
+            options,
+            place: &options.place,
             states: Vec::new(),
             found: 0,
             ended: ExitCode::SUCCESS,
@@ -50,7 +50,8 @@ impl<'a> Listing<'a> {
     fn tell(&mut self, found: Result<LockState, Error>) -> Result<ControlFlow<()>, Failure> {
         self.found += 1;
         match found {
-            Ok(state) if self.json => return output::print(&output::json(&state)?),
+            Ok(state) if !self.wants(&state) => {}
+            Ok(state) if self.options.json => return output::print(&output::json(&state)?),
             Ok(state) => self.states.push(state),
             Err(error @ Error::Unreadable { .. }) => {
                 self.ended = Failure::of(&error, self.place).tell();
@@ -60,12 +61,29 @@ impl<'a> Listing<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Whether it is one of those that are asked for.
+    fn wants(&self, state: &LockState) -> bool {
+        let Ls {
+            held,
+            waiting,
+            older_than,
+            prefix,
+            ..
+        } = self.options;
+        let begins = |prefix: &String| state.lock.starts_with(prefix);
+        let is_older = |span: &Duration| output::held_for(state, output::now()) >= Some(*span);
+        prefix.as_ref().is_none_or(begins)
+            && (!held || state.holder.is_some())
+            && (!waiting || state.waiting > 0)
+            && older_than.as_ref().is_none_or(is_older)
+    }
+
     async fn end(self, locks: &LockClient) -> Result<ExitCode, Failure> {
         if self.found == 0 {
             self.try_keys(locks).await?;
         }
         let ended = self.ended;
-        if !self.json {
+        if !self.options.json {
             let _ = output::print(&self.text())?;
         }
         Ok(ended)
@@ -84,8 +102,14 @@ impl<'a> Listing<'a> {
             _ if self.found == 0 => {
                 format!("no locks in {}, namespace {namespace}\n", self.place.name())
             }
-            // Each was told of already.
-            damaged if damaged.is_empty() => String::new(),
+            // Each was told of already that is damaged.
+            none if none.is_empty() && self.ended == ExitCode::SUCCESS => {
+                format!(
+                    "no such locks in {}, namespace {namespace}\n",
+                    self.place.name()
+                )
+            }
+            none if none.is_empty() => String::new(),
             states => output::locks(states, output::now()),
         }
     }

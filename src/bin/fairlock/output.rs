@@ -125,6 +125,11 @@ pub(crate) fn print(text: &str) -> Result<ControlFlow<()>, Failure> {
     }
 }
 
+/// Between columns.
+const GAP: usize = 2;
+/// No column is made narrower.
+const NARROW: usize = 8;
+
 const PLAIN: Style = Style::new();
 const BOLD: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();
@@ -162,6 +167,20 @@ impl Cell {
     fn width(&self) -> usize {
         self.text.chars().count()
     }
+}
+
+/// A lock of which the table has nothing, which may be one that nobody ever meant.
+pub(crate) fn unknown(state: &LockState, table: &str) -> String {
+    let name = shown(&state.lock);
+    format!(
+        "{BOLD}{name}{BOLD:#}: {GOOD}free{GOOD:#}: no such lock is known in {table}, where nobody has used it lately\n"
+    )
+}
+
+/// For how long somebody has had a lock at `now`.
+pub(crate) fn held_for(state: &LockState, now: SystemTime) -> Option<Duration> {
+    let since = state.held_since.filter(|_| state.holder.is_some())?;
+    Some(now.duration_since(since).unwrap_or_default())
 }
 
 /// One lock and its line, at `now`.
@@ -273,8 +292,39 @@ fn table<const N: usize>(head: [&str; N], rows: Vec<[Cell; N]>) -> String {
     });
     let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].width()).max();
-    let widths: Vec<_> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
+    let widths = (0..N).map(|column| width(column).unwrap_or(0));
+    let widths = fitted(widths.collect(), columns());
     rows.iter().map(|row| line(row, &widths)).collect()
+}
+
+/// How many characters a line of the terminal has, if there is one.
+fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// The widest columns give what a line has too much, as long as anything of them is left to read.
+fn fitted(mut widths: Vec<usize>, columns: Option<usize>) -> Vec<usize> {
+    let gaps = GAP * widths.len().saturating_sub(1);
+    // Ends because each turn makes one column narrower.
+    while columns.is_some_and(|columns| columns < widths.iter().sum::<usize>() + gaps)
+        && let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > NARROW)
+    {
+        *widest -= 1;
+    }
+    widths
+}
+
+/// As much of a text as fits.
+fn cut(text: &str, width: usize) -> String {
+    match text.chars().count() <= width {
+        true => text.to_owned(),
+        false => text
+            .chars()
+            .take(width.saturating_sub(1))
+            .chain(['…'])
+            .collect(),
+    }
 }
 
 /// The last column is not filled up.
@@ -282,9 +332,10 @@ fn line(row: &[Cell], widths: &[usize]) -> String {
     let mut line = String::new();
     for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
         let Cell { text, style } = cell;
+        let text = cut(text, *width);
         let gap = match row.len() - at {
             1 => 0,
-            _ => width - cell.width() + 2,
+            _ => width - text.chars().count() + GAP,
         };
         line.push_str(&format!("{style}{text}{style:#}{}", " ".repeat(gap)));
     }
@@ -429,6 +480,20 @@ mod tests {
         assert_eq!(
             serde_json::from_str::<String>(&clean).unwrap(),
             "\u{1b}\u{7f}\u{9b}é"
+        );
+    }
+
+    #[test]
+    fn the_widest_columns_are_cut_until_a_line_fits() {
+        assert_eq!(fitted(vec![30, 10, 5], None), [30, 10, 5]);
+        assert_eq!(fitted(vec![30, 10, 5], Some(49)), [30, 10, 5]);
+        assert_eq!(fitted(vec![30, 10, 5], Some(40)), [21, 10, 5]);
+        assert_eq!(fitted(vec![30, 30, 5], Some(40)).iter().sum::<usize>(), 36);
+        // Below that nothing could be read.
+        assert_eq!(fitted(vec![30, 30, 5], Some(1)), [8, 8, 5]);
+        assert_eq!(
+            (cut("abcdef", 6), cut("abcdef", 3)),
+            ("abcdef".into(), "ab…".into())
         );
     }
 }

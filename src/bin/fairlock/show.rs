@@ -1,21 +1,73 @@
 //! `fairlock show`: who has a lock, and who waits for it.
 
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
+
+use fairlock::{FairLock, LockState};
+use futures::StreamExt;
 
 use crate::args::Show;
-use crate::failure::Failure;
+use crate::failure::{Failure, UNFIT};
 use crate::output;
 
+/// Somebody has the lock, who looks dead.
+const DEAD: u8 = 2;
+/// Clears the screen of a terminal, and begins at its top.
+const AFRESH: &str = "\u{1b}[H\u{1b}[2J";
+
 pub(crate) async fn show(options: Show) -> Result<ExitCode, Failure> {
-    let Show { json, place, lock } = options;
-    let told = |error| Failure::of(&error, &place);
-    let lock = place.locks().await?.fair_lock(&lock).map_err(told)?;
+    let told = |error| Failure::of(&error, &options.place);
+    let locks = options.place.locks().await?;
+    let lock = locks.fair_lock(&options.lock).map_err(told)?;
+    if let Some(every) = options.watch {
+        return watch(&options, &lock, every).await;
+    }
     let state = lock.inspect().await.map_err(told)?;
-    let text = match json {
-        true => output::json(&state)?,
-        false => output::lock(&state, output::now()),
-    };
     // All is said, whether or not it was read to the end.
-    let _ = output::print(&text)?;
+    let _ = output::print(&text(&options, &state)?)?;
+    Ok(ExitCode::from(match options.exit_code {
+        true => code(&options, &state),
+        false => 0,
+    }))
+}
+
+/// Until nobody reads it any more, or somebody ends it.
+async fn watch(options: &Show, lock: &FairLock, every: Duration) -> Result<ExitCode, Failure> {
+    let is_redrawn = std::io::stdout().is_terminal() && !options.json;
+    let mut states = pin!(lock.watch(every));
+    while let Some(state) = states.next().await {
+        let state = state.map_err(|error| Failure::of(&error, &options.place))?;
+        let text = text(options, &state)?;
+        let text = match is_redrawn {
+            true => format!("{AFRESH}{text}"),
+            false => text,
+        };
+        if let ControlFlow::Break(()) = output::print(&text)? {
+            break;
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn text(options: &Show, state: &LockState) -> Result<String, Failure> {
+    match options.json {
+        true => output::json(state),
+        false if state.newest_ticket.is_none() => Ok(output::unknown(state, &options.place.name())),
+        false => Ok(output::lock(state, output::now())),
+    }
+}
+
+fn code(options: &Show, state: &LockState) -> u8 {
+    let now = output::now();
+    let is_long = options
+        .older_than
+        .is_none_or(|span| output::held_for(state, now) >= Some(span));
+    match &state.holder {
+        Some(holder) if holder.lease_left == Some(Duration::ZERO) => DEAD,
+        Some(_) if is_long => UNFIT,
+        Some(_) | None => 0,
+    }
 }
