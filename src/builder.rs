@@ -98,7 +98,8 @@ impl LockClientBuilder {
     }
 
     /// Sets the name under which people see this client's holds and waits: 1 to 512 bytes. Default: `user@host:pid`, where the user is
-    /// that of the environment (`USER`, `LOGNAME` or `USERNAME`), and `unknown` without these, as in many containers and units.
+    /// that of the environment (`USER`, `LOGNAME` or `USERNAME`); without these, as in many containers and units, the one whom
+    /// `/etc/passwd` has under the process's user id, or else that number.
     ///
     /// # Examples
     ///

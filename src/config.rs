@@ -400,13 +400,30 @@ mod owner {
         format!("{}@{}:{}", user(), host(), std::process::id())
     }
 
+    /// As the environment has it, which is empty in many containers and units; else as the system knows the user.
     fn user() -> String {
         let named = ["USER", "LOGNAME", "USERNAME"]
             .into_iter()
             .find_map(|name| std::env::var(name).ok());
-        named
-            .filter(|user| !user.is_empty() && user.len() <= 64)
-            .unwrap_or_else(|| "unknown".into())
+        let is_fit = |user: &String| !user.is_empty() && user.len() <= 64;
+        let uid = rustix::process::getuid().as_raw();
+        let known = || {
+            let users = std::fs::read_to_string("/etc/passwd").ok()?;
+            named_in(&users, uid).filter(is_fit)
+        };
+        let named = named.filter(is_fit).or_else(known);
+        named.unwrap_or_else(|| uid.to_string())
+    }
+
+    /// A line for each user: name, password, number, and what is of no use here.
+    pub(super) fn named_in(users: &str, uid: u32) -> Option<String> {
+        let uid = uid.to_string();
+        let name_if_found = |line: &str| {
+            let mut fields = line.split(':');
+            let (name, number) = (fields.next()?, fields.nth(1)?);
+            (number == uid).then(|| name.to_owned())
+        };
+        users.lines().find_map(name_if_found)
     }
 
     fn host() -> String {
@@ -429,6 +446,14 @@ mod tests {
 
     fn problem(say: impl FnOnce(&mut Settings)) -> String {
         config(say).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_user_without_an_environment_is_known_by_the_name_of_its_number() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nbroken\n\nci:x:1001:1001::/:\nno:0\n";
+        assert_eq!(owner::named_in(users, 0).as_deref(), Some("root"));
+        assert_eq!(owner::named_in(users, 1001).as_deref(), Some("ci"));
+        assert_eq!(owner::named_in(users, 100), None);
     }
 
     #[test]

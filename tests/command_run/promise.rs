@@ -47,7 +47,7 @@ fn guardian_of(command: Pid) -> Pid {
 fn assert_next_runs_alone(home: &Path, family: &[Pid]) {
     let waiting = run(
         home,
-        &["--wait", "40s"],
+        &["--quiet", "--wait", "40s"],
         &["sh", "-c", &alive_words(family)],
     );
     assert_eq!(

@@ -1,6 +1,8 @@
 //! The wait for the turn, and what it is given.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use rustix::process::Signal;
 
@@ -18,7 +20,7 @@ fn a_held_lock_is_told_with_its_holder_and_what_to_do_and_the_code_is_the_caller
     running.pid_in("pid");
     for (flags, code) in [
         (&["--wait", "none"][..], 75),
-        (&["--wait", "200ms"], 75),
+        (&["--quiet", "--wait", "200ms"], 75),
         (&["--wait", "none", "--conflict-exit-code", "0"], 0),
         (&["--wait", "none", "-E", "33"], 33),
     ] {
@@ -44,7 +46,13 @@ fn who_waits_has_the_turn_when_the_one_before_is_done_in_the_order_of_coming() {
     first.pid_in("pid");
     let waiting: Vec<_> = (1..=3)
         .map(|number| {
-            let flags = ["--wait", "infinite", "--owner", &format!("w{number}")];
+            let flags = [
+                "--quiet",
+                "--wait",
+                "infinite",
+                "--owner",
+                &format!("w{number}"),
+            ];
             let running = Running::start(home.path(), &flags, &format!("echo {number} >> order"));
             until("a place in line", || {
                 let shown = said(&mut fairlock(
@@ -60,11 +68,75 @@ fn who_waits_has_the_turn_when_the_one_before_is_done_in_the_order_of_coming() {
     assert_eq!(first.end().0, 0);
     for running in waiting {
         let (code, _, err) = running.end();
-        // Nothing is drawn where nobody would see it.
         assert_eq!((code, err.as_str()), (0, ""));
     }
     let order = fs::read_to_string(home.path().join("order")).unwrap();
     assert_eq!(order, "0\n1\n2\n3\n");
+}
+
+/// As in containers and units, whose environment names nobody.
+#[test]
+fn whoever_runs_without_an_environment_is_named_all_the_same() {
+    let home = home();
+    let fairlock = env!("CARGO_BIN_EXE_fairlock");
+    let script = format!("env -i {fairlock} show --json --local locks.db a");
+    let mut command = fairlock_as_nobody(home.path(), &script);
+    let shown: serde_json::Value = serde_json::from_str(&said(&mut command).out).unwrap();
+    let owner = shown["holder"]["owner"].as_str().unwrap();
+    let user = Command::new("id").arg("-un").output().unwrap().stdout;
+    let user = String::from_utf8(user).unwrap();
+    assert!(owner.starts_with(&format!("{}@", user.trim())), "{owner}");
+}
+
+fn fairlock_as_nobody(home: &Path, script: &str) -> Command {
+    let mut command = fairlock(home, &run_line(&[], &["sh", "-c", script]));
+    for name in ["USER", "LOGNAME", "USERNAME"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Nothing is drawn where nobody would see it, and so it is told in lines.
+#[test]
+fn without_a_terminal_the_wait_is_told_when_it_begins_and_when_it_ends() {
+    for flags in [&[][..], &["--verbose"], &["--quiet"]] {
+        let home = home();
+        let script = "echo $$ > pid; until [ -e go ]; do sleep 0.05; done";
+        let first = Running::start(home.path(), &["--owner", "alice"], script);
+        first.pid_in("pid");
+        let waits = |count: u64| {
+            let show = ["show", "--json", "--local", "locks.db", "a"];
+            let shown = said(&mut fairlock(home.path(), &show));
+            let shown: serde_json::Value = serde_json::from_str(&shown.out).unwrap();
+            shown["waiting"].as_u64() == Some(count)
+        };
+        let second = Running::start(home.path(), &["--owner", "bob"], "sleep 0.2");
+        until("a place in line", || waits(1));
+        let third = Running::start(home.path(), flags, "true");
+        until("a place in line", || waits(2));
+        fs::write(home.path().join("go"), "").unwrap();
+        assert_eq!((first.end().0, second.end().0), (0, 0));
+        let (code, _, err) = third.end();
+        assert_eq!(code, 0, "{err}");
+        let lines: Vec<_> = err.lines().collect();
+        let told = |line: usize, words: &[&str]| {
+            let line = lines[line].strip_prefix("fairlock: lock `a`: ").unwrap();
+            assert!(words.iter().all(|word| line.contains(word)), "{line}");
+        };
+        match flags {
+            ["--quiet"] => assert_eq!(lines, [""; 0]),
+            [] => {
+                assert_eq!(lines.len(), 2, "{err}");
+                told(0, &["alice has it, 1 waits before you"]);
+                told(1, &["granted with ticket", " after "]);
+            }
+            _ => {
+                told(0, &["alice has it, 1 waits before you"]);
+                told(1, &["bob has it, you are next"]);
+                told(lines.len() - 1, &["granted with ticket"]);
+            }
+        }
+    }
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn the_wait_is_shown_at_a_terminal_and_gone_afterwards() {
     terminal.run(&format!("{LOCK}{UNTIL_GO} > out &"));
     terminal.home.wait_for("out");
     terminal.type_in(&format!("{LOCK}echo mine"));
-    terminal.expect("a: next");
+    terminal.expect("has it, you are next");
     terminal.home.write("go", "");
     let (shown, code) = terminal.prompt();
     assert_eq!(code, 0);
@@ -145,7 +145,7 @@ fn the_wait_is_not_shown_to_those_who_do_not_look() {
     terminal.home.wait_for("out");
     // In the background, and to a pipe.
     terminal.run(&format!("{LOCK}echo > second &"));
-    terminal.run(&format!("{LOCK}echo > third 2> errors &"));
+    terminal.run("fairlock run --quiet --local l.db a -- echo > third 2> errors &");
     until("three", || terminal.home.named("fairlock run").len() == 3);
     let (shown, _) = terminal.run("sleep 1");
     assert_eq!(shown, "");

@@ -161,6 +161,14 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
 
+    /// Say nothing of the wait
+    #[arg(long, short, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Say each change of the place in line
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+
     /// Who this is, for people who look at the lock [default: user@host:pid]
     #[arg(long, value_name = "NAME", env = "FAIRLOCK_OWNER")]
     pub(crate) owner: Option<String>,

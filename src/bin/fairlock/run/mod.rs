@@ -161,14 +161,18 @@ async fn wait(
         failure => Over::Refused(failure),
     };
     let lock = locks.fair_lock(&options.lock).map_err(refused)?;
-    let (picture, lock) = Picture::of(lock);
+    let (picture, lock) = Picture::of(options, lock);
     let mut tick = interval(waiting::TICK);
     let acquired = lock.acquire(wait);
     tokio::pin!(acquired);
     loop {
         tokio::select! {
             biased;
-            granted = &mut acquired => return granted.map_err(refused),
+            granted = &mut acquired => {
+                let guard = granted.map_err(refused)?;
+                picture.granted(guard.ticket());
+                return Ok(guard);
+            }
             Some(caught) = signals.recv() => stop_waiting(caught)?,
             _ = tick.tick() => picture.tick(),
         }

@@ -1,45 +1,94 @@
-//! What is shown while `fairlock run` waits: at a terminal the place in line, for how long, and for whom; and everywhere that
-//! DynamoDB does not answer.
+//! What is said while `fairlock run` waits: the place in line, for how long, and for whom, drawn at a terminal and told in lines
+//! elsewhere; and everywhere that DynamoDB does not answer.
 
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fairlock::{FairLock, Waiting};
+use fairlock::{FairLock, Ticket, Waiting};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::args::Run;
 use crate::failure::say;
 use crate::output::rounded;
 use crate::text::shown;
+use crate::wire::now;
 
 /// How often the picture changes.
 pub(super) const TICK: Duration = Duration::from_millis(200);
+/// Where there is no picture, another place is not told more often.
+const OFTEN: Duration = Duration::from_secs(30);
 
-/// A line that is drawn over and over, and gone in the end; nothing where nobody would see it.
+/// How much is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// A line that is drawn over and over, and gone in the end.
+    Drawn,
+    /// A line when the wait begins, when the place has changed, though not too often, and at the grant.
+    Told,
+    /// The same, and each change of the place.
+    ToldAll,
+    Silent,
+}
+
+impl Manner {
+    fn of(options: &Run) -> Manner {
+        match () {
+            () if options.quiet => Manner::Silent,
+            () if options.verbose => Manner::ToldAll,
+            () if std::io::stderr().is_terminal() => Manner::Drawn,
+            () => Manner::Told,
+        }
+    }
+}
+
+/// What was told last, and when.
+struct Told {
+    place: usize,
+    at: Duration,
+}
+
+/// What is shown of the wait.
 pub(super) struct Picture {
     bar: ProgressBar,
     said: Arc<Mutex<Option<String>>>,
+    told: Arc<Mutex<Option<Told>>>,
+    name: String,
+    began: Duration,
 }
 
 impl Picture {
     /// The same lock, which tells the picture how far the wait has come.
-    pub(super) fn of(lock: FairLock) -> (Picture, FairLock) {
-        let bar = match std::io::stderr().is_terminal() {
-            true => ProgressBar::new_spinner().with_style(style()),
-            false => ProgressBar::hidden(),
+    pub(super) fn of(options: &Run, lock: FairLock) -> (Picture, FairLock) {
+        let manner = Manner::of(options);
+        let bar = match manner {
+            Manner::Drawn => ProgressBar::new_spinner().with_style(style()),
+            Manner::Told | Manner::ToldAll | Manner::Silent => ProgressBar::hidden(),
         };
-        let said = Arc::new(Mutex::new(None));
-        let (saying, name) = (Arc::clone(&said), shown(lock.name()));
-        let (over, outage) = (bar.clone(), Mutex::new(false));
+        let (said, told) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
+        let picture = Picture {
+            bar: bar.clone(),
+            said: Arc::clone(&said),
+            told: Arc::clone(&told),
+            name: shown(lock.name()),
+            began: now(),
+        };
+        let (name, outage) = (picture.name.clone(), Mutex::new(false));
         let lock = lock.observed(move |waiting| {
             let is_out = waiting.outage.is_some();
             let was_out = std::mem::replace(&mut *locked(&outage), is_out);
-            if is_out != was_out {
-                over.suspend(|| say(&outage_words(waiting)));
+            if is_out != was_out && manner != Manner::Silent {
+                bar.suspend(|| say(&outage_words(waiting)));
             }
-            *locked(&saying) = words(&name, waiting);
+            let words = words(waiting);
+            if let Some((place, words)) = waiting.place.zip(words.as_ref())
+                && is_news(manner, &mut locked(&told), place)
+            {
+                say(&format!("lock `{name}`: {words}"));
+            }
+            *locked(&said) = words.map(|words| format!("{name}: {words}"));
         });
-        (Picture { bar, said }, lock)
+        (picture, lock)
     }
 
     /// Draws it, unless others have the terminal: it would be drawn over what they show.
@@ -50,6 +99,33 @@ impl Picture {
             self.bar.tick();
         }
     }
+
+    /// The turn has come. Whoever was told of no wait is not told of its end.
+    pub(super) fn granted(&self, ticket: Ticket) {
+        if locked(&self.told).is_some() {
+            let waited = rounded(now().saturating_sub(self.began));
+            let name = &self.name;
+            say(&format!(
+                "lock `{name}`: granted with ticket {ticket} after {waited}"
+            ));
+        }
+    }
+}
+
+/// Whether this place is to be told, which then is the one that was told last.
+fn is_news(manner: Manner, told: &mut Option<Told>, place: usize) -> bool {
+    let often = match manner {
+        Manner::Told => OFTEN,
+        Manner::ToldAll => Duration::ZERO,
+        Manner::Drawn | Manner::Silent => return false,
+    };
+    let is_old = |told: &Told| told.place != place && now().saturating_sub(told.at) >= often;
+    let is_news = told.as_ref().is_none_or(is_old);
+    if is_news {
+        let at = now();
+        *told = Some(Told { place, at });
+    }
+    is_news
 }
 
 impl Drop for Picture {
@@ -79,19 +155,20 @@ fn outage_words(waiting: &Waiting) -> String {
 }
 
 /// Nothing before there is a place in line.
-fn words(lock: &str, waiting: &Waiting) -> Option<String> {
-    let place = match waiting.place? {
-        0 | 1 => "next".to_owned(),
-        place => format!("{place} before us"),
+fn words(waiting: &Waiting) -> Option<String> {
+    // The holder is before everybody, and does not wait.
+    let before = match waiting.place?.saturating_sub(1) {
+        0 => "you are next".to_owned(),
+        1 => "1 waits before you".to_owned(),
+        more => format!("{more} wait before you"),
     };
     let soon = match waiting.expected_wait {
         Some(wait) if wait > Duration::ZERO => format!(", in about {}", rounded(wait)),
         _ => String::new(),
     };
-    Some(match &waiting.holder {
-        Some(holder) => format!("{lock}: {place}{soon}, {} has it", shown(&holder.owner)),
-        None => format!("{lock}: {place}{soon}"),
-    })
+    let holder = waiting.holder.as_ref();
+    let holder = holder.map(|holder| format!("{} has it, ", shown(&holder.owner)));
+    Some(format!("{}{before}{soon}", holder.unwrap_or_default()))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
