@@ -229,3 +229,21 @@ fn the_guardian_is_listed_by_the_name_of_the_program() {
     let ended = run(home.path(), &[], &["sh", "-c", script]);
     assert_eq!(ended.assert_done(), "fairlock\nfairlock\n");
 }
+
+#[test]
+fn the_librarys_log_is_on_standard_error_if_it_is_asked_for() {
+    let home = home();
+    let logged = |filter: &str| {
+        let mut command = fairlock(home.path(), &run_line(&[], &["true"]));
+        let ended = said(command.env("RUST_LOG", filter));
+        assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{ended:?}");
+        ended.err
+    };
+    assert_eq!(logged(""), "");
+    assert_eq!(logged("fairlock=warn"), "");
+    let told = logged("fairlock=debug");
+    assert!(
+        told.contains("granted") && told.contains("released"),
+        "{told}"
+    );
+}

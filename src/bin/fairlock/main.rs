@@ -28,7 +28,10 @@ mod table;
 mod text;
 mod wire;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
+
+use tracing_subscriber::EnvFilter;
 
 use args::Command;
 use failure::Failure;
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return args::refuse(&error),
     };
+    log();
     let ended = match args.command {
         Command::Run(options) => run::run(options),
         Command::Table { what } => on_runtime(table::table(what)),
@@ -48,6 +52,16 @@ fn main() -> ExitCode {
         Command::Guardian(options) => guardian::guard(&options),
     };
     ended.unwrap_or_else(|failure| failure.tell())
+}
+
+/// On standard error, if the environment asks for it by `RUST_LOG`.
+fn log() {
+    let asked = std::env::var("RUST_LOG").is_ok_and(|filter| !filter.is_empty());
+    if asked {
+        let log = tracing_subscriber::fmt().with_env_filter(EnvFilter::from_default_env());
+        let is_seen = std::io::stderr().is_terminal();
+        log.with_writer(std::io::stderr).with_ansi(is_seen).init();
+    }
 }
 
 /// Runs to the end on this thread alone.
