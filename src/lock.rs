@@ -22,6 +22,8 @@ use crate::wait::RecordWait;
 
 /// What a caller says of itself is written with each write of the lock item, by whomever.
 const MOST_SAID: usize = 1024;
+/// Reads by which the time is to be known: of two answers that disagree, the third tells which was wrong; one may tell none.
+const READS: usize = 4;
 
 /// A name to be locked. Cheap to clone; naming a lock neither acquires it nor sends anything.
 ///
@@ -45,6 +47,7 @@ pub struct FairLock {
     observer: Option<Observer>,
     max_waiters: Option<usize>,
     attributes: Attributes,
+    reads_first: bool,
 }
 
 /// Who is told how far an acquisition has come.
@@ -58,6 +61,7 @@ impl FairLock {
             observer: None,
             max_waiters: None,
             attributes: Attributes::default(),
+            reads_first: false,
         }
     }
 
@@ -159,6 +163,36 @@ impl FairLock {
     /// ```
     pub fn max_waiters(mut self, most: usize) -> FairLock {
         self.max_waiters = Some(most);
+        self
+    }
+
+    /// The same lock, whose calls read it first in a process to which no answer has told the time yet: for programs that live for
+    /// one turn, such as cron jobs and Lambdas.
+    ///
+    /// An entry is dated by what an answer has told its process, so what a process writes with its very first request has no date,
+    /// and gets one within a second, when it is renewed. One that dies in this second leaves a hold without a date. The next call
+    /// that does not wait can only give it one, and comes away without the lock, however much later it comes; a nightly job
+    /// misses a night. With this, the first write is dated.
+    ///
+    /// It costs one read more in each process, two where the host's wall clock is off by more than eight seconds, up to
+    /// four where answers disagree, and nothing once the time is known. The read is a part of the call's time, and takes
+    /// one request time-out of it at most; a call that does not wait may take that much longer. If it fails, the call goes
+    /// on without it. With answers that have no `Date`, as those of DynamoDB Local, it does nothing but read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn nightly(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// let lock = locks.fair_lock("nightly-report")?.read_first();
+    /// if let Some(guard) = lock.try_acquire().await? {
+    ///     // this host makes the report
+    ///     guard.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_first(mut self) -> FairLock {
+        self.reads_first = true;
         self
     }
 
@@ -301,9 +335,18 @@ impl FairLock {
             return Err(Error::ShutDown(Closed::ShutDown));
         }
         let started = self.core.store.now();
+        if self.reads_first {
+            self.know_the_time(self.until(wait, started)).await;
+        }
+        let begins = match wait {
+            // Its time is that of its tries, which begin here.
+            RecordWait::NoWait => self.core.store.now(),
+            RecordWait::Timeout(_) | RecordWait::Infinite => started,
+        };
+        let until = self.until(wait, begins);
         // Each turn but the last had a hold that was lost before its caller came for it.
         loop {
-            let call = Call::start(self, permits, wait, started);
+            let call = Call::start(self, permits, wait, (started, until));
             let ended = call.end().await;
             let guard = ended.map_err(|refused| self.explain(refused, &call))?;
             match guard.loss() {
@@ -361,6 +404,34 @@ impl FairLock {
     /// ```
     pub async fn try_acquire_shared(&self) -> Result<Option<LockGuard>, Error> {
         if_granted(self.acquire_shared(RecordWait::NoWait).await)
+    }
+
+    /// When a call gives up that has waited since `started`.
+    fn until(&self, wait: RecordWait, started: Moment) -> Option<Moment> {
+        match wait {
+            RecordWait::Timeout(span) => Some(started + span),
+            RecordWait::NoWait => self.core.gives_up_at_once(started),
+            RecordWait::Infinite => None,
+        }
+    }
+
+    /// By an answer, or two where nothing confirms the first, if none has told it lately. What fails here the call itself meets.
+    async fn know_the_time(&self, until: Option<Moment>) {
+        let (store, config) = (&self.core.store, self.core.store.config());
+        let reads = async {
+            for _ in 0..READS {
+                if store.knows_the_time() || store.read_lock(&self.name).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let bound = store.now() + config.request_timeout;
+        let bound = until.map_or(bound, |until| until.min(bound));
+        tokio::select! {
+            biased;
+            () = reads => {}
+            () = config.clock.sleep_until_if_counted(bound) => {}
+        }
     }
 
     fn explain(&self, refused: Refused, call: &Call) -> Error {
@@ -464,20 +535,21 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Of a caller who has waited since `started`.
-    fn start(lock: &'a FairLock, permits: u64, wait: RecordWait, started: Moment) -> Self {
+    /// Of a caller who has waited since the first of these moments, until the other.
+    fn start(
+        lock: &'a FairLock,
+        permits: u64,
+        wait: RecordWait,
+        (started, until): (Moment, Option<Moment>),
+    ) -> Self {
         let FairLock {
             core,
             name,
             observer,
             max_waiters,
             attributes,
+            reads_first: _,
         } = lock;
-        let until = match wait {
-            RecordWait::Timeout(span) => Some(started + span),
-            RecordWait::NoWait => core.gives_up_at_once(started),
-            RecordWait::Infinite => None,
-        };
         let waits = wait != RecordWait::NoWait;
         let caller = Caller {
             until: until.filter(|_| waits),

@@ -20,7 +20,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use common::virtual_time;
-use fairlock::embedded::{Fault, Gate, When};
+use fairlock::embedded::{Fault, Faults, Gate, When};
 use fairlock::{Error, LockGuard, RecordWait};
 use futures::future::join_all;
 use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
@@ -30,6 +30,8 @@ use verbs::{meets, verb};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
+/// The request time-out, by default.
+const REQUEST: Duration = Duration::from_secs(2);
 
 fn acquires(host: &Host, wait: RecordWait) -> JoinHandle<Result<LockGuard, Error>> {
     let lock = host.locks.fair_lock("a").unwrap();
@@ -198,6 +200,65 @@ fn a_process_that_died_right_after_its_first_request_keeps_nobody_out_for_long()
         lab.wait(2 * SECOND).await;
         assert!(try_acquire(&lab.host()).await.is_some());
         drop(guard);
+    });
+}
+
+#[test]
+fn a_process_that_read_first_and_died_right_after_keeps_nobody_out() {
+    for (years, requests) in [(0, 2), (3, 3)] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let wall = years * 365 * 24 * 3600 * SECOND;
+            let dead = lab.host_with(|builder| builder.clock(lab.clock.clone().ahead(wall)));
+            let lock = dead.locks.fair_lock("a").unwrap().read_first();
+            let guard = lock.try_acquire().await.unwrap().unwrap();
+            assert_eq!(dead.network.counts().requests(), requests);
+            dead.network.set_faults(cut_off());
+            lab.wait(42 * SECOND).await;
+            assert!(try_acquire(&lab.host()).await.is_some());
+            drop(guard);
+        });
+    }
+}
+
+#[test]
+fn a_process_reads_first_only_until_it_knows_the_time_and_no_longer_than_its_call_has() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = host.locks.fair_lock("a").unwrap().read_first();
+        lock.try_acquire()
+            .await
+            .unwrap()
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        let before = host.network.counts().requests();
+        lock.try_acquire()
+            .await
+            .unwrap()
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        assert_eq!(host.network.counts().requests() - before, 2);
+        let nowhere = lab.host();
+        nowhere.network.set_faults(Faults {
+            hangs_before: 1.0,
+            ..Faults::default()
+        });
+        let lock = nowhere.locks.fair_lock("a").unwrap().read_first();
+        for (wait, most) in [
+            (RecordWait::NoWait, (1 + 5) * REQUEST),
+            (RecordWait::Timeout(SECOND), SECOND + REQUEST),
+        ] {
+            let started = Instant::now();
+            let ended = lock.acquire(wait).await.map(drop).unwrap_err();
+            assert!(matches!(ended, Error::Unavailable { .. }), "{ended}");
+            let took = started.elapsed();
+            assert!(took <= most + SECOND / 10, "{wait:?}: {took:?}");
+        }
     });
 }
 

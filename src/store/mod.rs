@@ -262,6 +262,11 @@ impl Store {
         }
     }
 
+    /// Whether what is written now has a date, or never will, for answers tell no time.
+    pub(crate) fn knows_the_time(&self) -> bool {
+        self.server.stamp().is_some() || self.server.is_silent()
+    }
+
     /// Whether answers tell a time that nothing confirms yet.
     pub(crate) fn lacks_a_witness(&self) -> bool {
         self.server.stamp().is_none() && self.server.latest().is_some()

@@ -111,7 +111,7 @@ fn times_that_nobody_has_written_down_yet_are_unknown() {
         let shown = run(&home, &["show", "a", "--local", "locks.db"]).await;
         let ticket = guard.ticket();
         let told = format!(
-            "a: held by alice with ticket {ticket}\n  since unknown\n  lease 30s, what is left of it is unknown\n"
+            "a: held by alice with ticket {ticket}\n  since unknown\n  lease 30s, what is left of it is unknown: it has no date yet, and whoever has it may be dead\n"
         );
         assert_eq!(shown.assert_done(), told);
         let line = ["show", "--json", "a", "--local", "locks.db"];

@@ -247,3 +247,21 @@ fn the_librarys_log_is_on_standard_error_if_it_is_asked_for() {
         "{told}"
     );
 }
+
+/// It may be killed in its first second, and the next night's is not to take it for one that lives.
+#[test]
+fn a_turn_has_a_date_from_its_first_moment() {
+    let home = home();
+    let fairlock = env!("CARGO_BIN_EXE_fairlock");
+    // A lock that has been used before is entered by one write.
+    for _ in 0..2 {
+        let ended = run(
+            home.path(),
+            &[],
+            &[fairlock, "show", "--json", "--local", "locks.db", "a"],
+        );
+        let shown: serde_json::Value = serde_json::from_str(ended.assert_done()).unwrap();
+        assert!(shown["holder"]["lease_left_ms"].is_u64(), "{shown}");
+        assert!(shown["held_since"].is_string(), "{shown}");
+    }
+}

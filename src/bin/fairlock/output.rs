@@ -215,7 +215,8 @@ pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
 
 fn held(name: &str, holder: &Participant, state: &LockState, now: SystemTime) -> String {
     let left = match holder.lease_left {
-        None => "what is left of it is unknown".into(),
+        None => "what is left of it is unknown: it has no date yet, and whoever has it may be dead"
+            .into(),
         Some(Duration::ZERO) => "over: it looks dead, and is passed once that is sure".into(),
         Some(left) => format!("{} left", rounded(left)),
     };

@@ -160,7 +160,11 @@ async fn wait(
         }
         failure => Over::Refused(failure),
     };
-    let lock = locks.fair_lock(&options.lock).map_err(refused)?;
+    // This process lives for one turn: if it dies in the first moment, others are to see for how long it is dead.
+    let lock = locks
+        .fair_lock(&options.lock)
+        .map_err(refused)?
+        .read_first();
     let (picture, lock) = Picture::of(options, lock);
     let mut tick = interval(waiting::TICK);
     let acquired = lock.acquire(wait);
