@@ -151,7 +151,7 @@ const MUTATIONS: [(Mutation, &str, u64); 37] = [
     (Mutation::ExpiryOfHosts, "exclusion", 20),
     (Mutation::AnswersBehind, "exclusion", 20),
     (Mutation::ConnectionsUnknown, "exclusion", 20),
-    (Mutation::NonceAlone, "one hold a nonce", 20),
+    (Mutation::NonceAlone, "one hold a nonce", 40),
     (Mutation::NoncesAgain, "one hold a nonce", 20),
 ];
 

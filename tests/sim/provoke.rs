@@ -96,7 +96,7 @@ impl Mutation {
             Mutation::NonceAlone => {
                 one_lock(
                     plan,
-                    1_500,
+                    4_000,
                     &["enter", "enter known", "release", "write data"],
                 );
                 (plan.sharing, plan.leases) = (Sharing::None, 0);
