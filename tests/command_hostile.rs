@@ -37,7 +37,10 @@ const LINES: [(&str, &[i32]); 7] = [
     ("ls --json", &[0, UNAVAILABLE]),
     ("table check", &[0]),
     ("run --wait none a -- true", &[0, UNAVAILABLE, NOT_GRANTED]),
-    ("run --wait 50ms a -- true", &[0, UNAVAILABLE, NOT_GRANTED]),
+    (
+        "run --quiet --wait 50ms a -- true",
+        &[0, UNAVAILABLE, NOT_GRANTED],
+    ),
 ];
 
 /// A directory with a file of locks, and what is in it of lock `a`: a holder, an heir and a row behind it.

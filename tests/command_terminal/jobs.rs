@@ -164,7 +164,7 @@ fn one_that_is_stopped_while_it_waits_leaves_the_line_and_comes_back_to_its_end(
     terminal.expect("mine");
     assert_eq!(terminal.prompt().1, 0);
     // The time for which it stood still counts.
-    terminal.run_behind(&format!("{LOCK}sleep 60"), "");
+    terminal.run_behind(&format!("{LOCK}sh -c 'echo held; sleep 60'"), "held");
     terminal.type_in("fairlock run --local l.db --wait 2s a -- echo mine");
     terminal.expect("has it");
     terminal.keys(CTRL_Z);

@@ -17,6 +17,8 @@ struct Lock<'a> {
     places: BTreeMap<u64, (u64, &'a str)>,
     /// The first and the newest ticket under which a nonce had the lock, since its item was made.
     holds: BTreeMap<&'a str, (u64, u64)>,
+    /// How often a nonce had the lock again, under another ticket.
+    revived: u64,
     /// The ticket under which somebody has believed in a nonce.
     believed: BTreeMap<&'a str, u64>,
 }
@@ -44,8 +46,7 @@ pub(crate) fn revived(events: &Events) -> u64 {
             locks.entry(&applied.lock).or_default().shows(applied);
         }
     }
-    let holds = locks.values().flat_map(|lock| lock.holds.values());
-    holds.filter(|(first, newest)| first < newest).count() as u64
+    locks.values().map(|lock| lock.revived).sum()
 }
 
 impl<'a> Lock<'a> {
@@ -78,6 +79,7 @@ impl<'a> Lock<'a> {
         for hold in shown.holders() {
             let holds = self.holds.entry(&hold.nonce);
             let (first, newest) = holds.or_insert((hold.ticket, hold.ticket));
+            self.revived += u64::from(*newest < hold.ticket);
             (*first, *newest) = (hold.ticket.min(*first), hold.ticket.max(*newest));
         }
     }

@@ -128,13 +128,13 @@ async fn client(options: &Run) -> Result<LockClient, Failure> {
     client.await
 }
 
-/// What is left of a wait that began then; one that is all but over still tells who has the lock.
+/// What is left of a wait that began then. One that is over asks once more, which tells who has the lock.
 fn left(wait: RecordWait, since: Duration) -> RecordWait {
     match wait {
-        RecordWait::Timeout(span) => {
-            let left = span.saturating_sub(now().saturating_sub(since));
-            RecordWait::Timeout(left.max(Duration::from_millis(1)))
-        }
+        RecordWait::Timeout(span) => match span.saturating_sub(now().saturating_sub(since)) {
+            Duration::ZERO => RecordWait::NoWait,
+            left => RecordWait::Timeout(left),
+        },
         other => other,
     }
 }
