@@ -223,14 +223,6 @@ fn a_turn_that_would_wait_for_the_command_in_which_it_runs_is_refused_at_once() 
 }
 
 #[test]
-fn the_guardian_is_listed_by_the_name_of_the_program() {
-    let home = home();
-    let script = "cat /proc/$PPID/comm; ps -o comm= -p $PPID";
-    let ended = run(home.path(), &[], &["sh", "-c", script]);
-    assert_eq!(ended.assert_done(), "fairlock\nfairlock\n");
-}
-
-#[test]
 fn the_librarys_log_is_on_standard_error_if_it_is_asked_for() {
     let home = home();
     let logged = |filter: &str| {

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, set_child_subreaper};
-use rustix::thread::set_name;
 use signal_hook::consts::SIGCHLD;
 
 use crate::args::Guardian;
@@ -34,8 +33,6 @@ const AGAIN: Duration = Duration::from_millis(20);
 pub(crate) fn guard(options: &Guardian) -> Result<ExitCode, Failure> {
     let run = |error| Failure::internal(format!("the guardian cannot run: {error}"));
     signals::shrug_off()?;
-    // It is started by the name under which the kernel knows the program of its parent, `exe`.
-    let _ = set_name(c"fairlock");
     set_child_subreaper(Some(getpid())).map_err(|error| run(error.into()))?;
     let parent = getppid();
     let (wakes, woken) = UnixStream::pair().map_err(run)?;
