@@ -23,12 +23,6 @@ fn ctrl_z_stops_the_job_and_fg_continues_it() {
     assert_eq!(codes, (true, Some('T'), 0));
 }
 
-/// No fingers are faster than that.
-#[expect(clippy::disallowed_methods, reason = "somebody at a keyboard")]
-fn fingers_move() {
-    std::thread::sleep(std::time::Duration::from_millis(300));
-}
-
 #[test]
 fn ctrl_z_and_bg_let_the_job_go_on_in_the_background() {
     let shown = alike(|terminal, lock| {
@@ -39,10 +33,8 @@ fn ctrl_z_and_bg_let_the_job_go_on_in_the_background() {
             terminal.expect("Stopped");
             terminal.prompt();
             terminal.type_in("fg");
-            terminal.until("continued", |home| {
-                home.processes().iter().all(|process| process.state != 'T')
-            });
-            fingers_move();
+            let pid = pid(terminal, "pid");
+            terminal.until("continued", |_| state(pid) != Some('T'));
         }
         terminal.keys(CTRL_Z);
         terminal.expect("Stopped");

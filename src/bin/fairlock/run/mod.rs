@@ -338,15 +338,27 @@ impl Turn {
     /// A shell that continues its job continues the whole group: the command needs it again only if it has left the
     /// group. One that is stopped because the terminal has just stopped the job once more does not.
     async fn go_on(&mut self) {
-        let was_left_out = family::is_stopped(self.pid);
-        sleep(STOP_SETTLES).await;
-        let since: Vec<_> = iter::from_fn(|| self.signals.try_recv().ok()).collect();
-        let is_stopped_again = since.iter().any(|caught| caught.is_key(SIGTSTP));
-        if was_left_out && !is_stopped_again && family::is_stopped(self.pid) {
-            self.lend_the_terminal();
-            self.warden.tell(Order::Signal(SIGCONT));
+        // Each turn but the last has heard of somebody who continues the job once more, which is not for the command alone either.
+        loop {
+            let was_left_out = family::is_stopped(self.pid);
+            sleep(STOP_SETTLES).await;
+            let since: Vec<_> = iter::from_fn(|| self.signals.try_recv().ok()).collect();
+            let continues = |caught: &Caught| caught.number == SIGCONT;
+            let turns = |caught: &&Caught| continues(caught) || caught.is_key(SIGTSTP);
+            let last = since.iter().rev().find(turns).copied();
+            since
+                .into_iter()
+                .filter(|caught| !continues(caught))
+                .for_each(|caught| self.pass_on(caught));
+            match last {
+                Some(last) if continues(&last) => {}
+                None if was_left_out && family::is_stopped(self.pid) => {
+                    self.lend_the_terminal();
+                    return self.warden.tell(Order::Signal(SIGCONT));
+                }
+                Some(_) | None => return,
+            }
         }
-        since.into_iter().for_each(|caught| self.pass_on(caught));
     }
 
     /// What the terminal sends it sends to the whole group, the command included.
