@@ -12,6 +12,7 @@ use crate::error::{Error, Invalid, Loss};
 use crate::leased::LeaseLock;
 use crate::lock::FairLock;
 use crate::name::LockName;
+use crate::place_id::PlaceId;
 use crate::semaphore::{MOST_PERMITS, Semaphore};
 use crate::ticket::Ticket;
 
@@ -144,6 +145,42 @@ impl LockClient {
     pub fn lease_lock(&self, name: impl AsRef<str>) -> Result<LeaseLock, Error> {
         let name = self.name(name.as_ref(), SHARERS)?;
         Ok(LeaseLock::new(self.core.clone(), name))
+    }
+
+    /// Gives up a place, by its name, that another process waited at or had the lock by and that it cannot give up itself, as after it
+    /// was killed: so that those behind it need not wait for its lease to end. Nothing happens if the place is gone already. The
+    /// client must be of the same table and namespace; two to four requests.
+    ///
+    /// Of a hold that is meant to end whatever becomes of its holder: a holder that lives learns that it was evicted with its next
+    /// renewal, and may work on until then beside the next holder. Whoever waits and lives draws another ticket.
+    ///
+    /// A request of that process that is still under way may bring the place back, which then lapses with its lease.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves open whether the place is given up: ask again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`], [`Error::Refused`], [`Error::Unreadable`] and [`Error::ShutDown`] as
+    /// [`FairLock::acquire`](crate::FairLock::acquire). The place then lapses with its lease.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn clean_up(locks: fairlock::LockClient, text: &str) -> Result<(), fairlock::Error> {
+    /// // The process that this one watched over was killed, and its work has ended.
+    /// let place: fairlock::PlaceId = text.parse()?;
+    /// locks.give_up(&place).await
+    /// # }
+    /// ```
+    pub async fn give_up(&self, place: &PlaceId) -> Result<(), Error> {
+        let name = LockName::new(place.lock(), &self.core.store.config().namespace)?;
+        self.core.told(self.core.give_up_place(&name, place)).await
     }
 
     fn name(&self, name: &str, permits: u64) -> Result<LockName, Error> {

@@ -14,6 +14,7 @@ use crate::events::{self, HoldEvent};
 use crate::hold::{self, Hold, Standing};
 use crate::item::LockItem;
 use crate::offer::{self, Granted};
+use crate::place_id::PlaceId;
 use crate::seats::Ended;
 use crate::store::Failure;
 use crate::ticket::Ticket;
@@ -147,6 +148,20 @@ impl LockGuard {
         self.hold.is_held()
     }
 
+    /// Names this hold, so that another process can [give it up](crate::LockClient::give_up), should this one be killed: not before
+    /// the work that the lock protects has ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn tell(guard: &fairlock::LockGuard) {
+    /// println!("{}", guard.place_id()); // to a process that watches over this one
+    /// # }
+    /// ```
+    pub fn place_id(&self) -> PlaceId {
+        self.hold.place_id()
+    }
+
     /// Whether a third of the lease is left, or less, and renewals are failing: finish soon, or save what can be saved.
     ///
     /// # Examples
@@ -160,6 +175,21 @@ impl LockGuard {
     /// ```
     pub fn in_danger(&self) -> bool {
         self.hold.is_in_danger()
+    }
+
+    /// What became of the last renewal, for people, if it failed; none if it was answered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn step(guard: &fairlock::LockGuard) {
+    /// if let Some(trouble) = guard.trouble() {
+    ///     eprintln!("{:?} left: {trouble}", guard.remaining());
+    /// }
+    /// # }
+    /// ```
+    pub fn trouble(&self) -> Option<String> {
+        self.hold.trouble()
     }
 
     /// Resolves when the hold is lost, with an error that says which it was and why, at the local deadline at the latest, also when DynamoDB cannot

@@ -82,7 +82,7 @@ async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>
         )
         .await;
     if let Err(failure) = &answer
-        && hold.failed()
+        && hold.failed(failure)
     {
         tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "a renewal failed and is tried again");
     }

@@ -13,10 +13,11 @@ use crate::item::{At, Footing, LockItem, Written};
 use crate::lease::{self, Beats};
 use crate::moment::Moment;
 use crate::name::LockName;
+use crate::place_id::PlaceId;
 use crate::signal::Signal;
 use crate::stagger::Stagger;
 use crate::state::{LockData, system_time};
-use crate::store::{Attempt, Held};
+use crate::store::{Attempt, Failure, Held};
 use crate::ticket::Ticket;
 
 /// How a hold stands. It is lost at most once, and what was lost never comes back.
@@ -65,6 +66,8 @@ struct Tenure {
     is_dated: bool,
     /// None until it is kept with the client's others.
     stagger: Option<Stagger>,
+    /// What became of the last renewal, if it failed.
+    trouble: Option<String>,
 }
 
 /// How renewals go.
@@ -102,6 +105,7 @@ impl Hold {
             beat: entry.beat,
             is_dated: entry.renewed_at.is_some(),
             stagger: None,
+            trouble: None,
         };
         Hold {
             name,
@@ -141,6 +145,7 @@ impl Hold {
                 beats: tenure.beats.clone(),
                 stagger: tenure.stagger.clone(),
                 data: tenure.data.clone(),
+                trouble: tenure.trouble.clone(),
                 ..*tenure
             }),
             pulse: Signal::new(self.pulse.get()),
@@ -303,6 +308,16 @@ impl Hold {
         locked(&self.tenure).held
     }
 
+    pub(crate) fn place_id(&self) -> PlaceId {
+        let Attempt {
+            nonce,
+            tickets,
+            permits,
+            ..
+        } = self.attempt;
+        PlaceId::of(&self.name, nonce, (self.newest, tickets), permits)
+    }
+
     /// Where it stands, for its renewals.
     pub(crate) fn footing(&self) -> Footing {
         self.held().footing
@@ -319,6 +334,7 @@ impl Hold {
             tenure.data = LockData::of(item);
             tenure.beats.renewed(entry.beat, sent);
             tenure.beat = entry.beat;
+            tenure.trouble = None;
             // The renewal that only brings a date is no heartbeat.
             if std::mem::replace(&mut tenure.is_dated, entry.renewed_at.is_some()) {
                 tenure.stagger.iter_mut().for_each(Stagger::step);
@@ -361,7 +377,8 @@ impl Hold {
     }
 
     /// Notes a renewal that brought no answer. Whether it is the first since one did.
-    pub(crate) fn failed(&self) -> bool {
+    pub(crate) fn failed(&self, failure: &Failure) -> bool {
+        locked(&self.tenure).trouble = Some(failure.to_string());
         let fails = |pulse: &mut Pulse| !std::mem::replace(&mut pulse.is_failing, true);
         self.pulse.change(fails)
     }
@@ -418,12 +435,16 @@ impl Hold {
         }
     }
 
+    /// What became of the last renewal, if it failed.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        locked(&self.tenure).trouble.clone()
+    }
+
     /// Why the lease ran out.
     pub(crate) fn lapse(&self) -> Loss {
-        if self.is_failing() {
-            Loss::Unreachable
-        } else {
-            Loss::Expired
+        match self.trouble() {
+            Some(cause) => Loss::Unreachable { cause },
+            None => Loss::Expired,
         }
     }
 }
@@ -482,9 +503,7 @@ pub(crate) fn untaken(name: &LockName, waited: Duration) -> Error {
 
 /// Why a hold has ended that an item, if there is one, does not show.
 pub(crate) fn evicted(item: Option<LockItem>) -> Loss {
-    item.map_or(Loss::Deleted, |item| Loss::Evicted {
-        by: item.first_holder().map(Entry::first),
-    })
+    item.map_or(Loss::Deleted, |item| Loss::Evicted { by: shown(&item) })
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -8,7 +8,7 @@ use tokio::sync::oneshot::error::RecvError;
 
 use crate::acquire::{Caller, Claim, Party, Refused, Told};
 use crate::config::SHARERS;
-use crate::core::{Core, CoreHandle};
+use crate::core::{Core, CoreHandle, READS};
 use crate::entry::Attributes;
 use crate::error::{Closed, Error, Invalid, LostLock};
 use crate::guard::LockGuard;
@@ -22,8 +22,6 @@ use crate::wait::RecordWait;
 
 /// What a caller says of itself is written with each write of the lock item, by whomever.
 const MOST_SAID: usize = 1024;
-/// Reads by which the time is to be known: of two answers that disagree, the third tells which was wrong; one may tell none.
-const READS: usize = 4;
 
 /// A name to be locked. Cheap to clone; naming a lock neither acquires it nor sends anything.
 ///
@@ -417,7 +415,7 @@ impl FairLock {
 
     /// By an answer, or two where nothing confirms the first, if none has told it lately. What fails here the call itself meets.
     async fn know_the_time(&self, until: Option<Moment>) {
-        let (store, config) = (&self.core.store, self.core.store.config());
+        let store = &self.core.store;
         let reads = async {
             for _ in 0..READS {
                 if store.knows_the_time() || store.read_lock(&self.name).await.is_err() {
@@ -425,13 +423,7 @@ impl FairLock {
                 }
             }
         };
-        let bound = store.now() + config.request_timeout;
-        let bound = until.map_or(bound, |until| until.min(bound));
-        tokio::select! {
-            biased;
-            () = reads => {}
-            () = config.clock.sleep_until_if_counted(bound) => {}
-        }
+        self.core.within_a_request(until, reads).await;
     }
 
     fn explain(&self, refused: Refused, call: &Call) -> Error {
@@ -459,12 +451,7 @@ impl FairLock {
         lost: &LostLock,
         call: &Call<'_>,
     ) -> Result<(), Error> {
-        let LostLock {
-            lock,
-            ticket,
-            reason,
-        } = lost;
-        tracing::info!(%lock, %ticket, %reason, "lost before its caller came for it: begins again");
+        tracing::info!(lock = %lost.lock, ticket = %lost.ticket, reason = %lost.reason, "lost before its caller came for it: begins again");
         self.core.let_go(guard.release(), call.until).await;
         if self.core.closed.is_cancelled() {
             return Err(Error::ShutDown(Closed::ShutDown));

@@ -8,6 +8,7 @@ use crate::entry::{Entry, ServerTime};
 use crate::error::Holder;
 use crate::item::{LockItem, RowState, TicketRow, sum};
 use crate::name::LockName;
+use crate::place_id::PlaceId;
 use crate::ticket::Ticket;
 use crate::wait::times;
 
@@ -142,6 +143,9 @@ pub struct Waiting {
     /// How many are before this caller, the holder included; those who have the lock together count as one. `None` while
     /// the call has no place in line yet.
     pub place: Option<usize>,
+    /// The place, by which another process can [give it up](crate::LockClient::give_up), should this one be killed. `None` while the
+    /// call has none.
+    pub place_id: Option<PlaceId>,
     /// How long that may take: `place` times the mean time of the last nine turns of this lock that this client saw end
     /// while its callers waited; none until it saw one. Nothing is known of how long the holder will still need, so
     /// it counts as a whole turn; and those who died, or who left since the last look, count too.

@@ -288,7 +288,8 @@ impl Pace {
         let longest = longest.max(self.shortest);
         let turns = turns.min(longest).mul_f64(jitter);
         let span = self.slack(now).max(turns).clamp(self.shortest, longest);
-        (self.sent + span * braked).since(now)
+        let braked = span.saturating_mul(braked).min(span.max(MOST_BY_BRAKE));
+        (self.sent + braked).since(now)
     }
 }
 
@@ -310,6 +311,9 @@ pub(crate) struct Brake {
 
 /// Sixty-fourfold.
 const MOST_BRAKED: u32 = 6;
+/// A brake makes no look later than this, after which it is half released: whoever is far back now may be next by then, and
+/// slows the whole line down if it sleeps on.
+const MOST_BY_BRAKE: Duration = Duration::from_secs(1);
 
 impl Brake {
     pub(crate) fn press(&mut self, now: Moment) {
@@ -376,6 +380,22 @@ mod tests {
         for (braked, pause) in [(1, 0), (2, 0), (4, 10), (64, 310)] {
             let next = pace.until_next(Position::Heir(0), 1.0, braked, at(20));
             assert_eq!(next, MS * pause, "{braked} times");
+        }
+    }
+
+    #[test]
+    fn a_brake_makes_nobody_sleep_for_longer_than_it_stays_pressed() {
+        let mut pace = pace();
+        for turn in 1..=9 {
+            look(&mut pace, 1 + turn, 10 + turn as u32 * 100);
+        }
+        let next = |before, braked| pace.until_next(Position::Queue(before), 1.0, braked, at(900));
+        for (before, braked, pause) in [(2, 1, 150), (2, 4, 600), (2, 64, 1_000), (8, 64, 1_000)] {
+            assert_eq!(
+                next(before, braked),
+                MS * pause,
+                "{before} before, {braked} times"
+            );
         }
     }
 

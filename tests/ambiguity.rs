@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use common::virtual_time;
 use fairlock::embedded::{Fault, When};
 use fairlock::{Clock, RecordWait};
@@ -52,11 +51,7 @@ fn an_enter_that_was_applied_unseen_to_an_item_that_was_then_deleted_is_made_aga
     for fault in applied_unseen() {
         virtual_time(async {
             let lab = Lab::new().await;
-            let ttl = TimeToLiveSpecification::builder().enabled(true);
-            let ttl = ttl.attribute_name("expires_at").build().unwrap();
-            let switch = lab.engine.client().update_time_to_live();
-            let switch = switch.table_name("locks").time_to_live_specification(ttl);
-            switch.send().await.unwrap();
+            lab.switch_ttl_on().await;
             let before = acquire(&lab.host()).await;
             let ticket = before.ticket();
             before.release().await.unwrap();

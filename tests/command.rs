@@ -211,8 +211,9 @@ fn a_command_without_dashes_before_it_is_told_where_they_belong() {
 /// `flock -n`, `-w`, `-x` and `-e` mean what they mean there, and `-s` is told what to do instead.
 #[test]
 fn flags_of_flock_are_understood() {
-    let refused =
-        |flags: &[&str]| run(&[&["run", "--local", "b.db"], flags, &["a", "--", "true"]].concat());
+    let refused = |flags: &[&str]| {
+        run(&[&["run", "--local", "no/b.db"], flags, &["a", "--", "true"]].concat())
+    };
     for flags in [
         &["-n"][..],
         &["--nonblock"],
@@ -222,7 +223,7 @@ fn flags_of_flock_are_understood() {
         &["-x"],
         &["-e", "-E", "3"],
     ] {
-        refused(flags).assert_refused(69, &["b.db"]);
+        refused(flags).assert_refused(69, &["there is no directory no"]);
     }
     for (flags, words) in [
         (&["-w", "5s"][..], &["--timeout", "--wait"][..]),
@@ -352,7 +353,9 @@ fn an_empty_variable_is_none() {
         ("FAIRLOCK_LEASE", ""),
         ("FAIRLOCK_OWNER", ""),
     ];
-    let told = run_with(&empty, &["run", "--local", "b.db", "a", "--", "true"]);
+    let told = run_with(&empty, &["run", "--local", "no/b.db", "a", "--", "true"]);
+    told.assert_refused(69, &["there is no directory no"]);
+    let told = run_with(&empty, &["show", "--local", "b.db", "a"]);
     told.assert_refused(69, &["fairlock table create --local b.db`"]);
 }
 

@@ -274,6 +274,36 @@ fn a_busy_file_is_tried_again_and_the_runtime_goes_on_meanwhile() {
     assert_eq!(real_time(counted(&engine)), 1);
 }
 
+#[test]
+fn a_file_that_another_writes_to_is_read_meanwhile() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("things.db");
+    let engine = Engine::file(&path).unwrap();
+    real_time(create_table(&engine.client()));
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert_eq!(real_time(counted(&engine)), 0);
+    other.execute_batch("COMMIT").unwrap();
+}
+
+/// As a process does that is stopped in the middle of a request.
+#[test]
+#[cfg(unix)]
+fn who_keeps_a_turn_at_the_file_for_ever_keeps_nobody_from_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("things.db");
+    let engine = Engine::file(&path).unwrap();
+    real_time(create_table(&engine.client()));
+    let log = std::fs::File::open(directory.path().join("things.db-wal")).unwrap();
+    log.lock().unwrap();
+    for there in 0..20 {
+        assert_eq!(real_time(counted(&engine)), there);
+        real_time(add_one(&engine.client())).unwrap();
+    }
+    drop(log);
+    assert_eq!(real_time(counted(&engine)), 20);
+}
+
 /// Opens a file that is not there, with as many others at the same instant.
 fn opened_by(many: usize, path: &Path) {
     let together = Barrier::new(many);
@@ -307,6 +337,52 @@ fn what_one_engine_writes_to_a_file_another_reads() {
         assert_eq!((counted(&one).await, counted(&other).await), (2, 2));
         drop((one, other));
         assert_eq!(counted(&Engine::file(&path).unwrap()).await, 2);
+    });
+}
+
+/// Whatever has the file's name is the file, for those who had the one before open too.
+#[test]
+fn a_file_that_is_deleted_takes_its_tables_with_it_and_the_next_has_its_own() {
+    real_time(async {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("things.db");
+        let one = Engine::file(&path).unwrap();
+        create_table(&one.client()).await;
+        add_one(&one.client()).await.unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let gone = add_one(&one.client())
+            .await
+            .unwrap_err()
+            .into_service_error();
+        assert!(gone.is_resource_not_found_exception(), "{gone}");
+        // SQLite's files of the one before still lie there, and are not taken for those of this one.
+        let other = Engine::file(&path).unwrap();
+        create_table(&other.client()).await;
+        assert_eq!(counted(&one).await, 0);
+        add_one(&one.client()).await.unwrap();
+        assert_eq!((counted(&one).await, counted(&other).await), (1, 1));
+    });
+}
+
+#[test]
+fn an_engine_that_only_reads_sees_what_others_write_and_leaves_nothing_beside_the_file() {
+    real_time(async {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("things?.db");
+        assert!(Engine::read_only(&path).is_err(), "there is no file yet");
+        let writer = Engine::file(&path).unwrap();
+        create_table(&writer.client()).await;
+        let reader = Engine::read_only(&path).unwrap();
+        for turns in 1..4 {
+            add_one(&writer.client()).await.unwrap();
+            assert_eq!(counted(&reader).await, turns);
+        }
+        let refused = add_one(&reader.client()).await.unwrap_err();
+        assert_eq!(refused.code(), Some("AccessDeniedException"));
+        drop(writer);
+        assert_eq!(counted(&reader).await, 3);
+        let files = std::fs::read_dir(directory.path()).unwrap().count();
+        assert_eq!(files, 1, "a log is left");
     });
 }
 

@@ -185,11 +185,12 @@ fn who_begins_late_or_does_not_listen_for_a_while_is_told_how_it_stands_and_neve
             matches!(danger, Some(HoldEvent::InDanger { .. })),
             "{danger:?}"
         );
-        assert_eq!(guard.lost().await.reason, Loss::Unreachable);
+        let reason = guard.lost().await.reason;
+        assert!(matches!(reason, Loss::Unreachable { .. }), "{reason}");
         lab.wait(3_600 * SECOND).await;
         let after = guard.events();
         drop(guard);
-        let lost = Some(HoldEvent::Lost(Loss::Unreachable));
+        let lost = Some(HoldEvent::Lost(reason));
         assert_eq!(now(&mut late), Some(lost.clone()));
         for events in [idle, after] {
             let events: Vec<_> = events.collect().await;

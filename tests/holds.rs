@@ -4,6 +4,8 @@
 mod common;
 #[path = "holds/fleets.rs"]
 mod fleets;
+#[path = "holds/given_up.rs"]
+mod given_up;
 #[path = "common/lab.rs"]
 mod lab;
 #[path = "common/verbs.rs"]
@@ -82,7 +84,10 @@ fn a_cut_off_holder_is_told_at_its_local_deadline_before_anybody_else_has_the_lo
             meets(&a.network, "renew hold", usize::MAX, fault);
             let cut = Instant::now();
             let loss = guard.lost().await.reason;
-            assert_eq!(loss, Loss::Unreachable);
+            let Loss::Unreachable { cause } = loss else {
+                panic!("{loss}");
+            };
+            assert!(cause.starts_with("`renew` "), "{cause}");
             assert!(cut.elapsed() <= BELIEVED, "{:?}", cut.elapsed());
             assert!(!guard.is_held() && guard.remaining().is_zero());
             assert!(
@@ -92,7 +97,7 @@ fn a_cut_off_holder_is_told_at_its_local_deadline_before_anybody_else_has_the_lo
             let next = waiting.await.unwrap();
             assert!(next.ticket() > guard.ticket());
             let Err(Error::Lost {
-                reason: Loss::Unreachable,
+                reason: Loss::Unreachable { .. },
                 ..
             }) = guard.release().await
             else {
@@ -135,12 +140,14 @@ fn an_evicted_holder_learns_by_whom() {
         let next = waiting.await.unwrap();
         meets(&a.network, "renew hold", 0, Fault::Throttle);
         let loss = guard.lost().await.reason;
-        assert_eq!(
-            loss,
-            Loss::Evicted {
-                by: Some(next.ticket())
-            }
-        );
+        let told = loss.to_string();
+        let Loss::Evicted { by: Some(by) } = loss else {
+            panic!("{told}");
+        };
+        assert_eq!((by.ticket, by.is_this_process), (next.ticket(), true));
+        for word in [by.owner.as_str(), &by.ticket.to_string()] {
+            assert!(told.contains(word), "{told}");
+        }
     });
 }
 
@@ -257,7 +264,7 @@ fn lost_is_told_to_every_future_of_the_hold_and_never_after_a_release() {
         );
         let lost = guard.lost().await;
         assert_eq!((lost.lock.as_str(), lost.ticket), ("a", guard.ticket()));
-        assert_eq!(lost.reason, Loss::Unreachable);
+        assert!(matches!(lost.reason, Loss::Unreachable { .. }), "{lost}");
     });
 }
 

@@ -19,8 +19,8 @@ const LAYERS: [(&str, &[&str]); 4] = [
         "vocabulary",
         &[
             "chance", "config", "entry", "error", "gaps", "item", "lease", "line", "moment",
-            "name", "numeral", "reserved", "size", "stagger", "state", "swept", "ticket", "wait",
-            "witness",
+            "name", "numeral", "place_id", "reserved", "size", "stagger", "state", "swept",
+            "ticket", "wait", "witness",
         ],
     ),
     (

@@ -156,7 +156,7 @@ fn work_is_dropped_where_it_awaits_when_the_lock_is_lost_before_anybody_else_has
         let Error::Lost {
             lock,
             ticket: of,
-            reason: Loss::Unreachable,
+            reason: Loss::Unreachable { .. },
         } = lost
         else {
             panic!("{lost}");

@@ -17,7 +17,7 @@ use std::future::pending;
 use std::panic::{AssertUnwindSafe, panic_any};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType, TimeToLiveSpecification};
+use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use common::virtual_time;
 use fairlock::embedded::Faults;
 use fairlock::{Clock, Error, HeldLocks, LockClient, Loss, RecordWait};
@@ -172,12 +172,7 @@ fn a_scope_that_returns_and_a_shutdown_that_reports_leave_nothing_to_warn_of() {
 
 async fn lab_with_ttl() -> Lab {
     let lab = Lab::new().await;
-    let ttl = TimeToLiveSpecification::builder().enabled(true);
-    let ttl = ttl.attribute_name("expires_at").build().unwrap();
-    let request = lab.engine.client().update_time_to_live();
-    let request = request.table_name("locks");
-    let request = request.time_to_live_specification(ttl);
-    request.send().await.unwrap();
+    lab.switch_ttl_on().await;
     lab
 }
 

@@ -8,6 +8,8 @@
     reason = "a helper of a test that cannot go on has failed the test; and its clock is tokio's"
 )]
 
+#[path = "several/at_once.rs"]
+mod at_once;
 mod common;
 #[path = "several/dinner.rs"]
 mod dinner;

@@ -18,7 +18,8 @@ use aws_sdk_dynamodb::types::{
 use common::virtual_time;
 use fairlock::embedded::{Engine, Fault, Network, When};
 use fairlock::{
-    Chance, Clock, Error, Finding, HeldLocks, LockClient, LockClientBuilder, Severity, TableOptions,
+    Chance, Clock, Error, Finding, HeldLocks, LockClient, LockClientBuilder, RecordWait, Severity,
+    TableOptions,
 };
 use keys::create_table;
 
@@ -209,6 +210,43 @@ fn many_may_create_the_table_at_once() {
     });
 }
 
+/// How often a client looks at a lock that another one holds for a tenth of a second.
+async fn looks_at_a_held_lock(network: &Network, locks: &LockClient, engine: &Engine) -> u64 {
+    // The same chance would draw the same nonce.
+    let holder = builder(&Network::to(engine)).chance(Chance::seeded(2));
+    let holder = holder.build().unwrap();
+    let held = holder.fair_lock("a").unwrap().try_acquire().await.unwrap();
+    let before = network.counts().requests();
+    let lock = locks.fair_lock("a").unwrap();
+    let (waited, released) = tokio::join!(lock.acquire(RecordWait::Infinite), async {
+        tokio::time::sleep(SECOND / 10).await;
+        held.unwrap().release().await
+    });
+    released.unwrap();
+    let looks = network.counts().requests() - before;
+    waited.unwrap().release().await.unwrap();
+    looks
+}
+
+#[test]
+fn who_has_waited_for_the_table_looks_at_locks_as_often_as_anybody() {
+    virtual_time(async {
+        let engine = engine();
+        let networks = [Network::to(&engine), Network::to(&engine)];
+        let [maker, other] = [0, 1].map(|index| {
+            let chance = Chance::seeded(3 + index as u64);
+            let builder = builder(&networks[index]).chance(chance);
+            builder.build().unwrap()
+        });
+        create(&maker).await;
+        let looks = [
+            looks_at_a_held_lock(&networks[0], &maker, &engine).await,
+            looks_at_a_held_lock(&networks[1], &other, &engine).await,
+        ];
+        assert!(looks[1] > 20 && looks[0] * 10 > looks[1] * 9, "{looks:?}");
+    });
+}
+
 #[test]
 fn a_creation_whose_answer_is_lost_is_a_creation() {
     virtual_time(async {
@@ -271,7 +309,7 @@ fn an_engine_without_ttl_gets_its_table_all_the_same() {
         let unknown = Fault::Refuse("UnknownOperationException");
         let locks = troubled(&engine, "DescribeTimeToLive", unknown);
         create(&locks).await;
-        assert_eq!(findings(&locks).await, [Finding::NoTtl]);
+        assert_eq!(findings(&locks).await, [Finding::WithoutTtl]);
     });
 }
 

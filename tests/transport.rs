@@ -6,11 +6,17 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+#[cfg(feature = "cli")]
+#[path = "common/command.rs"]
+mod command;
 mod common;
 #[path = "common/keys.rs"]
 mod keys;
 #[path = "transport/place.rs"]
 mod place;
+#[cfg(feature = "cli")]
+#[path = "transport/program.rs"]
+mod program;
 #[path = "transport/server.rs"]
 mod server;
 #[path = "transport/wire.rs"]

@@ -79,8 +79,8 @@ struct Member {
 /// What an observer was shown last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shown {
-    /// Its place, and the holder's ticket.
-    line: Option<(usize, Option<Ticket>)>,
+    /// Its place, the newest of its tickets, and the holder's.
+    line: Option<(usize, Option<Ticket>, Option<Ticket>)>,
     /// DynamoDB does not answer.
     is_out: bool,
 }
@@ -281,9 +281,10 @@ impl Party {
             holder.map(|holder| holder.owner.as_str()),
             holder.map(|holder| tracing::field::display(holder.ticket)),
         );
+        let prospect = state.prospect.as_ref();
         let (place, ticket) = (
-            state.prospect.map(|prospect| prospect.place),
-            state.prospect.and_then(|prospect| prospect.ticket),
+            prospect.map(|prospect| prospect.place),
+            prospect.and_then(|prospect| Some(prospect.id.as_ref()?.ticket)),
         );
         let ticket = ticket.map(tracing::field::display);
         tracing::info!(lock = %name, ticket, place, owner, holder, ?waited, "still waits for its turn");
@@ -294,7 +295,7 @@ impl Party {
         let state = self.state();
         let index = state.members.iter().position(|at| at.number == number);
         let index = index.or_else(|| state.refused.get(&number).copied());
-        let prospect = state.prospect;
+        let prospect = state.prospect.as_ref();
         let place = prospect.map(|first| first.behind(index.unwrap_or_default()).place);
         hold::not_granted(name, state.item.as_deref(), place, waited)
     }
@@ -318,7 +319,10 @@ impl Party {
         let (item, prospect) = {
             let mut state = self.state();
             state.is_behind_its_own = true;
-            (state.item.clone(), state.prospect.unwrap_or_default())
+            (
+                state.item.clone(),
+                state.prospect.clone().unwrap_or_default(),
+            )
         };
         if let Some(item) = item {
             self.saw(&item, Some(prospect.at(1)));
@@ -422,16 +426,21 @@ impl State {
         let members = members.iter_mut().enumerate();
         let observed = members.filter_map(|(index, member)| {
             let (observer, shown) = member.observer.as_mut()?;
-            let prospect = prospect.map(|first| first.behind(index));
+            let prospect = prospect.as_ref().map(|first| first.behind(index));
+            let place_id = prospect.as_ref().and_then(|it| it.id.clone());
+            let own = place_id.as_ref().map(|id| id.ticket);
             let now = Shown {
                 // At the door no place is known, which is no news.
-                line: prospect.map_or(shown.line, |it| Some((it.place, ticket))),
+                line: prospect
+                    .as_ref()
+                    .map_or(shown.line, |it| Some((it.place, own, ticket))),
                 is_out: trouble.is_some(),
             };
             let is_news = std::mem::replace(shown, now) != now;
             let waiting = || Waiting {
-                place: prospect.map(|it| it.place),
-                expected_wait: prospect.and_then(Prospect::wait),
+                place: prospect.as_ref().map(|it| it.place),
+                place_id: place_id.clone(),
+                expected_wait: prospect.as_ref().and_then(Prospect::wait),
                 holder: item.and_then(hold::shown),
                 held_since: item.and_then(LockItem::held_since).map(system_time),
                 outage: trouble.as_ref().map(|trouble| trouble.outage.clone()),

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use crate::ticket::Ticket;
+use crate::place_id::PlaceId;
 use crate::wait;
 use crate::waiter::Waiter;
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Prospect {
     /// How many are before it, the holder included.
     pub(super) place: usize,
-    /// The newest of its tickets; none while it has none.
-    pub(super) ticket: Option<Ticket>,
+    /// The place; none while it has none.
+    pub(super) id: Option<PlaceId>,
     /// The mean time of a turn, as seen in this line.
     turn: Option<Duration>,
 }
@@ -20,22 +20,25 @@ impl Prospect {
     pub(super) fn of(waiter: &Waiter) -> Self {
         Prospect {
             place: waiter.place(),
-            ticket: Some(waiter.ticket),
+            id: Some(waiter.place_id()),
             turn: waiter.pace.mean(),
         }
     }
 
     /// Of one with so many others between.
-    pub(super) fn behind(self, others: usize) -> Self {
+    pub(super) fn behind(&self, others: usize) -> Self {
         self.at(self.place.saturating_add(others))
     }
 
     /// The same line, seen from a place in it.
-    pub(super) fn at(self, place: usize) -> Self {
-        Prospect { place, ..self }
+    pub(super) fn at(&self, place: usize) -> Self {
+        Prospect {
+            place,
+            ..self.clone()
+        }
     }
 
-    pub(super) fn wait(self) -> Option<Duration> {
+    pub(super) fn wait(&self) -> Option<Duration> {
         Some(wait::times(self.turn?, self.place as u64))
     }
 }

@@ -11,9 +11,10 @@ use crate::background::Task;
 use crate::item::LockItem;
 use crate::name::LockName;
 use crate::passing;
+use crate::place_id::PlaceId;
 use crate::queue;
 use crate::seats::Seats;
-use crate::store::{Attempt, Limit, Patience, Refusals};
+use crate::store::{Attempt, Failure, Limit, Patience, Refusals};
 use crate::ticket::Ticket;
 
 /// Settled rows that are deleted together where nobody else reads them meanwhile.
@@ -151,6 +152,34 @@ impl Core {
             let patience = core.patience_for_leaving();
             core.give_up_now(&name, &attempt, seen, &patience).await;
         })
+    }
+
+    /// Gives up a place of another process.
+    pub(crate) async fn give_up_place(
+        &self,
+        name: &LockName,
+        place: &PlaceId,
+    ) -> Result<(), Failure> {
+        let patience = self.patience_of_few(self.closed.clone());
+        let read = || self.store.read_lock(name);
+        let Some(item) = self.store.persist(&patience, read).await?.value else {
+            return Ok(());
+        };
+        let (name, ticket) = (name.with_permits(item.permits), place.ticket);
+        let attempt = Attempt::new(place.nonce, place.tickets, place.permits);
+        let seen = match ticket <= item.seated {
+            true => Some(item),
+            false => {
+                let left = queue::leave(&self.store, &name, &patience, &attempt, ticket).await?;
+                left.map(|answer| answer.value)
+            }
+        };
+        let seats = Seats {
+            store: &self.store,
+            name: &name,
+            patience: &patience,
+        };
+        seats.give_up(&attempt, seen).await
     }
 
     async fn give_up_now(

@@ -45,6 +45,8 @@ const REMEMBERED: usize = 1024;
 
 /// Attempts at a request of a caller that does not wait.
 pub(crate) const ATTEMPTS_AT_ONCE: u32 = 4;
+/// Reads by which the time is to be known: of two answers that disagree, the third tells which was wrong; one may tell none.
+pub(crate) const READS: usize = 4;
 /// So long after the time at which its background has something to tell, a caller stops waiting for it.
 pub(crate) const STANDSTILL: Duration = Duration::from_millis(20);
 
@@ -126,13 +128,11 @@ impl Core {
         self.store.config().request_timeout * (ATTEMPTS_AT_ONCE + 1)
     }
 
-    /// Gives back what was taken before it is asked for again, or a caller that does not wait would find itself there; and before
-    /// an error is told, so that a process may end with it. Waits for no longer than a request may take, and not beyond `until`;
-    /// what is not done by then goes on in the background. A shutdown waits for that itself.
-    pub(crate) async fn let_go(
+    /// Waits for work of a call, no longer than a request may take, and neither beyond `until` nor for a client that is shut down.
+    pub(crate) async fn within_a_request<T>(
         &self,
-        release: impl Future<Output = Result<(), Error>>,
         until: Option<Moment>,
+        work: impl Future<Output = T>,
     ) {
         let config = self.store.config();
         let bound = self.store.now() + config.request_timeout;
@@ -140,9 +140,20 @@ impl Core {
         tokio::select! {
             biased;
             () = self.closed.cancelled() => {}
-            released = release => drop(released),
+            done = work => drop(done),
             () = config.clock.sleep_until_if_counted(until) => {}
         }
+    }
+
+    /// Gives back what was taken before it is asked for again, or a caller that does not wait would find itself there; and before
+    /// an error is told, so that a process may end with it. What is not done in time goes on in the background, and a shutdown
+    /// waits for it.
+    pub(crate) async fn let_go(
+        &self,
+        release: impl Future<Output = Result<(), Error>>,
+        until: Option<Moment>,
+    ) {
+        self.within_a_request(until, release).await;
     }
 
     /// The error of a call whose time is over without a word from the background.

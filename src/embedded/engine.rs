@@ -9,9 +9,11 @@ use dynoxide::DynoxideError;
 
 use super::answer::Answer;
 use super::network::Network;
-use super::store::Store;
+use super::store::{Access, Store};
 use super::{operations, ttl};
 use crate::Clock;
+
+const UNWRITTEN: &str = "this engine only reads its file";
 
 /// A DynamoDB of one's own: its tables live as long as the engine and its clones, or in a file.
 ///
@@ -74,8 +76,11 @@ impl Engine {
             .map_err(EngineError::at("memory"))
     }
 
-    /// An engine whose tables are in the file at `path`, which is made if it is not there. Several engines, also in
-    /// several processes on one machine, may use the file at the same time.
+    /// An engine whose tables are in the file at `path`, which is made if it is not there, with the mode that the umask asks for.
+    /// Several engines, also in several processes on one machine, may use the file at the same time.
+    ///
+    /// The file is the one that has this name at each request: after it was deleted there are no tables, until another is made, which
+    /// has tables of its own.
     ///
     /// Blocks until the file is open: it is tried for 30 s while other processes keep it busy, as they do who bring a
     /// new file up to date. A try that is under way by then may take as long again.
@@ -97,8 +102,38 @@ impl Engine {
     /// # }
     /// ```
     pub fn file(path: impl AsRef<Path>) -> Result<Engine, EngineError> {
-        let path = path.as_ref();
-        Store::file(path)
+        Engine::at(path.as_ref(), Access::Write)
+    }
+
+    /// An engine that reads the tables in the file at `path`, and refuses to write. It needs no permission to write the file or
+    /// its directory, and leaves nothing there. Each request copies the file into memory, so that it sees what the file has then.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError`] if the file is not there, cannot be read, or is no database of this engine.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use fairlock::embedded::Engine;
+    ///
+    /// let directory = tempfile::tempdir()?;
+    /// let file = directory.path().join("locks.db");
+    /// drop(Engine::file(&file)?);
+    /// let client = Engine::read_only(&file)?.client();
+    /// assert!(client.list_tables().send().await.is_ok());
+    /// assert!(client.delete_table().table_name("locks").send().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_only(path: impl AsRef<Path>) -> Result<Engine, EngineError> {
+        Engine::at(path.as_ref(), Access::Look)
+    }
+
+    fn at(path: &Path, access: Access) -> Result<Engine, EngineError> {
+        Store::file(path, access)
             .map(Engine::on)
             .map_err(EngineError::at(&path.to_string_lossy()))
     }
@@ -208,9 +243,12 @@ impl Engine {
     pub(super) async fn answer(&self, operation: &Arc<str>, body: &Arc<[u8]>) -> HttpResponse {
         let (name, body) = (Arc::clone(operation), Arc::clone(body));
         let work = move |db: &_| operations::run(db, &name, &body);
-        let said = match operations::describes_a_table(operation) {
-            true => self.store.ask_anew(work).await,
-            false => self.store.ask(work).await,
+        let said = match () {
+            () if !self.store.may_write() && !operations::only_reads(operation) => {
+                Err(DynoxideError::AccessDeniedException(UNWRITTEN.to_owned()))
+            }
+            () if operations::describes_a_table(operation) => self.store.ask_anew(work).await,
+            () => self.store.ask(work).await,
         };
         self.respond(self.word(said))
     }

@@ -41,6 +41,7 @@ mod counts;
 mod engine;
 mod fate;
 mod faults;
+mod file;
 mod gate;
 mod latency;
 mod network;
@@ -49,6 +50,8 @@ mod request;
 mod store;
 mod timer;
 mod ttl;
+#[cfg(unix)]
+mod turnstile;
 
 pub use counts::Counts;
 pub use engine::{Engine, EngineError};

@@ -36,6 +36,13 @@ pub(super) fn describes_a_table(operation: &str) -> bool {
     matches!(operation, "DescribeTable" | "DescribeTimeToLive")
 }
 
+/// Whether the operation changes nothing.
+pub(super) fn only_reads(operation: &str) -> bool {
+    let reads = ["GetItem", "Query", "Scan", "ListTables"];
+    let reads = reads.contains(&operation) || describes_a_table(operation);
+    reads || matches!(operation, "BatchGetItem" | "TransactGetItems")
+}
+
 fn json<Q: DeserializeOwned, A: Serialize>(
     body: &[u8],
     work: impl FnOnce(Q) -> Said<A>,

@@ -1,12 +1,15 @@
 //! Where the tables are kept: in memory, or in a file that other processes use too.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dynoxide::storage_backend::BackendError;
 use dynoxide::{Database, DynoxideError};
 
+use super::file::{self, Identity};
+#[cfg(unix)]
+use super::turnstile::Turnstile;
 use crate::Clock;
 
 /// How often a request is tried on a file that other processes keep busy. Each try waits up to five seconds for the
@@ -27,10 +30,28 @@ pub(super) enum Store {
     File(File),
 }
 
+/// A file by its name. What that names may be deleted and made again while it is open; then all that was in it is gone, and what
+/// this process has open is nobody else's file.
 #[derive(Clone)]
 pub(super) struct File {
-    database: Database,
     path: Arc<str>,
+    opened: Arc<Mutex<Opened>>,
+    access: Access,
+    #[cfg(unix)]
+    turnstile: Turnstile,
+}
+
+struct Opened {
+    database: Database,
+    identity: Identity,
+}
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Write,
+    /// Each look takes a copy into memory: SQLite would write beside the file, also where it only reads.
+    Look,
 }
 
 impl Store {
@@ -38,11 +59,23 @@ impl Store {
         Database::memory().map(Store::Memory)
     }
 
-    pub(super) fn file(path: &Path) -> Done<Store> {
+    pub(super) fn file(path: &Path, access: Access) -> Done<Store> {
         let path = path.to_str().ok_or_else(not_text)?;
-        let database = open(path)?;
-        let path = Arc::from(path);
-        Ok(Store::File(File { database, path }))
+        let opened = access.open(path)?;
+        Ok(Store::File(File {
+            path: Arc::from(path),
+            opened: Arc::new(Mutex::new(opened)),
+            access,
+            #[cfg(unix)]
+            turnstile: Turnstile::default(),
+        }))
+    }
+
+    pub(super) fn may_write(&self) -> bool {
+        match self {
+            Store::Memory(_) => true,
+            Store::File(file) => file.access == Access::Write,
+        }
     }
 
     /// Whether asking takes no waiting, so that no task of its own is needed for it.
@@ -68,12 +101,23 @@ impl Store {
     ) -> Done<T> {
         match self {
             Store::Memory(database) => work(database),
-            Store::File(file) => {
-                let path = Arc::clone(&file.path);
-                let anew = move |_: &Database| work(&Database::new(&path)?);
-                file.ask(anew).await
-            }
+            Store::File(file) => file.ask_anew(work).await,
         }
+    }
+}
+
+impl Access {
+    fn open(self, path: &str) -> Done<Opened> {
+        if self == Access::Write {
+            file::make(Path::new(path), pause).map_err(failed)?;
+        }
+        // Before it is opened: if it is replaced in between, the next request opens it once more.
+        let identity = file::identity(Path::new(path)).map_err(failed)?;
+        let database = match self {
+            Access::Write => open(path)?,
+            Access::Look => copy(path)?,
+        };
+        Ok(Opened { database, identity })
     }
 }
 
@@ -98,39 +142,119 @@ fn pause() {
     std::thread::sleep(PAUSE);
 }
 
+/// The tables as they are now, in memory. What nobody has open has no log beside it, and is read as it stands: again if somebody has
+/// opened or closed it meanwhile.
+fn copy(path: &str) -> Done<Database> {
+    let uri = file::uri(path);
+    let has_log = || file::has_log(Path::new(path));
+    let take = |is_open: bool| {
+        let database = Database::memory()?;
+        let how = if is_open { "" } else { "&immutable=1" };
+        database.restore_from(&format!("{uri}?mode=ro{how}"))?;
+        Ok(database)
+    };
+    for _ in 1..TRIES {
+        let is_open = has_log();
+        let copy = take(is_open);
+        if has_log() == is_open {
+            return copy;
+        }
+    }
+    take(has_log())
+}
+
 impl File {
     /// Off the runtime's threads, because SQLite blocks; again while the file is busy, at most [`TRIES`] times.
     async fn ask<T: Send + 'static>(
         &self,
         work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
     ) -> Done<T> {
+        let file = self.clone();
+        let in_turn = move || {
+            let database = file.current()?;
+            let _turn = file.turn();
+            work(&database)
+        };
+        self.ask_often(in_turn).await
+    }
+
+    async fn ask_anew<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
+    ) -> Done<T> {
+        let file = self.clone();
+        let anew = move || match (file.current()?, file.access) {
+            (copy, Access::Look) => work(&copy),
+            (_opened, Access::Write) => work(&Database::new(&file.path)?),
+        };
+        self.ask_often(anew).await
+    }
+
+    #[cfg(unix)]
+    fn turn(&self) -> impl Sized {
+        let writes = self.access == Access::Write;
+        let turnstile = writes.then_some(&self.turnstile);
+        turnstile.and_then(|turnstile| turnstile.pass(Path::new(&*self.path)))
+    }
+
+    /// Where a lock of the log would keep SQLite from it.
+    #[cfg(not(unix))]
+    fn turn(&self) {}
+
+    /// What the name names now, opened.
+    fn current(&self) -> Done<Database> {
+        let identity = file::identity(Path::new(&*self.path)).map_err(gone)?;
+        if self.access == Access::Look {
+            return copy(&self.path);
+        }
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if opened.identity != identity {
+            *opened = self.access.open(&self.path)?;
+        }
+        Ok(opened.database.clone())
+    }
+
+    async fn ask_often<T: Send + 'static>(
+        &self,
+        work: impl Fn() -> Done<T> + Clone + Send + 'static,
+    ) -> Done<T> {
         for _ in 1..TRIES {
-            match self.ask_once(work.clone()).await {
+            match ask_once(work.clone()).await {
                 Err(error) if is_busy(&error) => {}
                 done => return done,
             }
         }
-        self.ask_once(work).await
+        ask_once(work).await
     }
+}
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "not work of a client: the engine answers, whoever still listens"
-    )]
-    async fn ask_once<T: Send + 'static>(
-        &self,
-        work: impl Fn(&Database) -> Done<T> + Send + 'static,
-    ) -> Done<T> {
-        let database = self.database.clone();
-        let done = tokio::task::spawn_blocking(move || work(&database)).await;
-        done.unwrap_or_else(|error| Err(DynoxideError::InternalServerError(error.to_string())))
-    }
+#[expect(
+    clippy::disallowed_methods,
+    reason = "not work of a client: the engine answers, whoever still listens"
+)]
+async fn ask_once<T: Send + 'static>(work: impl Fn() -> Done<T> + Send + 'static) -> Done<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(DynoxideError::InternalServerError(error.to_string())))
 }
 
 /// Whether another process held the file for too long. Then nothing was changed: a write begins by taking the file.
 fn is_busy(error: &DynoxideError) -> bool {
     let text = error.to_string();
     text == BackendError::Locked.to_string() || text.contains("database is locked")
+}
+
+fn failed(error: std::io::Error) -> DynoxideError {
+    DynoxideError::InternalServerError(error.to_string())
+}
+
+/// A file that is gone has no tables.
+fn gone(error: std::io::Error) -> DynoxideError {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            DynoxideError::ResourceNotFoundException("the file is gone".to_owned())
+        }
+        _ => failed(error),
+    }
 }
 
 fn not_text() -> DynoxideError {
@@ -147,5 +271,17 @@ mod tests {
         let broken = BackendError::Io("disk full".to_owned());
         assert!(!is_busy(&DynoxideError::from(broken)));
         assert!(!is_busy(&not_text()));
+    }
+
+    /// Clients slow down when they are throttled, and a file is busy for an instant.
+    #[test]
+    fn a_busy_file_is_no_throttling() {
+        let busy = DynoxideError::from(BackendError::Locked);
+        assert_eq!(busy.status_code(), 500);
+        assert!(
+            busy.to_json().contains("#InternalServerError"),
+            "{}",
+            busy.to_json()
+        );
     }
 }

@@ -4,16 +4,17 @@ use std::fmt;
 
 use crate::ticket::Ticket;
 
-use super::Error;
+use super::{Error, Holder};
 
 /// Why a hold ended before it was released.
 ///
 /// # Examples
 ///
 /// ```
-/// use fairlock::{Loss, Ticket};
+/// use fairlock::Loss;
 ///
-/// assert_eq!(Loss::Evicted { by: Some(Ticket::new(8)) }.to_string(), "evicted, and ticket 8 has the lock");
+/// let nobody = Loss::Evicted { by: None };
+/// assert_eq!(nobody.to_string(), "its lease ran out for others, and nobody has the lock now");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -23,13 +24,16 @@ pub enum Loss {
     /// Others saw the lease run out and took the lock away. Of a [`Lease`](crate::Lease) whose time is over also that it
     /// was released: nothing tells the two apart then.
     Evicted {
-        /// The ticket that has the lock now, if somebody does.
-        by: Option<Ticket>,
+        /// Who has the lock now, if somebody does.
+        by: Option<Holder>,
     },
     /// The lock item was deleted from the table.
     Deleted,
     /// The lease ran out while renewals failed or got no answer.
-    Unreachable,
+    Unreachable {
+        /// What became of the last renewal that failed, for people.
+        cause: String,
+    },
     /// The runtime in which its client was built is gone, and nothing renews it any more.
     NoRuntime,
     /// [`shutdown`](crate::LockClient::shutdown) was asked to release it.
@@ -43,13 +47,22 @@ impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Loss::Expired => f.write_str("its lease ran out while this process did not run"),
-            Loss::Evicted { by: Some(ticket) } => {
-                write!(f, "evicted, and ticket {ticket} has the lock")
+            Loss::Evicted { by: Some(by) } => {
+                let Holder { owner, ticket, .. } = by;
+                write!(
+                    f,
+                    "its lease ran out for others, and {owner} has the lock now, with ticket {ticket}"
+                )
             }
-            Loss::Evicted { by: None } => f.write_str("evicted"),
+            Loss::Evicted { by: None } => {
+                f.write_str("its lease ran out for others, and nobody has the lock now")
+            }
             Loss::Deleted => f.write_str("the lock item was deleted"),
-            Loss::Unreachable => {
-                f.write_str("its lease ran out while renewals got no answer, or were refused")
+            Loss::Unreachable { cause } => {
+                write!(
+                    f,
+                    "its lease ran out, because it could not be renewed: {cause}"
+                )
             }
             Loss::NoRuntime => f.write_str("its client's runtime is gone, and nothing renews it"),
             Loss::ShutDown => f.write_str("the client was shut down with its locks released"),

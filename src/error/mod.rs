@@ -438,7 +438,9 @@ mod tests {
         let lost = LostLock {
             lock: "a".into(),
             ticket: Ticket::new(7),
-            reason: Loss::Unreachable,
+            reason: Loss::Unreachable {
+                cause: "`renew` was refused".into(),
+            },
         };
         let told = lost.to_string();
         assert!(told.contains("`a`") && told.contains("ticket 7"), "{told}");

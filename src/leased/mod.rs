@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::core::CoreHandle;
+use crate::core::{CoreHandle, READS};
 use crate::entry::{Attributes, Entry, Nonce, ServerTime};
 use crate::error::{Error, Invalid, Loss};
 use crate::hold;
@@ -16,7 +16,7 @@ use crate::lock::check_attributes;
 use crate::name::LockName;
 use crate::passing::{self, Way};
 use crate::seats::{Asked, Ended};
-use crate::store::{Attempt, Failure, Held, dateless};
+use crate::store::{Attempt, Failure, Held, dateless, discordant};
 use crate::ticket::Ticket;
 
 pub use handle::Lease;
@@ -25,8 +25,8 @@ use handle::check_id;
 /// DynamoDB's dates have whole seconds.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// Reads by which the time is to be known: of two answers that disagree, the third tells which was wrong; one may tell none.
-const READS: usize = 4;
+/// Reads for the time, where answers tell it and do not agree.
+const MOST_READS: usize = 4 * READS;
 /// Tries to enter: each failed because somebody was in the way who is gone now.
 const TRIES: usize = 6;
 
@@ -107,7 +107,7 @@ impl LeaseLock {
 
     /// Takes the lock if it can be had now, under this name and for so long, from one second to a day, and to half of
     /// the [idle retention](crate::LockClientBuilder::idle_retention). One request if it is free; two
-    /// more where no two answers told this client the time within the last 25 s, and up to four where answers disagree.
+    /// more where no two answers told this client the time within the last 25 s, and up to sixteen where answers disagree.
     ///
     /// The same name again is recognised: whoever has the lock under it gets the lease as it stands, not a longer one; one that
     /// is over, and that nobody has taken, begins again.
@@ -120,7 +120,7 @@ impl LeaseLock {
     /// # Errors
     ///
     /// [`Error::NotGranted`] if somebody else has it, or waits for it. [`Error::Refused`] where answers have no `Date`, as those of
-    /// DynamoDB Local: by whose clock the lease ends nobody could tell. [`Error::Invalid`] for a name that is empty or longer than
+    /// DynamoDB Local, or where no two of sixteen tell the same time: by whose clock the lease ends nobody could tell. [`Error::Invalid`] for a name that is empty or longer than
     /// 256 bytes, or a time out of its range. Else as [`FairLock::acquire`](crate::FairLock::acquire).
     ///
     /// # Examples
@@ -400,20 +400,26 @@ impl LeaseLock {
         }
     }
 
-    /// By an answer, if none has told it lately.
+    /// By answers, if none have told it lately. Front ends that are wrong, each by something else, are asked until two agree; where
+    /// no answer tells any time, nobody asks on.
     async fn know_the_time(&self) -> Result<(), Error> {
         let (store, started) = (&self.core.store, self.core.store.now());
-        for _ in 0..READS {
+        for read in 0..MOST_READS {
             if store.knows_the_past() {
                 return Ok(());
             }
+            if read >= READS && store.is_told_no_time() {
+                break;
+            }
             self.read().await?;
         }
-        if store.knows_the_past() {
-            return Ok(());
-        }
+        let refusal = match store.is_told_no_time() {
+            true => dateless,
+            false if store.knows_the_past() => return Ok(()),
+            false => discordant,
+        };
         let waited = store.now().since(started);
-        Err(dateless("acquire a lease").into_error(&store.config().table, waited))
+        Err(refusal("acquire a lease").into_error(&store.config().table, waited))
     }
 
     async fn read(&self) -> Result<Option<LockItem>, Error> {

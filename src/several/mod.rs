@@ -122,10 +122,12 @@ impl SeveralLocks {
     /// it. A lock that was taken is held and renewed while the others are waited for; if it is lost meanwhile, all
     /// are released, and it begins again within the same time.
     ///
-    /// With [`RecordWait::NoWait`] each is tried once, and the first that is held ends the call; of calls that stand
-    /// in each other's way, one has its locks. With [`RecordWait::Timeout`] the time is that of all of them together,
-    /// and the call returns at most one request time-out after it. A call that is not polled keeps nothing either, as
-    /// [there](FairLock::acquire).
+    /// With [`RecordWait::NoWait`] each is tried once, for as long as [there](FairLock::acquire), and the first that is held ends the
+    /// call; of calls that stand in each other's way, one has its locks. The call returns within five request time-outs for each
+    /// lock, and one more in which those that were taken are released. After a loss it begins again unless no more than
+    /// the time of one lock is left.
+    /// With [`RecordWait::Timeout`] the time is that of all of them together, and the call returns at most one request time-out
+    /// after it. A call that is not polled keeps nothing either, as [there](FairLock::acquire).
     ///
     /// # Fairness
     ///
@@ -163,7 +165,7 @@ impl SeveralLocks {
     /// # }
     /// ```
     pub async fn acquire(&self, wait: RecordWait) -> Result<SeveralGuard, Error> {
-        let time = Time::from_now(&self.core, wait);
+        let time = Time::from_now(&self.core, wait, self.locks.len());
         // Each turn but the last has lost a lock after the last was granted, and before this future was polled again.
         loop {
             let ended = self.take_behind(time).await;
@@ -187,7 +189,7 @@ impl SeveralLocks {
         let first = &self.locks[0].name;
         self.core.spawn_then(first, None, Task::Acquire, taking);
         let clock = &self.core.store.config().clock;
-        let late = time.returns_by(&self.core, self.locks.len());
+        let late = time.ends_late(&self.core).map(|late| late + STANDSTILL);
         tokio::select! {
             biased;
             // Its runtime is gone, if nothing is told.
@@ -247,17 +249,12 @@ impl SeveralLocks {
         lost: &LostLock,
         time: Time,
     ) -> Result<(), Error> {
-        let LostLock {
-            lock,
-            ticket,
-            reason,
-        } = lost;
-        tracing::info!(%lock, %ticket, %reason, "lost while it waited for others: begins again");
+        tracing::info!(lock = %lost.lock, ticket = %lost.ticket, reason = %lost.reason, "lost while it waited for others: begins again");
         if time.is_over(&self.core) {
             let late = time.ends_late(&self.core);
             self.core.let_go(guard.release(), late).await;
-            let lost = self.locks.iter().find(|known| known.name() == lock);
-            let FairLock { name, .. } = lost.unwrap_or(&self.locks[0]);
+            let known = self.locks.iter().find(|known| known.name() == lost.lock);
+            let FairLock { name, .. } = known.unwrap_or(&self.locks[0]);
             let waited = time.waited(&self.core);
             return Err(hold::not_granted(name, None, None, waited));
         }
@@ -382,16 +379,21 @@ enum Taken {
 struct Time {
     wait: RecordWait,
     started: Moment,
-    /// None: it does not wait, or without end.
+    /// From then on no further lock is asked for, nor all of them again. None: it waits without end.
     ends: Option<Moment>,
 }
 
 impl Time {
-    fn from_now(core: &CoreHandle, wait: RecordWait) -> Self {
+    fn from_now(core: &CoreHandle, wait: RecordWait, locks: usize) -> Self {
         let started = core.store.now();
         let ends = match wait {
             RecordWait::Timeout(span) => Some(started + span),
-            RecordWait::NoWait | RecordWait::Infinite => None,
+            // By then the last is asked for, however long each of those before it took.
+            RecordWait::NoWait => {
+                let before = u32::try_from(locks.saturating_sub(1)).unwrap_or(u32::MAX);
+                Some(started + core.no_wait_lasts().saturating_mul(before))
+            }
+            RecordWait::Infinite => None,
         };
         Time {
             wait,
@@ -404,27 +406,19 @@ impl Time {
         core.store.now().since(self.started)
     }
 
-    /// Whatever becomes of its requests, the call has returned by then unless its client's runtime stands still.
-    fn returns_by(self, core: &CoreHandle, locks: usize) -> Option<Moment> {
-        let locks = u32::try_from(locks).unwrap_or(u32::MAX);
-        let late = match self.wait {
-            // And once more, if one was lost on the way.
-            RecordWait::NoWait => {
-                let lasts = core.no_wait_lasts();
-                Some(self.started + lasts.saturating_mul(locks.saturating_mul(2)))
-            }
-            RecordWait::Timeout(_) | RecordWait::Infinite => self.ends_late(core),
-        };
-        late.map(|late| late + STANDSTILL)
-    }
-
     fn is_over(self, core: &CoreHandle) -> bool {
         self.ends.is_some_and(|ends| ends <= core.store.now())
     }
 
-    /// The call returns no later than this.
+    /// The call returns no later than this, unless its client's runtime stands still: what it asked for last has its time, and
+    /// then what was taken has a request time-out to be released.
     fn ends_late(self, core: &CoreHandle) -> Option<Moment> {
-        let late = core.store.config().request_timeout;
+        let release = core.store.config().request_timeout;
+        let late = match self.wait {
+            RecordWait::NoWait => core.no_wait_lasts() + release,
+            // Which covers leaving the line and the release.
+            RecordWait::Timeout(_) | RecordWait::Infinite => release,
+        };
         self.ends.map(|ends| ends + late)
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct Failure {
 pub(crate) enum Kind {
     /// Not applied, and may be if sent again: DynamoDB was too busy.
     Busy(Source),
-    /// Not applied, and may be if sent again: somebody's transaction was at the item just then.
+    /// Not applied, and may be if sent again: somebody's transaction was at the item just then, or somebody at the table.
     Conflict(Source),
     /// Not applied, and may be if sent again, but not for want of time: a read without an answer, a request that got no
     /// connection, or one whose credentials or signature are not taken.

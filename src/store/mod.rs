@@ -216,6 +216,11 @@ impl Store {
         self.knows_the_date() && self.server.young_past().is_some()
     }
 
+    /// Answers come, and none has told the time.
+    pub(crate) fn is_told_no_time(&self) -> bool {
+        self.server.is_silent()
+    }
+
     /// Whether that is still to come, as far as is known.
     pub(crate) fn is_before(&self, then: ServerTime) -> bool {
         self.server.stamp().is_some_and(|now| now < then)
@@ -484,6 +489,12 @@ fn broken_answer(verb: &'static str, what: &'static str) -> Failure {
 /// A lease that nobody renews ends by DynamoDB's clock, which its answers do not tell.
 pub(crate) fn dateless(verb: &'static str) -> Failure {
     broken_answer(verb, "its answers have no `Date`, and leases end by it")
+}
+
+/// The same where the answers do tell it, each another.
+pub(crate) fn discordant(verb: &'static str) -> Failure {
+    let what = "no two of its answers agree in their `Date`, and leases end by it";
+    broken_answer(verb, what)
 }
 
 /// What a renewal takes.

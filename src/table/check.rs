@@ -12,9 +12,9 @@ use super::schema::Schema;
 /// Looks at the table and tries every operation on it, changing nothing.
 pub(crate) async fn check(store: &Store, patience: &Patience) -> Result<TableReport, Failure> {
     let check = Check { store, patience };
-    let mut findings = check.table().await?;
+    let (mut findings, is_strong) = check.table().await?;
     if !findings.contains(&Finding::NoTable) {
-        findings.extend(check.ttl().await?);
+        findings.extend(check.ttl(is_strong).await?);
     }
     // A table that cannot be used refuses everything, and so says nothing about permissions.
     let is_usable = |finding: &Finding| finding.severity() < Severity::Fatal;
@@ -33,16 +33,23 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    async fn table(&self) -> Result<Vec<Finding>, Failure> {
+    /// And whether it is a global table whose replicas agree on each write.
+    async fn table(&self) -> Result<(Vec<Finding>, bool), Failure> {
         let describe = || requests::describe(self.store);
         let answer = self.store.persist(self.patience, describe).await?;
         match answer {
-            Ok(table) => Ok(about(&table, &self.store.config().names)),
-            Err(refusal) => finding(requests::DESCRIBE, "DescribeTable", refusal).map(one),
+            Ok(table) => {
+                let findings = about(&table, &self.store.config().names);
+                Ok((findings, is_strong(&table)))
+            }
+            Err(refusal) => {
+                let found = finding(requests::DESCRIBE, "DescribeTable", refusal)?;
+                Ok((vec![found], false))
+            }
         }
     }
 
-    async fn ttl(&self) -> Result<Option<Finding>, Failure> {
+    async fn ttl(&self, is_strong: bool) -> Result<Option<Finding>, Failure> {
         let describe = || requests::describe_ttl(self.store);
         let needed = &self.store.config().names.ttl;
         match self.store.persist(self.patience, describe).await? {
@@ -51,8 +58,9 @@ impl Check<'_> {
                 let needed = needed.clone();
                 Ok(other.then_some(Finding::OtherTtl { found, needed }))
             }
-            Ok(Ttl::Off | Ttl::Going) => Ok(Some(Finding::NoTtl)),
-            Err(refusal) if refusal.is_unknown() => Ok(Some(Finding::NoTtl)),
+            Ok(Ttl::Off | Ttl::Going) if !is_strong => Ok(Some(Finding::NoTtl)),
+            Ok(Ttl::Off | Ttl::Going) => Ok(Some(Finding::WithoutTtl)),
+            Err(refusal) if refusal.is_unknown() => Ok(Some(Finding::WithoutTtl)),
             // Said already, or about to be said.
             Err(refusal) if refusal.is_missing() => Ok(None),
             Err(refusal) => {
@@ -95,15 +103,19 @@ fn not_usable(table: &TableDescription) -> Option<Finding> {
     }
 }
 
+/// Such a table has no TTL.
+pub(super) fn is_strong(table: &TableDescription) -> bool {
+    table.multi_region_consistency() == Some(&MultiRegionConsistency::Strong)
+}
+
 /// Conditions on writes hold in one region only, unless the replicas agree on each write first.
 fn replicas(table: &TableDescription) -> Option<Finding> {
-    let strong = table.multi_region_consistency() == Some(&MultiRegionConsistency::Strong);
     let regions: Vec<_> = table
         .replicas()
         .iter()
         .filter_map(|replica| replica.region_name().map(str::to_owned))
         .collect();
-    (!strong && !regions.is_empty()).then_some(Finding::EventualReplicas { regions })
+    (!is_strong(table) && !regions.is_empty()).then_some(Finding::EventualReplicas { regions })
 }
 
 /// What a refusal says about the table. One that is about the caller, its credentials say, is a failure of the check.
@@ -121,10 +133,6 @@ fn finding(
         }
         _ => Err(refusal.into_failure(verb)),
     }
-}
-
-fn one(finding: Finding) -> Vec<Finding> {
-    vec![finding]
 }
 
 #[cfg(test)]

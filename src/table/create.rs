@@ -1,16 +1,17 @@
 //! Brings a table of locks about, whoever else is at it and however far they have come.
 //!
-//! Everything is done in rounds: look, do what is missing, look again. A round that is not the last fails as "busy",
-//! and [`Store::persist`] makes the next one.
+//! Everything is done in rounds: look, do what is missing, look again. A round that is not the last fails as one that others
+//! were in the way of, and [`Store::persist`] makes the next one. Not as "too busy": the client's looks would slow down.
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{MultiRegionConsistency, TableDescription, TableStatus};
+use aws_sdk_dynamodb::types::{TableDescription, TableStatus};
 use tokio_util::sync::CancellationToken;
 
 use crate::moment::Moment;
 use crate::store::{Failure, Kind, Limit, Patience, Refusal, Refusals, Store};
 
+use super::check::is_strong;
 use super::finding::Finding;
 use super::options::TableOptions;
 use super::requests::{self, CREATE, DESCRIBE, DESCRIBE_TTL, SWITCH_ON_TTL, Ttl};
@@ -46,8 +47,8 @@ pub(crate) async fn create(
     let table = store
         .persist(&patience, || bring_about(&store, options))
         .await?;
-    if table.multi_region_consistency() == Some(&MultiRegionConsistency::Strong) {
-        // Tables of this kind have no TTL: a sweeper removes what it would.
+    if is_strong(&table) {
+        // A sweeper removes what TTL would.
         return Ok(());
     }
     let until = store.now() + TTL_WITHIN;
@@ -143,7 +144,7 @@ fn may_pass(verb: &'static str, refusal: Refusal) -> Result<(), Failure> {
 fn not_yet(verb: &'static str, why: &'static str) -> Failure {
     Failure {
         verb,
-        kind: Kind::Busy(why.into()),
+        kind: Kind::Conflict(why.into()),
     }
 }
 

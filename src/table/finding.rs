@@ -129,9 +129,11 @@ pub enum Finding {
         /// DynamoDB's answer.
         answer: String,
     },
-    /// DynamoDB's own deletion is off, or not known to this engine: what crashed clients leave, and the items of
-    /// locks out of use, stay.
+    /// DynamoDB's own deletion is off: what crashed clients leave, and the items of locks out of use, stay.
     NoTtl,
+    /// The same stays, for DynamoDB's own deletion cannot be switched on: this engine does not know it, or the table is a global one
+    /// of strong consistency.
+    WithoutTtl,
     /// DynamoDB's own deletion looks at another attribute.
     OtherTtl {
         /// The attribute that it looks at.
@@ -170,6 +172,7 @@ impl Finding {
                 severity_without(operation)
             }
             Finding::NoTtl
+            | Finding::WithoutTtl
             | Finding::OtherTtl { .. }
             | Finding::EventualReplicas { .. }
             | Finding::NoDate => Severity::Warning,
@@ -198,6 +201,7 @@ impl Finding {
                 "switch it on with `create_table`, or start a sweeper that removes idle locks"
                     .into()
             }
+            Finding::WithoutTtl => "start a sweeper that removes idle locks".into(),
             Finding::OtherTtl { .. } => {
                 "name that attribute with `key_names`, or start a sweeper that removes idle locks"
                     .into()
@@ -257,6 +261,7 @@ impl fmt::Display for What<'_> {
                 write!(f, "{operation} is refused ({answer})")
             }
             Finding::NoTtl => f.write_str("TTL is off"),
+            Finding::WithoutTtl => f.write_str("this table can have no TTL"),
             Finding::OtherTtl { found, needed } => {
                 write!(f, "TTL looks at `{found}`, and locks write `{needed}`")
             }

@@ -14,6 +14,7 @@ use crate::line::{self, Known, Occupant, Standing, Step};
 use crate::look::{self, Look};
 use crate::moment::Moment;
 use crate::name::LockName;
+use crate::place_id::PlaceId;
 use crate::queue;
 use crate::store::{Attempt, Failure, Patience, Store, Timed};
 use crate::ticket::Ticket;
@@ -113,6 +114,16 @@ impl Waiter {
     /// The lock item as the last look showed it.
     pub(crate) fn item(&self) -> &LockItem {
         &self.look.item
+    }
+
+    pub(crate) fn place_id(&self) -> PlaceId {
+        let Attempt {
+            nonce,
+            tickets,
+            permits,
+            ..
+        } = self.attempt;
+        PlaceId::of(&self.name, nonce, (self.ticket, tickets), permits)
     }
 
     /// How many are before this waiter, the holder included, who have it together as one; void tickets among them count

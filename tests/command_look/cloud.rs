@@ -44,6 +44,48 @@ fn an_endpoint_that_does_not_answer_is_named() {
     assert_all_refused(&[REGION, KEY, SECRET], &["--endpoint-url", &url], &words);
 }
 
+/// Whoever has to mend it is told where it is said.
+#[test]
+fn what_names_the_place_is_named_with_it() {
+    let home = Home::new();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    let show = |environment: &[(&str, &str)]| {
+        let mut command = fairlock(home.0.path(), &["show", "a"]);
+        said(command.envs(environment.iter().copied()))
+    };
+    for variable in ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB"] {
+        let told = show(&[REGION, KEY, SECRET, (variable, &url)]);
+        let words = format!("whether {url}, given by {variable}, is right");
+        told.assert_refused(UNAVAILABLE, &["Connection refused", &words]);
+        let told = show(&[REGION, KEY, SECRET, (variable, "")]);
+        told.assert_refused(UNAVAILABLE, &[&format!("{variable} is empty")]);
+    }
+    let profile = ("AWS_PROFILE", "ci");
+    let nowhere = "profile `ci` of AWS_PROFILE, which no file has";
+    show(&[profile]).assert_refused(UNAVAILABLE, &["no AWS region", nowhere]);
+    show(&[profile, REGION]).assert_refused(UNAVAILABLE, &["no AWS credentials", nowhere]);
+    std::fs::create_dir(home.file(".aws")).unwrap();
+    let written = format!(
+        "[profile ci]\nregion = eu-west-1\nendpoint_url = {url}\naws_access_key_id = x\naws_secret_access_key = y\n"
+    );
+    std::fs::write(home.file(".aws/config"), written).unwrap();
+    let words = format!("whether {url}, given by profile `ci` of AWS_PROFILE, is right");
+    show(&[profile]).assert_refused(UNAVAILABLE, &[&words]);
+    std::fs::write(
+        home.file(".aws/config"),
+        "[profile ci]\nregion = eu-west-1\ncredential_process = /bin/false\n",
+    )
+    .unwrap();
+    let words = [
+        "no AWS credentials",
+        "profile `ci` of AWS_PROFILE: ",
+        "exit status: 1",
+    ];
+    show(&[profile]).assert_refused(UNAVAILABLE, &words);
+}
+
 /// An endpoint that refuses every request with one code, for as long as the test runs.
 fn refusing(code: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

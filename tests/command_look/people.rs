@@ -101,6 +101,32 @@ fn who_has_a_part_of_a_lock_is_shown_with_it_and_with_the_others() {
     });
 }
 
+/// A lock has no permits for whoever has all of it, and so they are not told.
+#[test]
+fn permits_are_told_where_somebody_has_a_part_of_them() {
+    let home = Home::with_table();
+    real_time(async {
+        let alice = home.host("alice");
+        let guard = hold(&alice, "a").await;
+        let three = alice.semaphore("s", 5).unwrap().try_acquire_many(3).await;
+        let shared = alice.fair_lock("r").unwrap();
+        let shared = shared.acquire_shared(RecordWait::NoWait).await.unwrap();
+        let shown = async |lock| {
+            let shown = run(&home, &["show", "--json", lock, "--local", "locks.db"]).await;
+            let shown = parsed(&shown).remove(0);
+            assert_a_documented_lock(&shown);
+            (
+                shown["permits"].as_u64(),
+                shown["holder"]["permits"].as_u64(),
+            )
+        };
+        assert_eq!(shown("a").await, (None, None));
+        assert_eq!(shown("s").await, (Some(5), Some(3)));
+        assert_eq!(shown("r").await, (Some(64), Some(1)));
+        drop((guard, three, shared));
+    });
+}
+
 /// A holder whose first request took the lock has not heard DynamoDB's time before its first renewal.
 #[test]
 fn times_that_nobody_has_written_down_yet_are_unknown() {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
@@ -158,25 +159,32 @@ fn a_signal_reaches_the_command_and_its_answer_comes_back() {
     assert!(is_free(home.path()));
 }
 
+/// And nothing else, such as the two signals of the C library's own that it lets programs ignore which it starts in one step.
 #[test]
 fn what_was_to_be_ignored_stays_ignored() {
     let home = home();
-    let mut command = Command::new("env");
-    let script = format!(
-        "trap '' HUP USR1; exec {} run --local locks.db a -- grep SigIgn /proc/self/status",
-        env!("CARGO_BIN_EXE_fairlock")
-    );
-    command.args(["--default-signal", "sh", "-c", &script]);
-    command.current_dir(home.path());
-    let ignored = |output: String| {
-        let mask = output
-            .trim()
-            .strip_prefix("SigIgn:")
-            .unwrap()
-            .trim()
-            .to_owned();
-        u64::from_str_radix(&mask, 16).unwrap() & 0xffff
+    let ignored = |before: &str| {
+        let script = format!("trap '' HUP USR1; exec {before} grep SigIgn /proc/self/status");
+        let mut command = Command::new("env");
+        command.args(["--default-signal", "sh", "-c", &script]);
+        // So started it ignores none of the two that the library can take back.
+        command.gid(rustix::process::getgid().as_raw());
+        let said = said(command.current_dir(home.path()));
+        let mask = said.out.trim().strip_prefix("SigIgn:").unwrap().trim();
+        u64::from_str_radix(mask, 16).unwrap()
     };
-    let with = ignored(String::from_utf8(command.output().unwrap().stdout).unwrap());
-    assert_eq!(with, 1 | 1 << 9, "{with:x}");
+    let fairlock = env!("CARGO_BIN_EXE_fairlock");
+    let (without, with) = (
+        ignored(""),
+        ignored(&format!("{fairlock} run --local locks.db a --")),
+    );
+    assert_eq!(without & (1 << 32 | 0xffff), 1 | 1 << 9, "{without:x}");
+    assert_eq!(with, without, "{with:x}");
+}
+
+#[test]
+fn the_guardian_has_the_name_of_its_program() {
+    let home = home();
+    let named = sh(home.path(), "cat /proc/$PPID/comm");
+    assert_eq!(named.assert_done(), "fairlock\n");
 }

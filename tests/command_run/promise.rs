@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::Engine;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::command::{fairlock, said};
 use crate::running::{Running, home, is_alive, is_free, is_stopped, run, until};
 
 /// Starts what is hard to find and hard to end, each with its number in a file.
@@ -31,7 +32,7 @@ fn family(running: &Running) -> Vec<Pid> {
 }
 
 /// The guardian between `fairlock run` and its command.
-fn guardian_of(command: Pid) -> Pid {
+pub(crate) fn guardian_of(command: Pid) -> Pid {
     let stat = fs::read_to_string(format!("/proc/{}/stat", command.as_raw_pid())).unwrap();
     let parent = stat
         .rsplit(')')
@@ -75,6 +76,66 @@ fn a_killed_fairlock_takes_everything_its_command_started_with_it() {
     assert_next_runs_alone(home.path(), &family);
     until("all to be dead", || {
         !family.iter().any(|pid| is_alive(*pid))
+    });
+}
+
+/// Its lease is longer than this test: the guardian gives up what it had, when the command has ended.
+#[test]
+fn a_killed_fairlock_is_not_waited_for() {
+    let home = home();
+    let lease = ["--lease", "10m", "--grace", "100ms"];
+    let running = Running::start(home.path(), &lease, FAMILY);
+    let family = family(&running);
+    let waits = Running::start(home.path(), &lease, "touch never");
+    until_in_line(home.path(), 1);
+    let last = Running::start(home.path(), &lease, "touch last");
+    until_in_line(home.path(), 2);
+    waits.signal(Signal::KILL);
+    until_in_line(home.path(), 1);
+    running.signal(Signal::KILL);
+    let (code, _, err) = last.end();
+    assert_eq!(code, 0, "{err}");
+    assert!(!family.iter().any(|pid| is_alive(*pid)));
+    assert!(!home.path().join("never").exists() && home.path().join("last").exists());
+}
+
+/// Those behind it would wait for its lease to end when its turn comes.
+#[test]
+fn one_that_stands_still_while_it_waits_is_not_waited_for_and_has_its_turn_when_it_goes_on() {
+    let home = home();
+    let lease = ["--lease", "10m"];
+    let holder = Running::start(
+        home.path(),
+        &[],
+        "echo $$ > holder; until [ -e go ]; do sleep 0.05; done",
+    );
+    holder.pid_in("holder");
+    let stands = Running::start(home.path(), &lease, "echo stands >> order");
+    until_in_line(home.path(), 1);
+    stands.signal(Signal::STOP);
+    until_in_line(home.path(), 0);
+    let next = Running::start(home.path(), &[], "echo next >> order");
+    until_in_line(home.path(), 1);
+    fs::write(home.path().join("go"), "").unwrap();
+    for ended in [holder.end(), next.end()] {
+        assert_eq!(ended.0, 0, "{}", ended.2);
+    }
+    stands.signal(Signal::CONT);
+    let (code, _, err) = stands.end();
+    assert_eq!(code, 0, "{err}");
+    let order = fs::read_to_string(home.path().join("order")).unwrap();
+    assert_eq!(order, "next\nstands\n");
+}
+
+/// Until so many wait for the lock.
+fn until_in_line(home: &Path, count: usize) {
+    let show = ["show", "--json", "--local", "locks.db", "a"];
+    until("a line of that length", || {
+        let shown = said(&mut fairlock(home, &show)).out;
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap_or_default();
+        shown["line"]
+            .as_array()
+            .is_some_and(|line| line.len() == count)
     });
 }
 

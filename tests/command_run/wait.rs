@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use crate::command::{fairlock, said};
-use crate::running::{Running, home, run, run_line, until};
+use crate::running::{Running, home, run, run_line, sh, until};
 
 #[test]
 fn a_held_lock_is_told_with_its_holder_and_what_to_do_and_the_code_is_the_callers() {
@@ -245,15 +245,15 @@ fn the_librarys_log_is_on_standard_error_if_it_is_asked_for() {
 fn a_turn_has_a_date_from_its_first_moment() {
     let home = home();
     let fairlock = env!("CARGO_BIN_EXE_fairlock");
+    let script = format!("date --utc +%FT%T.%3NZ; {fairlock} show --json --local locks.db a");
     // A lock that has been used before is entered by one write.
     for _ in 0..2 {
-        let ended = run(
-            home.path(),
-            &[],
-            &[fairlock, "show", "--json", "--local", "locks.db", "a"],
-        );
-        let shown: serde_json::Value = serde_json::from_str(ended.assert_done()).unwrap();
+        let ended = sh(home.path(), &script);
+        let (began, shown) = ended.assert_done().split_once('\n').unwrap();
+        let shown: serde_json::Value = serde_json::from_str(shown).unwrap();
         assert!(shown["holder"]["lease_left_ms"].is_u64(), "{shown}");
-        assert!(shown["held_since"].is_string(), "{shown}");
+        // Texts of this form are in the order of their times.
+        let since = shown["held_since"].as_str().unwrap();
+        assert!(since <= began, "{began}: {shown}");
     }
 }

@@ -123,8 +123,8 @@ fn a_command_that_ignores_ctrl_z_goes_on() {
     assert_eq!(shown, 0);
 }
 
-#[test]
-fn ctrl_z_stops_one_that_waits_for_its_turn() {
+/// Behind one that goes on until there is a file `go`.
+fn stopped_while_it_waits() -> Terminal {
     let mut terminal = Terminal::new();
     terminal.run_behind(&format!("{LOCK}{UNTIL_GO}"), "ready");
     terminal.type_in(&format!("{LOCK}echo mine"));
@@ -132,6 +132,12 @@ fn ctrl_z_stops_one_that_waits_for_its_turn() {
     terminal.keys(CTRL_Z);
     terminal.expect("Stopped");
     terminal.prompt();
+    terminal
+}
+
+#[test]
+fn ctrl_z_stops_one_that_waits_for_its_turn() {
+    let mut terminal = stopped_while_it_waits();
     terminal.home.write("go", "");
     terminal.expect("went");
     terminal.type_in("fg");
@@ -142,13 +148,7 @@ fn ctrl_z_stops_one_that_waits_for_its_turn() {
 /// Those behind it would wait for its lease to end when its turn comes.
 #[test]
 fn one_that_is_stopped_while_it_waits_leaves_the_line_and_comes_back_to_its_end() {
-    let mut terminal = Terminal::new();
-    terminal.run_behind(&format!("{LOCK}{UNTIL_GO}"), "ready");
-    terminal.type_in(&format!("{LOCK}echo mine"));
-    terminal.expect("has it");
-    terminal.keys(CTRL_Z);
-    terminal.expect("Stopped");
-    terminal.prompt();
+    let mut terminal = stopped_while_it_waits();
     let line = || {
         let show = terminal.home.command("fairlock show --json --local l.db a");
         let shown = { show }.output().unwrap();

@@ -12,7 +12,7 @@ pub(crate) mod reads;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::{AttributeValue, TimeToLiveSpecification};
 use fairlock::embedded::{Engine, Faults, Network};
 use fairlock::{Chance, Clock, LockClient, LockClientBuilder, LockGuard, RecordWait};
 use keys::{OF_LOCKS, create_table};
@@ -39,6 +39,7 @@ pub(crate) struct Host {
 const _: () = {
     let _ = (Lab::new, Lab::host, Lab::hosts_with_seats, Lab::items);
     let _ = (Lab::is_free, Lab::delete_lock_item, Lab::settle);
+    let _ = Lab::switch_ttl_on;
     let _ = (acquire, waits, cut_off);
 };
 
@@ -122,6 +123,16 @@ impl Lab {
         drop(guard);
         self.settle().await;
         free
+    }
+
+    /// From now on [`Engine::expire`] deletes what nobody has used for long.
+    pub(crate) async fn switch_ttl_on(&self) {
+        let ttl = TimeToLiveSpecification::builder().enabled(true);
+        let ttl = ttl.attribute_name("expires_at").build();
+        let switch = self.engine.client().update_time_to_live();
+        let switch = switch.table_name("locks");
+        let switch = switch.time_to_live_specification(ttl.expect("an attribute's name"));
+        switch.send().await.expect("TTL");
     }
 
     pub(crate) async fn delete_lock_item(&self, lock: &str) {

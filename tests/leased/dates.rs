@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use fairlock::embedded::{Engine, Fault, When};
 use fairlock::{Clock, Lease};
 use tokio::time::Instant;
@@ -84,6 +83,43 @@ fn one_answer_that_tells_a_wrong_time_makes_no_lease_longer_or_shorter() {
     });
 }
 
+/// Each of the front ends that answer first is wrong by something else, and nothing but two that agree tells so.
+#[test]
+fn answers_that_disagree_are_asked_on_until_two_agree_or_there_is_no_end_of_them() {
+    for wrong in [3, 4, 8, 14, 100] {
+        virtual_time(async {
+            let began = Instant::now();
+            let lab = Lab::new().await;
+            let host = lab.host_with(|to| to.clock(lab.clock.clone().ahead(1_000 * SECOND)));
+            let _ = host.network.clone().script(move |request| {
+                let number = request.number();
+                (number <= wrong).then_some(Fault::Skew(60 * number as i64))
+            });
+            let taken = named(&host).acquire("one", MINUTE).await;
+            let requests = host.network.counts().requests();
+            match taken {
+                Ok(lease) => {
+                    assert!(is_as_long_as(MINUTE, left(&lease, began)), "{lease:?}");
+                    assert_eq!(
+                        requests,
+                        wrong + 3,
+                        "two that agree, and the one that takes it"
+                    );
+                }
+                Err(refused) => {
+                    assert_eq!((wrong, requests), (100, 16));
+                    assert!(
+                        refused.to_string().ends_with(
+                            "no two of its answers agree in their `Date`, and leases end by it"
+                        ),
+                        "{refused}"
+                    );
+                }
+            }
+        });
+    }
+}
+
 /// As DynamoDB Local is.
 #[test]
 fn where_answers_have_no_date_there_are_no_leases_and_nothing_is_left() {
@@ -162,11 +198,7 @@ fn no_lease_lasts_longer_than_ttl_keeps_its_item_on_a_host_whose_clock_is_late()
         let engine = Engine::memory().unwrap();
         let engine = engine.with_clock(clock.clone().ahead(11 * hour));
         let lab = Lab::on(engine, clock).await;
-        let ttl = TimeToLiveSpecification::builder().enabled(true);
-        let ttl = ttl.attribute_name("expires_at").build().unwrap();
-        let switch = lab.engine.client().update_time_to_live();
-        let switch = switch.table_name("locks").time_to_live_specification(ttl);
-        switch.send().await.unwrap();
+        lab.switch_ttl_on().await;
         let lock = named(&lab.host_with(|builder| builder.idle_retention(24 * hour)));
         let refused = lock.acquire("one", 13 * hour).await.unwrap_err();
         let told =

@@ -1,6 +1,5 @@
 //! A request for a lease that comes when its call has been told that the lock was not to be had.
 
-use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use fairlock::embedded::{Fault, Gate, When};
 use fairlock::{Error, IdleLocks, Lease};
 use futures::future::join;
@@ -105,11 +104,7 @@ fn a_lease_that_another_takes_over_before_it_is_prolonged_is_not_granted() {
 fn a_lease_whose_item_is_deleted_before_it_is_prolonged_is_taken_anew() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let ttl = TimeToLiveSpecification::builder().enabled(true);
-        let ttl = ttl.attribute_name("expires_at").build().unwrap();
-        let switch = lab.engine.client().update_time_to_live();
-        let switch = switch.table_name("locks").time_to_live_specification(ttl);
-        switch.send().await.unwrap();
+        lab.switch_ttl_on().await;
         let old = named(&process(&lab).await)
             .acquire("one", MINUTE)
             .await

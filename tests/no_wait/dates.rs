@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{AttributeValue, TimeToLiveSpecification};
+use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::RecordWait;
 use fairlock::embedded::Fault;
 use fairlock::embedded::When::Before;
@@ -418,11 +418,7 @@ fn one_wrong_answer_keeps_no_call_from_getting_past_the_dead() {
 fn an_item_that_is_about_to_be_deleted_is_kept_by_what_one_answer_tells() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let ttl = TimeToLiveSpecification::builder().enabled(true);
-        let ttl = ttl.attribute_name("expires_at").build().unwrap();
-        let switch = lab.engine.client().update_time_to_live();
-        let switch = switch.table_name("locks").time_to_live_specification(ttl);
-        switch.send().await.unwrap();
+        lab.switch_ttl_on().await;
         acquire(&lab.host()).await.release().await.unwrap();
         lab.wait(31 * 24 * 3600 * SECOND).await;
         let guard = acquire(&one_call(&lab)).await;

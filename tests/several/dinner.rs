@@ -223,7 +223,7 @@ impl Philosopher {
             return drop(held);
         }
         if let Err(Error::Lost { reason, .. }) = held.release().await {
-            let is_known = matches!(reason, Loss::Unreachable | Loss::Expired);
+            let is_known = matches!(reason, Loss::Unreachable { .. } | Loss::Expired);
             assert!(is_known, "believed for too long: {reason}");
         }
     }

@@ -11,8 +11,10 @@ use crate::world::{Host, World};
 
 /// Clocks differ in rate: by every clock within the margin a call waits for this share of its time-out.
 const BY_ANY_CLOCK: f64 = 0.98;
-/// A call that does not wait returns within so many request time-outs.
+/// A call for one lock that does not wait returns within so many request time-outs.
 const AT_ONCE: u32 = 5;
+/// Such a call for several waits for the release of what it has for so many more.
+const RELEASE: u32 = 1;
 /// Timers round up to milliseconds, of which a call has several.
 const TICKS: Duration = Duration::from_millis(10);
 
@@ -27,15 +29,25 @@ impl Call {
     /// To be followed at once by the call itself, so that calls are numbered in the order in which they are made.
     pub(crate) fn begin(world: &World, host: &Host, wanted: &Wanted, wait: RecordWait) -> Call {
         let is_alone = wanted.permits == wanted.of;
-        Call::of(world, host, (wanted.name(), is_alone), wait)
+        Call::of(world, host, (wanted.name(), is_alone), wait, AT_ONCE)
     }
 
-    /// The same for several locks. When it asks for each of them only itself knows.
-    pub(crate) fn for_several(world: &World, host: &Host, wait: RecordWait) -> Call {
-        Call::of(world, host, ("several", false), wait)
+    /// The same for so many locks. When it asks for each of them only itself knows. One that does not wait has the time of one
+    /// call for each of them, one after the other: it may have all but the last. What it has it then releases, before it tells
+    /// the error of the last.
+    pub(crate) fn for_several(world: &World, host: &Host, locks: usize, wait: RecordWait) -> Call {
+        let at_once = AT_ONCE * u32::try_from(locks).unwrap() + RELEASE;
+        Call::of(world, host, ("several", false), wait, at_once)
     }
 
-    fn of(world: &World, host: &Host, (lock, is_alone): (&str, bool), wait: RecordWait) -> Call {
+    /// If it does not wait, it returns within so many request time-outs.
+    fn of(
+        world: &World,
+        host: &Host,
+        (lock, is_alone): (&str, bool),
+        wait: RecordWait,
+        at_once: u32,
+    ) -> Call {
         let history = world.history.clone();
         let (number, now) = (history.next_call(), history.now());
         let until = match wait {
@@ -44,7 +56,7 @@ impl Call {
             RecordWait::Infinite => None,
         };
         let takes = match wait {
-            RecordWait::NoWait => Some(AT_ONCE * host.plan.timeout),
+            RecordWait::NoWait => Some(at_once * host.plan.timeout),
             RecordWait::Timeout(span) => Some(span + host.plan.timeout),
             RecordWait::Infinite => None,
         };

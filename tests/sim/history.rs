@@ -40,6 +40,12 @@ pub(crate) enum Event {
     Downgraded {
         hold: usize,
     },
+    /// Another host gives up the place of one that is dead, by the newest of its tickets.
+    GivenUp {
+        host: usize,
+        lock: String,
+        ticket: u64,
+    },
     /// It believes no more.
     Ended {
         hold: usize,

@@ -63,7 +63,9 @@ async fn happen(world: &Arc<World>, kind: Kind, host: &Host, span: Duration, rng
         Kind::Crash => {
             world.tally.fault("crash");
             world.crash(host.id);
-            wait(span / 4).await;
+            wait(span / 8).await;
+            world.give_up_all_of(host.id).await;
+            wait(span / 8).await;
             world.restart(host.id);
         }
         Kind::Sweep => run_wild(world, host, span, rng).await,

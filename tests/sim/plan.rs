@@ -15,6 +15,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Requests that a seed sends before its faults stop.
 pub(crate) const REQUESTS: u64 = 500;
+/// No outage time-out may be shorter.
+const TIMER_GRAIN: Duration = MS;
 /// By no more days the wall clock of any host is off.
 pub(crate) const DAYS_OFF: i32 = 30;
 /// No other host's clock is further ahead of another's.
@@ -133,7 +135,8 @@ impl Plan {
         plan.has_several = has_fair_locks && rng.bool();
         if rng.u8(0..4) == 0 {
             for host in &mut plan.hosts {
-                host.outage_timeout = Some(host.timeout.mul_f64(rng.f64() * 8.0));
+                let most = host.timeout.mul_f64(rng.f64() * 8.0);
+                host.outage_timeout = Some(most.max(TIMER_GRAIN));
             }
         }
         plan

@@ -15,7 +15,7 @@ pub(crate) async fn take_turn(world: &World, host: &Host, rng: &mut Rng) {
     let locks = host.locks.several(&names).unwrap();
     let how = Patience::draw(rng, world.plan.only_infinite);
     let began = Instant::now();
-    let mut call = Call::for_several(world, host, how.wait);
+    let mut call = Call::for_several(world, host, names.len(), how.wait);
     let is_due = |error| {
         let mut names = names.iter();
         names.any(|name| is_due(error, how.wait, host, (name, began)))

@@ -1,6 +1,6 @@
 //! What a caller asks for: a lock alone, or some of its permits.
 
-use fairlock::{Error, FairLock, LockGuard, RecordWait, Semaphore};
+use fairlock::{Error, FairLock, LockGuard, RecordWait, Semaphore, Waiting};
 use fastrand::Rng;
 
 use crate::plan::Sharing;
@@ -25,14 +25,20 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// One of the locks, alone.
     pub(crate) fn alone(world: &World, host: &Host, lock: &str) -> Wanted {
+        let known = host.known.clone();
+        let watched = move |waiting: &Waiting| {
+            if let Some(place) = &waiting.place_id {
+                known.is_at(place);
+            }
+        };
         match world.plan.sharing {
             Sharing::None | Sharing::Readers => Wanted {
-                lock: Lock::Fair(host.locks.fair_lock(lock).unwrap()),
+                lock: Lock::Fair(host.locks.fair_lock(lock).unwrap().observed(watched)),
                 permits: ALL,
                 of: ALL,
             },
             Sharing::Permits(of) => Wanted {
-                lock: Lock::Permits(host.locks.semaphore(lock, of).unwrap()),
+                lock: Lock::Permits(host.locks.semaphore(lock, of).unwrap().observed(watched)),
                 permits: of,
                 of,
             },

@@ -240,6 +240,7 @@ pub(crate) async fn turn(
 ) {
     call.is_granted();
     let mut stay = Stay::begin(world, host.id, call.number, &guard);
+    host.known.is_at(&guard.place_id());
     host.link.awake().await;
     let is_alone = guard.permits() == guard.of_permits();
     if is_alone {

@@ -1,6 +1,6 @@
 //! One table in memory, the hosts on it, and what is written down about them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
-use fairlock::{Chance, Clock, LockClient, TableOptions};
+use fairlock::{Chance, Clock, LockClient, PlaceId, TableOptions};
 use fastrand::Rng;
 use tokio::task::JoinHandle;
 
@@ -26,6 +26,8 @@ use crate::register::Registers;
 use crate::signal::Signal;
 use crate::worker;
 
+/// A host has more places than it has workers only for a moment.
+const MOST_KNOWN: usize = 6;
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// So much earlier begins the clock of which all others are made.
@@ -63,6 +65,24 @@ pub(crate) struct Host {
     /// For requests of its callers' own.
     pub(crate) client: Client,
     pub(crate) link: Arc<Link>,
+    pub(crate) known: Arc<Known>,
+}
+
+/// The newest places of a host, as another process knows them that watches over it.
+#[derive(Default)]
+pub(crate) struct Known(Mutex<VecDeque<PlaceId>>);
+
+impl Known {
+    /// A watcher is told of a place once it is there, and not of each look.
+    pub(crate) fn is_at(&self, place: &PlaceId) {
+        let mut places = self.0.lock().unwrap();
+        if !places.contains(place) {
+            places.push_back(place.clone());
+            if places.len() > MOST_KNOWN {
+                places.pop_front();
+            }
+        }
+    }
 }
 
 /// What time DynamoDB's clock shows so long after the beginning.
@@ -150,6 +170,7 @@ impl World {
             locks: builder.build().unwrap(),
             client: without_retries(&network),
             link,
+            known: Arc::default(),
         })
     }
 
@@ -305,6 +326,26 @@ impl World {
         crew.workers = left;
         let gone: Vec<(usize, JoinHandle<()>)> = gone;
         gone.iter().for_each(|(_, work)| work.abort());
+    }
+
+    /// Another host gives up what a dead one had, as far as that is known: while requests of the dead may still be under way.
+    pub(crate) async fn give_up_all_of(&self, id: usize) {
+        let (dead, other) = {
+            let hosts = &self.crew.lock().unwrap().hosts;
+            (hosts[id].clone(), hosts[(id + 1) % hosts.len()].clone())
+        };
+        let places = std::mem::take(&mut *dead.known.0.lock().unwrap());
+        for place in places {
+            self.history.note(Event::GivenUp {
+                host: id,
+                lock: place.lock().to_owned(),
+                ticket: place.ticket().get(),
+            });
+            // Not answered, or it has died too: the place lapses.
+            if other.locks.give_up(&place).await.is_ok() {
+                self.tally.fault("given up by another");
+            }
+        }
     }
 
     pub(crate) fn restart(self: &Arc<Self>, id: usize) {

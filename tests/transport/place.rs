@@ -46,6 +46,15 @@ impl Place {
     }
 
     async fn trusting(wire: Wire, is_trusted: bool) -> Place {
+        Place::before(wire, is_trusted, |network| network).await
+    }
+
+    /// Before a network that does to requests what the test says.
+    pub(crate) async fn before(
+        wire: Wire,
+        is_trusted: bool,
+        set: impl FnOnce(Network) -> Network,
+    ) -> Place {
         let engine = Engine::memory().unwrap();
         create_table(&engine.client(), "locks", &OF_LOCKS).await;
         create_table(
@@ -55,7 +64,7 @@ impl Place {
         )
         .await;
         let sides = wire.sides(is_trusted);
-        let tap = Tap::new(Network::to(&engine).http_client(), sides.transport);
+        let tap = Tap::new(set(Network::to(&engine)).http_client(), sides.transport);
         let server = Server::start(sides.acceptor, tap.far()).await;
         let url = format!("{}://localhost:{}", wire.scheme(), server.port());
         let config = engine.client().config().to_builder();
@@ -65,6 +74,13 @@ impl Place {
             server,
             client: Client::from_conf(config.build()),
         }
+    }
+
+    /// Where the server is, for another process: it knows the way to the engine from now on.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn url(&self) -> String {
+        self.client.list_tables().send().await.unwrap();
+        format!("http://localhost:{}", self.server.port())
     }
 
     /// A new client over the wire.

@@ -202,6 +202,12 @@ impl Server {
         self.state().strikes_all = true;
     }
 
+    /// Whatever comes is answered again.
+    #[cfg(feature = "cli")]
+    pub(crate) fn strike_no_more(&self) {
+        self.state().plan = None;
+    }
+
     pub(crate) async fn was_struck(&self) {
         self.struck.notified().await;
     }

@@ -65,8 +65,9 @@ impl Command {
                 what: Table::Create(Create { place, .. }) | Table::Check { place },
             }
             | Command::Show(Show { place, .. })
-            | Command::Ls(Ls { place, .. }) => Some(place),
-            Command::Demo(_) | Command::DemoWorker(_) | Command::Guardian(_) => None,
+            | Command::Ls(Ls { place, .. })
+            | Command::Guardian(Guardian { place, .. }) => Some(place),
+            Command::Demo(_) | Command::DemoWorker(_) => None,
         }
     }
 }
@@ -322,6 +323,9 @@ pub(crate) struct Guardian {
 
     #[arg(required = true, last = true)]
     pub(crate) command: Vec<OsString>,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
 }
 
 /// Help and version are no errors; anything else is a misuse, whose code is not that of clap.

@@ -67,6 +67,10 @@ impl Failure {
         Failure::new(code, explain(error, place))
     }
 
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Says it, and gives the exit code.
     pub(crate) fn tell(&self) -> ExitCode {
         say(&self.text);
@@ -95,6 +99,14 @@ const UNKNOWN_CALLER: [&str; 5] = [
 
 /// And for a signature.
 const UNSIGNED: [&str; 3] = ["Signature", "RequestExpired", "RequestTimeTooSkewed"];
+
+/// And for too many requests.
+const BUSY: [&str; 4] = [
+    "Throughput",
+    "Throttl",
+    "RequestLimit",
+    "TransactionConflict",
+];
 
 const REPAIR: &str = "`Repairing a lock` in docs/operations.md says what to do";
 
@@ -125,7 +137,7 @@ fn explain(error: &Error, place: &Place) -> String {
             source,
             ..
         } => match answer(source.as_ref()) {
-            Some(said) => busy(&format!("table `{table}` does not {verb} now: {said}")),
+            Some(said) => busy(table, verb, &said, place),
             None => format!("{text}: {}", place.way_there()),
         },
         Error::Unreadable {
@@ -154,21 +166,28 @@ fn answer(error: &(dyn StdError + 'static)) -> Option<String> {
 }
 
 /// Ends because each cause is an error of its own.
-fn deepest<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
+pub(crate) fn deepest<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
     error.source().map_or(error, deepest)
 }
 
-fn busy(text: &str) -> String {
-    let says = |codes: &[&str]| codes.iter().any(|code| text.contains(code));
+fn busy(table: &str, verb: &str, said: &str, place: &Place) -> String {
+    if let Some(local) = place.explained(said) {
+        return local;
+    }
+    let says = |codes: &[&str]| codes.iter().any(|code| said.contains(code));
     let remedy = match () {
         () if says(&UNKNOWN_CALLER) => CREDENTIALS,
         () if says(&UNSIGNED) => CLOCK,
-        () => "it is too busy, try again later",
+        () if says(&BUSY) => "it is too busy, try again later",
+        () => "try again later",
     };
-    format!("{text}: {remedy}")
+    format!("table `{table}` does not {verb} now: {said}: {remedy}")
 }
 
 fn refused(text: String, place: &Place) -> String {
+    if let Some(local) = place.explained(&text) {
+        return local;
+    }
     let check = || place.command("table check");
     match text {
         _ if text.contains("ResourceNotFound") => {

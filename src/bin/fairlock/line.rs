@@ -21,16 +21,11 @@ pub(crate) fn read() -> Result<Args, Error> {
     let matches = matches.map_err(|error| explained(error, &mut command, &words))?;
     let mut args = Args::from_arg_matches(&matches)?;
     let given = Given(innermost(&matches));
-    match &mut args.command {
-        args::Command::Run(run) => {
-            given.wait(&mut command, run)?;
-            given.place(&mut command, &mut run.place)?;
-        }
-        other => {
-            if let Some(place) = other.place() {
-                given.place(&mut command, place)?;
-            }
-        }
+    if let args::Command::Run(run) = &mut args.command {
+        given.wait(&mut command, run)?;
+    }
+    if let Some(place) = args.command.place() {
+        given.place(&mut command, place)?;
     }
     Ok(args)
 }

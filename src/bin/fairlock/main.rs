@@ -9,6 +9,7 @@ compile_error!(
 );
 
 mod args;
+mod cloud;
 mod contest;
 mod demo;
 mod failure;
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
         Command::Ls(options) => on_runtime(ls::ls(options)),
         Command::Demo(options) => demo::demo(&options),
         Command::DemoWorker(options) => on_runtime(demo::work(options)),
-        Command::Guardian(options) => guardian::guard(&options),
+        Command::Guardian(options) => guardian::guard(options),
     };
     ended.unwrap_or_else(|failure| failure.tell())
 }

@@ -14,6 +14,9 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::text::shown;
 
+/// The permits of a lock that is no semaphore.
+const OF_A_LOCK: u64 = 64;
+
 /// A lock as programs are told of it, by the schema in `docs/operations.md`.
 #[derive(Serialize)]
 struct Lock<'a> {
@@ -39,7 +42,7 @@ struct Data {
 #[derive(Serialize)]
 struct Person<'a> {
     ticket: u64,
-    permits: u64,
+    permits: Option<u64>,
     tickets: u64,
     owner: &'a str,
     attributes: &'a BTreeMap<String, String>,
@@ -52,13 +55,14 @@ struct Person<'a> {
 
 impl<'a> From<&'a LockState> for Lock<'a> {
     fn from(state: &'a LockState) -> Self {
+        let person = |who| Person::of(who, state);
         Lock {
             lock: &state.lock,
-            permits: state.permits,
-            holder: state.holder.as_ref().map(Person::from),
-            sharers: state.sharers.iter().map(Person::from).collect(),
+            permits: permits(state),
+            holder: state.holder.as_ref().map(person),
+            sharers: state.sharers.iter().map(person).collect(),
             held_since: state.held_since.and_then(to_the_millisecond),
-            line: state.line.iter().map(Person::from).collect(),
+            line: state.line.iter().map(person).collect(),
             waiting: state.waiting,
             newest_ticket: state.newest_ticket.map(|ticket| ticket.get()),
             data: state.data.as_ref().map(Data::from),
@@ -75,11 +79,12 @@ impl From<&LockData> for Data {
     }
 }
 
-impl<'a> From<&'a Participant> for Person<'a> {
-    fn from(who: &'a Participant) -> Self {
+impl<'a> Person<'a> {
+    fn of(who: &'a Participant, state: &LockState) -> Self {
+        let is_part = |permits: &u64| state.permits.is_some_and(|all| *permits < all);
         Person {
             ticket: who.ticket.get(),
-            permits: who.permits,
+            permits: Some(who.permits).filter(is_part),
             tickets: who.tickets,
             owner: &who.owner,
             attributes: &who.attributes,
@@ -90,6 +95,13 @@ impl<'a> From<&'a Participant> for Person<'a> {
             lease_left_ms: who.lease_left.map(milliseconds),
         }
     }
+}
+
+/// How many there are to be had, where anybody cares: of a lock that is no semaphore only if somebody shares it.
+fn permits(state: &LockState) -> Option<u64> {
+    let all = state.permits?;
+    let mut there = state.holder.iter().chain(&state.sharers).chain(&state.line);
+    (all != OF_A_LOCK || there.any(|who| who.permits < all)).then_some(all)
 }
 
 /// A lock as one line of JSON.

@@ -1,13 +1,14 @@
 //! Where the locks are: a table of DynamoDB, of something that speaks its language, or of a file.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
-use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::ProvideCredentials;
 use clap::Args;
-use fairlock::{LockClient, LockClientBuilder};
+use fairlock::{LockClient, LockClientBuilder, TableOptions};
 
+use crate::cloud;
 use crate::failure::Failure;
 use crate::flags;
 use crate::local;
@@ -68,48 +69,60 @@ pub(crate) struct Place {
         hide_short_help = true
     )]
     pub(crate) ttl_attribute: String,
+
+    /// What to look at when DynamoDB does not answer, once that is known.
+    #[arg(skip)]
+    way: OnceLock<String>,
 }
 
-/// What to do about a file that is not there.
+/// What is to be done at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missing {
-    Create,
-    Refuse,
+pub(crate) enum Purpose {
+    /// To make the table, and the file that it is in.
+    Make,
+    /// To take a turn. A file is made for it, as `flock` does; a table of an AWS account is not.
+    Turn,
+    /// To look, which changes nothing.
+    Look,
 }
 
 impl Place {
     /// A client with these flags and the library's defaults.
     pub(crate) async fn locks(&self) -> Result<LockClient, Failure> {
-        self.client(Missing::Refuse, |builder| builder).await
+        self.client(Purpose::Look, |builder| builder).await
     }
 
     /// A client with these flags and more settings.
     pub(crate) async fn client(
         &self,
-        missing: Missing,
+        purpose: Purpose,
         set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
     ) -> Result<LockClient, Failure> {
         let dynamodb = match &self.local {
-            Some(file) => local::open(file, missing, &self.command("table create"))?,
+            Some(file) => local::open(file, purpose, &self.command("table create"))?,
             None => self.dynamodb().await?,
+        };
+        let makes_a_table = match self.local {
+            Some(_) if purpose == Purpose::Turn => has_no_tables(&dynamodb).await,
+            _ => false,
         };
         let builder = LockClient::builder(dynamodb)
             .table(&self.table)
             .namespace(&self.namespace)
             .key_names(&self.partition_key, &self.sort_key, &self.ttl_attribute);
-        set(builder)
-            .build()
-            .map_err(|error| Failure::of(&error, self))
+        let told = |error| Failure::of(&error, self);
+        let client = set(builder).build().map_err(told)?;
+        if makes_a_table {
+            let created = client.create_table(&TableOptions::default()).await;
+            created.map_err(told)?;
+        }
+        Ok(client)
     }
 
     async fn dynamodb(&self) -> Result<Client, Failure> {
-        let mut loader = aws_config::defaults(BehaviorVersion::latest());
-        if let Some(url) = &self.endpoint_url {
-            loader = loader.endpoint_url(url);
-        }
-        let config = loader.load().await;
-        check(&config).await?;
-        Ok(Client::new(&config))
+        let (client, way) = cloud::connect(self.endpoint_url.as_deref()).await?;
+        let _ = self.way.set(way);
+        Ok(client)
     }
 
     /// The table, and where it is.
@@ -119,6 +132,14 @@ impl Place {
             (Some(file), _) => format!("table {table} in {}", file.display()),
             (None, Some(url)) => format!("table {table} at {url}"),
             (None, None) => format!("table {table}"),
+        }
+    }
+
+    /// What answers there.
+    pub(crate) fn engine(&self) -> String {
+        match &self.local {
+            Some(file) => file.display().to_string(),
+            None => "DynamoDB".into(),
         }
     }
 
@@ -140,12 +161,39 @@ impl Place {
     }
 
     /// What to look at when nothing answers.
-    pub(crate) fn way_there(&self) -> String {
-        match (&self.local, &self.endpoint_url) {
-            (Some(_), _) => "see who keeps the file busy".into(),
-            (None, Some(url)) => format!("see whether {url} is right, and what answers there"),
-            (None, None) => "see whether the network is up and the AWS region right".into(),
+    pub(crate) fn way_there(&self) -> &str {
+        let way = self.way.get().map(String::as_str);
+        way.unwrap_or("see who keeps the file busy")
+    }
+
+    /// What has become of the file of locks and what to do about it, if that is why something failed.
+    pub(crate) fn explained(&self, said: &str) -> Option<String> {
+        let file = self.local.as_ref()?;
+        let remedy = local::remedy(file, said)?;
+        Some(format!("cannot use {}: {remedy}", file.display()))
+    }
+
+    /// The flags of this place, for another process of this program.
+    pub(crate) fn flags(&self) -> Vec<OsString> {
+        let always = [
+            ("--table", &self.table),
+            ("--namespace", &self.namespace),
+            ("--partition-key", &self.partition_key),
+            ("--sort-key", &self.sort_key),
+            ("--ttl-attribute", &self.ttl_attribute),
+        ];
+        let url = self
+            .endpoint_url
+            .as_ref()
+            .map(|url| ("--endpoint-url", url));
+        let named = always.into_iter().chain(url);
+        let mut flags: Vec<_> = named
+            .map(|(flag, value)| OsString::from(format!("{flag}={value}")))
+            .collect();
+        if let Some(file) = &self.local {
+            flags.extend(["--local".into(), file.clone().into()]);
         }
+        flags
     }
 
     /// A command line of this program for the same place, for people to copy.
@@ -176,22 +224,10 @@ impl Place {
     }
 }
 
-/// The two things without which nothing can be sent, found out about before anything is.
-async fn check(config: &SdkConfig) -> Result<(), Failure> {
-    if config.region().is_none() {
-        return Err(Failure::unavailable(
-            "no AWS region: set AWS_REGION, or `region` in the profile that AWS_PROFILE names",
-        ));
-    }
-    let said = "no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run where a role \
-                gives them";
-    let Some(credentials) = config.credentials_provider() else {
-        return Err(Failure::unavailable(said));
-    };
-    match credentials.provide_credentials().await {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Failure::unavailable(format!("{said} ({error})"))),
-    }
+/// Of a file that has just been made. One with tables, but not the one that is asked for, is another's, or its name is wrong.
+async fn has_no_tables(dynamodb: &Client) -> bool {
+    let tables = dynamodb.list_tables().send().await;
+    tables.is_ok_and(|found| found.table_names().is_empty())
 }
 
 /// As a shell takes it.

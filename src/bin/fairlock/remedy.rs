@@ -2,6 +2,7 @@
 
 use fairlock::Finding;
 
+use crate::local;
 use crate::place::{Place, quoted};
 
 /// A finding as the library tells it, but for what to do about it.
@@ -28,11 +29,18 @@ fn remedy(finding: &Finding, place: &Place) -> String {
                 .into()
         }
         Finding::NoTtl => format!("switch it on with `{}`", create()),
+        Finding::WithoutTtl => {
+            "what nobody uses any more stays in it, until a program of yours sweeps it".into()
+        }
         Finding::OtherTtl { found, .. } => {
             format!(
                 "name that attribute with `--ttl-attribute {}`",
                 quoted(found)
             )
+        }
+        Finding::Denied { .. } if place.local.is_some() => {
+            let obstacle = place.local.as_deref().and_then(local::obstacle);
+            obstacle.unwrap_or_else(|| finding.remedy())
         }
         Finding::Denied { operation, .. } if *operation == "Scan" => {
             format!("{}, or listed with `fairlock ls`", finding.remedy())
@@ -58,7 +66,7 @@ mod tests {
         }
     }
 
-    fn findings() -> [Finding; 9] {
+    fn findings() -> [Finding; 10] {
         let text = || "x".to_owned();
         [
             Finding::NoTable,
@@ -76,6 +84,7 @@ mod tests {
                 answer: text(),
             },
             Finding::NoTtl,
+            Finding::WithoutTtl,
             Finding::OtherTtl {
                 found: "ttl of old".into(),
                 needed: text(),
@@ -104,6 +113,6 @@ mod tests {
             told(&findings[0]),
             "fatal: there is no such table: create it with `fairlock table create --table locks`"
         );
-        assert!(told(&findings[6]).ends_with("`--ttl-attribute 'ttl of old'`"));
+        assert!(told(&findings[7]).ends_with("`--ttl-attribute 'ttl of old'`"));
     }
 }

@@ -1,9 +1,12 @@
 //! Signals that this process gets: which of them it had been told to ignore, and who sent them.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use rustix::process::getgid;
 use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU,
     SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
@@ -81,6 +84,13 @@ pub(crate) fn shrug_off() -> Result<(), Failure> {
         caught.map_err(|error| Failure::internal(format!("cannot catch signals: {error}")))?;
     }
     Ok(())
+}
+
+/// A program that is started as `fork` and `exec` start it ignores what its parent does. What the C library starts in one step also
+/// ignores two signals that are its own, and passes that on: so a program is given the group that it would have anyway, which takes
+/// the two steps.
+pub(crate) fn ignoring_nothing_more(command: &mut Command) -> &mut Command {
+    command.gid(getgid().as_raw())
 }
 
 fn unignored(signals: &[i32]) -> Vec<i32> {

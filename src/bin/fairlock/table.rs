@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use fairlock::{TableOptions, TableReport};
+use fairlock::{Finding, TableOptions, TableReport};
 
 use crate::args::{Create, Table};
 use crate::failure::{Failure, UNFIT};
 use crate::output;
-use crate::place::{Missing, Place};
+use crate::place::{Place, Purpose};
 use crate::remedy;
 use crate::text::shown;
 
@@ -20,10 +20,21 @@ pub(crate) async fn table(what: Table) -> Result<ExitCode, Failure> {
 
 async fn create(options: Create) -> Result<ExitCode, Failure> {
     let place = &options.place;
-    let client = place.client(Missing::Create, |builder| builder).await?;
+    let client = place.client(Purpose::Make, |builder| builder).await?;
     let created = client.create_table(&billing(&options)).await;
     created.map_err(|error| Failure::of(&error, place))?;
-    let _ = output::print(&format!("{} is ready\n", place.name()))?;
+    let mut text = format!("{} is ready\n", place.name());
+    // What a check would say of it, but for what whoever creates tables need not be permitted.
+    let report = client.check_table().await;
+    let findings = report.map_or(Vec::new(), |report| report.findings);
+    let is_of_ttl = |finding: &&Finding| matches!(finding, Finding::NoTtl | Finding::WithoutTtl);
+    text.extend(
+        findings
+            .iter()
+            .filter(is_of_ttl)
+            .map(|finding| line(finding, place)),
+    );
+    let _ = output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -50,7 +61,9 @@ fn told(report: &TableReport, place: &Place) -> String {
         return format!("{}: all is well\n", place.name());
     }
     let findings = report.findings.iter();
-    findings
-        .map(|finding| shown(&remedy::told(finding, place)) + "\n")
-        .collect()
+    findings.map(|finding| line(finding, place)).collect()
+}
+
+fn line(finding: &Finding, place: &Place) -> String {
+    shown(&remedy::told(finding, place)) + "\n"
 }

@@ -7,7 +7,8 @@
 //! What counts for certain is the write that began the place, a renewal of the seat, and a renewal of the row if a look
 //! sent after its answer shows `seated` below the ticket: the row had no seat yet. A seat is given with the beat that its
 //! giver saw on the row, long ago if that write was slow: from when an answer shows the seat, the write counts that made
-//! that beat. It ends with the first request of its own host that gives it up, when that is sent. Who joins late, is cut off
+//! that beat. It ends with the first request of its own host that gives it up, when that is sent, or when another host begins to
+//! give it up. Who joins late, is cut off
 //! or stands still is timely until that renewal is too old, and again from its next; nothing is claimed of the time between.
 //! Nor is anything of a place on an item that DynamoDB may delete soon. Nor of a row that came after its ticket was made void in a run of gaps, whose one row does not stand in its way.
 
@@ -102,6 +103,12 @@ impl<'a> Lines<'a> {
                 let key = (lock, exchange.host, *ticket);
                 let sent = self.given_up.entry(key).or_insert(exchange.sent);
                 *sent = exchange.sent.min(*sent);
+            }
+        }
+        for (at, event) in events {
+            if let Event::GivenUp { host, lock, ticket } = event {
+                let sent = self.given_up.entry((lock, *host, *ticket)).or_insert(*at);
+                *sent = (*sent).min(*at);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Error, ErrorKind, IoSliceMut, Result};
+use std::io::{ErrorKind, IoSliceMut, Result};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, setpgid, setsid, wait};
 
-use crate::wire::{Deadline, Order, Report};
+use crate::signals;
+use crate::wire::Report;
 
 /// Standard input and output of the command.
 pub(super) struct Files {
@@ -20,42 +21,37 @@ pub(super) struct Files {
     output: OwnedFd,
 }
 
-/// Takes the line to `fairlock run` from standard input, and the first message from it: the command's files, and the
-/// first deadline.
-pub(super) fn take_over() -> Result<(UnixStream, Files, Deadline)> {
-    let control = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+/// Takes the line to `fairlock run` from standard input, which a command is not to have.
+pub(super) fn take_line() -> Result<UnixStream> {
+    let line = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-    let (files, order) = first_message(&control)?;
-    let Order::Until(deadline) = order else {
-        return Err(Error::other("no deadline"));
-    };
-    control.set_nonblocking(true)?;
-    Ok((control, files, deadline))
+    line.set_nonblocking(true)?;
+    Ok(line)
 }
 
-fn first_message(control: &UnixStream) -> Result<(Files, Order)> {
+/// What has come on the line, and the files that came with it. Nothing: the other end is closed.
+pub(super) fn receive(line: &UnixStream, buffer: &mut [u8]) -> Result<(usize, Option<Files>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut sent = RecvAncillaryBuffer::new(&mut space);
-    let mut text = [0; 256];
-    let parts = &mut [IoSliceMut::new(&mut text)];
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    let count = recvmsg(control, parts, &mut sent, flags)?.bytes;
+    let parts = &mut [IoSliceMut::new(buffer)];
+    let count = recvmsg(line, parts, &mut sent, RecvFlags::CMSG_CLOEXEC)?.bytes;
     let mut files = sent.drain().flat_map(|message| match message {
         RecvAncillaryMessage::ScmRights(files) => files.collect(),
         _ => Vec::new(),
     });
-    let (Some(input), Some(output)) = (files.next(), files.next()) else {
-        return Err(Error::other("no files for the command"));
-    };
-    let line = String::from_utf8_lossy(&text[..count]);
-    let order = line.trim_end().parse();
-    let order = order.map_err(|_| Error::new(ErrorKind::InvalidData, "no order"))?;
-    Ok((Files { input, output }, order))
+    let files = files.next().zip(files.next());
+    Ok((count, files.map(|(input, output)| Files { input, output })))
 }
 
-fn spawn(command: &mut Command, files: &Files) -> Result<std::process::Child> {
+fn spawn(
+    command: &mut Command,
+    environment: &[(String, String)],
+    files: &Files,
+) -> Result<std::process::Child> {
     let (input, output) = (files.input.try_clone()?, files.output.try_clone()?);
-    command.stdin(input).stdout(output).spawn()
+    let environment = environment.iter().map(|(name, value)| (name, value));
+    let command = command.envs(environment).stdin(input).stdout(output);
+    signals::ignoring_nothing_more(command).spawn()
 }
 
 /// What became of the command.
@@ -79,16 +75,22 @@ impl Child {
     ///
     /// The guardian goes there, starts it, and leaves to a session of its own. Had it stayed in this one, the kernel
     /// would take it for a shell that continues what the terminal stops, and stop what nobody continues.
-    pub(super) fn start(command: &[OsString], group: i32, files: Files) -> Result<Child> {
+    pub(super) fn start(
+        command: &[OsString],
+        environment: &[(String, String)],
+        group: i32,
+        files: Files,
+    ) -> Result<Child> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(ErrorKind::NotFound.into());
         };
         setpgid(None, Pid::from_raw(group))?;
-        let child = spawn(Command::new(program).args(arguments), &files);
+        let child = spawn(Command::new(program).args(arguments), environment, &files);
         // A script that does not say what runs it is the shell's, as shells have it.
         let child = child.or_else(|error| match Errno::from_io_error(&error) {
             Some(Errno::NOEXEC) => {
-                spawn(Command::new("/bin/sh").arg(program).args(arguments), &files)
+                let mut shell = Command::new("/bin/sh");
+                spawn(shell.arg(program).args(arguments), environment, &files)
             }
             _ => Err(error),
         });

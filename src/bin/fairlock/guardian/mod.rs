@@ -1,11 +1,12 @@
-//! The guardian: between `fairlock run` and its command, which it ends when the lease ends, whatever became of the
-//! former.
+//! The guardian: watches over `fairlock run` from the beginning of its wait to the end of its turn.
 //!
-//! It starts the command, in the process group that the command would have without it, and is the ancestor of all that
-//! the command starts. Itself it is in a session of its own, where the terminal's signals do not come. It knows nothing of
-//! locks: it is told deadlines, and the end of the line means that nobody is left to tell it any.
+//! It starts the command, in the process group that the command would have without it, is the ancestor of all that the command
+//! starts, and ends it when the lease ends, whatever became of `fairlock run`. Itself it is where the terminal's signals do not come. It
+//! is told deadlines, and what `fairlock run` has in the table. The end of the line means that nobody is left to tell it more: then it
+//! ends the command, and gives up what was had in the table, so that nobody waits for a lease to end.
 
 mod child;
+mod place;
 mod timer;
 
 use std::io::{ErrorKind, Read, Write};
@@ -24,60 +25,61 @@ use crate::family;
 use crate::signals;
 use crate::wire::{Deadline, Order, Report, now};
 
-use child::{Child, News};
+use child::{Child, Files, News};
+use place::Standing;
 use timer::Timer;
 
 /// How often those that were killed are looked for who are not dead yet.
 const AGAIN: Duration = Duration::from_millis(20);
+/// How often it looks whether `fairlock run` stands still while it waits.
+const LOOKS: Duration = Duration::from_millis(250);
 
-pub(crate) fn guard(options: &Guardian) -> Result<ExitCode, Failure> {
+pub(crate) fn guard(options: Guardian) -> Result<ExitCode, Failure> {
     let run = |error| Failure::internal(format!("the guardian cannot run: {error}"));
+    // It is started by another name than that of its file.
+    let _ = rustix::thread::set_name(c"fairlock");
     signals::shrug_off()?;
     set_child_subreaper(Some(getpid())).map_err(|error| run(error.into()))?;
     let parent = getppid();
     let (wakes, woken) = UnixStream::pair().map_err(run)?;
     signal_hook::low_level::pipe::register(SIGCHLD, wakes).map_err(run)?;
     woken.set_nonblocking(true).map_err(run)?;
-    let (control, files, deadline) = child::take_over().map_err(run)?;
     let mut watch = Watch {
-        control,
+        control: child::take_line().map_err(run)?,
         parent,
         is_alone: false,
         woken,
         timer: Timer::new().map_err(run)?,
-        deadline,
+        deadline: None,
         heard: Vec::new(),
+        files: None,
+        standing: Standing::default(),
         child: None,
-        phase: Phase::Guarding,
+        phase: Phase::Waiting,
+        options,
     };
-    if now() >= deadline.term {
-        // Somebody kept this process from running: the command would run in another's turn.
-        watch.tell(Report::Ending);
-        return Ok(ExitCode::SUCCESS);
-    }
-    match Child::start(&options.command, options.group, files) {
-        Ok(child) => {
-            watch.tell(Report::Started(child.pid()));
-            watch.child = Some(child);
-            watch.run().map_err(run)?;
-        }
-        Err(error) => watch.tell(Report::Failed(error.raw_os_error().unwrap_or(0))),
-    }
+    watch.run().map_err(run)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What the guardian is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
+    /// `fairlock run` waits for its turn.
+    Waiting,
+    /// It has its turn, and the command is to start.
+    Claimed,
     /// The lease is renewed in time, so far.
     Guarding,
     /// Everybody was told to end, and those who have not by then are killed.
     Ending { kill: Duration },
     /// Everybody was killed, and may take a moment to die.
     Killing,
+    /// The command has ended, or could not be run.
+    Over,
 }
 
-/// A command that is watched.
+/// A `fairlock run` that is watched, and its command.
 struct Watch {
     control: UnixStream,
     /// `fairlock run`
@@ -87,18 +89,23 @@ struct Watch {
     /// Readable when a child has changed.
     woken: UnixStream,
     timer: Timer,
-    deadline: Deadline,
+    /// None before the command has started.
+    deadline: Option<Deadline>,
     /// Bytes of an order that has not ended yet.
     heard: Vec<u8>,
+    /// Those that came with an order.
+    files: Option<Files>,
+    /// What `fairlock run` has in the table.
+    standing: Standing,
     child: Option<Child>,
     phase: Phase,
+    options: Guardian,
 }
 
 impl Watch {
-    /// Ends with the command and, if that was to be ended, with everything that it started: at the latest a moment after
-    /// the deadline, when it is killed.
+    /// Ends with `fairlock run`, and not before the command has ended: if that was to be ended, with everything that it started, at the
+    /// latest a moment after the deadline, when it is killed.
     fn run(&mut self) -> std::io::Result<()> {
-        self.set_timer()?;
         loop {
             self.wait()?;
             self.listen()?;
@@ -108,27 +115,42 @@ impl Watch {
                 self.tell_the_end();
                 // It stopped together with the command, and nobody else may come who continues it.
                 self.wake();
-                return Ok(());
+                self.phase = Phase::Over;
+            }
+            match self.phase {
+                Phase::Waiting | Phase::Claimed | Phase::Over if self.is_alone => {
+                    self.standing.give_up(&self.options.place);
+                    return Ok(());
+                }
+                Phase::Waiting if self.parent.is_some_and(is_stopped) => {
+                    self.standing.give_up(&self.options.place);
+                }
+                _ => {}
             }
         }
     }
 
     /// Until an order comes, a child changes, or the time has come.
     fn wait(&self) -> std::io::Result<()> {
-        let mut events = vec![
-            PollFd::new(&self.woken, PollFlags::IN),
-            PollFd::new(&self.timer, PollFlags::IN),
-        ];
+        let mut events = vec![PollFd::new(&self.woken, PollFlags::IN)];
+        // One that has run out is always ready.
+        if matches!(self.phase, Phase::Guarding | Phase::Ending { .. }) {
+            events.push(PollFd::new(&self.timer, PollFlags::IN));
+        }
         // One that has hung up is always ready, and tells nothing more.
         if !self.is_alone {
             events.push(PollFd::new(&self.control, PollFlags::IN));
         }
-        let again = Timespec {
-            tv_sec: 0,
-            tv_nsec: AGAIN.subsec_nanos().into(),
+        let at_most = match self.phase {
+            Phase::Ending { .. } | Phase::Killing => Some(AGAIN),
+            Phase::Waiting if self.standing.is_somewhere() => Some(LOOKS),
+            Phase::Waiting | Phase::Claimed | Phase::Guarding | Phase::Over => None,
         };
-        let at_most = (self.phase != Phase::Guarding).then_some(&again);
-        match poll(&mut events, at_most) {
+        let at_most = at_most.map(|span| Timespec {
+            tv_sec: 0,
+            tv_nsec: span.subsec_nanos().into(),
+        });
+        match poll(&mut events, at_most.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -141,12 +163,21 @@ impl Watch {
         }
         let mut buffer = [0; 1024];
         loop {
-            match self.control.read(&mut buffer) {
-                Ok(0) => return self.hear_nothing_more(),
-                Ok(count) => self.heard.extend(&buffer[..count]),
+            match child::receive(&self.control, &mut buffer) {
+                Ok((0, _)) => {
+                    self.is_alone = true;
+                    break;
+                }
+                Ok((count, files)) => {
+                    self.heard.extend(&buffer[..count]);
+                    self.files = files.or(self.files.take());
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return self.hear_nothing_more(),
+                Err(_) => {
+                    self.is_alone = true;
+                    break;
+                }
             }
         }
         while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
@@ -155,13 +186,36 @@ impl Watch {
                 self.obey(order)?;
             }
         }
-        Ok(())
+        match self.is_alone {
+            true => self.hear_nothing_more(),
+            false => Ok(()),
+        }
     }
 
     fn obey(&mut self, order: Order) -> std::io::Result<()> {
         match order {
+            Order::Place(place) => {
+                // It waits anew, or has nothing to do any more.
+                if self.standing.is_at(place) && self.phase == Phase::Claimed {
+                    self.phase = Phase::Waiting;
+                }
+                Ok(())
+            }
+            Order::Claim if self.standing.is_given_up() => {
+                self.tell(Report::GivenUp);
+                Ok(())
+            }
+            Order::Claim => {
+                self.phase = Phase::Claimed;
+                self.tell(Report::Claimed);
+                Ok(())
+            }
+            Order::Start {
+                deadline,
+                environment,
+            } => self.start(deadline, &environment),
             Order::Until(deadline) => {
-                self.deadline = deadline;
+                self.deadline = Some(deadline);
                 // The lease was renewed after all.
                 if matches!(self.phase, Phase::Ending { .. }) {
                     self.phase = Phase::Guarding;
@@ -178,15 +232,44 @@ impl Watch {
         }
     }
 
-    /// Whoever gave orders is gone, and the lock goes with the lease.
-    fn hear_nothing_more(&mut self) -> std::io::Result<()> {
-        self.is_alone = true;
-        match self.phase {
-            Phase::Guarding => {
-                let grace = self.deadline.kill.saturating_sub(self.deadline.term);
-                self.end((now() + grace).min(self.deadline.kill))
+    fn start(
+        &mut self,
+        deadline: Deadline,
+        environment: &[(String, String)],
+    ) -> std::io::Result<()> {
+        let Some(files) = self.files.take() else {
+            return Err(std::io::Error::other("no files for the command"));
+        };
+        if now() >= deadline.term {
+            // Somebody kept this process from running: the command would run in another's turn.
+            self.tell(Report::Ending);
+            self.phase = Phase::Over;
+            return Ok(());
+        }
+        let Guardian { command, group, .. } = &self.options;
+        match Child::start(command, environment, *group, files) {
+            Ok(child) => {
+                self.tell(Report::Started(child.pid()));
+                (self.child, self.phase) = (Some(child), Phase::Guarding);
+                self.deadline = Some(deadline);
+                self.set_timer()
             }
-            Phase::Ending { .. } | Phase::Killing => Ok(()),
+            Err(error) => {
+                self.tell(Report::Failed(error.raw_os_error().unwrap_or(0)));
+                self.phase = Phase::Over;
+                Ok(())
+            }
+        }
+    }
+
+    /// Whoever gave orders is gone: the command ends, and the lock is the next one's after that.
+    fn hear_nothing_more(&mut self) -> std::io::Result<()> {
+        match (self.phase, self.deadline) {
+            (Phase::Guarding, Some(Deadline { term, kill })) => {
+                let grace = kill.saturating_sub(term);
+                self.end((now() + grace).min(kill))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -201,7 +284,7 @@ impl Watch {
                 };
                 return self.set_timer();
             }
-            Phase::Killing => return Ok(()),
+            Phase::Waiting | Phase::Claimed | Phase::Killing | Phase::Over => return Ok(()),
         }
         self.tell(Report::Ending);
         family::signal(Signal::TERM);
@@ -211,26 +294,26 @@ impl Watch {
     }
 
     fn mind_the_time(&mut self) -> std::io::Result<()> {
-        match self.phase {
-            Phase::Guarding if now() >= self.deadline.term => self.end(self.deadline.kill),
-            Phase::Ending { kill } if now() >= kill => {
+        match (self.phase, self.deadline) {
+            (Phase::Guarding, Some(deadline)) if now() >= deadline.term => self.end(deadline.kill),
+            (Phase::Ending { kill }, _) if now() >= kill => {
                 self.phase = Phase::Killing;
                 family::kill();
                 Ok(())
             }
-            Phase::Killing => {
+            (Phase::Killing, _) => {
                 family::kill();
                 Ok(())
             }
-            Phase::Guarding | Phase::Ending { .. } => Ok(()),
+            _ => Ok(()),
         }
     }
 
     fn set_timer(&self) -> std::io::Result<()> {
-        match self.phase {
-            Phase::Guarding => self.timer.set(self.deadline.term),
-            Phase::Ending { kill } => self.timer.set(kill),
-            Phase::Killing => Ok(()),
+        match (self.phase, self.deadline) {
+            (Phase::Guarding, Some(deadline)) => self.timer.set(deadline.term),
+            (Phase::Ending { kill }, _) => self.timer.set(kill),
+            _ => Ok(()),
         }
     }
 
@@ -261,10 +344,14 @@ impl Watch {
 
     /// A command that ended by itself may leave others behind, as it may without a lock. One that was ended may not.
     fn is_over(&self) -> bool {
-        let is_over = |child: &Child| {
-            child.end.is_some() && (self.phase == Phase::Guarding || child.is_childless)
+        let Some(child) = &self.child else {
+            return false;
         };
-        self.child.as_ref().is_none_or(is_over)
+        match self.phase {
+            Phase::Guarding => child.end.is_some(),
+            Phase::Ending { .. } | Phase::Killing => child.end.is_some() && child.is_childless,
+            Phase::Waiting | Phase::Claimed | Phase::Over => false,
+        }
     }
 
     fn tell_the_end(&mut self) {
@@ -284,4 +371,8 @@ impl AsFd for Timer {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+fn is_stopped(process: Pid) -> bool {
+    family::is_stopped(process.as_raw_pid())
 }

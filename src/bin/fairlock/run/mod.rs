@@ -1,28 +1,28 @@
 //! `fairlock run`: takes a turn and runs a command in it.
 
 mod nesting;
+mod turn;
 mod waiting;
 mod warden;
 
-use std::fs::File;
 use std::iter;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fairlock::{Error, HeldLocks, LockClient, LockGuard, Loss, RecordWait};
-use rustix::process::{Pid, Signal, getpgid, getpgrp, getpid, kill_process};
-use rustix::termios::{tcgetpgrp, tcsetpgrp};
+use fairlock::{Error, HeldLocks, LockClient, LockGuard, RecordWait};
+use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP, SIGWINCH};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{Interval, interval, sleep};
+use tokio::time::interval;
 
 use crate::args::Run;
-use crate::failure::{Failure, INTERNAL, LOST, NOT_GRANTED, killed_by, say};
+use crate::failure::{Failure, NOT_GRANTED, killed_by};
 use crate::family;
-use crate::place::Missing;
+use crate::place::Purpose;
 use crate::signals::{self, Caught};
-use crate::wire::{Deadline, Order, Report, now};
+use crate::wire::{Order, now};
 
+use turn::Turn;
 use waiting::Picture;
 use warden::Warden;
 
@@ -30,10 +30,6 @@ use warden::Warden;
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 /// How long leaving the line and giving back may take in the end.
 const PARTING: Duration = Duration::from_secs(3);
-/// From SIGTERM to SIGKILL when the lock is lost already, and each moment may be another holder's.
-const AT_ONCE: Duration = Duration::from_millis(250);
-/// What the kernel sends to a whole group arrives within this, one after the other.
-const STOP_SETTLES: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
     let grace = check(&options)?;
@@ -91,34 +87,49 @@ async fn turn(
     grace: Duration,
     mut signals: UnboundedReceiver<Caught>,
 ) -> Result<Ended, Failure> {
-    let came = now();
+    let mut warden = Warden::start(&options)?;
+    let mut came = None;
+    // Each turn of the loop but the last is somebody who stopped this process while it waited.
     let (locks, guard) = loop {
         let locks = client(&options).await?;
-        let over = match wait(&options, left(options.wait, came), &locks, &mut signals).await {
-            Ok(guard) => break (locks, guard),
-            Err(over) => over,
+        // What it took until the lock could be asked for is no part of the wait.
+        let left = left(options.wait, *came.get_or_insert_with(now));
+        let over = match wait(&options, left, &locks, &warden, &mut signals).await {
+            Ok(guard) => match warden.claim(&guard.place_id()).await {
+                Ok(true) => break (locks, guard),
+                Ok(false) => None,
+                Err(failure) => Some(Over::Refused(failure)),
+            },
+            Err(over) => Some(over),
         };
         locks.shutdown(HeldLocks::Release, PARTING).await;
-        match over {
+        warden.tell(&Order::Place(None));
+        let over = match over {
             // It has left the line: nobody is to wait for one that stands still.
-            Over::Stopped => stop(),
-            Over::Refused(failure) => return Err(failure),
-            Over::Signalled(caught) if caught.is_key(SIGINT) => return Ok(Ended::Interrupted),
-            Over::Signalled(caught) => return Ok(Ended::Exited(killed_by(caught.number))),
+            Some(Over::Stopped) => stand_still(&mut signals).err(),
+            over => over,
+        };
+        let ended = match over {
+            None | Some(Over::Stopped) => continue,
+            Some(Over::Refused(failure)) => Err(failure),
+            Some(Over::Signalled(caught)) if caught.is_key(SIGINT) => Ok(Ended::Interrupted),
+            Some(Over::Signalled(caught)) => Ok(Ended::Exited(killed_by(caught.number))),
+        };
+        warden.dismiss();
+        return ended;
+    };
+    match Turn::start(&options, guard, grace, (signals, warden)) {
+        Ok(turn) => turn.run(locks).await,
+        Err(failure) => {
+            locks.shutdown(HeldLocks::Release, PARTING).await;
+            Err(failure)
         }
-    };
-    let turn = Turn::start(&options, guard, grace, signals);
-    let ended = match turn {
-        Ok(turn) => turn.run().await,
-        Err(failure) => Err(failure),
-    };
-    locks.shutdown(HeldLocks::Release, PARTING).await;
-    ended
+    }
 }
 
 async fn client(options: &Run) -> Result<LockClient, Failure> {
     let place = &options.place;
-    let client = place.client(Missing::Refuse, |builder| {
+    let client = place.client(Purpose::Turn, |builder| {
         let builder = builder.lease(options.lease);
         match &options.owner {
             Some(owner) => builder.owner(owner),
@@ -152,6 +163,7 @@ async fn wait(
     options: &Run,
     wait: RecordWait,
     locks: &LockClient,
+    warden: &Warden,
     signals: &mut UnboundedReceiver<Caught>,
 ) -> Result<LockGuard, Over> {
     let refused = |error: Error| match Failure::of(&error, &options.place) {
@@ -165,7 +177,7 @@ async fn wait(
         .fair_lock(&options.lock)
         .map_err(refused)?
         .read_first();
-    let (picture, lock) = Picture::of(options, lock);
+    let (picture, lock) = Picture::of(options, lock, warden.line());
     let mut tick = interval(waiting::TICK);
     let acquired = lock.acquire(wait);
     tokio::pin!(acquired);
@@ -194,6 +206,29 @@ fn stop_waiting(caught: Caught) -> Result<(), Over> {
     }
 }
 
+/// Until somebody continues this process, unless somebody has done so while it left the line, or has ended it.
+fn stand_still(signals: &mut UnboundedReceiver<Caught>) -> Result<(), Over> {
+    let since: Vec<_> = iter::from_fn(|| signals.try_recv().ok()).collect();
+    if is_to_stop(&since)? {
+        stop();
+    }
+    Ok(())
+}
+
+/// Signals that come at one moment are not in their order: whoever stops it once more, and just after it was continued, has to say so
+/// again, for nobody might continue it again.
+fn is_to_stop(since: &[Caught]) -> Result<bool, Over> {
+    let mut is_to_stop = true;
+    for caught in since {
+        match stop_waiting(*caught) {
+            Err(Over::Stopped) => {}
+            ended => ended?,
+        }
+        is_to_stop &= caught.number != SIGCONT;
+    }
+    Ok(is_to_stop)
+}
+
 /// Until somebody continues this process, if a shell could do that.
 fn stop() {
     if family::has_job_control() {
@@ -201,279 +236,28 @@ fn stop() {
     }
 }
 
-/// A command that runs while the lock is held.
-struct Turn {
-    guard: LockGuard,
-    lock: String,
-    program: String,
-    warden: Warden,
-    signals: UnboundedReceiver<Caught>,
-    tick: Interval,
-    lease: Duration,
-    grace: Duration,
-    /// The exit code if the lock is lost.
-    lost_code: u8,
-    /// The command, once it runs.
-    pid: i32,
-    /// When the last deadline that the guardian was told of kills.
-    told: Duration,
-    loss: Option<Loss>,
-    /// The command was told to end, because the lease was ending.
-    is_ended: bool,
-    /// The terminal's key came.
-    is_interrupted: bool,
-}
+#[cfg(test)]
+mod tests {
+    use signal_hook::consts::SIGTERM;
 
-/// How a command came to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Exited(i32),
-    Killed(i32),
-    /// Could not be run.
-    Failed(i32),
-    /// The guardian is gone, or does not do its work.
-    Unguarded,
-}
+    use super::*;
 
-impl Turn {
-    fn start(
-        options: &Run,
-        guard: LockGuard,
-        grace: Duration,
-        signals: UnboundedReceiver<Caught>,
-    ) -> Result<Turn, Failure> {
-        let deadline = deadline(&guard, options.lease, grace);
-        let mut command = warden::guardian(&options.command);
-        command.env("FAIRLOCK_LOCK", guard.name());
-        command.env("FAIRLOCK_TICKET", guard.ticket().to_string());
-        command.env(nesting::VARIABLE, nesting::with(options, guard.ticket())?);
-        let beat = (options.lease / 40).min(Duration::from_millis(250));
-        Ok(Turn {
-            lock: guard.name().to_owned(),
-            program: program(options),
-            warden: Warden::start(&mut command, deadline)?,
-            told: deadline.kill,
-            tick: interval(beat),
-            lease: options.lease,
-            grace,
-            lost_code: options.lost_exit_code,
-            guard,
-            signals,
-            pid: 0,
-            loss: None,
-            is_ended: false,
-            is_interrupted: false,
-        })
-    }
-
-    async fn run(mut self) -> Result<Ended, Failure> {
-        let end = self.watch().await;
-        match end {
-            End::Unguarded => self.end_unguarded().await,
-            End::Killed(SIGINT) => self.is_interrupted = self.was_interrupted().await,
-            _ => {}
-        }
-        self.conclude(end).await
-    }
-
-    /// Ends with the command, or with the guardian.
-    async fn watch(&mut self) -> End {
-        let lost = self.guard.lost();
-        tokio::pin!(lost);
-        loop {
-            tokio::select! {
-                biased;
-                lost = &mut lost, if self.loss.is_none() => self.lose(lost.reason),
-                report = self.warden.reports.recv() => match report {
-                    None => return End::Unguarded,
-                    Some(Report::Exited(code)) => return End::Exited(code),
-                    Some(Report::Killed(signal)) => return End::Killed(signal),
-                    Some(Report::Failed(reason)) => return End::Failed(reason),
-                    Some(Report::Started(pid)) => self.pid = pid,
-                    Some(Report::Ending) => self.is_ended = true,
-                    Some(Report::Stopped) => self.stop_too(),
-                },
-                Some(caught) = self.signals.recv() => self.hear(caught).await,
-                _ = self.tick.tick() => {
-                    self.tell_the_deadline();
-                    self.warden.wake();
-                    if self.is_overdue() {
-                        self.is_ended = true;
-                        return End::Unguarded;
-                    }
-                }
-            }
-        }
-    }
-
-    fn lose(&mut self, loss: Loss) {
-        self.loss = Some(loss);
-        let grace = AT_ONCE.min(self.grace);
-        self.told = self.told.min(now() + grace);
-        self.warden.tell(Order::End(grace));
-    }
-
-    /// The guardian should have killed everybody by now, and has not, as when it is stopped itself.
-    fn is_overdue(&self) -> bool {
-        now() > self.told + self.lease / 40
-    }
-
-    /// A renewal has moved it, or this process would not be the one to say so.
-    fn tell_the_deadline(&mut self) {
-        let deadline = deadline(&self.guard, self.lease, self.grace);
-        if self.loss.is_none() && deadline.kill > self.told + self.lease / 100 {
-            self.told = deadline.kill;
-            self.is_ended = false;
-            self.warden.tell(Order::Until(deadline));
-        }
-    }
-
-    async fn hear(&mut self, caught: Caught) {
-        match caught.number {
-            SIGCONT => self.go_on().await,
-            _ => self.pass_on(caught),
-        }
-    }
-
-    /// A shell that continues its job continues the whole group: the command needs it again only if it has left the
-    /// group. One that is stopped because the terminal has just stopped the job once more does not.
-    async fn go_on(&mut self) {
-        // Each turn but the last has heard of somebody who continues the job once more, which is not for the command alone either.
-        loop {
-            let was_left_out = family::is_stopped(self.pid);
-            sleep(STOP_SETTLES).await;
-            let since: Vec<_> = iter::from_fn(|| self.signals.try_recv().ok()).collect();
-            let continues = |caught: &Caught| caught.number == SIGCONT;
-            let turns = |caught: &&Caught| continues(caught) || caught.is_key(SIGTSTP);
-            let last = since.iter().rev().find(turns).copied();
-            since
-                .into_iter()
-                .filter(|caught| !continues(caught))
-                .for_each(|caught| self.pass_on(caught));
-            match last {
-                Some(last) if continues(&last) => {}
-                None if was_left_out && family::is_stopped(self.pid) => {
-                    self.lend_the_terminal();
-                    return self.warden.tell(Order::Signal(SIGCONT));
-                }
-                Some(_) | None => return,
-            }
-        }
-    }
-
-    /// What the terminal sends it sends to the whole group, the command included.
-    fn pass_on(&mut self, caught: Caught) {
-        self.is_interrupted |= caught.is_key(SIGINT);
-        // A descendant knows the group, and not this process, and has signalled itself too.
-        let is_ours = |sender| family::is_member(sender);
-        let is_for_us = !caught.is_everybodys() && !caught.sender.is_some_and(is_ours);
-        if is_for_us {
-            self.warden.tell(Order::Signal(caught.number));
-        }
-    }
-
-    /// Whether the terminal interrupted the job. This process may hear of the command's end before it hears of that.
-    async fn was_interrupted(&mut self) -> bool {
-        sleep(STOP_SETTLES).await;
-        let since = iter::from_fn(|| self.signals.try_recv().ok());
-        self.is_interrupted || since.into_iter().any(|caught| caught.is_key(SIGINT))
-    }
-
-    /// A command that is a shell itself has made a group of its own, of which the shell knows nothing that gave the
-    /// terminal to the group of this process.
-    fn lend_the_terminal(&self) {
-        let Ok(terminal) = File::open("/dev/tty") else {
-            return;
+    #[test]
+    fn who_is_continued_while_it_leaves_the_line_does_not_stop() {
+        let caught = |number| Caught {
+            number,
+            sender: None,
         };
-        let has_it = tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp());
-        let group = Pid::from_raw(self.pid).and_then(|command| getpgid(Some(command)).ok());
-        if let Some(group) = group.filter(|_| has_it) {
-            // The command may have been killed since, and then needs none.
-            let _ = tcsetpgrp(&terminal, group);
+        for (since, is_stopped) in [
+            (&[][..], true),
+            (&[SIGTSTP, SIGWINCH], true),
+            (&[SIGCONT], false),
+            (&[SIGCONT, SIGTSTP], false),
+        ] {
+            let since: Vec<_> = since.iter().copied().map(caught).collect();
+            assert!(is_to_stop(&since).is_ok_and(|to_stop| to_stop == is_stopped));
         }
-    }
-
-    /// A shell waits for this process to see that its job was stopped. The lease goes on to end meanwhile. The guardian
-    /// continues this process if somebody continues the command alone.
-    fn stop_too(&mut self) {
-        if family::is_stopped(self.pid) {
-            stop();
-        }
-    }
-
-    /// The guardian was killed, and its command is this process's own child now; or it is stopped, and dies too.
-    async fn end_unguarded(&mut self) {
-        family::signal(Signal::TERM);
-        family::signal(Signal::CONT);
-        let deadline = deadline(&self.guard, self.lease, self.grace);
-        let kill = deadline.kill.min(now() + self.grace);
-        while !family::members().is_empty() && now() < kill {
-            sleep(Duration::from_millis(10)).await;
-        }
-        family::kill();
-        while family::has_children() {
-            sleep(Duration::from_millis(10)).await;
-            family::kill();
-        }
-    }
-
-    async fn conclude(self, end: End) -> Result<Ended, Failure> {
-        let (lock, ticket, loss) = (self.lock, self.guard.ticket(), self.loss);
-        self.warden.dismiss();
-        let released = match (&loss, self.is_ended) {
-            (Some(loss), _) => Err(format!("{loss}")),
-            (None, true) => Err("its lease was ending, and could not be renewed".into()),
-            (None, false) => match self.guard.release().await {
-                Err(Error::Lost { reason, .. }) => Err(reason.to_string()),
-                Err(error) => {
-                    say(&format!(
-                        "lock `{lock}`: {error}: the next waits for the lease to end"
-                    ));
-                    Ok(())
-                }
-                Ok(()) => Ok(()),
-            },
-        };
-        if let Err(reason) = released {
-            let text =
-                format!("lock `{lock}` was lost while ticket {ticket} ran its command: {reason}");
-            return Err(Failure::new(LOST, text).with_code(self.lost_code));
-        }
-        match end {
-            End::Exited(code) => Ok(Ended::Exited(u8::try_from(code).unwrap_or(u8::MAX))),
-            End::Killed(SIGINT) if self.is_interrupted => Ok(Ended::Interrupted),
-            End::Killed(signal) => Ok(Ended::Exited(killed_by(signal))),
-            End::Failed(reason) => Err(cannot_run(&self.program, reason)),
-            End::Unguarded => Err(Failure::new(
-                INTERNAL,
-                format!("the guardian of `{lock}` was killed, so its command was ended"),
-            )),
-        }
-    }
-}
-
-fn program(options: &Run) -> String {
-    let program = options.command.first();
-    program.map_or(String::new(), |program| {
-        program.to_string_lossy().into_owned()
-    })
-}
-
-/// As shells do.
-fn cannot_run(program: &str, reason: i32) -> Failure {
-    let error = std::io::Error::from_raw_os_error(reason);
-    let code = match error.kind() {
-        std::io::ErrorKind::NotFound => 127,
-        _ => 126,
-    };
-    Failure::new(code, format!("cannot run `{program}`: {error}"))
-}
-
-/// The kill comes so early that all is over when the lease is, and the request to end so much earlier as there is grace.
-fn deadline(guard: &LockGuard, lease: Duration, grace: Duration) -> Deadline {
-    let kill = (now() + guard.remaining()).saturating_sub(lease / 20);
-    Deadline {
-        term: kill.saturating_sub(grace),
-        kill,
+        let ended = is_to_stop(&[caught(SIGCONT), caught(SIGTERM)]);
+        assert!(matches!(ended, Err(Over::Signalled(caught)) if caught.number == SIGTERM));
     }
 }

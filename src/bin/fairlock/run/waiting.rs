@@ -11,8 +11,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::args::Run;
 use crate::failure::say;
 use crate::output::rounded;
+use crate::place::Place;
 use crate::text::shown;
-use crate::wire::now;
+use crate::wire::{Order, now};
+
+use super::warden::Line;
 
 /// How often the picture changes.
 pub(super) const TICK: Duration = Duration::from_millis(200);
@@ -59,7 +62,7 @@ pub(super) struct Picture {
 
 impl Picture {
     /// The same lock, which tells the picture how far the wait has come.
-    pub(super) fn of(options: &Run, lock: FairLock) -> (Picture, FairLock) {
+    pub(super) fn of(options: &Run, lock: FairLock, line: Line) -> (Picture, FairLock) {
         let manner = Manner::of(options);
         let bar = match manner {
             Manner::Drawn => ProgressBar::new_spinner().with_style(style()),
@@ -74,11 +77,15 @@ impl Picture {
             began: now(),
         };
         let (name, outage) = (picture.name.clone(), Mutex::new(false));
+        let place = options.place.clone();
         let lock = lock.observed(move |waiting| {
+            line.tell(&Order::Place(
+                waiting.place_id.as_ref().map(ToString::to_string),
+            ));
             let is_out = waiting.outage.is_some();
             let was_out = std::mem::replace(&mut *locked(&outage), is_out);
             if is_out != was_out && manner != Manner::Silent {
-                bar.suspend(|| say(&outage_words(waiting)));
+                bar.suspend(|| say(&outage_words(waiting, &place)));
             }
             let words = words(waiting);
             if let Some((place, words)) = waiting.place.zip(words.as_ref())
@@ -144,13 +151,18 @@ fn is_in_foreground() -> bool {
         .is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-fn outage_words(waiting: &Waiting) -> String {
-    match &waiting.outage {
-        Some(outage) => format!(
-            "cannot reach DynamoDB, and goes on trying: {}",
-            outage.cause
+fn outage_words(waiting: &Waiting, place: &Place) -> String {
+    let Some(outage) = &waiting.outage else {
+        return format!("reached {} again", place.engine());
+    };
+    match place.explained(&outage.cause) {
+        Some(why) => format!("{why}; goes on trying"),
+        None => format!(
+            "cannot reach {}, and goes on trying: {}: {}",
+            place.engine(),
+            outage.cause,
+            place.way_there()
         ),
-        None => "reached DynamoDB again".to_owned(),
     }
 }
 

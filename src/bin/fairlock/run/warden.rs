@@ -7,52 +7,103 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, send, sendmsg};
+use fairlock::PlaceId;
+use rustix::net::{
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, send, sendmsg, shutdown,
+};
 use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process, set_child_subreaper};
 use tokio::sync::mpsc;
+use tokio::time::interval;
 
+use crate::args::Run;
 use crate::failure::Failure;
 use crate::family;
-use crate::wire::{Deadline, Order, Report};
+use crate::signals;
+use crate::wire::{Order, Report};
 
-/// The guardian of one command.
+/// How often a guardian that is to answer is looked after.
+const WAKES: Duration = Duration::from_millis(100);
+
+/// The guardian of one `fairlock run`.
 pub(super) struct Warden {
-    control: UnixStream,
+    line: Line,
     pub(super) reports: mpsc::UnboundedReceiver<Report>,
     process: Child,
 }
 
+/// Where the guardian is told orders. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Line(Arc<UnixStream>);
+
+impl Line {
+    /// A guardian that is gone is found out about by its silence.
+    pub(super) fn tell(&self, order: &Order) {
+        // Without waiting: one that is stopped reads nothing, and this process has leases to renew.
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let _ = send(&*self.0, format!("{order}\n").as_bytes(), flags);
+    }
+}
+
 impl Warden {
-    /// Starts the guardian, and through it the command. From here on this process holds neither the command's input nor
-    /// its output, so that whoever is at the other end sees them end with the command.
-    pub(super) fn start(command: &mut Command, deadline: Deadline) -> Result<Warden, Failure> {
+    /// Starts the guardian, which watches over this process from now on.
+    pub(super) fn start(options: &Run) -> Result<Warden, Failure> {
         let failed = |error| Failure::internal(format!("cannot start the guardian: {error}"));
         // Should the guardian be killed, the command is to be found among the descendants of this process.
         set_child_subreaper(Some(getpid())).map_err(|error| failed(error.into()))?;
         let (control, theirs) = UnixStream::pair().map_err(failed)?;
-        let process = command
+        let mut command = guardian(options);
+        let process = signals::ignoring_nothing_more(&mut command)
             .process_group(0)
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .spawn();
-        // With the command goes the last copy of their end of the line, but for the guardian's own.
-        command.stdin(Stdio::null());
+        // With the command line goes the last copy of their end of the line, but for the guardian's own.
+        drop(command);
         let process = process.map_err(failed)?;
-        hand_over_files(&control, Order::Until(deadline)).map_err(failed)?;
         let reports = listen(control.try_clone().map_err(failed)?);
         Ok(Warden {
-            control,
+            line: Line(Arc::new(control)),
             reports,
             process,
         })
     }
 
-    /// A guardian that is gone is found out about by its silence.
-    pub(super) fn tell(&mut self, order: Order) {
-        // Without waiting: one that is stopped reads nothing, and this process has leases to renew.
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let _ = send(&self.control, format!("{order}\n").as_bytes(), flags);
+    pub(super) fn line(&self) -> Line {
+        self.line.clone()
+    }
+
+    pub(super) fn tell(&self, order: &Order) {
+        self.line.tell(order);
+    }
+
+    /// Whether the turn that has come at that place may be used: not if the guardian gave the place up, because this process stood
+    /// still.
+    pub(super) async fn claim(&mut self, place: &PlaceId) -> Result<bool, Failure> {
+        self.tell(&Order::Place(Some(place.to_string())));
+        self.tell(&Order::Claim);
+        let mut tick = interval(WAKES);
+        loop {
+            tokio::select! {
+                biased;
+                report = self.reports.recv() => match report {
+                    Some(Report::Claimed) => return Ok(true),
+                    Some(Report::GivenUp) => return Ok(false),
+                    Some(_) => {}
+                    None => return Err(Failure::internal("the guardian was killed, so the command was not started")),
+                },
+                _ = tick.tick() => self.wake(),
+            }
+        }
+    }
+
+    /// Starts the command through the guardian. From here on this process holds neither the command's input nor its output, so
+    /// that whoever is at the other end sees them end with the command.
+    pub(super) fn begin(&self, start: &Order) -> Result<(), Failure> {
+        let failed = |error| Failure::internal(format!("cannot start the command: {error}"));
+        hand_over_files(&self.line.0, start).map_err(failed)
     }
 
     /// A guardian that somebody stopped would not do its part.
@@ -63,33 +114,48 @@ impl Warden {
         }
     }
 
-    /// Ends the guardian, whose command is gone or was never there.
+    /// Ends the guardian, when neither a command is left nor anything in the table. It has ended when this process does, unless
+    /// somebody has stopped it.
     pub(super) fn dismiss(mut self) {
-        drop(self.control);
+        self.tell(&Order::Place(None));
+        self.wake();
+        let _ = shutdown(&*self.line.0, Shutdown::Write);
         let _ = self.process.wait();
     }
 }
 
 /// The command line of the guardian: this same program.
-pub(super) fn guardian(command: &[std::ffi::OsString]) -> Command {
+fn guardian(options: &Run) -> Command {
     let mut guardian = Command::new("/proc/self/exe");
     let group = getpgrp().as_raw_pid().to_string();
     guardian
         .arg0("fairlock")
-        .args(["guardian", "--group", &group, "--"]);
-    guardian.args(command);
+        .args(["guardian", "--group", &group])
+        .args(options.place.flags())
+        .arg("--")
+        .args(&options.command);
     guardian
 }
 
-fn hand_over_files(control: &UnixStream, first: Order) -> std::io::Result<()> {
+fn hand_over_files(control: &UnixStream, order: &Order) -> std::io::Result<()> {
     let (input, output) = (std::io::stdin(), std::io::stdout());
     let files = [input.as_fd(), output.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut sent = SendAncillaryBuffer::new(&mut space);
     sent.push(SendAncillaryMessage::ScmRights(&files));
-    let line = format!("{first}\n");
-    let parts = [IoSlice::new(line.as_bytes())];
-    sendmsg(control, &parts, &mut sent, SendFlags::NOSIGNAL)?;
+    let line = format!("{order}\n");
+    let mut rest = line.as_bytes();
+    let first = sendmsg(
+        control,
+        &[IoSlice::new(rest)],
+        &mut sent,
+        SendFlags::NOSIGNAL,
+    )?;
+    rest = &rest[first..];
+    // Each turn of the loop sends some of it.
+    while !rest.is_empty() {
+        rest = &rest[send(control, rest, SendFlags::NOSIGNAL)?..];
+    }
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
     Ok(())

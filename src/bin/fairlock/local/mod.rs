@@ -1,0 +1,126 @@
+//! A file of locks, looked at before it is opened.
+
+mod access;
+mod kind;
+
+use std::error::Error;
+use std::fs::Metadata;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use aws_sdk_dynamodb::Client;
+use fairlock::embedded::Engine;
+
+use crate::failure::Failure;
+use crate::place::Purpose;
+
+use kind::Kind;
+
+/// Opens a file that is there and one of the engine's, or is to be made; `create` is the command that makes it.
+pub(crate) fn open(file: &Path, purpose: Purpose, create: &str) -> Result<Client, Failure> {
+    let unusable =
+        |why: String| Failure::unavailable(format!("cannot use {}: {why}", file.display()));
+    look_at(file, purpose, create).map_err(unusable)?;
+    let obstacle = access::obstacle(file);
+    let engine = match (purpose, obstacle) {
+        (_, None) => Engine::file(file),
+        // Whoever only looks need not be able to write.
+        (Purpose::Look, Some(_)) => Engine::read_only(file),
+        (Purpose::Make | Purpose::Turn, Some(obstacle)) => return Err(unusable(obstacle)),
+    };
+    let engine = engine.map_err(|error| {
+        let cause = error.source().map(ToString::to_string);
+        let cause = cause.unwrap_or_else(|| error.to_string());
+        unusable(remedy(file, &cause).unwrap_or(cause))
+    })?;
+    Ok(engine.client())
+}
+
+/// What the engine would explain badly, or make of a file that was only to be looked at.
+fn look_at(file: &Path, purpose: Purpose, create: &str) -> Result<(), String> {
+    let is_to_be_made = purpose != Purpose::Look;
+    match std::fs::metadata(file) {
+        Ok(found) if found.is_dir() => Err("it is a directory, and must be a file".into()),
+        // Reading a pipe would wait for a writer.
+        Ok(found) if !found.is_file() => Err("it is no file".into()),
+        Ok(found) if found.len() > 0 => has_tables_of_ours(file),
+        Ok(_) if is_to_be_made => Ok(()),
+        Ok(_) => Err(format!("it is empty: `{create}` makes the table in it")),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(access::explain(file, &error)),
+        Err(_) if is_to_be_made => has_directory(file),
+        Err(_) => Err(format!("there is no such file: `{create}` makes it")),
+    }
+}
+
+fn has_directory(file: &Path) -> Result<(), String> {
+    match file.parent() {
+        Some(parent) if parent != Path::new("") && !parent.is_dir() => {
+            Err(format!("there is no directory {}", parent.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn has_tables_of_ours(file: &Path) -> Result<(), String> {
+    match kind::judge(file) {
+        Ok(Kind::Ours) => Ok(()),
+        Ok(Kind::NoDatabase) => Err("it is no database: name another file".into()),
+        Ok(Kind::Foreign) => Err("it is the database of another program: name another file".into()),
+        Err(error) => Err(access::explain(file, &error)),
+    }
+}
+
+/// Why this process cannot write a file, and what to do; nothing if it can.
+pub(crate) fn obstacle(file: &Path) -> Option<String> {
+    access::obstacle(file)
+}
+
+/// What has become of a file and what to do, in words for what SQLite says about it, if it says what is known here.
+pub(crate) fn remedy(file: &Path, said: &str) -> Option<String> {
+    let says = |words: &str| said.contains(words);
+    match () {
+        () if says("disk is full") || says("No space left") => {
+            Some("its disk is full: make room there".into())
+        }
+        () if says("the file is gone") => {
+            Some("it was deleted, and its locks with it: the next `fairlock run` makes it anew".into())
+        }
+        () if says("database is locked") => {
+            Some("others keep it busy: try again, and see who has it open (`fuser` says)".into())
+        }
+        () if says("malformed") => {
+            Some("it is damaged: when nobody uses it, delete it and those beside it whose names begin so".into())
+        }
+        () if says("readonly database") || says("unable to open") || says("disk I/O error") => {
+            let broken = "it cannot be read or written: see its disk, and the limits of this process (`ulimit -f`, `-n`)";
+            Some(access::obstacle(file).unwrap_or_else(|| broken.into()))
+        }
+        () => None,
+    }
+}
+
+/// A file that had this name once.
+#[derive(Debug)]
+pub(crate) struct Known {
+    device: u64,
+    number: u64,
+}
+
+impl Known {
+    pub(crate) fn of(file: &Path) -> Option<Known> {
+        let known = |found: Metadata| Known {
+            device: found.dev(),
+            number: found.ino(),
+        };
+        std::fs::metadata(file).ok().map(known)
+    }
+
+    /// Whether it has been deleted, and another may have its name now. One that cannot be looked at is taken for the same.
+    pub(crate) fn is_gone(&self, file: &Path) -> bool {
+        match std::fs::metadata(file) {
+            Ok(found) => (found.dev(), found.ino()) != (self.device, self.number),
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        }
+    }
+}

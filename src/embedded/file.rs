@@ -1,0 +1,91 @@
+//! The file that a name names, and those that SQLite puts beside it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Result};
+use std::iter;
+use std::path::{Path, PathBuf};
+
+/// How often the maker of a new file is waited for, who needs no time to speak of; but another program may lock the directory.
+const PATIENCE: usize = 50;
+
+/// What tells a file from another one that has its name later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    number: u64,
+}
+
+#[cfg(unix)]
+pub(super) fn identity(path: &Path) -> Result<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    let found = fs::metadata(path)?;
+    Ok(Identity {
+        device: found.dev(),
+        number: found.ino(),
+    })
+}
+
+/// Where a file that is open cannot be deleted, its name is enough.
+#[cfg(not(unix))]
+pub(super) fn identity(path: &Path) -> Result<Identity> {
+    fs::metadata(path)?;
+    Ok(Identity {
+        device: 0,
+        number: 0,
+    })
+}
+
+/// Makes an empty file, with the mode that the umask asks for, unless there is one. What SQLite left beside one that had the
+/// name before is another file's, and would be taken for this one's.
+pub(super) fn make(path: &Path, pause: impl Fn()) -> Result<()> {
+    if fs::metadata(path).is_ok_and(|found| found.len() > 0) {
+        return Ok(());
+    }
+    // Whoever finds it empty waits until its maker has tidied up, and opens nothing meanwhile.
+    let directory = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let alone = File::open(directory).ok();
+    for alone in iter::repeat_n(alone.as_ref(), PATIENCE).flatten() {
+        match alone.try_lock() {
+            Err(TryLockError::WouldBlock) => pause(),
+            Ok(()) | Err(TryLockError::Error(_)) => break,
+        }
+    }
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(_made) => [log(path), beside(path, "-shm")]
+            .iter()
+            .try_for_each(|left| match fs::remove_file(left) {
+                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            }),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether somebody has the file open, or had it open and was killed.
+pub(super) fn has_log(path: &Path) -> bool {
+    log(path).exists()
+}
+
+/// The log beside a file.
+pub(super) fn log(path: &Path) -> PathBuf {
+    beside(path, "-wal")
+}
+
+/// A name as SQLite takes it with parameters behind it.
+pub(super) fn uri(path: &str) -> String {
+    let escaped = path
+        .replace('%', "%25")
+        .replace('?', "%3f")
+        .replace('#', "%23");
+    format!("file:{escaped}")
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}

@@ -1,0 +1,134 @@
+//! Places that another process gives up, by their names, because whoever had them was killed.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
+)]
+
+use std::sync::{Arc, Mutex};
+
+use fairlock::{Error, Loss, PlaceId, RecordWait};
+use tokio::time::Instant;
+
+use super::SECOND;
+use super::common::virtual_time;
+use super::lab::{Host, Lab, acquire, cut_off, waits};
+
+/// As it is carried to another process.
+fn carried(place: &PlaceId) -> PlaceId {
+    place.to_string().parse().unwrap()
+}
+
+/// Waits on a host until it has a place that an observer was told of, for so many permits or for the lock alone.
+async fn waits_observed(lab: &Lab, host: &Host) -> PlaceId {
+    let told = Arc::new(Mutex::new(None));
+    let seen = Arc::clone(&told);
+    let lock = host.locks.fair_lock("a").unwrap();
+    let lock = lock.observed(move |waiting| {
+        if waiting.place_id.is_some() {
+            seen.lock().unwrap().clone_from(&waiting.place_id);
+        }
+    });
+    let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
+    lab.settle().await;
+    assert!(!waiting.is_finished());
+    let place = told.lock().unwrap().clone();
+    place.unwrap()
+}
+
+/// A holder, two heirs and two rows: whoever is killed and given up, the next of the living has the lock as soon as the one
+/// before it is done, and not after a lease.
+#[test]
+fn a_place_that_is_given_up_is_not_waited_for_wherever_it_is() {
+    for killed in 0..5 {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let hosts = lab.hosts_with_seats(6, 2);
+            let (first, rest) = hosts.split_first().unwrap();
+            let guard = acquire(first).await;
+            let mut places = vec![guard.place_id()];
+            for host in &rest[..4] {
+                places.push(waits_observed(&lab, host).await);
+            }
+            let last = waits(&lab, &rest[4]).await;
+            hosts[killed].network.set_faults(cut_off());
+            let other = lab.host();
+            let place = carried(&places[killed]);
+            assert_eq!((place.lock(), &place), ("a", &places[killed]));
+            other.locks.give_up(&place).await.unwrap();
+            // Once more does nothing, to whoever is there now.
+            other.locks.give_up(&place).await.unwrap();
+            let started = Instant::now();
+            let mut turn = Some(guard);
+            if killed == 0 {
+                std::mem::forget(turn.take());
+            }
+            drop(turn);
+            let last = last.await.unwrap();
+            assert!(
+                started.elapsed() < SECOND,
+                "{killed}: {:?}",
+                started.elapsed()
+            );
+            last.release().await.unwrap();
+            hosts[killed].network.set_faults(Default::default());
+            lab.wait(3 * SECOND).await;
+        });
+    }
+}
+
+#[test]
+fn a_part_of_a_lock_is_given_up_and_the_others_keep_theirs() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two, three) = (lab.host(), lab.host(), lab.host());
+        let of = |host: &Host| host.locks.semaphore("a", 2).unwrap();
+        let stays = of(&one).acquire(RecordWait::NoWait).await.unwrap();
+        let goes = of(&two).acquire(RecordWait::NoWait).await.unwrap();
+        two.network.set_faults(cut_off());
+        let place = carried(&goes.place_id());
+        three.locks.give_up(&place).await.unwrap();
+        let next = of(&three).acquire(RecordWait::NoWait).await.unwrap();
+        lab.wait(9 * SECOND).await;
+        assert!(stays.is_held() && next.is_held());
+    });
+}
+
+#[test]
+fn whoever_lives_learns_that_its_place_was_given_up() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two, other) = (lab.host(), lab.host(), lab.host());
+        let guard = acquire(&one).await;
+        let waiting = waits_observed(&lab, &two).await;
+        other.locks.give_up(&waiting).await.unwrap();
+        // It has drawn another ticket, and has its turn by that one.
+        lab.wait(2 * SECOND).await;
+        let line = other.locks.fair_lock("a").unwrap().inspect().await.unwrap();
+        assert_eq!(line.line.len(), 1);
+        assert!(line.line[0].ticket > guard.ticket());
+        let place = guard.place_id();
+        other.locks.give_up(&place).await.unwrap();
+        let reason = guard.lost().await.reason;
+        assert!(matches!(reason, Loss::Evicted { .. }), "{reason}");
+    });
+}
+
+#[test]
+fn a_place_in_a_table_or_by_a_client_that_is_gone_is_told() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, other) = (lab.host(), lab.host());
+        let place = acquire(&one).await.place_id();
+        lab.delete_lock_item("a").await;
+        other.locks.give_up(&place).await.unwrap();
+        other.network.set_faults(cut_off());
+        let started = Instant::now();
+        let unanswered = other.locks.give_up(&place).await.unwrap_err();
+        assert!(
+            matches!(unanswered, Error::Unavailable { .. }),
+            "{unanswered}"
+        );
+        assert!(started.elapsed() < 30 * SECOND, "{:?}", started.elapsed());
+    });
+}
