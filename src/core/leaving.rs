@@ -165,6 +165,10 @@ impl Core {
         let Some(item) = self.store.persist(&patience, read).await?.value else {
             return Ok(());
         };
+        // No such ticket was drawn, unless the item was deleted and what it knew is gone.
+        if item.last < place.ticket {
+            return Ok(());
+        }
         let (name, ticket) = (name.with_permits(item.permits), place.ticket);
         let attempt = Attempt::new(place.nonce, place.tickets, place.permits);
         let seen = match ticket <= item.seated {

@@ -16,7 +16,7 @@ use crate::lock::check_attributes;
 use crate::name::LockName;
 use crate::passing::{self, Way};
 use crate::seats::{Asked, Ended};
-use crate::store::{Attempt, Failure, Held, dateless, discordant};
+use crate::store::{Attempt, Failure, Held, dateless};
 use crate::ticket::Ticket;
 
 pub use handle::Lease;
@@ -27,6 +27,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Reads for the time, where answers tell it and do not agree.
 const MOST_READS: usize = 4 * READS;
+const DISCORD: &str = "no two of its answers agree in their `Date`, and leases end by it";
 /// Tries to enter: each failed because somebody was in the way who is gone now.
 const TRIES: usize = 6;
 
@@ -107,7 +108,7 @@ impl LeaseLock {
 
     /// Takes the lock if it can be had now, under this name and for so long, from one second to a day, and to half of
     /// the [idle retention](crate::LockClientBuilder::idle_retention). One request if it is free; two
-    /// more where no two answers told this client the time within the last 25 s, and up to sixteen where answers disagree.
+    /// more where no two answers told this client the time within the last 25 s, and up to sixteen each time that answers disagree.
     ///
     /// The same name again is recognised: whoever has the lock under it gets the lease as it stands, not a longer one; one that
     /// is over, and that nobody has taken, begins again.
@@ -120,7 +121,8 @@ impl LeaseLock {
     /// # Errors
     ///
     /// [`Error::NotGranted`] if somebody else has it, or waits for it. [`Error::Refused`] where answers have no `Date`, as those of
-    /// DynamoDB Local, or where no two of sixteen tell the same time: by whose clock the lease ends nobody could tell. [`Error::Invalid`] for a name that is empty or longer than
+    /// DynamoDB Local: by whose clock the lease ends nobody could tell. [`Error::Unavailable`] also where no two of sixteen answers tell
+    /// the same time: then it may have the lock for as long, and the same name finds it again. [`Error::Invalid`] for a name that is empty or longer than
     /// 256 bytes, or a time out of its range. Else as [`FairLock::acquire`](crate::FairLock::acquire).
     ///
     /// # Examples
@@ -145,7 +147,7 @@ impl LeaseLock {
 
     async fn take(&self, id: String, span: Duration) -> Result<Lease, Error> {
         let started = self.core.store.now();
-        self.know_the_time().await?;
+        self.know_the_past("acquire a lease").await?;
         let mut seen = None;
         for _ in 0..TRIES {
             let (entry, is_kept) = match Box::pin(self.core.told(self.enter(&id, span))).await? {
@@ -155,10 +157,9 @@ impl LeaseLock {
                     break;
                 }
             };
-            match Lease::of(&self.name, &entry) {
-                Some(lease) if is_kept && self.core.store.is_before(lease.expires) => {
-                    return Ok(lease);
-                }
+            let lease = Lease::of(&self.name, &entry).filter(|_| is_kept);
+            match lease {
+                Some(lease) if self.is_before(lease.expires).await => return Ok(lease),
                 // One of this name that was over, and that nobody has taken; or DynamoDB may delete the item too soon.
                 _ => match self.prolong(entry, span).await {
                     // Somebody has taken it, or the item is deleted: nobody was told of this lease.
@@ -199,7 +200,7 @@ impl LeaseLock {
 
     /// Has the lease last for so long from now on, or for as long as it does, if that is longer: whoever has it in another
     /// process may believe in what it was told there. Two requests, and one more where no two answers
-    /// told this client the time within the last 25 s.
+    /// told this client the time within the last 25 s; where answers disagree, up to sixteen more.
     ///
     /// # Cancel safety
     ///
@@ -226,12 +227,14 @@ impl LeaseLock {
 
     async fn go_on(&self, lease: &Lease, by: Duration) -> Result<Lease, Error> {
         let (item, expires) = (self.read().await?, Some(lease.expires));
-        let seen = self.holder_of(lease.nonce, lease.ticket, expires, item)?;
-        self.know_the_time().await?;
+        let seen = self
+            .holder_of(lease.nonce, lease.ticket, expires, item)
+            .await?;
         self.prolong(seen, by).await
     }
 
-    /// Hands the lock over. One request.
+    /// Hands the lock over. One request; where that had no answer, or finds that the lease does not have the lock any more, as many more
+    /// as it takes to know the time.
     ///
     /// # Cancel safety
     ///
@@ -279,9 +282,9 @@ impl LeaseLock {
             }
             Ended::PassedOn => Ok(()),
             // Released by the request that had no answer, unless the lease was over, and others could end it.
-            Ended::Before(_) if self.core.store.is_before(lease.expires) => Ok(()),
+            Ended::Before(_) if self.is_before(lease.expires).await => Ok(()),
             Ended::Before(item) | Ended::NotOurs(item) => {
-                Err(self.lost(lease.ticket, Some(lease.expires), item))
+                Err(self.lost(lease.ticket, Some(lease.expires), item).await)
             }
         }
     }
@@ -373,20 +376,26 @@ impl LeaseLock {
     async fn prolong(&self, mut seen: Entry, by: Duration) -> Result<Lease, Error> {
         let patience = self.core.patience_of_few(CancellationToken::new());
         loop {
-            let extend = || self.core.store.extend(&self.name, &seen, by);
+            let past = self.know_the_past("extend a lease").await?;
+            let extend = || self.core.store.extend(&self.name, &seen, by, past);
             let extended = self.core.store.persist(&patience, extend);
             let answer = Box::pin(self.core.told(extended)).await?.value;
             let is_done = answer.is_applied();
             let expires = Lease::of(&self.name, &seen).map(|lease| lease.expires);
-            seen = self.holder_of(seen.nonce, seen.ticket, expires, answer.shown())?;
+            let shown = answer.shown();
+            seen = self
+                .holder_of(seen.nonce, seen.ticket, expires, shown)
+                .await?;
             if is_done {
-                let lease = Lease::of(&self.name, &seen);
-                return lease.ok_or_else(|| self.lost(seen.ticket, None, None));
+                return match Lease::of(&self.name, &seen) {
+                    Some(lease) => Ok(lease),
+                    None => Err(self.lost(seen.ticket, None, None).await),
+                };
             }
         }
     }
 
-    fn holder_of(
+    async fn holder_of(
         &self,
         nonce: Nonce,
         ticket: Ticket,
@@ -396,30 +405,37 @@ impl LeaseLock {
         let holder = item.as_ref().and_then(|item| item.holder.as_ref());
         match holder.filter(|holder| holder.nonce == nonce && holder.ticket == ticket) {
             Some(holder) => Ok(holder.clone()),
-            None => Err(self.lost(ticket, expires, item)),
+            None => Err(self.lost(ticket, expires, item).await),
         }
     }
 
-    /// By answers, if none have told it lately. Front ends that are wrong, each by something else, are asked until two agree; where
-    /// no answer tells any time, nobody asks on.
-    async fn know_the_time(&self) -> Result<(), Error> {
+    /// By answers, if none have told it lately: a time by which a lease may begin.
+    async fn know_the_past(&self, verb: &'static str) -> Result<ServerTime, Error> {
         let (store, started) = (&self.core.store, self.core.store.now());
+        self.ask_for_the_time(|| store.past().is_some()).await?;
+        let waited = store.now().since(started);
+        store.past().ok_or_else(|| match store.is_told_no_time() {
+            true => dateless(verb).into_error(&store.config().table, waited),
+            false => self.core.unavailable(verb, waited, DISCORD),
+        })
+    }
+
+    /// Whether that is still to come. Where nothing tells, which costs its caller no more than an error that says less.
+    async fn is_before(&self, then: ServerTime) -> bool {
+        let store = &self.core.store;
+        let asked = self.ask_for_the_time(|| store.knows_the_date()).await;
+        asked.is_ok() && store.is_before(then)
+    }
+
+    /// Front ends that are wrong, each by something else, are asked until two agree; where no answer tells any time, nobody asks on.
+    async fn ask_for_the_time(&self, is_known: impl Fn() -> bool) -> Result<(), Error> {
         for read in 0..MOST_READS {
-            if store.knows_the_past() {
-                return Ok(());
-            }
-            if read >= READS && store.is_told_no_time() {
+            if is_known() || read >= READS && self.core.store.is_told_no_time() {
                 break;
             }
             self.read().await?;
         }
-        let refusal = match store.is_told_no_time() {
-            true => dateless,
-            false if store.knows_the_past() => return Ok(()),
-            false => discordant,
-        };
-        let waited = store.now().since(started);
-        Err(refusal("acquire a lease").into_error(&store.config().table, waited))
+        Ok(())
     }
 
     async fn read(&self) -> Result<Option<LockItem>, Error> {
@@ -457,10 +473,14 @@ impl LeaseLock {
     }
 
     /// Before its time is over nobody takes the lock from a lease: then it was released.
-    fn lost(&self, ticket: Ticket, expires: Option<ServerTime>, item: Option<LockItem>) -> Error {
-        let is_released = expires.is_some_and(|end| self.core.store.is_before(end));
-        let reason = match &item {
-            Some(_) if is_released => Loss::Released,
+    async fn lost(
+        &self,
+        ticket: Ticket,
+        expires: Option<ServerTime>,
+        item: Option<LockItem>,
+    ) -> Error {
+        let reason = match (&item, expires) {
+            (Some(_), Some(end)) if self.is_before(end).await => Loss::Released,
             _ => hold::evicted(item),
         };
         Error::Lost {

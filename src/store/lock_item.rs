@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::entry::{Entry, Nonce};
+use crate::entry::{Entry, Nonce, ServerTime};
 use crate::item::{self, At, Footing, LockItem};
 use crate::name::LockName;
 use crate::ticket::Ticket;
@@ -13,7 +13,7 @@ use super::codec::{self, FORMAT, Item, number, text};
 use super::failure::Failure;
 use super::forms::{self, End, Form};
 use super::request::Values;
-use super::{Attempt, Dating, Store, Timed, Write, broken_answer, dateless, renewal};
+use super::{Attempt, Dating, Store, Timed, Write, broken_answer, renewal};
 
 pub(super) type Answer = Result<Timed<Write<LockItem>>, Failure>;
 
@@ -347,11 +347,15 @@ impl Store {
         }
     }
 
-    /// Has the holder's lease last for so long from now on, and as long as it does at the least.
-    pub(crate) async fn extend(&self, name: &LockName, entry: &Entry, by: Duration) -> Answer {
-        let Some(now) = self.server.past() else {
-            return Err(dateless("extend a lease"));
-        };
+    /// Has the holder's lease last for so long from now on, and as long as it does at the least. Now is no earlier than `past`.
+    pub(crate) async fn extend(
+        &self,
+        name: &LockName,
+        entry: &Entry,
+        by: Duration,
+        past: ServerTime,
+    ) -> Answer {
+        let now = self.server.past().unwrap_or(past);
         let end = entry.renewed_at.map(|renewed| renewed.0 + entry.lease);
         let left = end.unwrap_or_default().saturating_sub(now.0);
         let mut values = seen(entry);

@@ -211,9 +211,10 @@ impl Store {
         self.server.may_stamp_soon()
     }
 
-    /// Whether a lease written now could be believed in by DynamoDB's clock, too, and for nearly as long as it lasts.
-    pub(crate) fn knows_the_past(&self) -> bool {
-        self.knows_the_date() && self.server.young_past().is_some()
+    /// When a lease begins that is written now: none if it could not be believed in by DynamoDB's clock, for nearly as long as it
+    /// lasts.
+    pub(crate) fn past(&self) -> Option<ServerTime> {
+        self.server.young_past().filter(|_| self.knows_the_date())
     }
 
     /// Answers come, and none has told the time.
@@ -489,12 +490,6 @@ fn broken_answer(verb: &'static str, what: &'static str) -> Failure {
 /// A lease that nobody renews ends by DynamoDB's clock, which its answers do not tell.
 pub(crate) fn dateless(verb: &'static str) -> Failure {
     broken_answer(verb, "its answers have no `Date`, and leases end by it")
-}
-
-/// The same where the answers do tell it, each another.
-pub(crate) fn discordant(verb: &'static str) -> Failure {
-    let what = "no two of its answers agree in their `Date`, and leases end by it";
-    broken_answer(verb, what)
 }
 
 /// What a renewal takes.

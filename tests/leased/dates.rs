@@ -1,13 +1,14 @@
 //! How long a lease lasts by DynamoDB's clock, and whose answers tell it.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use fairlock::embedded::{Engine, Fault, When};
-use fairlock::{Clock, Lease};
+use fairlock::{Clock, Error, Lease, Loss};
 use tokio::time::Instant;
 
 use crate::common::virtual_time;
-use crate::lab::{EPOCH, Lab, acquire, waits};
+use crate::lab::{EPOCH, Host, Lab, acquire, waits};
 use crate::verbs::meets;
 use crate::{ALLOWED, MINUTE, SECOND, is_refused, named, process};
 
@@ -114,10 +115,72 @@ fn answers_that_disagree_are_asked_on_until_two_agree_or_there_is_no_end_of_them
                         ),
                         "{refused}"
                     );
+                    assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
                 }
             }
         });
     }
+}
+
+/// A process whose first request it is, on a host whose wall clock tells nothing.
+fn new_process(lab: &Lab) -> Host {
+    lab.host_with(|to| to.clock(lab.clock.clone().ahead(1_000 * SECOND)))
+}
+
+#[test]
+fn an_answer_that_disagrees_takes_no_lease_from_whoever_has_just_taken_it() {
+    virtual_time(async {
+        let began = Instant::now();
+        let lab = Lab::new().await;
+        let host = new_process(&lab);
+        let _ = host.network.clone().script(|request| {
+            let number = request.number();
+            (3..=9)
+                .contains(&number)
+                .then_some(Fault::Skew(60 * number as i64))
+        });
+        // Two that agree are the oldest of those that are remembered, and the answer to the next request has one of them forgotten.
+        for _ in 0..8 {
+            named(&host).find("one").await.unwrap();
+        }
+        let lease = named(&host).acquire("one", MINUTE).await.unwrap();
+        assert!(is_as_long_as(MINUTE, left(&lease, began)), "{lease:?}");
+        assert!(
+            host.network.counts().requests() > 9,
+            "it asked for the time"
+        );
+        named(&host).release(&lease).await.unwrap();
+    });
+}
+
+#[test]
+fn a_release_whose_answer_is_lost_is_one_in_a_process_that_knows_no_time_yet() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let lease = named(&process(&lab).await).acquire("one", MINUTE).await;
+        let host = new_process(&lab);
+        let lost = meets(&host.network, "release", 1, Fault::Close(When::After));
+        named(&host).release(&lease.unwrap()).await.unwrap();
+        assert_eq!(lost.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn a_process_that_knows_no_time_yet_is_told_that_a_lease_was_released_before() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let first = process(&lab).await;
+        let lease = named(&first).acquire("one", MINUTE).await.unwrap();
+        named(&first).release(&lease).await.unwrap();
+        let extended = named(&new_process(&lab)).extend(&lease, MINUTE).await;
+        let released = named(&new_process(&lab)).release(&lease).await;
+        for told in [extended.map(drop), released] {
+            let Err(Error::Lost { reason, .. }) = told else {
+                panic!("{told:?}")
+            };
+            assert_eq!(reason, Loss::Released);
+        }
+    });
 }
 
 /// As DynamoDB Local is.
