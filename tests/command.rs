@@ -343,6 +343,24 @@ fn a_variable_that_makes_no_sense_is_told_by_its_own_name() {
 }
 
 #[test]
+fn a_variable_that_a_flag_beats_may_be_of_no_use() {
+    let wait = ("FAIRLOCK_WAIT", "5");
+    let url = ("FAIRLOCK_ENDPOINT_URL", "localhost:8000");
+    let place = ["--local", "no/b.db"];
+    for (variables, flags) in [
+        (&[wait][..], &["-n"][..]),
+        (&[wait], &["-w", "3"]),
+        (&[wait], &["--wait", "3s"]),
+        (&[url], &[]),
+    ] {
+        let line = [&["run"], &place[..], flags, &["a", "--", "true"]].concat();
+        run_with(variables, &line).assert_refused(69, &["there is no directory no"]);
+    }
+    let line = [&["run"], &place[..], &["a", "--", "-n"]].concat();
+    assert_misuse(&run_with(&[wait], &line), &["FAIRLOCK_WAIT"]);
+}
+
+#[test]
 fn an_empty_variable_is_none() {
     let empty = [
         ("FAIRLOCK_TABLE", ""),

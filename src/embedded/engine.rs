@@ -82,12 +82,15 @@ impl Engine {
     /// The file is the one that has this name at each request: after it was deleted there are no tables, until another is made, which
     /// has tables of its own.
     ///
+    /// SQLite keeps two more files beside it while it is open, by its name. So a file must have one name: one with hard links is
+    /// refused, and so is one that is mounted by itself into a container, on Linux; mount its directory instead.
+    ///
     /// Blocks until the file is open: it is tried for 30 s while other processes keep it busy, as they do who bring a
     /// new file up to date. A try that is under way by then may take as long again.
     ///
     /// # Errors
     ///
-    /// [`EngineError`] if the file cannot be opened or made, or is no database of this engine.
+    /// [`EngineError`] if the file cannot be opened or made, has several names, or is no database of this engine.
     ///
     /// # Examples
     ///

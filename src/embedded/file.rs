@@ -1,7 +1,7 @@
 //! The file that a name names, and those that SQLite puts beside it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::iter;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +33,48 @@ pub(super) fn identity(path: &Path) -> Result<Identity> {
         device: 0,
         number: 0,
     })
+}
+
+/// SQLite keeps two more files beside it, by its name: whoever has the same file by another name has other ones, and both would
+/// damage it, or have the same lock.
+#[cfg(unix)]
+pub(super) fn has_one_name(path: &Path) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let names = fs::metadata(path)?.nlink();
+    if names > 1 {
+        return Err(Error::other(format!(
+            "it has {names} names (hard links), by each of which it would have locks of its own: make a symbolic link instead"
+        )));
+    }
+    match is_mounted(path)? {
+        true => Err(Error::other(
+            "it is mounted by itself, and by its other name it would have locks of its own: mount its directory",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Where a file cannot be asked for its names.
+#[cfg(not(unix))]
+pub(super) fn has_one_name(_: &Path) -> Result<()> {
+    Ok(())
+}
+
+/// Whether the file itself, and not a directory above it, is a place where something is mounted.
+#[cfg(target_os = "linux")]
+fn is_mounted(path: &Path) -> Result<bool> {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    match statx(CWD, path, AtFlags::empty(), StatxFlags::empty()) {
+        Ok(found) => Ok(found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
+        // A kernel that does not know.
+        Err(rustix::io::Errno::NOSYS) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn is_mounted(_: &Path) -> Result<bool> {
+    Ok(false)
 }
 
 /// Makes an empty file, with the mode that the umask asks for, unless there is one. What SQLite left beside one that had the

@@ -111,6 +111,7 @@ impl Access {
         if self == Access::Write {
             file::make(Path::new(path), pause).map_err(failed)?;
         }
+        file::has_one_name(Path::new(path)).map_err(failed)?;
         // Before it is opened: if it is replaced in between, the next request opens it once more.
         let identity = file::identity(Path::new(path)).map_err(failed)?;
         let database = match self {

@@ -339,9 +339,10 @@ where
         true => None,
         false => Misconfigured::of(&error),
     };
-    let source: Source = match misconfigured {
-        Some(misconfigured) => Box::new(misconfigured),
-        None => Box::new(error),
+    let source: Source = match (misconfigured, status_of_another(&error)) {
+        (Some(misconfigured), _) => Box::new(misconfigured),
+        (None, Some(status)) => Box::new(NotDynamoDb { status }),
+        (None, None) => Box::new(error),
     };
     let kind = match sorted {
         Ok(wrap) if is_too_large => wrap(Box::new(TooLarge(source))),
@@ -349,6 +350,22 @@ where
         Err(hindrance) => Kind::Unserved(hindrance.told(source)),
     };
     Failure { verb, kind }
+}
+
+/// An answer of whatever stands between, a proxy or a gateway: DynamoDB names each of its errors.
+#[derive(Debug, thiserror::Error)]
+#[error("HTTP status {status}, in an answer that is not DynamoDB's")]
+struct NotDynamoDb {
+    status: u16,
+}
+
+fn status_of_another<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Option<u16> {
+    match error {
+        SdkError::ServiceError(answer) if answer.err().code().is_none() => {
+            Some(answer.raw().status().as_u16())
+        }
+        _ => None,
+    }
 }
 
 /// DynamoDB's words for an item that is larger than it stores, in puts and in updates.

@@ -88,18 +88,23 @@ fn what_names_the_place_is_named_with_it() {
 
 /// An endpoint that refuses every request with one code, for as long as the test runs.
 fn refusing(code: &'static str) -> String {
+    let body = format!(r#"{{"__type":"com.amazon#{code}","message":"because"}}"#);
+    answering("400 Bad Request", "application/x-amz-json-1.0", body)
+}
+
+/// An endpoint that has one answer to everything.
+fn answering(status: &'static str, kind: &'static str, body: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for mut connection in listener.incoming().map_while(Result::ok) {
             // One read takes in the small requests of this command; each has a connection of its own.
             let _ = connection.read(&mut [0; 65536]);
-            let body = format!(r#"{{"__type":"com.amazon#{code}","message":"because"}}"#);
-            let head = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/x-amz-json-1.0";
+            let length = body.len();
+            let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: {kind}");
             let _ = write!(
                 connection,
-                "{head}\r\nContent-Length: {}\r\n\r\n{body}",
-                body.len()
+                "{head}\r\nContent-Length: {length}\r\n\r\n{body}"
             );
         }
     });
@@ -120,6 +125,33 @@ fn denied_access_is_named_with_where_to_read_what_is_missing() {
     let permit = "permit `dynamodb:Query` on the table";
     assert!(check.out.contains(permit), "{check:?}");
     assert!(check.out.contains("listed with `fairlock ls`"), "{check:?}");
+}
+
+#[test]
+fn what_stands_before_dynamodb_is_told_by_its_status_and_its_address() {
+    for (status, body) in [
+        ("403 Forbidden", "no"),
+        ("502 Bad Gateway", "<html></html>"),
+        ("302 Found", ""),
+        ("200 OK", "<html>log in</html>"),
+    ] {
+        let url = answering(status, "text/html", body.into());
+        let number = &status[..3];
+        let told = format!("HTTP status {number}, in an answer that is not DynamoDB's");
+        let way = format!("see whether {url} is right, and what answers there");
+        let home = Home::new();
+        for line in ["show a", "ls", "run --wait none a"] {
+            let end = if line.starts_with("run") {
+                " -- true"
+            } else {
+                ""
+            };
+            let line = format!("{line} --endpoint-url {url}{end}");
+            let mut command = fairlock(home.0.path(), &line.split(' ').collect::<Vec<_>>());
+            let ended = said(command.envs([REGION, KEY, SECRET]));
+            ended.assert_refused(UNAVAILABLE, &[&told, &way]);
+        }
+    }
 }
 
 fn in_the_cloud(home: &Home, line: &str, url: &str) -> Said {

@@ -33,6 +33,75 @@ fn a_file_is_made_for_the_first_turn_with_the_mode_that_the_umask_asks_for() {
 }
 
 #[test]
+fn a_file_with_two_names_is_refused_by_either() {
+    let home = TempDir::new().unwrap();
+    run(home.path(), &[], &["true"]).assert_done();
+    fs::hard_link(home.path().join("locks.db"), home.path().join("other.db")).unwrap();
+    for file in ["locks.db", "other.db"] {
+        for line in [
+            "run --local F a -- true",
+            "show --local F a",
+            "ls --local F",
+        ] {
+            let line = line.replace('F', file);
+            let line: Vec<_> = line.split(' ').collect();
+            let refused = said(&mut fairlock(home.path(), &line));
+            let words = [
+                &*format!("cannot use {file}"),
+                "it has 2 names (hard links)",
+            ];
+            refused.assert_refused(69, &words);
+        }
+    }
+    fs::remove_file(home.path().join("other.db")).unwrap();
+    std::os::unix::fs::symlink("locks.db", home.path().join("other.db")).unwrap();
+    let line = ["run", "--local", "other.db", "a", "--", "sh", "-c", NONE];
+    let ran = said(fairlock(home.path(), &line).env("PATH", path_with_command()));
+    assert_eq!(ran.assert_done(), "75\n");
+}
+
+const NONE: &str = "env -u FAIRLOCK_HELD fairlock run --quiet --wait none --local locks.db a -- true 2> err; echo $?";
+
+#[test]
+fn a_file_that_is_mounted_by_itself_is_refused() {
+    let disk = ["--user", "--map-root-user", "--mount"];
+    let home = TempDir::new().unwrap();
+    run(home.path(), &[], &["true"]).assert_done();
+    fs::write(home.path().join("other.db"), "").unwrap();
+    let script =
+        "mount --bind locks.db other.db || exit 99; exec fairlock run --local other.db a -- true";
+    let mut alone = Command::new("unshare");
+    alone.args(disk).args(["sh", "-c", script]);
+    let refused = said(
+        alone
+            .current_dir(home.path())
+            .env("PATH", path_with_command()),
+    );
+    match refused.code {
+        Some(69) => refused.assert_refused(69, &["it is mounted by itself", "mount its directory"]),
+        _ => println!("not tried: this kernel lets a test mount nothing: {refused:?}"),
+    }
+}
+
+/// The path on which the command is found.
+fn path_with_command() -> String {
+    let command = Path::new(env!("CARGO_BIN_EXE_fairlock"));
+    let directory = command.parent().unwrap().display();
+    format!("{directory}:{}", std::env::var("PATH").unwrap_or_default())
+}
+
+#[test]
+fn a_working_directory_that_is_gone_is_told() {
+    let home = TempDir::new().unwrap();
+    let gone = "mkdir gone && cd gone && rmdir ../gone";
+    let ended = from_shell(home.path(), gone, "run --local l.db a -- true");
+    ended.assert_refused(
+        69,
+        &["cannot use l.db", "the working directory was deleted"],
+    );
+}
+
+#[test]
 fn all_who_come_first_make_one_file() {
     let home = TempDir::new().unwrap();
     let script = "mkdir inside && rmdir inside";
@@ -151,12 +220,11 @@ fn a_full_disk_is_called_one_and_ends_a_turn_only_with_its_lease() {
         ended.err.contains(&format!("{full}; goes on trying")),
         "{ended:?}"
     );
-    assert!(
-        ended
-            .err
-            .contains(&format!("could not be renewed ({full})")),
-        "{ended:?}"
-    );
+    let unrenewed = format!("could not be renewed ({full})");
+    for end in ["; goes on trying\n", "\n"] {
+        let told = format!("{unrenewed}{end}");
+        assert!(ended.err.contains(&told), "{told}: {ended:?}");
+    }
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! The wait for the turn, and what it is given.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::command::{fairlock, said};
 use crate::running::{Running, home, run, run_line, sh, until};
@@ -256,4 +257,43 @@ fn a_turn_has_a_date_from_its_first_moment() {
         let since = shown["held_since"].as_str().unwrap();
         assert!(since <= began, "{began}: {shown}");
     }
+}
+
+/// Standard error is a pipe that is full already, and nobody reads it: neither the wait's end nor the turn waits for that.
+#[test]
+fn what_nobody_reads_holds_up_nobody() {
+    let home = home();
+    let first = Running::start(
+        home.path(),
+        &[],
+        "echo $$ > pid; until [ -e go ]; do sleep 0.05; done",
+    );
+    first.pid_in("pid");
+    let unread = |flags: &[&str], command: &[&str]| {
+        let (read, mut write) = std::io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&write, true).unwrap();
+        while write.write(&[0; 4096]).is_ok() {}
+        rustix::io::ioctl_fionbio(&write, false).unwrap();
+        let mut running = fairlock(home.path(), &run_line(flags, command));
+        (
+            read,
+            running.stdin(Stdio::null()).stderr(write).spawn().unwrap(),
+        )
+    };
+    let (_unread, mut vain) = unread(&["--verbose", "--wait", "500ms"], &["true"]);
+    assert_eq!(vain.wait().unwrap().code(), Some(75));
+    let (_unread, mut stopped) = unread(&["--verbose", "--wait", "infinite"], &["true"]);
+    let (_too, mut next) = unread(&["--verbose", "--wait", "infinite"], &["touch", "ran"]);
+    let show = ["show", "--json", "--local", "locks.db", "a"];
+    until("two in line", || {
+        let shown = said(&mut fairlock(home.path(), &show)).out;
+        shown.matches("\"stage\":").count() == 3
+    });
+    // What `timeout` hears it passes on.
+    kill_process(Pid::from_child(&stopped), Signal::TERM).unwrap();
+    assert!(!stopped.wait().unwrap().success());
+    fs::write(home.path().join("go"), "").unwrap();
+    assert_eq!(next.wait().unwrap().code(), Some(0));
+    assert!(home.path().join("ran").exists());
+    assert_eq!(first.end().0, 0);
 }

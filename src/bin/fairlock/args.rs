@@ -78,7 +78,7 @@ The command finds the lock's name in FAIRLOCK_LOCK and its fencing token in FAIR
 Exit codes: those of the command, 128 + n if signal n ended it, 126 if it cannot be run, 127 if \
 there is no such command; 75 if the lock was not granted (or --conflict-exit-code), 76 if it was \
 lost and the command was ended (or --lost-exit-code), 64 for a wrong command line, 69 if the table \
-cannot be used.
+cannot be used, 70 if fairlock itself cannot go on, as when its guardian was killed.
 
 Examples:
   fairlock run backup -- pg_dump -f /backup/db.sql mydb

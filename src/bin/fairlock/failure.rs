@@ -1,7 +1,7 @@
 //! Why the command did not do what it was asked for: an exit code, and one line that says what to do.
 
 use std::error::Error as StdError;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use aws_smithy_types::error::ErrorMetadata;
@@ -9,6 +9,7 @@ use fairlock::{Error, Finding, Problem};
 
 use crate::place::{Place, quoted};
 use crate::remedy;
+use crate::teller;
 use crate::text::shown;
 
 /// Exit codes, of sysexits.h where they have a name there.
@@ -85,7 +86,7 @@ pub(crate) fn killed_by(signal: i32) -> u8 {
 
 /// One line on standard error. Nobody may be left to read it.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(anstream::stderr(), "fairlock: {}", shown(text));
+    teller::say(format!("fairlock: {}\n", shown(text)), teller::SOON);
 }
 
 /// Codes of DynamoDB for credentials that it does not take.
@@ -203,6 +204,7 @@ fn refused(text: String, place: &Place) -> String {
         _ if text.contains("Item size") => {
             format!("{text}: an item of the lock was filled by somebody else: {REPAIR}")
         }
+        _ if text.contains("not DynamoDB's") => format!("{text}: {}", place.way_there()),
         _ => format!("{text}: `{}` says whether it is fit for locks", check()),
     }
 }

@@ -18,7 +18,10 @@ pub(crate) fn read() -> Result<Args, Error> {
     let words: Vec<_> = std::env::args_os().collect();
     let mut command = without_empty_variables(Args::command());
     let matches = command.try_get_matches_from_mut(&words);
-    let matches = matches.map_err(|error| explained(error, &mut command, &words))?;
+    let matches = matches.or_else(|error| match without_beaten_variable(&error, &words) {
+        Some(matches) => Ok(matches),
+        None => Err(explained(error, &mut command, &words)),
+    })?;
     let mut args = Args::from_arg_matches(&matches)?;
     let given = Given(innermost(&matches));
     if let args::Command::Run(run) = &mut args.command {
@@ -40,6 +43,35 @@ fn without_empty_variables(command: Command) -> Command {
     };
     let command = command.mut_args(unset);
     command.mut_subcommands(without_empty_variables)
+}
+
+/// The line as it is read without the variable whose value is no good, if another flag of the line takes that one's place: `-n` and
+/// `-w` that of a wait, `--local` that of an endpoint.
+fn without_beaten_variable(error: &Error, words: &[OsString]) -> Option<ArgMatches> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let (beaten, by): (_, &[_]) = match word.split_whitespace().next()? {
+        "--wait" => ("wait", &["nonblock", "timeout"]),
+        "--endpoint-url" => ("endpoint_url", &["local"]),
+        _ => return None,
+    };
+    let command = without(without_empty_variables(Args::command()), beaten);
+    let matches = command.try_get_matches_from(words).ok()?;
+    let given = Given(innermost(&matches));
+    let mut by = by.iter().map(|id| given.by(id));
+    let is_beaten = by.any(|source| source == Some(ValueSource::CommandLine));
+    is_beaten.then_some(matches)
+}
+
+/// The same, and no variable stands in for this flag.
+fn without(command: Command, id: &str) -> Command {
+    let unset = |arg: Arg| match arg.get_id() == id {
+        true => arg.env(None::<&str>),
+        false => arg,
+    };
+    let command = command.mut_args(unset);
+    command.mut_subcommands(|below| without(below, id))
 }
 
 /// Those of the command that is to be run, below all others.

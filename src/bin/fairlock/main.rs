@@ -26,6 +26,7 @@ mod run;
 mod show;
 mod signals;
 mod table;
+mod teller;
 mod text;
 mod wire;
 
@@ -52,7 +53,9 @@ fn main() -> ExitCode {
         Command::DemoWorker(options) => on_runtime(demo::work(options)),
         Command::Guardian(options) => guardian::guard(options),
     };
-    ended.unwrap_or_else(|failure| failure.tell())
+    let code = ended.unwrap_or_else(|failure| failure.tell());
+    teller::finish();
+    code
 }
 
 /// On standard error, if the environment asks for it by `RUST_LOG`.
@@ -61,7 +64,7 @@ fn log() {
     if asked {
         let log = tracing_subscriber::fmt().with_env_filter(EnvFilter::from_default_env());
         let is_seen = std::io::stderr().is_terminal();
-        log.with_writer(std::io::stderr).with_ansi(is_seen).init();
+        log.with_writer(|| teller::Log).with_ansi(is_seen).init();
     }
 }
 

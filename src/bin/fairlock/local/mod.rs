@@ -48,6 +48,9 @@ fn look_at(file: &Path, purpose: Purpose, create: &str) -> Result<(), String> {
         Ok(_) if is_to_be_made => Ok(()),
         Ok(_) => Err(format!("it is empty: `{create}` makes the table in it")),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(access::explain(file, &error)),
+        Err(_) if file.is_relative() && std::env::current_dir().is_err() => Err(
+            "the working directory was deleted: go to another, or name the file from / on".into(),
+        ),
         Err(_) if is_to_be_made => has_directory(file),
         Err(_) => Err(format!("there is no such file: `{create}` makes it")),
     }

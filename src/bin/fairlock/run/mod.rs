@@ -20,6 +20,7 @@ use crate::failure::{Failure, NOT_GRANTED, killed_by};
 use crate::family;
 use crate::place::Purpose;
 use crate::signals::{self, Caught};
+use crate::teller;
 use crate::wire::{Order, now};
 
 use turn::Turn;
@@ -29,7 +30,9 @@ use warden::Warden;
 /// A shorter lease leaves no time to end a command in.
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 /// How long leaving the line and giving back may take in the end.
-const PARTING: Duration = Duration::from_secs(3);
+const PARTING: Duration = Duration::from_secs(2);
+/// The same after a wait in vain, which has left the line already unless DynamoDB does not answer.
+const AFTERWARDS: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
     let grace = check(&options)?;
@@ -53,6 +56,7 @@ impl Ended {
         match self {
             Ended::Exited(code) => ExitCode::from(code),
             Ended::Interrupted => {
+                teller::finish();
                 let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
                 ExitCode::from(killed_by(SIGINT))
             }
@@ -94,7 +98,12 @@ async fn turn(
         let locks = client(&options).await?;
         // What it took until the lock could be asked for is no part of the wait.
         let left = left(options.wait, *came.get_or_insert_with(now));
-        let over = match wait(&options, left, &locks, &warden, &mut signals).await {
+        let waited = wait(&options, left, &locks, &warden, &mut signals).await;
+        let parting = match &waited {
+            Err(Over::Refused(_)) => AFTERWARDS,
+            _ => PARTING,
+        };
+        let over = match waited {
             Ok(guard) => match warden.claim(&guard.place_id()).await {
                 Ok(true) => break (locks, guard),
                 Ok(false) => None,
@@ -102,7 +111,7 @@ async fn turn(
             },
             Err(over) => Some(over),
         };
-        locks.shutdown(HeldLocks::Release, PARTING).await;
+        locks.shutdown(HeldLocks::Release, parting).await;
         warden.tell(&Order::Place(None));
         let over = match over {
             // It has left the line: nobody is to wait for one that stands still.

@@ -17,6 +17,7 @@ use crate::family;
 use crate::local::Known;
 use crate::place::Place;
 use crate::signals::Caught;
+use crate::text::shown;
 use crate::wire::{Deadline, Order, Report, now};
 
 use super::warden::Warden;
@@ -51,6 +52,9 @@ pub(super) struct Turn {
     /// When this process last saw to its turn, and for how long it did not before, if that was long.
     ticked: Duration,
     stood_still: Option<Duration>,
+    /// The lease is running out because renewals fail, and that was said.
+    is_in_danger: bool,
+    is_quiet: bool,
     /// The command was told to end, because the lease was ending.
     is_ended: bool,
     /// The terminal's key came.
@@ -106,6 +110,8 @@ impl Turn {
             file: options.place.local.as_deref().and_then(Known::of),
             ticked: now(),
             stood_still: None,
+            is_in_danger: false,
+            is_quiet: options.quiet,
             is_ended: false,
             is_interrupted: false,
         })
@@ -146,6 +152,7 @@ impl Turn {
                     self.tell_the_deadline();
                     self.warden.wake();
                     self.look_at_the_file();
+                    self.tell_the_danger();
                     if self.is_overdue() {
                         self.is_ended = true;
                         return End::Unguarded;
@@ -189,6 +196,24 @@ impl Turn {
         }
     }
 
+    /// Whoever sees to the table has the rest of the lease to mend it.
+    fn tell_the_danger(&mut self) {
+        let is_in_danger = self.guard.in_danger() && self.loss.is_none();
+        if is_in_danger == self.is_in_danger {
+            return;
+        }
+        self.is_in_danger = is_in_danger;
+        let lock = shown(&self.lock);
+        match is_in_danger {
+            _ if self.is_quiet || self.loss.is_some() => {}
+            true => say(&format!(
+                "lock `{lock}`: its lease is ending, and {}; goes on trying",
+                self.unrenewed()
+            )),
+            false => say(&format!("lock `{lock}`: its lease was renewed")),
+        }
+    }
+
     fn note_the_time(&mut self) {
         let gap = now().saturating_sub(self.ticked);
         self.ticked += gap;
@@ -199,19 +224,20 @@ impl Turn {
 
     /// Why the lease was not renewed, when the guardian had to end the command.
     fn trouble(&self) -> String {
-        let cause = self.guard.trouble().map(|cause| {
-            let explained = self.place.explained(&cause);
-            format!(" ({})", explained.unwrap_or(cause))
-        });
         match self.stood_still {
             Some(span) => {
                 format!("its lease was ending, because fairlock was stopped for {span:.1?}")
             }
-            None => format!(
-                "its lease was ending, and could not be renewed{}",
-                cause.unwrap_or_default()
-            ),
+            None => format!("its lease was ending, and {}", self.unrenewed()),
         }
+    }
+
+    fn unrenewed(&self) -> String {
+        let cause = self.guard.trouble().map(|cause| {
+            let explained = self.place.explained(&cause);
+            format!(" ({})", explained.unwrap_or(cause))
+        });
+        format!("could not be renewed{}", cause.unwrap_or_default())
     }
 
     /// The guardian should have killed everybody by now, and has not, as when it is stopped itself.

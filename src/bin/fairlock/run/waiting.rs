@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fairlock::{FairLock, Ticket, Waiting};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::args::Run;
 use crate::failure::say;
@@ -85,7 +86,7 @@ impl Picture {
             let is_out = waiting.outage.is_some();
             let was_out = std::mem::replace(&mut *locked(&outage), is_out);
             if is_out != was_out && manner != Manner::Silent {
-                bar.suspend(|| say(&outage_words(waiting, &place)));
+                undrawn(&bar, || say(&outage_words(waiting, &place)));
             }
             let words = words(waiting);
             if let Some((place, words)) = waiting.place.zip(words.as_ref())
@@ -101,7 +102,7 @@ impl Picture {
     /// Draws it, unless others have the terminal: it would be drawn over what they show.
     pub(super) fn tick(&self) {
         let said = locked(&self.said);
-        if let Some(said) = said.as_ref().filter(|_| is_in_foreground()) {
+        if let Some(said) = said.as_ref().filter(|_| is_in_foreground() && is_read()) {
             self.bar.set_message(said.clone());
             self.bar.tick();
         }
@@ -137,8 +138,26 @@ fn is_news(manner: Manner, told: &mut Option<Told>, place: usize) -> bool {
 
 impl Drop for Picture {
     fn drop(&mut self) {
+        if !is_read() {
+            self.bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
         self.bar.finish_and_clear();
     }
+}
+
+/// Does it while nothing is drawn.
+fn undrawn(bar: &ProgressBar, work: impl FnOnce()) {
+    match is_read() {
+        true => bar.suspend(work),
+        false => work(),
+    }
+}
+
+/// Whether the terminal takes what is drawn: it does not after Ctrl-S, and nobody may wait for that.
+fn is_read() -> bool {
+    let stderr = std::io::stderr();
+    let mut terminal = [PollFd::new(&stderr, PollFlags::OUT)];
+    poll(&mut terminal, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 fn style() -> ProgressStyle {
