@@ -11,6 +11,7 @@ pub(crate) fn found(world: &World, guard: &LockGuard) {
     world.history.note(Event::Found {
         lock: guard.name().to_owned(),
         ticket: guard.ticket().get(),
+        is_held: guard.is_held(),
         left: guard.data().map(|data| read(&data)),
     });
 }

@@ -58,10 +58,12 @@ pub(crate) enum Event {
         token: u64,
         accepted: bool,
     },
-    /// A hold has with its grant what this write of a hold left on the lock.
+    /// A hold has with its grant, or its last renewal, what this write of a hold left on the lock.
     Found {
         lock: String,
         ticket: u64,
+        /// It believes in the hold: nobody else has written since.
+        is_held: bool,
         left: Option<Left>,
     },
     /// A hold is about to leave that on the lock; and it is there.

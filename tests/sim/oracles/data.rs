@@ -31,10 +31,16 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
                 let lock = locks.entry(lock).or_default();
                 lock.left = lock.left.max(Some((*left, *at)));
             }
-            Event::Found { lock, ticket, left } => {
+            Event::Found {
+                lock,
+                ticket,
+                is_held,
+                left,
+            } => {
                 let name = lock;
                 let lock = locks.entry(lock).or_default();
-                let wrong = lock.finds(*ticket, *left, *at);
+                let now = is_held.then_some(*at);
+                let wrong = lock.finds(*ticket, *left, now);
                 wrong.map_err(|wrong| {
                     format!("{at:?}: {ticket} finds {left:?} on {name}: {wrong}")
                 })?;
@@ -46,8 +52,15 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
 }
 
 impl Lock {
-    fn finds(&mut self, ticket: u64, left: Option<Left>, at: Duration) -> Result<(), String> {
-        let newest = self.left.filter(|(_, since)| at < *since + IDLE);
+    /// By a hold that ended before its caller looked it is not known what was there last.
+    fn finds(
+        &mut self,
+        ticket: u64,
+        left: Option<Left>,
+        now: Option<Duration>,
+    ) -> Result<(), String> {
+        let is_there = |since: Duration| now.is_some_and(|now| now < since + IDLE);
+        let newest = self.left.filter(|(_, since)| is_there(*since));
         if left.is_some_and(|left| !self.leaving.contains(&left)) {
             return Err("nobody left that".to_owned());
         }
