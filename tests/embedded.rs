@@ -11,7 +11,8 @@ mod counter;
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -383,6 +384,46 @@ fn an_engine_that_only_reads_sees_what_others_write_and_leaves_nothing_beside_th
         assert_eq!(counted(&reader).await, 3);
         let files = std::fs::read_dir(directory.path()).unwrap().count();
         assert_eq!(files, 1, "a log is left");
+    });
+}
+
+/// How often the file is opened, and how much is written each time.
+const OPENED: u64 = 60;
+const EACH: u64 = 3;
+
+/// Whoever writes has the file open for that, so that what is read is now with a log beside it and now without.
+#[test]
+fn an_engine_that_only_reads_a_file_that_is_opened_and_closed_all_the_time_reads_all_of_it() {
+    real_time(async {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("things.db");
+        let maker = Engine::file(&path).unwrap();
+        create_table(&maker.client()).await;
+        add_one(&maker.client()).await.unwrap();
+        drop(maker);
+        let reader = Engine::read_only(&path).unwrap();
+        let written = Arc::new(AtomicU64::new(1));
+        let writer = std::thread::spawn({
+            let (path, written) = (path.clone(), Arc::clone(&written));
+            let opened = async move || {
+                let engine = Engine::file(&path).unwrap();
+                for _ in 0..EACH {
+                    count(engine.clone(), 1).await;
+                    written.fetch_add(1, Ordering::SeqCst);
+                }
+            };
+            move || (0..OPENED).for_each(|_| real_time(opened()))
+        });
+        let mut looks = 0_u32;
+        while !writer.is_finished() {
+            let before = written.load(Ordering::SeqCst);
+            let now = counted(&reader).await;
+            assert!(now >= before, "{now} after {before}");
+            looks += 1;
+        }
+        writer.join().unwrap();
+        assert!(looks > 0);
+        assert_eq!(counted(&reader).await, 1 + OPENED * EACH);
     });
 }
 

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Error, ErrorKind, Result};
 use std::iter;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// How often the maker of a new file is waited for, who needs no time to speak of; but another program may lock the directory.
 const PATIENCE: usize = 50;
@@ -107,9 +108,23 @@ pub(super) fn make(path: &Path, pause: impl Fn()) -> Result<()> {
     }
 }
 
-/// Whether somebody has the file open, or had it open and was killed.
-pub(super) fn has_log(path: &Path) -> bool {
-    log(path).exists()
+/// What changes about a file when somebody opens, writes or closes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    /// Somebody has the file open, or had it open and was killed.
+    pub(super) has_log: bool,
+    /// Where there is a log SQLite itself sees to it that what is read goes together.
+    written: Option<(SystemTime, u64)>,
+}
+
+pub(super) fn state(path: &Path) -> Result<State> {
+    let has_log = log(path).exists();
+    let found = fs::metadata(path)?;
+    let written = match has_log {
+        true => None,
+        false => Some((found.modified()?, found.len())),
+    };
+    Ok(State { has_log, written })
 }
 
 /// The log beside a file.

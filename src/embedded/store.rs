@@ -144,10 +144,10 @@ fn pause() {
 }
 
 /// The tables as they are now, in memory. What nobody has open has no log beside it, and is read as it stands: again if somebody has
-/// opened or closed it meanwhile.
+/// opened, closed or written it meanwhile.
 fn copy(path: &str) -> Done<Database> {
     let uri = file::uri(path);
-    let has_log = || file::has_log(Path::new(path));
+    let state = || file::state(Path::new(path)).map_err(gone);
     let take = |is_open: bool| {
         let database = Database::memory()?;
         let how = if is_open { "" } else { "&immutable=1" };
@@ -155,13 +155,13 @@ fn copy(path: &str) -> Done<Database> {
         Ok(database)
     };
     for _ in 1..TRIES {
-        let is_open = has_log();
-        let copy = take(is_open);
-        if has_log() == is_open {
+        let before = state()?;
+        let copy = take(before.has_log);
+        if state()? == before {
             return copy;
         }
     }
-    take(has_log())
+    take(state()?.has_log)
 }
 
 impl File {
