@@ -248,6 +248,10 @@ impl LockClientBuilder {
     /// [`Error::Unavailable`], before or after it has a place in line, at most one request time-out late. Default: none, so
     /// that an outage ends no call before its wait is over.
     ///
+    /// The time is that of the outage as calls of this client at the lock meet it: one that comes in the middle of it may end sooner
+    /// after its own beginning. A call that is behind a hold of its own client sends nothing of its own as long as that lasts, and
+    /// meets the outage when the hold has ended.
+    ///
     /// # Examples
     ///
     /// ```

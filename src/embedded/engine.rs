@@ -109,7 +109,11 @@ impl Engine {
     }
 
     /// An engine that reads the tables in the file at `path`, and refuses to write. It needs no permission to write the file or
-    /// its directory, and leaves nothing there. Each request copies the file into memory, so that it sees what the file has then.
+    /// its directory. Each request copies the file into memory, so that it sees what the file has then.
+    ///
+    /// It leaves nothing there of a file that nobody has open. While somebody has, it reads as SQLite does: if it copies at the very
+    /// moment at which the last writer closes the file, SQLite leaves its log there, with what is in it, until somebody writes
+    /// again. So do not copy the file alone, without its log, where engines that read look at it.
     ///
     /// # Errors
     ///

@@ -5,6 +5,7 @@
 //! `witness`. A connection leads to one front end for as long as it is kept, so one whose time nothing confirms is not kept: the
 //! next answer comes from another. What a gateway says of the time while DynamoDB is out of reach does not count.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -51,6 +52,8 @@ struct Told {
     seen: VecDeque<Seen>,
     /// Some answer came without any.
     is_silent: bool,
+    /// A time that had passed by young answers, and when they told it last.
+    past: Option<(ServerTime, Moment)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -157,14 +160,25 @@ impl ServerClock {
 
     /// A time that has passed by two answers that agree, those of one front end only where this host's wall clock tells the same:
     /// by this a lease begins that its holder believes in to the end. By young answers if there are two, for the older they are
-    /// the earlier it is. Nothing when no two told the same time lately.
+    /// the earlier it is; also where they were young a moment ago, as they are for a write that is sent once more. Nothing when no two
+    /// told the same time lately.
     pub(crate) fn past(&self) -> Option<ServerTime> {
-        self.young_past().or_else(|| self.past_within(OLDEST))
+        let young = self.young_past().or_else(|| self.young_past_carried_on());
+        young.or_else(|| self.past_within(OLDEST))
     }
 
     /// The same by young answers alone.
     pub(crate) fn young_past(&self) -> Option<ServerTime> {
-        self.past_within(YOUNG)
+        let past = self.past_within(YOUNG)?;
+        self.told().past = Some((past, self.clock.now()));
+        Some(past)
+    }
+
+    fn young_past_carried_on(&self) -> Option<ServerTime> {
+        let (past, then) = self.told().past?;
+        let since = self.clock.now().since(then);
+        let now = past.0 + (since - since / DRIFT_DIVISOR);
+        (since <= YOUNG).then_some(ServerTime(now))
     }
 
     fn past_within(&self, span: Duration) -> Option<ServerTime> {
@@ -214,21 +228,27 @@ impl Told {
     fn of(seen: impl Iterator<Item = Seen>) -> Told {
         Told {
             seen: seen.collect(),
-            is_silent: false,
+            ..Told::default()
         }
     }
 
-    /// Makes room for one more. Of a front end that told the time before, its first answer goes: the others are there to confirm
-    /// its next.
+    /// Makes room for one more. Of the front end that told most of what is remembered, its first answer goes: so each of them has a
+    /// share, to confirm what others tell and to be confirmed itself.
     fn forget(&mut self, next: &Seen) {
         self.seen
             .retain(|before| next.sent.since(before.sent) <= OLDEST);
-        if self.seen.len() == REMEMBERED {
-            let before = self
-                .seen
-                .iter()
-                .position(|before| !next.is_apart_from(before));
-            self.seen.remove(before.unwrap_or_default());
+        if self.seen.len() < REMEMBERED {
+            return;
+        }
+        let share = |one: &Seen| {
+            let all = self.seen.iter().chain([next]);
+            all.filter(|other| !one.is_apart_from(other)).count()
+        };
+        // The first of those whose shares are alike.
+        let all = self.seen.iter().enumerate();
+        let first = all.min_by_key(|(_, seen)| Reverse(share(seen)));
+        if let Some((first, _)) = first {
+            self.seen.remove(first);
         }
     }
 
@@ -309,7 +329,8 @@ impl Intercept for ServerClock {
 }
 
 impl ServerClock {
-    /// An answer came that tells the time. The connection that it came over is not used again if nothing confirms that time.
+    /// An answer came that tells the time. The connection that it came over is not used again if nothing confirms that time, or
+    /// nothing young where this host's wall clock tells another: over the same connection nothing more would be learnt.
     fn hear(&self, date: Duration, sent: Moment, connection: Option<ConnectionMetadata>) {
         let heard = self.saw(Seen {
             date,
@@ -318,9 +339,16 @@ impl ServerClock {
             front_end: connection.as_ref().and_then(FrontEnd::of),
         });
         exchange::saw((heard != Heard::Again).then_some(date));
-        if let Some(connection) = connection.filter(|_| heard != Heard::Confirmed) {
+        let is_alone = heard != Heard::Confirmed || self.lacks_a_young_witness(date);
+        if let Some(connection) = connection.filter(|_| is_alone) {
             connection.poison();
         }
+    }
+
+    /// Whether neither another front end confirms what answers told just now, nor this host's wall clock.
+    fn lacks_a_young_witness(&self, date: Duration) -> bool {
+        let is_by_the_wall_clock = date.abs_diff(self.clock.unix()) <= AGREE;
+        !is_by_the_wall_clock && self.young_past().is_none()
     }
 }
 

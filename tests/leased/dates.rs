@@ -153,6 +153,58 @@ fn an_answer_that_disagrees_takes_no_lease_from_whoever_has_just_taken_it() {
     });
 }
 
+/// The next answer after these comes over another connection, from another front end, and those before it grow old.
+#[test]
+fn a_new_connection_tells_the_time_as_well_as_the_one_before() {
+    for (ahead, before) in [(0, 0), (0, 7), (0, 8), (0, 20), (1_000, 0), (1_000, 8)] {
+        virtual_time(async {
+            let began = Instant::now();
+            let lab = Lab::new().await;
+            let clock = lab.clock.clone().ahead(ahead * SECOND);
+            let host = lab.host_with(|to| to.clock(clock));
+            let lock = named(&host);
+            let mut lease = lock.acquire("one", 10 * MINUTE).await.unwrap();
+            for _ in 0..before {
+                lock.find("one").await.unwrap();
+            }
+            let sent = host.network.counts().requests();
+            let closes = move |number| (number == sent + 1).then_some(Fault::Close(When::After));
+            let _ = host.network.clone().script(move |it| closes(it.number()));
+            for quiet in [0, 30, 30, 100, 200, 290, 299] {
+                lab.wait(quiet * SECOND).await;
+                lease = lock.extend(&lease, 10 * MINUTE).await.unwrap();
+                assert!(is_as_long_as(10 * MINUTE, left(&lease, began)), "{lease:?}");
+                // The read that failed, the read, two for the time, and the write.
+                let asked = host.network.counts().requests() - sent;
+                assert!(asked <= 7 * 4 + 1, "{asked}");
+            }
+        });
+    }
+}
+
+/// Two young answers were there when it began, and are old when the write is sent once more.
+#[test]
+fn a_lease_lasts_for_as_long_as_was_asked_for_though_the_first_write_had_no_answer() {
+    virtual_time(async {
+        let began = Instant::now();
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = named(&host);
+        for _ in 0..3 {
+            lock.find("one").await.unwrap();
+        }
+        lab.wait(263 * SECOND).await;
+        let lease = lock.acquire("two", 28 * SECOND).await.unwrap();
+        lab.wait(SECOND * 47 / 2).await;
+        meets(&host.network, "extend", 1, Fault::Hang(When::Before));
+        let longer = lock.extend(&lease, 20 * SECOND).await.unwrap();
+        assert!(
+            is_as_long_as(20 * SECOND, left(&longer, began)),
+            "{longer:?}"
+        );
+    });
+}
+
 #[test]
 fn a_release_whose_answer_is_lost_is_one_in_a_process_that_knows_no_time_yet() {
     virtual_time(async {
