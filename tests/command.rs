@@ -352,12 +352,14 @@ fn a_variable_that_a_flag_beats_may_be_of_no_use() {
         (&[wait], &["-w", "3"]),
         (&[wait], &["--wait", "3s"]),
         (&[url], &[]),
+        (&[url, wait], &["-n"]),
     ] {
         let line = [&["run"], &place[..], flags, &["a", "--", "true"]].concat();
         run_with(variables, &line).assert_refused(69, &["there is no directory no"]);
     }
     let line = [&["run"], &place[..], &["a", "--", "-n"]].concat();
     assert_misuse(&run_with(&[wait], &line), &["FAIRLOCK_WAIT"]);
+    assert_misuse(&run_with(&[url, wait], &line), &["FAIRLOCK_WAIT"]);
 }
 
 #[test]

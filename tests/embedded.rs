@@ -366,6 +366,24 @@ fn a_file_that_is_deleted_takes_its_tables_with_it_and_the_next_has_its_own() {
 }
 
 #[test]
+fn a_link_to_a_file_that_is_not_there_makes_it_where_it_leads() {
+    real_time(async {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name| directory.path().join(name);
+        std::fs::create_dir(path("there")).unwrap();
+        std::os::unix::fs::symlink("there/things.db", path("one")).unwrap();
+        std::os::unix::fs::symlink(path("one"), path("two")).unwrap();
+        let engine = Engine::file(path("two")).unwrap();
+        create_table(&engine.client()).await;
+        add_one(&engine.client()).await.unwrap();
+        let other = Engine::file(path("there/things.db")).unwrap();
+        assert_eq!(counted(&other).await, 1);
+        std::os::unix::fs::symlink(path("endless"), path("endless")).unwrap();
+        assert!(Engine::file(path("endless")).is_err());
+    });
+}
+
+#[test]
 fn an_engine_that_only_reads_sees_what_others_write_and_leaves_nothing_beside_the_file() {
     real_time(async {
         let directory = tempfile::tempdir().unwrap();
@@ -374,9 +392,15 @@ fn an_engine_that_only_reads_sees_what_others_write_and_leaves_nothing_beside_th
         let writer = Engine::file(&path).unwrap();
         create_table(&writer.client()).await;
         let reader = Engine::read_only(&path).unwrap();
+        // SQLite's log is beside the file, and not beside its other name.
+        let elsewhere = tempfile::tempdir().unwrap();
+        let link = elsewhere.path().join("link.db");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let by_link = Engine::read_only(&link).unwrap();
         for turns in 1..4 {
             add_one(&writer.client()).await.unwrap();
             assert_eq!(counted(&reader).await, turns);
+            assert_eq!(counted(&by_link).await, turns);
         }
         let refused = add_one(&reader.client()).await.unwrap_err();
         assert_eq!(refused.code(), Some("AccessDeniedException"));

@@ -9,6 +9,9 @@ use std::time::SystemTime;
 /// How often the maker of a new file is waited for, who needs no time to speak of; but another program may lock the directory.
 const PATIENCE: usize = 50;
 
+/// As many as the system follows.
+const LINKS: usize = 40;
+
 /// What tells a file from another one that has its name later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
@@ -84,6 +87,7 @@ pub(super) fn make(path: &Path, pause: impl Fn()) -> Result<()> {
     if fs::metadata(path).is_ok_and(|found| found.len() > 0) {
         return Ok(());
     }
+    let path = &real(path);
     // Whoever finds it empty waits until its maker has tidied up, and opens nothing meanwhile.
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -127,9 +131,25 @@ pub(super) fn state(path: &Path) -> Result<State> {
     Ok(State { has_log, written })
 }
 
-/// The log beside a file.
+/// The log beside a file: beside the one that a symbolic link leads to, as SQLite has it.
 pub(super) fn log(path: &Path) -> PathBuf {
-    beside(path, "-wal")
+    beside(&real(path), "-wal")
+}
+
+/// Where symbolic links lead, also to a file that is not there yet.
+pub(super) fn real(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        if let Ok(found) = fs::canonicalize(&path) {
+            return found;
+        }
+        let Ok(target) = fs::read_link(&path) else {
+            break;
+        };
+        // A target that is absolute takes the place of all before it.
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    path
 }
 
 /// A name as SQLite takes it with parameters behind it.

@@ -144,17 +144,39 @@ fn a_holder_whose_file_is_gone_has_lost_and_the_next_has_the_lock_alone() {
     }
 }
 
+/// Another file has its name from one moment to the next: whoever waits has waited for nobody there.
+#[test]
+fn whoever_waits_in_a_file_that_is_replaced_has_no_turn_in_the_new_one() {
+    let home = TempDir::new().unwrap();
+    let other = ["run", "--local", "other.db", "a", "--", "true"];
+    said(&mut fairlock(home.path(), &other)).assert_done();
+    let first = Running::start(home.path(), &[], "echo $$ > holder; sleep 60");
+    first.pid_in("holder");
+    let second = Running::start(home.path(), &["--wait", "30s"], "touch ran");
+    until("a line", || {
+        shown(home.path()).contains("\"stage\":\"heir\"")
+    });
+    fs::rename(home.path().join("other.db"), home.path().join("locks.db")).unwrap();
+    let (code, _, err) = second.end();
+    assert_eq!(code, 69, "{err}");
+    assert!(err.contains("another file has its name"), "{err}");
+    assert!(!home.path().join("ran").exists());
+    assert_eq!(first.end().0, 76);
+}
+
+fn shown(home: &Path) -> String {
+    let show = ["show", "--json", "--local", "locks.db", "a"];
+    said(&mut fairlock(home, &show)).out
+}
+
 #[test]
 fn whoever_waits_in_a_file_that_is_deleted_is_told_so() {
     let home = TempDir::new().unwrap();
     let first = Running::start(home.path(), &[], "echo $$ > holder; sleep 60");
     first.pid_in("holder");
     let second = Running::start(home.path(), &["--wait", "30s"], "true");
-    let show = ["show", "--json", "--local", "locks.db", "a"];
     until("a line", || {
-        said(&mut fairlock(home.path(), &show))
-            .out
-            .contains("\"stage\":\"heir\"")
+        shown(home.path()).contains("\"stage\":\"heir\"")
     });
     for file in ["locks.db", "locks.db-wal", "locks.db-shm"] {
         fs::remove_file(home.path().join(file)).unwrap();
@@ -260,11 +282,18 @@ fn whoever_may_not_write_a_file_may_look_and_is_told_why_not_more() {
     fs::copy(env!("CARGO_BIN_EXE_fairlock"), home.path().join("fairlock")).unwrap();
     run(home.path(), &[], &["true"]).assert_done();
     let file = home.path().join("locks.db");
+    fs::create_dir(home.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("../locks.db", home.path().join("link/db")).unwrap();
     let looks = |what: &str, cell: &str| {
         let shown = by_another(home.path(), &["show", "--local", "locks.db", "a"]);
         assert!(
             shown.assert_done().starts_with(&format!("a: {what}")),
             "{shown:?}"
+        );
+        let linked = by_another(home.path(), &["show", "--local", "link/db", "a"]);
+        assert_eq!(
+            linked.assert_done().lines().next(),
+            shown.out.lines().next()
         );
         let listed = by_another(home.path(), &["ls", "--local", "locks.db"]);
         assert!(listed.assert_done().contains(cell), "{listed:?}");

@@ -259,6 +259,39 @@ fn a_turn_has_a_date_from_its_first_moment() {
     }
 }
 
+#[test]
+fn whoever_waits_without_a_guardian_waits_no_longer() {
+    let home = home();
+    let first = Running::start(home.path(), &[], "echo $$ > pid; sleep 60");
+    first.pid_in("pid");
+    let second = Running::start(home.path(), &["--wait", "infinite"], "touch ran");
+    let show = ["show", "--json", "--local", "locks.db", "a"];
+    until("a line", || {
+        let shown = said(&mut fairlock(home.path(), &show)).out;
+        shown.contains("\"stage\":\"heir\"")
+    });
+    kill_process(guardian_below(second.pid()), Signal::KILL).unwrap();
+    let (code, _, err) = second.end();
+    assert_eq!(code, 70, "{err}");
+    assert!(
+        err.contains("the guardian was killed, so the wait was ended"),
+        "{err}"
+    );
+    until("the end of the line", || {
+        let shown = said(&mut fairlock(home.path(), &show)).out;
+        shown.contains("\"line\":[]")
+    });
+    drop(first);
+    assert!(!home.path().join("ran").exists());
+}
+
+/// The only child of one that waits.
+fn guardian_below(parent: Pid) -> Pid {
+    let children = format!("/proc/{0}/task/{0}/children", parent.as_raw_pid());
+    let child = fs::read_to_string(children).unwrap();
+    Pid::from_raw(child.trim().parse().unwrap()).unwrap()
+}
+
 /// Standard error is a pipe that is full already, and nobody reads it: neither the wait's end nor the turn waits for that.
 #[test]
 fn what_nobody_reads_holds_up_nobody() {
@@ -280,6 +313,8 @@ fn what_nobody_reads_holds_up_nobody() {
             running.stdin(Stdio::null()).stderr(write).spawn().unwrap(),
         )
     };
+    let (_unread, mut wrong) = unread(&["--bogus"], &["true"]);
+    assert_eq!(wrong.wait().unwrap().code(), Some(64));
     let (_unread, mut vain) = unread(&["--verbose", "--wait", "500ms"], &["true"]);
     assert_eq!(vain.wait().unwrap().code(), Some(75));
     let (_unread, mut stopped) = unread(&["--verbose", "--wait", "infinite"], &["true"]);

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use fairlock::RecordWait;
 
 use crate::failure::{Failure, LOST, MISUSE, NOT_GRANTED};
 use crate::flags;
 use crate::place::Place;
+use crate::teller;
 
 /// A fair lock for any program: first come, first served, over DynamoDB
 #[derive(Debug, Parser)]
@@ -330,16 +330,16 @@ pub(crate) struct Guardian {
 
 /// Help and version are no errors; anything else is a misuse, whose code is not that of clap.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
-    let printed = error.print();
-    match (error.kind(), printed) {
-        (ErrorKind::DisplayHelp | ErrorKind::DisplayVersion, Err(unwritten))
-            if unwritten.kind() != std::io::ErrorKind::BrokenPipe =>
-        {
+    if error.use_stderr() {
+        teller::say(error.render().ansi().to_string(), teller::AT_LAST);
+        return ExitCode::from(MISUSE);
+    }
+    match error.print() {
+        // Nobody may be left to read it.
+        Err(unwritten) if unwritten.kind() != std::io::ErrorKind::BrokenPipe => {
             Failure::unwritten(&unwritten).tell()
         }
-        // Nobody may be left to read it.
-        (ErrorKind::DisplayHelp | ErrorKind::DisplayVersion, _) => ExitCode::SUCCESS,
-        _ => ExitCode::from(MISUSE),
+        _ => ExitCode::SUCCESS,
     }
 }
 

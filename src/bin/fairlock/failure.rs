@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use aws_smithy_types::error::ErrorMetadata;
 use fairlock::{Error, Finding, Problem};
@@ -74,7 +75,7 @@ impl Failure {
 
     /// Says it, and gives the exit code.
     pub(crate) fn tell(&self) -> ExitCode {
-        say(&self.text);
+        say_within(&self.text, teller::AT_LAST);
         ExitCode::from(self.code)
     }
 }
@@ -86,7 +87,11 @@ pub(crate) fn killed_by(signal: i32) -> u8 {
 
 /// One line on standard error. Nobody may be left to read it.
 pub(crate) fn say(text: &str) {
-    teller::say(format!("fairlock: {}\n", shown(text)), teller::SOON);
+    say_within(text, teller::SOON);
+}
+
+fn say_within(text: &str, span: Duration) {
+    teller::say(format!("fairlock: {}\n", shown(text)), span);
 }
 
 /// Codes of DynamoDB for credentials that it does not take.

@@ -27,6 +27,10 @@ pub(crate) fn is_number(text: &str) -> bool {
 
 /// What a number is asked that stands alone.
 pub(crate) fn unit_of(text: &str) -> String {
+    if text.chars().all(|c| matches!(c, '0' | '.')) {
+        return "not to wait at all is called none, and all else takes some time, such as 5s"
+            .into();
+    }
     format!("{text} what? Say {text}s, or {text}m")
 }
 

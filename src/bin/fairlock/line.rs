@@ -18,7 +18,7 @@ pub(crate) fn read() -> Result<Args, Error> {
     let words: Vec<_> = std::env::args_os().collect();
     let mut command = without_empty_variables(Args::command());
     let matches = command.try_get_matches_from_mut(&words);
-    let matches = matches.or_else(|error| match without_beaten_variable(&error, &words) {
+    let matches = matches.or_else(|error| match without_beaten_variables(&error, &words) {
         Some(matches) => Ok(matches),
         None => Err(explained(error, &mut command, &words)),
     })?;
@@ -45,23 +45,46 @@ fn without_empty_variables(command: Command) -> Command {
     command.mut_subcommands(without_empty_variables)
 }
 
-/// The line as it is read without the variable whose value is no good, if another flag of the line takes that one's place: `-n` and
-/// `-w` that of a wait, `--local` that of an endpoint.
-fn without_beaten_variable(error: &Error, words: &[OsString]) -> Option<ArgMatches> {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
-        return None;
+/// The line as it is read without variables whose values are no good, if other flags of the line take their places: `-n` and `-w`
+/// that of a wait, `--local` that of an endpoint.
+fn without_beaten_variables(error: &Error, words: &[OsString]) -> Option<ArgMatches> {
+    let mut command = without_empty_variables(Args::command());
+    let (mut word, mut beaten) = (invalid(error)?, Vec::new());
+    // Each turn of the loop but the last is one such variable.
+    let matches = loop {
+        let (id, _) = BEATEN
+            .iter()
+            .find(|(_, flags)| word.starts_with(flags[0]))?;
+        if beaten.contains(id) {
+            return None;
+        }
+        beaten.push(*id);
+        command = without(command, id);
+        match command.clone().try_get_matches_from(words) {
+            Ok(matches) => break matches,
+            Err(next) => word = invalid(&next)?,
+        }
     };
-    let (beaten, by): (_, &[_]) = match word.split_whitespace().next()? {
-        "--wait" => ("wait", &["nonblock", "timeout"]),
-        "--endpoint-url" => ("endpoint_url", &["local"]),
-        _ => return None,
-    };
-    let command = without(without_empty_variables(Args::command()), beaten);
-    let matches = command.try_get_matches_from(words).ok()?;
     let given = Given(innermost(&matches));
-    let mut by = by.iter().map(|id| given.by(id));
-    let is_beaten = by.any(|source| source == Some(ValueSource::CommandLine));
-    is_beaten.then_some(matches)
+    let is_on_line = |id: &&str| given.by(id) == Some(ValueSource::CommandLine);
+    let is_beaten = |id: &&str| {
+        let by = BEATEN.iter().find(|(beaten, _)| beaten == id);
+        by.is_some_and(|(_, flags)| flags[1..].iter().any(is_on_line))
+    };
+    beaten.iter().all(is_beaten).then_some(matches)
+}
+
+/// Which argument may be beaten, by its flag, and by which others.
+const BEATEN: [(&str, &[&str]); 2] = [
+    ("wait", &["--wait", "nonblock", "timeout"]),
+    ("endpoint_url", &["--endpoint-url", "local"]),
+];
+
+fn invalid(error: &Error) -> Option<String> {
+    match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(word) => Some(word.clone()),
+        _ => None,
+    }
 }
 
 /// The same, and no variable stands in for this flag.

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 /// How long somebody who has more to do waits until what was said can be read: it comes before what a command says that starts next.
 pub(crate) const SOON: Duration = Duration::from_millis(50);
-/// How long the end of this program waits for that.
-const AT_LAST: Duration = Duration::from_secs(1);
+/// How long the end of this program waits for that, if it ends with an error: somebody may read slowly.
+pub(crate) const AT_LAST: Duration = Duration::from_secs(5);
+/// And if it has nothing to say in the end.
+const IN_PASSING: Duration = Duration::from_millis(250);
 /// What nobody reads is kept up to so many times, and no more is said after that.
 const KEPT: usize = 256;
 
@@ -50,7 +52,7 @@ pub(crate) fn say(text: String, within: Duration) {
 /// Waits until all that was said can be read, though not for ever.
 pub(crate) fn finish() {
     if TELLER.get().is_some() {
-        say(String::new(), AT_LAST);
+        say(String::new(), IN_PASSING);
     }
 }
 

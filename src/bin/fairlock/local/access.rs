@@ -13,7 +13,7 @@ use super::kind::log_of;
 
 /// Why this process cannot write the file, or make it; nothing if it can.
 pub(super) fn obstacle(file: &Path) -> Option<String> {
-    let beside = directory_of(file);
+    let beside = directory_of(&file.canonicalize().unwrap_or_else(|_| file.to_owned()));
     let logs = [log_of(file, "-wal"), log_of(file, "-shm")];
     let needed: Vec<_> = std::iter::once(file.to_owned())
         .chain(logs)

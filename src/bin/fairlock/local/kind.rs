@@ -38,9 +38,10 @@ pub(super) fn judge(file: &Path) -> Done<Kind> {
     })
 }
 
-/// One of those that SQLite puts beside a file.
+/// One of those that SQLite puts beside a file: where symbolic links lead to.
 pub(super) fn log_of(file: &Path, end: &str) -> PathBuf {
-    let mut log = file.as_os_str().to_owned();
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let mut log = file.into_os_string();
     log.push(end);
     log.into()
 }

@@ -18,7 +18,8 @@ use tokio::time::interval;
 use crate::args::Run;
 use crate::failure::{Failure, NOT_GRANTED, killed_by};
 use crate::family;
-use crate::place::Purpose;
+use crate::local::Known;
+use crate::place::{Place, Purpose};
 use crate::signals::{self, Caught};
 use crate::teller;
 use crate::wire::{Order, now};
@@ -98,7 +99,7 @@ async fn turn(
         let locks = client(&options).await?;
         // What it took until the lock could be asked for is no part of the wait.
         let left = left(options.wait, *came.get_or_insert_with(now));
-        let waited = wait(&options, left, &locks, &warden, &mut signals).await;
+        let waited = wait(&options, left, &locks, &mut warden, &mut signals).await;
         let parting = match &waited {
             Err(Over::Refused(_)) => AFTERWARDS,
             _ => PARTING,
@@ -172,9 +173,14 @@ async fn wait(
     options: &Run,
     wait: RecordWait,
     locks: &LockClient,
-    warden: &Warden,
+    warden: &mut Warden,
     signals: &mut UnboundedReceiver<Caught>,
 ) -> Result<LockGuard, Over> {
+    let known = options.place.local.as_deref().and_then(Known::of);
+    let is_there = || match replaced(&options.place, known.as_ref()) {
+        Some(failure) => Err(Over::Refused(failure)),
+        None => Ok(()),
+    };
     let refused = |error: Error| match Failure::of(&error, &options.place) {
         failure if failure.code == NOT_GRANTED => {
             Over::Refused(failure.with_code(options.conflict_exit_code))
@@ -195,13 +201,36 @@ async fn wait(
             biased;
             granted = &mut acquired => {
                 let guard = granted.map_err(refused)?;
+                // In another file it waited for nobody.
+                is_there()?;
                 picture.granted(guard.ticket());
                 return Ok(guard);
             }
+            report = warden.reports.recv() => if report.is_none() {
+                let said = "the guardian was killed, so the wait was ended";
+                return Err(Over::Refused(Failure::internal(said)));
+            },
             Some(caught) = signals.recv() => stop_waiting(caught)?,
-            _ = tick.tick() => picture.tick(),
+            _ = tick.tick() => {
+                picture.tick();
+                is_there()?;
+            }
         }
     }
+}
+
+/// What has become of the file that this process waits in, if it is not there any more.
+fn replaced(place: &Place, known: Option<&Known>) -> Option<Failure> {
+    let (file, known) = place.local.as_deref().zip(known)?;
+    let why = match (known.is_gone(file), file.exists()) {
+        (false, _) => None,
+        (true, false) => place.explained("the file is gone"),
+        (true, true) => Some(format!(
+            "cannot use {}: another file has its name now, where nobody waited: run it again",
+            file.display()
+        )),
+    };
+    why.map(Failure::unavailable)
 }
 
 /// What ends a program that does nothing about it ends the wait.

@@ -187,6 +187,14 @@ fn outage_words(waiting: &Waiting, place: &Place) -> String {
 
 /// Nothing before there is a place in line.
 fn words(waiting: &Waiting) -> Option<String> {
+    // Its turn has come, and it is about to be told so.
+    let (own, holder) = (waiting.place_id.as_ref(), waiting.holder.as_ref());
+    if own
+        .zip(holder)
+        .is_some_and(|(own, holder)| own.ticket() == holder.ticket)
+    {
+        return None;
+    }
     // The holder is before everybody, and does not wait.
     let before = match waiting.place?.saturating_sub(1) {
         0 => "you are next".to_owned(),
