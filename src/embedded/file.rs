@@ -50,7 +50,7 @@ pub(super) fn has_one_name(path: &Path) -> Result<()> {
             "it has {names} names (hard links), by each of which it would have locks of its own: make a symbolic link instead"
         )));
     }
-    match is_mounted(path)? {
+    match is_mounted(path) {
         true => Err(Error::other(
             "it is mounted by itself, and by its other name it would have locks of its own: mount its directory",
         )),
@@ -66,19 +66,16 @@ pub(super) fn has_one_name(_: &Path) -> Result<()> {
 
 /// Whether the file itself, and not a directory above it, is a place where something is mounted.
 #[cfg(target_os = "linux")]
-fn is_mounted(path: &Path) -> Result<bool> {
+fn is_mounted(path: &Path) -> bool {
     use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
-    match statx(CWD, path, AtFlags::empty(), StatxFlags::empty()) {
-        Ok(found) => Ok(found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
-        // A kernel that does not know.
-        Err(rustix::io::Errno::NOSYS) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    // Not every kernel, or container, lets one ask.
+    statx(CWD, path, AtFlags::empty(), StatxFlags::empty())
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 #[cfg(all(unix, not(target_os = "linux")))]
-fn is_mounted(_: &Path) -> Result<bool> {
-    Ok(false)
+fn is_mounted(_: &Path) -> bool {
+    false
 }
 
 /// Makes an empty file, with the mode that the umask asks for, unless there is one. What SQLite left beside one that had the
