@@ -288,7 +288,12 @@ impl Pace {
         let longest = longest.max(self.shortest);
         let turns = turns.min(longest).mul_f64(jitter);
         let span = self.slack(now).max(turns).clamp(self.shortest, longest);
-        let braked = span.saturating_mul(braked).min(span.max(MOST_BY_BRAKE));
+        let most = match position {
+            Position::Heir(_) => span.saturating_mul(SLOWEST),
+            Position::Queue(_) => span,
+        };
+        let most = most.max(MOST_BY_BRAKE);
+        let braked = span.saturating_mul(braked).min(most);
         (self.sent + braked).since(now)
     }
 }
@@ -314,6 +319,8 @@ const MOST_BRAKED: u32 = 6;
 /// A brake makes no look later than this, after which it is half released: whoever is far back now may be next by then, and
 /// slows the whole line down if it sleeps on.
 const MOST_BY_BRAKE: Duration = Duration::from_secs(1);
+/// An heir that looks rarely anyhow, in a long hold, looks so many times as rarely.
+const SLOWEST: u32 = 4;
 
 impl Brake {
     pub(crate) fn press(&mut self, now: Moment) {
