@@ -122,7 +122,7 @@ fn a_line_that_is_none_is_refused() {
 }
 
 /// Commands with a flag whose value, or use, makes no sense.
-const SENSELESS: [(&[&str], &[&str]); 36] = [
+const SENSELESS: [(&[&str], &[&str]); 38] = [
     (&["run"], &["--wait", "soon"]),
     (&["run"], &["--wait", "0s"]),
     (&["run"], &["--wait=-1s"]),
@@ -130,6 +130,8 @@ const SENSELESS: [(&[&str], &[&str]); 36] = [
     (&["run"], &["--wait", ""]),
     (&["run"], &["--wait"]),
     (&["run"], &["--lease", "0s"]),
+    (&["run"], &["--lease", "0"]),
+    (&["run"], &["--grace", "0.0"]),
     (&["run"], &["--lease", "forever"]),
     (&["run"], &["--lease", "30"]),
     (&["run"], &["--grace", "0s"]),
@@ -175,7 +177,12 @@ fn values_that_make_no_sense_are_refused_by_the_name_of_their_flag() {
 #[test]
 fn a_wait_that_makes_no_sense_is_told_what_would() {
     let wait = |value| run(&["run", "--wait", value, "a", "--", "true"]).err;
-    assert!(wait("0s").contains("called none"));
+    for nothing in ["0s", "0", "0.0"] {
+        assert!(wait(nothing).contains("called none"));
+    }
+    // A lease is no wait.
+    let lease = run(&["run", "--lease", "0", "a", "--", "true"]);
+    assert_misuse(&lease, &["must be more than nothing"]);
     let told = wait("soon");
     assert!(
         told.contains("none nor infinite") && told.contains("90s"),

@@ -345,8 +345,9 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
 
 fn duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
-        _ if flags::is_number(text) => Err(flags::unit_of(text)),
         Ok(Duration::ZERO) => Err("must be more than nothing".into()),
+        _ if flags::is_nothing(text) => Err("must be more than nothing".into()),
+        _ if flags::is_number(text) => Err(flags::unit_of(text)),
         Ok(span) => Ok(span),
         Err(error) => Err(format!("not a duration such as 30s: {error}")),
     }

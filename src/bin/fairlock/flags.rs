@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use fairlock::RecordWait;
 
+const NOT_AT_ALL: &str = "not to wait at all is called none";
+
 pub(crate) fn wait(text: &str) -> Result<RecordWait, String> {
     match text {
         "none" => Ok(RecordWait::NoWait),
         "infinite" => Ok(RecordWait::Infinite),
+        _ if is_nothing(text) => Err(NOT_AT_ALL.into()),
         _ if is_number(text) => Err(unit_of(text)),
         _ => match humantime::parse_duration(text) {
-            Ok(Duration::ZERO) => Err("not to wait at all is called none".into()),
+            Ok(Duration::ZERO) => Err(NOT_AT_ALL.into()),
             Ok(span) => Ok(RecordWait::Timeout(span)),
             Err(error) => Err(format!(
                 "neither none nor infinite nor a duration such as 90s: {error}"
@@ -25,12 +28,13 @@ pub(crate) fn is_number(text: &str) -> bool {
     text.starts_with(is_digit) && text.chars().all(|c| is_digit(c) || c == '.')
 }
 
+/// No time at all, without a unit: whichever it is.
+pub(crate) fn is_nothing(text: &str) -> bool {
+    is_number(text) && text.parse() == Ok(0.0)
+}
+
 /// What a number is asked that stands alone.
 pub(crate) fn unit_of(text: &str) -> String {
-    if text.chars().all(|c| matches!(c, '0' | '.')) {
-        return "not to wait at all is called none, and all else takes some time, such as 5s"
-            .into();
-    }
     format!("{text} what? Say {text}s, or {text}m")
 }
 
