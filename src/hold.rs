@@ -309,13 +309,7 @@ impl Hold {
     }
 
     pub(crate) fn place_id(&self) -> PlaceId {
-        let Attempt {
-            nonce,
-            tickets,
-            permits,
-            ..
-        } = self.attempt;
-        PlaceId::of(&self.name, nonce, (self.newest, tickets), permits)
+        self.attempt.place_id(&self.name, self.newest)
     }
 
     /// Where it stands, for its renewals.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot::error::RecvError;
 
 use crate::acquire::{Caller, Claim, Party, Refused, Told};
-use crate::config::SHARERS;
+use crate::config::{SHARERS, unusable};
 use crate::core::{Core, CoreHandle, READS};
 use crate::entry::Attributes;
 use crate::error::{Closed, Error, Invalid, LostLock};
@@ -501,11 +501,11 @@ pub(crate) fn check_attributes(attributes: &Attributes) -> Result<(), Invalid> {
         });
     }
     if attributes.iter().any(|(name, _)| name.is_empty()) {
-        return Err(Invalid::Text {
-            setting: "the name of an attribute",
-            value: String::new(),
-            rule: "takes 1 byte at least",
-        });
+        return Err(unusable(
+            "the name of an attribute",
+            "",
+            "takes 1 byte at least",
+        ));
     }
     Ok(())
 }

@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::config::unusable;
 use crate::entry::Nonce;
-use crate::error::{Error, Invalid};
+use crate::error::Error;
 use crate::name::LockName;
 use crate::ticket::Ticket;
 
@@ -96,16 +97,8 @@ impl FromStr for PlaceId {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        parse(text).ok_or_else(|| {
-            let rule = "is not the text form of a place";
-            let (setting, value) = ("the text", text.to_owned());
-            Invalid::Text {
-                setting,
-                value,
-                rule,
-            }
-            .into()
-        })
+        let rule = "is not the text form of a place";
+        parse(text).ok_or_else(|| unusable("the text", text, rule).into())
     }
 }
 

@@ -10,7 +10,7 @@ mod common;
 mod counter;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -20,6 +20,7 @@ use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use fairlock::Clock;
 use fairlock::embedded::{Counts, Engine, Fault, Gate, Network};
 use futures::FutureExt;
+use tempfile::TempDir;
 use tokio::time::sleep;
 
 use common::{real_time, virtual_time};
@@ -224,6 +225,15 @@ async fn count(engine: Engine, times: u64) {
     }
 }
 
+/// An engine on a file of its own, with a table.
+fn on_a_new_file() -> (TempDir, PathBuf, Engine) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("things.db");
+    let engine = Engine::file(&path).unwrap();
+    real_time(create_table(&engine.client()));
+    (directory, path, engine)
+}
+
 fn on_a_thread(path: &Path) -> std::thread::JoinHandle<()> {
     let path = path.to_owned();
     std::thread::spawn(move || {
@@ -233,10 +243,7 @@ fn on_a_thread(path: &Path) -> std::thread::JoinHandle<()> {
 
 #[test]
 fn two_threads_with_an_engine_each_on_one_file_lose_no_increment() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("things.db");
-    let engine = Engine::file(&path).unwrap();
-    real_time(create_table(&engine.client()));
+    let (_directory, path, engine) = on_a_new_file();
     let threads = [on_a_thread(&path), on_a_thread(&path)];
     for thread in threads {
         thread.join().unwrap();
@@ -249,10 +256,7 @@ const BUSY: Duration = Duration::from_millis(5_500);
 
 #[test]
 fn a_busy_file_is_tried_again_and_the_runtime_goes_on_meanwhile() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("things.db");
-    let engine = Engine::file(&path).unwrap();
-    real_time(create_table(&engine.client()));
+    let (_directory, path, engine) = on_a_new_file();
     let other = rusqlite::Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let ticks = real_time(async {
@@ -277,10 +281,7 @@ fn a_busy_file_is_tried_again_and_the_runtime_goes_on_meanwhile() {
 
 #[test]
 fn a_file_that_another_writes_to_is_read_meanwhile() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("things.db");
-    let engine = Engine::file(&path).unwrap();
-    real_time(create_table(&engine.client()));
+    let (_directory, path, engine) = on_a_new_file();
     let other = rusqlite::Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert_eq!(real_time(counted(&engine)), 0);
@@ -291,10 +292,7 @@ fn a_file_that_another_writes_to_is_read_meanwhile() {
 #[test]
 #[cfg(unix)]
 fn who_keeps_a_turn_at_the_file_for_ever_keeps_nobody_from_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("things.db");
-    let engine = Engine::file(&path).unwrap();
-    real_time(create_table(&engine.client()));
+    let (directory, _, engine) = on_a_new_file();
     let log = std::fs::File::open(directory.path().join("things.db-wal")).unwrap();
     log.lock().unwrap();
     for there in 0..20 {

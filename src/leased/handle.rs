@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
+use crate::config::unusable;
 use crate::entry::{Entry, Nonce, ServerTime};
 use crate::error::{Error, Invalid};
 use crate::lease;
@@ -105,11 +106,7 @@ impl Lease {
 
 pub(super) fn check_id(id: &str) -> Result<(), Invalid> {
     if id.is_empty() || id.len() > LONGEST_ID {
-        return Err(Invalid::Text {
-            setting: "the id of a lease",
-            value: id.to_owned(),
-            rule: "takes 1 to 256 bytes",
-        });
+        return Err(unusable("the id of a lease", id, "takes 1 to 256 bytes"));
     }
     Ok(())
 }
@@ -138,16 +135,8 @@ impl FromStr for Lease {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        parse(text).ok_or_else(|| {
-            let rule = "is not the text form of a lease";
-            let (setting, value) = ("the text", text.to_owned());
-            Invalid::Text {
-                setting,
-                value,
-                rule,
-            }
-            .into()
-        })
+        let rule = "is not the text form of a lease";
+        parse(text).ok_or_else(|| unusable("the text", text, rule).into())
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::config::unusable;
 use crate::core::{CoreHandle, READS};
 use crate::entry::{Attributes, Entry, Nonce, ServerTime};
 use crate::error::{Error, Invalid, Loss};
@@ -494,11 +495,11 @@ impl LeaseLock {
         if lease.lock == self.name.lock() {
             Ok(())
         } else {
-            Err(Invalid::Text {
-                setting: "a lease of lock",
-                value: lease.lock.clone(),
-                rule: "must be of this lock",
-            })
+            Err(unusable(
+                "a lease of lock",
+                &lease.lock,
+                "must be of this lock",
+            ))
         }
     }
 }

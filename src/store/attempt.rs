@@ -7,6 +7,9 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::entry::{Attributes, Entry, Nonce};
+use crate::name::LockName;
+use crate::place_id::PlaceId;
+use crate::ticket::Ticket;
 
 use super::codec::number;
 use super::failure::Failure;
@@ -60,6 +63,11 @@ impl Attempt {
     /// The attempt that an entry is of, or another that is known by nothing else either.
     pub(crate) fn of(entry: &Entry) -> Self {
         Attempt::new(entry.nonce, entry.tickets, entry.permits)
+    }
+
+    /// Its place, by the newest of its tickets.
+    pub(crate) fn place_id(&self, name: &LockName, newest: Ticket) -> PlaceId {
+        PlaceId::of(name, self.nonce, (newest, self.tickets), self.permits)
     }
 
     /// The same attempt, for the next who has its place.

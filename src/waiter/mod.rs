@@ -117,13 +117,7 @@ impl Waiter {
     }
 
     pub(crate) fn place_id(&self) -> PlaceId {
-        let Attempt {
-            nonce,
-            tickets,
-            permits,
-            ..
-        } = self.attempt;
-        PlaceId::of(&self.name, nonce, (self.ticket, tickets), permits)
+        self.attempt.place_id(&self.name, self.ticket)
     }
 
     /// How many are before this waiter, the holder included, who have it together as one; void tickets among them count

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::command::{Said, fairlock, said};
 use crate::promise::guardian_of;
-use crate::running::{Running, is_alive, run, until};
+use crate::running::{Running, has_an_heir, is_alive, run, until};
 
 /// The command from a shell, whose limits and mask it has.
 fn from_shell(home: &Path, before: &str, line: &str) -> Said {
@@ -153,9 +153,7 @@ fn whoever_waits_in_a_file_that_is_replaced_has_no_turn_in_the_new_one() {
     let first = Running::start(home.path(), &[], "echo $$ > holder; sleep 60");
     first.pid_in("holder");
     let second = Running::start(home.path(), &["--wait", "30s"], "touch ran");
-    until("a line", || {
-        shown(home.path()).contains("\"stage\":\"heir\"")
-    });
+    until("a line", || has_an_heir(home.path()));
     fs::rename(home.path().join("other.db"), home.path().join("locks.db")).unwrap();
     let (code, _, err) = second.end();
     assert_eq!(code, 69, "{err}");
@@ -164,20 +162,13 @@ fn whoever_waits_in_a_file_that_is_replaced_has_no_turn_in_the_new_one() {
     assert_eq!(first.end().0, 76);
 }
 
-fn shown(home: &Path) -> String {
-    let show = ["show", "--json", "--local", "locks.db", "a"];
-    said(&mut fairlock(home, &show)).out
-}
-
 #[test]
 fn whoever_waits_in_a_file_that_is_deleted_is_told_so() {
     let home = TempDir::new().unwrap();
     let first = Running::start(home.path(), &[], "echo $$ > holder; sleep 60");
     first.pid_in("holder");
     let second = Running::start(home.path(), &["--wait", "30s"], "true");
-    until("a line", || {
-        shown(home.path()).contains("\"stage\":\"heir\"")
-    });
+    until("a line", || has_an_heir(home.path()));
     for file in ["locks.db", "locks.db-wal", "locks.db-shm"] {
         fs::remove_file(home.path().join(file)).unwrap();
     }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::command::{Said, fairlock, said};
@@ -37,6 +38,17 @@ pub(crate) fn run(home: &Path, flags: &[&str], command: &[&str]) -> Said {
 
 pub(crate) fn sh(home: &Path, script: &str) -> Said {
     run(home, &[], &["sh", "-c", script])
+}
+
+/// The lock and its line, as `show --json` has them.
+pub(crate) fn shown(home: &Path) -> Value {
+    let show = ["show", "--json", "--local", "locks.db", "a"];
+    serde_json::from_str(&said(&mut fairlock(home, &show)).out).unwrap()
+}
+
+/// Somebody waits who is next.
+pub(crate) fn has_an_heir(home: &Path) -> bool {
+    shown(home)["line"][0]["stage"] == "heir"
 }
 
 /// Until it holds; a test that waits in vain says for what.

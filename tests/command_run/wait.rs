@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::command::{fairlock, said};
-use crate::running::{Running, home, run, run_line, sh, until};
+use crate::running::{Running, has_an_heir, home, run, run_line, sh, shown, until};
 
 #[test]
 fn a_held_lock_is_told_with_its_holder_and_what_to_do_and_the_code_is_the_callers() {
@@ -105,12 +105,7 @@ fn without_a_terminal_the_wait_is_told_when_it_begins_and_when_it_ends() {
         let script = "echo $$ > pid; until [ -e go ]; do sleep 0.05; done";
         let first = Running::start(home.path(), &["--owner", "alice"], script);
         first.pid_in("pid");
-        let waits = |count: u64| {
-            let show = ["show", "--json", "--local", "locks.db", "a"];
-            let shown = said(&mut fairlock(home.path(), &show));
-            let shown: serde_json::Value = serde_json::from_str(&shown.out).unwrap();
-            shown["waiting"].as_u64() == Some(count)
-        };
+        let waits = |count: u64| shown(home.path())["waiting"].as_u64() == Some(count);
         let second = Running::start(home.path(), &["--owner", "bob"], "sleep 0.2");
         until("a place in line", || waits(1));
         let third = Running::start(home.path(), flags, "true");
@@ -147,12 +142,7 @@ fn a_wait_that_is_interrupted_leaves_the_line_and_runs_nothing() {
     first.pid_in("pid");
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let waiting = Running::start(home.path(), &["--wait", "infinite"], "touch ran");
-        let line = || {
-            let show = ["show", "--json", "--local", "locks.db", "a"];
-            let shown = said(&mut fairlock(home.path(), &show));
-            let shown: serde_json::Value = serde_json::from_str(&shown.out).unwrap();
-            shown["waiting"].as_u64().unwrap()
-        };
+        let line = || shown(home.path())["waiting"].as_u64().unwrap();
         until("a place in line", || line() == 1);
         waiting.signal(signal);
         assert_eq!(waiting.end().0, code);
@@ -265,11 +255,8 @@ fn whoever_waits_without_a_guardian_waits_no_longer() {
     let first = Running::start(home.path(), &[], "echo $$ > pid; sleep 60");
     first.pid_in("pid");
     let second = Running::start(home.path(), &["--wait", "infinite"], "touch ran");
-    let show = ["show", "--json", "--local", "locks.db", "a"];
-    until("a line", || {
-        let shown = said(&mut fairlock(home.path(), &show)).out;
-        shown.contains("\"stage\":\"heir\"")
-    });
+    until("a line", || has_an_heir(home.path()));
+    let line = || shown(home.path())["line"].as_array().map(Vec::len);
     kill_process(guardian_below(second.pid()), Signal::KILL).unwrap();
     let (code, _, err) = second.end();
     assert_eq!(code, 70, "{err}");
@@ -277,10 +264,7 @@ fn whoever_waits_without_a_guardian_waits_no_longer() {
         err.contains("the guardian was killed, so the wait was ended"),
         "{err}"
     );
-    until("the end of the line", || {
-        let shown = said(&mut fairlock(home.path(), &show)).out;
-        shown.contains("\"line\":[]")
-    });
+    until("the end of the line", || line() == Some(0));
     drop(first);
     assert!(!home.path().join("ran").exists());
 }
@@ -319,11 +303,8 @@ fn what_nobody_reads_holds_up_nobody() {
     assert_eq!(vain.wait().unwrap().code(), Some(75));
     let (_unread, mut stopped) = unread(&["--verbose", "--wait", "infinite"], &["true"]);
     let (_too, mut next) = unread(&["--verbose", "--wait", "infinite"], &["touch", "ran"]);
-    let show = ["show", "--json", "--local", "locks.db", "a"];
-    until("two in line", || {
-        let shown = said(&mut fairlock(home.path(), &show)).out;
-        shown.matches("\"stage\":").count() == 3
-    });
+    let line = || shown(home.path())["line"].as_array().map(Vec::len);
+    until("two in line", || line() == Some(2));
     // What `timeout` hears it passes on.
     kill_process(Pid::from_child(&stopped), Signal::TERM).unwrap();
     assert!(!stopped.wait().unwrap().success());

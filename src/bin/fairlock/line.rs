@@ -34,15 +34,18 @@ pub(crate) fn read() -> Result<Args, Error> {
 }
 
 fn without_empty_variables(command: Command) -> Command {
-    let unset = |arg: Arg| {
-        let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
-        match arg.get_env().is_some_and(is_empty) {
-            true => arg.env(None::<&str>),
-            false => arg,
-        }
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    without_variables(command, &|arg| arg.get_env().is_some_and(is_empty))
+}
+
+/// The same command, in which no variables stand in for these arguments.
+fn without_variables(command: Command, are: &impl Fn(&Arg) -> bool) -> Command {
+    let unset = |arg: Arg| match are(&arg) {
+        true => arg.env(None::<&str>),
+        false => arg,
     };
     let command = command.mut_args(unset);
-    command.mut_subcommands(without_empty_variables)
+    command.mut_subcommands(|below| without_variables(below, are))
 }
 
 /// The line as it is read without variables whose values are no good, if other flags of the line take their places: `-n` and `-w`
@@ -52,14 +55,12 @@ fn without_beaten_variables(error: &Error, words: &[OsString]) -> Option<ArgMatc
     let (mut word, mut beaten) = (invalid(error)?, Vec::new());
     // Each turn of the loop but the last is one such variable.
     let matches = loop {
-        let (id, _) = BEATEN
-            .iter()
-            .find(|(_, flags)| word.starts_with(flags[0]))?;
-        if beaten.contains(id) {
+        let next = BEATEN.iter().find(|it| word.starts_with(it.flag))?;
+        if beaten.contains(&next) {
             return None;
         }
-        beaten.push(*id);
-        command = without(command, id);
+        beaten.push(next);
+        command = without_variables(command, &|arg| arg.get_id() == next.id);
         match command.clone().try_get_matches_from(words) {
             Ok(matches) => break matches,
             Err(next) => word = invalid(&next)?,
@@ -67,34 +68,37 @@ fn without_beaten_variables(error: &Error, words: &[OsString]) -> Option<ArgMatc
     };
     let given = Given(innermost(&matches));
     let is_on_line = |id: &&str| given.by(id) == Some(ValueSource::CommandLine);
-    let is_beaten = |id: &&str| {
-        let by = BEATEN.iter().find(|(beaten, _)| beaten == id);
-        by.is_some_and(|(_, flags)| flags[1..].iter().any(is_on_line))
-    };
-    beaten.iter().all(is_beaten).then_some(matches)
+    let are_beaten = beaten.iter().all(|it| it.by.iter().any(is_on_line));
+    are_beaten.then_some(matches)
 }
 
-/// Which argument may be beaten, by its flag, and by which others.
-const BEATEN: [(&str, &[&str]); 2] = [
-    ("wait", &["--wait", "nonblock", "timeout"]),
-    ("endpoint_url", &["--endpoint-url", "local"]),
+/// An argument whose variable may be beaten by other flags than its own.
+#[derive(PartialEq, Eq)]
+struct Beaten {
+    id: &'static str,
+    flag: &'static str,
+    by: &'static [&'static str],
+}
+
+const BEATEN: [Beaten; 2] = [
+    Beaten {
+        id: "wait",
+        flag: "--wait",
+        by: &["nonblock", "timeout"],
+    },
+    Beaten {
+        id: "endpoint_url",
+        flag: "--endpoint-url",
+        by: &["local"],
+    },
 ];
 
+/// The argument that an error is about.
 fn invalid(error: &Error) -> Option<String> {
     match error.get(ContextKind::InvalidArg)? {
         ContextValue::String(word) => Some(word.clone()),
         _ => None,
     }
-}
-
-/// The same, and no variable stands in for this flag.
-fn without(command: Command, id: &str) -> Command {
-    let unset = |arg: Arg| match arg.get_id() == id {
-        true => arg.env(None::<&str>),
-        false => arg,
-    };
-    let command = command.mut_args(unset);
-    command.mut_subcommands(|below| without(below, id))
 }
 
 /// Those of the command that is to be run, below all others.
@@ -164,9 +168,8 @@ fn conflict(command: &mut Command, both: &str, give: &str) -> Error {
 
 /// With what to do about it, where the words that were given tell more than clap knows.
 fn explained(mut error: Error, command: &mut Command, words: &[OsString]) -> Error {
-    let word = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(word)) => word.clone(),
-        _ => return error,
+    let Some(word) = invalid(&error) else {
+        return error;
     };
     let tip = match error.kind() {
         ErrorKind::UnknownArgument => behind_dashes(&word, words),

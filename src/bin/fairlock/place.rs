@@ -147,10 +147,7 @@ impl Place {
     pub(crate) fn identity(&self) -> String {
         let variable = |name| std::env::var(name).unwrap_or_default();
         let place = match (&self.local, &self.endpoint_url) {
-            (Some(file), _) => {
-                let file = file.canonicalize().unwrap_or_else(|_| file.clone());
-                file.to_string_lossy().into_owned()
-            }
+            (Some(file), _) => local::real(file).to_string_lossy().into_owned(),
             (None, Some(url)) => url.clone(),
             (None, None) => {
                 let names = ["AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"];

@@ -10,10 +10,11 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::kind::log_of;
+use super::real;
 
 /// Why this process cannot write the file, or make it; nothing if it can.
 pub(super) fn obstacle(file: &Path) -> Option<String> {
-    let beside = directory_of(&file.canonicalize().unwrap_or_else(|_| file.to_owned()));
+    let beside = directory_of(&real(file));
     let logs = [log_of(file, "-wal"), log_of(file, "-shm")];
     let needed: Vec<_> = std::iter::once(file.to_owned())
         .chain(logs)

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result as Done};
 use std::path::{Path, PathBuf};
 
+use super::real;
+
 /// What every database of SQLite starts with.
 const SQLITE: &[u8] = b"SQLite format 3\0";
 /// What stands in every one of the engine's.
@@ -40,8 +42,7 @@ pub(super) fn judge(file: &Path) -> Done<Kind> {
 
 /// One of those that SQLite puts beside a file: where symbolic links lead to.
 pub(super) fn log_of(file: &Path, end: &str) -> PathBuf {
-    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let mut log = file.into_os_string();
+    let mut log = real(file).into_os_string();
     log.push(end);
     log.into()
 }

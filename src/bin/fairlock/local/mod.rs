@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use aws_sdk_dynamodb::Client;
 use fairlock::embedded::Engine;
@@ -103,9 +103,15 @@ pub(crate) fn remedy(file: &Path, said: &str) -> Option<String> {
     }
 }
 
+/// Where symbolic links lead, if the file is there.
+pub(crate) fn real(file: &Path) -> PathBuf {
+    file.canonicalize().unwrap_or_else(|_| file.to_owned())
+}
+
 /// A file that had this name once.
 #[derive(Debug)]
 pub(crate) struct Known {
+    name: PathBuf,
     device: u64,
     number: u64,
 }
@@ -113,15 +119,20 @@ pub(crate) struct Known {
 impl Known {
     pub(crate) fn of(file: &Path) -> Option<Known> {
         let known = |found: Metadata| Known {
+            name: file.to_owned(),
             device: found.dev(),
             number: found.ino(),
         };
         std::fs::metadata(file).ok().map(known)
     }
 
+    pub(crate) fn name(&self) -> &Path {
+        &self.name
+    }
+
     /// Whether it has been deleted, and another may have its name now. One that cannot be looked at is taken for the same.
-    pub(crate) fn is_gone(&self, file: &Path) -> bool {
-        match std::fs::metadata(file) {
+    pub(crate) fn is_gone(&self) -> bool {
+        match std::fs::metadata(&self.name) {
             Ok(found) => (found.dev(), found.ino()) != (self.device, self.number),
             Err(error) => error.kind() == ErrorKind::NotFound,
         }

@@ -177,9 +177,10 @@ async fn wait(
     signals: &mut UnboundedReceiver<Caught>,
 ) -> Result<LockGuard, Over> {
     let known = options.place.local.as_deref().and_then(Known::of);
-    let is_there = || match replaced(&options.place, known.as_ref()) {
-        Some(failure) => Err(Over::Refused(failure)),
-        None => Ok(()),
+    let is_there = || {
+        let known = known.as_ref();
+        let failure = known.and_then(|known| replaced(&options.place, known));
+        failure.map_or(Ok(()), |failure| Err(Over::Refused(failure)))
     };
     let refused = |error: Error| match Failure::of(&error, &options.place) {
         failure if failure.code == NOT_GRANTED => {
@@ -220,9 +221,9 @@ async fn wait(
 }
 
 /// What has become of the file that this process waits in, if it is not there any more.
-fn replaced(place: &Place, known: Option<&Known>) -> Option<Failure> {
-    let (file, known) = place.local.as_deref().zip(known)?;
-    let why = match (known.is_gone(file), file.exists()) {
+fn replaced(place: &Place, known: &Known) -> Option<Failure> {
+    let file = known.name();
+    let why = match (known.is_gone(), file.exists()) {
         (false, _) => None,
         (true, false) => place.explained("the file is gone"),
         (true, true) => Some(format!(

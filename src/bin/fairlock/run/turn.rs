@@ -186,10 +186,7 @@ impl Turn {
 
     /// Whoever made another file has this lock there, and nobody can know of the turn in the one that is gone.
     fn look_at_the_file(&mut self) {
-        let (file, known) = (self.place.local.as_deref(), self.file.as_ref());
-        let is_gone = file
-            .zip(known)
-            .is_some_and(|(file, known)| known.is_gone(file));
+        let is_gone = self.file.as_ref().is_some_and(Known::is_gone);
         if is_gone && self.loss.is_none() {
             let file = self.place.engine();
             self.lose(format!("{file} was deleted, or another has its name"));
