@@ -172,9 +172,8 @@ impl File {
     ) -> Done<T> {
         let file = self.clone();
         let in_turn = move || {
-            let database = file.current()?;
-            let _turn = file.turn();
-            work(&database)
+            let (database, work) = (file.current()?, work.clone());
+            file.in_turn(move || work(&database))
         };
         self.ask_often(in_turn).await
     }
@@ -192,15 +191,24 @@ impl File {
     }
 
     #[cfg(unix)]
-    fn turn(&self) -> impl Sized {
-        let writes = self.access == Access::Write;
-        let turnstile = writes.then_some(&self.turnstile);
-        turnstile.and_then(|turnstile| turnstile.pass(Path::new(&*self.path)))
+    fn in_turn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Done<T> + Send + 'static,
+    ) -> Done<T> {
+        match self.access {
+            Access::Look => work(),
+            Access::Write => {
+                let done = self.turnstile.in_turn(Path::new(&*self.path), work);
+                done.unwrap_or_else(|| Err(panicked("a request to the file")))
+            }
+        }
     }
 
     /// Where a lock of the log would keep SQLite from it.
     #[cfg(not(unix))]
-    fn turn(&self) {}
+    fn in_turn<T>(&self, work: impl FnOnce() -> Done<T>) -> Done<T> {
+        work()
+    }
 
     /// What the name names now, opened.
     fn current(&self) -> Done<Database> {
@@ -242,6 +250,11 @@ async fn ask_once<T: Send + 'static>(work: impl Fn() -> Done<T> + Send + 'static
 fn is_busy(error: &DynoxideError) -> bool {
     let text = error.to_string();
     text == BackendError::Locked.to_string() || text.contains("database is locked")
+}
+
+#[cfg(unix)]
+fn panicked(what: &str) -> DynoxideError {
+    DynoxideError::InternalServerError(format!("{what} panicked"))
 }
 
 fn failed(error: std::io::Error) -> DynoxideError {

@@ -7,9 +7,9 @@
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::file;
@@ -25,29 +25,56 @@ pub(super) struct Turnstile {
 }
 
 impl Turnstile {
-    /// Blocks until this process has its turn, which ends when it is dropped. None: it goes on without.
-    pub(super) fn pass(&self, path: &Path) -> Option<File> {
+    /// Blocks until the work is done: in this process's turn, or without one where it does not come soon. None: the work panicked
+    /// in the thread that waits.
+    pub(super) fn in_turn<T: Send + 'static>(
+        &self,
+        path: &Path,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
         // Without a log nobody has written yet.
-        let log = File::open(file::log(path)).ok()?;
+        let Ok(log) = File::open(file::log(path)) else {
+            return Some(work());
+        };
         match log.try_lock() {
-            Ok(()) => Some(log),
-            Err(TryLockError::Error(_)) => None,
-            Err(TryLockError::WouldBlock) => self.wait(log),
+            Err(TryLockError::WouldBlock) => self.wait(log, work),
+            // The turn ends with the file.
+            Ok(()) | Err(TryLockError::Error(_)) => Some(work()),
         }
     }
 
-    fn wait(&self, log: File) -> Option<File> {
+    /// The thread that waits does the work too: to wake another one first would make everybody behind it wait for that, which
+    /// takes long where many processes want to run.
+    fn wait<T: Send + 'static>(
+        &self,
+        log: File,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
         if self.is_waited_at.swap(true, Ordering::Relaxed) {
-            return None;
+            return Some(work());
         }
-        let (turn, had) = channel();
-        let is_waited_at = Arc::clone(&self.is_waited_at);
-        // Nothing ends a wait for a lock, so one that lasts too long is left behind.
+        let work = Arc::new(Mutex::new(Some(work)));
+        let take = |work: &Mutex<Option<_>>| {
+            let mut work = work.lock().unwrap_or_else(PoisonError::into_inner);
+            work.take()
+        };
+        let (tell, told) = channel();
+        let (theirs, is_waited_at) = (Arc::clone(&work), Arc::clone(&self.is_waited_at));
+        // Nothing ends a wait for a lock, so one that lasts too long is left behind, and finds nothing to do.
         std::thread::spawn(move || {
-            let locked = log.lock();
+            let _turn = log.lock();
             is_waited_at.store(false, Ordering::Relaxed);
-            let _ = turn.send(locked.is_ok().then_some(log));
+            let done = take(&theirs).map(|work| work());
+            drop(log);
+            let _ = tell.send(done);
         });
-        had.recv_timeout(SOON).ok().flatten()
+        match told.recv_timeout(SOON) {
+            Ok(done) => done,
+            Err(_) => match take(&work) {
+                Some(work) => Some(work()),
+                // It is being done.
+                None => told.recv().ok().flatten(),
+            },
+        }
     }
 }
