@@ -206,12 +206,20 @@ fn a_command_without_dashes_before_it_is_told_where_they_belong() {
             &["run", "a", "./x", "--json"],
             "fairlock run a -- ./x --json\n",
         ),
+        // As `flock` has it.
+        (
+            &["run", "a", "-c", "echo hi"],
+            "fairlock run a -- sh -c 'echo hi'\n",
+        ),
     ] {
         let put = format!("put -- before the command: {tip}");
         assert_misuse(&run(line), &[&put]);
     }
     // There they are.
     let told = run(&["run", "a", "b", "--", "true"]);
+    assert!(!told.err.contains("put --"), "{told:?}");
+    // It is no command.
+    let told = run(&["run", "-Z", "a", "true"]);
     assert!(!told.err.contains("put --"), "{told:?}");
 }
 

@@ -61,9 +61,14 @@ impl Store {
 
     pub(super) fn file(path: &Path, access: Access) -> Done<Store> {
         let path = path.to_str().ok_or_else(not_text)?;
+        // To SQLite `:memory:`, and what begins with `file:`, are no names of files.
+        let path = &match Path::new(path).is_relative() {
+            true => format!("./{path}"),
+            false => path.to_owned(),
+        };
         let opened = access.open(path)?;
         Ok(Store::File(File {
-            path: Arc::from(path),
+            path: Arc::from(path.as_str()),
             opened: Arc::new(Mutex::new(opened)),
             access,
             #[cfg(unix)]

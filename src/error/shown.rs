@@ -147,7 +147,10 @@ impl fmt::Display for Held<'_> {
             None => f.write_str("others are before this caller")?,
         }
         match self.1 {
-            Some(place) => write!(f, ", {place} in line before this caller"),
+            // The holder is before everybody, and does not wait.
+            Some(0 | 1) => f.write_str(", and nobody waits before this caller"),
+            Some(2) => f.write_str(", and 1 waits before this caller"),
+            Some(place) => write!(f, ", and {} wait before this caller", place - 1),
             None => Ok(()),
         }
     }

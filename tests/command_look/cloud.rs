@@ -1,7 +1,8 @@
 //! A DynamoDB that is not found, or that refuses.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::process::{Command, Stdio};
 
 use crate::command::{Said, fairlock, said};
 use crate::home::{ALL, Home, UNAVAILABLE};
@@ -26,6 +27,30 @@ fn a_missing_region_is_told_in_one_line() {
     assert_all_refused(&[KEY, SECRET], &[], &["no AWS region", "set AWS_REGION"]);
     let profile = ("AWS_PROFILE", "none");
     assert_all_refused(&[profile], &[], &["no AWS region"]);
+    for region in ["", " eu west", "eu/west"] {
+        let region = ("AWS_REGION", region);
+        let words = ["given by AWS_REGION, is no AWS region"];
+        assert_all_refused(&[region, KEY, SECRET], &[], &words);
+    }
+}
+
+#[test]
+fn a_watch_goes_on_while_nothing_answers() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_fairlock"));
+    watch.args(["show", "--watch=50ms", "--endpoint-url", &url, "a"]);
+    watch.envs([REGION, KEY, SECRET]).stderr(Stdio::piped());
+    let mut watch = watch.spawn().unwrap();
+    let mut told = String::new();
+    let mut err = BufReader::new(watch.stderr.take().unwrap());
+    err.read_line(&mut told).unwrap();
+    assert!(told.contains("goes on trying"), "{told}");
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    // It was told once, however often it was asked.
+    assert_eq!(std::io::read_to_string(err).unwrap(), "");
 }
 
 #[test]

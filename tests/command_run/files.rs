@@ -5,12 +5,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::command::{Said, fairlock, said};
 use crate::promise::guardian_of;
-use crate::running::{Running, has_an_heir, is_alive, run, until};
+use crate::running::{Running, has_an_heir, home, is_alive, run, until};
 
 /// The command from a shell, whose limits and mask it has.
 fn from_shell(home: &Path, before: &str, line: &str) -> Said {
@@ -144,6 +144,68 @@ fn a_holder_whose_file_is_gone_has_lost_and_the_next_has_the_lock_alone() {
     }
 }
 
+/// The newest writes are in the log, and whoever opens the file makes a new one.
+#[test]
+fn a_holder_whose_log_is_gone_has_lost_too() {
+    let home = TempDir::new().unwrap();
+    let running = Running::start(home.path(), &[], "echo $$ > holder; sleep 60");
+    let holder = running.pid_in("holder");
+    for file in ["locks.db-wal", "locks.db-shm"] {
+        fs::remove_file(home.path().join(file)).unwrap();
+    }
+    let (code, _, err) = running.end();
+    assert_eq!(code, 76, "{err}");
+    assert!(err.contains("locks.db-wal was deleted"), "{err}");
+    until("the holder's end", || !is_alive(holder));
+}
+
+/// As a backup does, or a process that was stopped in the middle of a request.
+#[test]
+fn a_file_that_others_keep_busy_is_waited_for_no_longer_than_was_asked() {
+    let home = home();
+    let busy = rusqlite::Connection::open(home.path().join("locks.db")).unwrap();
+    busy.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let words = ["cannot use locks.db", "others keep it busy"];
+    for wait in ["1500ms", "none"] {
+        let refused = run(home.path(), &["--quiet", "--wait", wait], &["touch", "ran"]);
+        refused.assert_refused(69, &words);
+    }
+    let show = ["show", "--local", "locks.db", "a"];
+    said(&mut fairlock(home.path(), &show)).assert_refused(69, &words);
+    // Who waits is told, and may have had enough.
+    let told = home.path().join("told");
+    let mut waits = Command::new("env");
+    waits.args(["--default-signal", env!("CARGO_BIN_EXE_fairlock")]);
+    waits.args([
+        "run", "--wait", "infinite", "--local", "locks.db", "a", "--", "touch", "ran",
+    ]);
+    waits.current_dir(home.path()).env_remove("FAIRLOCK_HELD");
+    waits.stderr(fs::File::create(&told).unwrap());
+    let mut waits = waits.spawn().unwrap();
+    until("a word", || {
+        fs::read_to_string(&told).is_ok_and(|told| told.contains("goes on trying"))
+    });
+    kill_process(Pid::from_child(&waits), Signal::TERM).unwrap();
+    assert_eq!(waits.wait().unwrap().code(), Some(143));
+    busy.execute_batch("ROLLBACK").unwrap();
+    assert!(!home.path().join("ran").exists());
+    run(home.path(), &[], &["true"]).assert_done();
+}
+
+#[test]
+fn what_sqlite_takes_for_something_else_is_the_name_of_a_file() {
+    let home = TempDir::new().unwrap();
+    for name in [":memory:", "file:foo", "file:foo?mode=memory"] {
+        let turn = ["run", "--local", name, "a", "--", "true"];
+        said(&mut fairlock(home.path(), &turn)).assert_done();
+        assert!(fs::metadata(home.path().join(name)).unwrap().len() > 0);
+        let show = ["show", "--local", name, "a"];
+        let shown = said(&mut fairlock(home.path(), &show));
+        assert!(shown.assert_done().starts_with("a: free"), "{shown:?}");
+    }
+    assert!(!home.path().join("foo").exists());
+}
+
 /// Another file has its name from one moment to the next: whoever waits has waited for nobody there.
 #[test]
 fn whoever_waits_in_a_file_that_is_replaced_has_no_turn_in_the_new_one() {
@@ -202,7 +264,9 @@ fn a_full_disk_is_called_one_and_ends_a_turn_only_with_its_lease() {
             fairlock show --local l.db a | head -n 1
             sleep 60'
         echo held $?
-        rm fill; fairlock run --local l.db a -- true; echo again $?",
+        rm fill; fairlock run --local l.db a -- true; echo again $?
+        head -c 1M /dev/zero > fill 2> /dev/null
+        fairlock run --wait 300ms --local l.db a -- true 2>&1; echo first $?",
         Path::new(env!("CARGO_BIN_EXE_fairlock"))
             .parent()
             .unwrap()
@@ -221,6 +285,7 @@ fn a_full_disk_is_called_one_and_ends_a_turn_only_with_its_lease() {
         "a: held by",
         "held 76\n",
         "again 0\n",
+        "cannot use l.db: its disk is full: make room there\nfirst 69\n",
     ] {
         assert!(ended.out.contains(word), "{word}: {ended:?}");
     }

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::Engine;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::command::{fairlock, said};
-use crate::running::{Running, home, is_alive, is_free, is_stopped, run, until};
+use crate::running::{Running, home, is_alive, is_free, is_stopped, run, run_line, until};
 
 /// Starts what is hard to find and hard to end, each with its number in a file.
 const FAMILY: &str = "
@@ -164,6 +165,20 @@ fn a_command_that_is_stopped_for_ever_is_ended_with_its_lease_and_the_script_goe
     assert_eq!(code, 76, "{err}");
     assert!(err.contains("lock `a` was lost"), "{err}");
     assert!(!is_alive(command));
+    run(home.path(), &[], &["true"]).assert_done();
+}
+
+/// As in a cron job or a service: no shell could continue anything.
+#[test]
+fn a_command_that_is_stopped_where_there_is_no_shell_is_ended_with_its_lease() {
+    let home = home();
+    let mut alone = Command::new("timeout");
+    alone.args(["-s", "KILL", "60", "setsid", "--wait"]);
+    alone.arg(env!("CARGO_BIN_EXE_fairlock"));
+    let script = "echo $$ > command; kill -STOP $$; touch on";
+    alone.args(run_line(&["--lease", "3s"], &["sh", "-c", script]));
+    let ended = said(alone.current_dir(home.path()).env_remove("FAIRLOCK_HELD"));
+    ended.assert_refused(76, &["lock `a` was lost", "its command was stopped for"]);
     run(home.path(), &[], &["true"]).assert_done();
 }
 

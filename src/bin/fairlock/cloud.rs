@@ -32,6 +32,19 @@ pub(crate) async fn connect(url: Option<&str>) -> Result<(Client, String), Failu
 
 /// The two things without which nothing can be sent, found out about before anything is.
 async fn check(config: &SdkConfig) -> Result<(), Failure> {
+    if let Some(region) = config
+        .region()
+        .map(AsRef::as_ref)
+        .filter(|it| !is_region(it))
+    {
+        let named = REGIONS
+            .into_iter()
+            .find(|name| std::env::var_os(name).is_some());
+        let named = named.map_or_else(profile, str::to_owned);
+        return Err(Failure::unavailable(format!(
+            "{region:?}, given by {named}, is no AWS region: one is eu-west-1"
+        )));
+    }
     if config.region().is_none() {
         return Err(Failure::unavailable(format!(
             "no AWS region: set AWS_REGION, or `region` in {}",
@@ -50,6 +63,12 @@ async fn check(config: &SdkConfig) -> Result<(), Failure> {
         Err(error) => format!("{}: {}", profile(), deepest(&error)),
     };
     Err(Failure::unavailable(format!("{said} ({why})")))
+}
+
+/// It becomes a part of a host's name.
+fn is_region(name: &str) -> bool {
+    let is_of_a_host = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    !name.is_empty() && name.bytes().all(is_of_a_host)
 }
 
 fn way(url: Option<&str>, config: &SdkConfig) -> String {

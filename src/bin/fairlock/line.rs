@@ -196,8 +196,14 @@ fn behind_dashes(word: &str, words: &[OsString]) -> Option<String> {
         quoted.collect::<Vec<_>>().join(" ")
     };
     let (ours, command) = (words.get(run..at)?, words.get(at..)?);
-    let line = format!("fairlock {} -- {}", part(ours), part(command));
-    (!command.is_empty()).then(|| format!("put -- before the command: {line}"))
+    // `flock` gives it to a shell.
+    let shell = match command.first()?.to_str() {
+        Some("-c") => "sh ",
+        Some(flag) if flag.starts_with('-') => return None,
+        _ => "",
+    };
+    let line = format!("fairlock {} -- {shell}{}", part(ours), part(command));
+    Some(format!("put -- before the command: {line}"))
 }
 
 /// A value that no flag of the line has given.

@@ -68,14 +68,13 @@ fn log() {
     }
 }
 
-/// Runs to the end on this thread alone.
-fn on_runtime(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
-    runtime()?.block_on(work)
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+/// Runs to the end on this thread alone. A request that still waits for a file that others keep busy is left behind.
+fn on_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    runtime.map_err(|error| Failure::internal(format!("cannot start: {error}")))
+    let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
+    let ended = runtime.block_on(work);
+    runtime.shutdown_background();
+    ended
 }

@@ -99,7 +99,7 @@ impl Place {
         set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
     ) -> Result<LockClient, Failure> {
         let dynamodb = match &self.local {
-            Some(file) => local::open(file, purpose, &self.command("table create"))?,
+            Some(file) => local::open(file, purpose, &self.command("table create")).await?,
             None => self.dynamodb().await?,
         };
         let makes_a_table = match self.local {

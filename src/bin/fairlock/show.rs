@@ -6,11 +6,11 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fairlock::{FairLock, LockState};
+use fairlock::{Error, FairLock, LockState};
 use futures::StreamExt;
 
 use crate::args::Show;
-use crate::failure::{Failure, UNFIT};
+use crate::failure::{Failure, UNFIT, say};
 use crate::output;
 
 /// Somebody has the lock, who looks dead.
@@ -37,9 +37,22 @@ pub(crate) async fn show(options: Show) -> Result<ExitCode, Failure> {
 /// Until nobody reads it any more, or somebody ends it.
 async fn watch(options: &Show, lock: &FairLock, every: Duration) -> Result<ExitCode, Failure> {
     let is_redrawn = std::io::stdout().is_terminal() && !options.json;
-    let mut states = pin!(lock.watch(every));
+    let (mut states, mut is_out) = (pin!(lock.watch(every)), false);
     while let Some(state) = states.next().await {
-        let state = state.map_err(|error| Failure::of(&error, &options.place))?;
+        let state = match state {
+            // The next look may be answered.
+            Err(error @ Error::Unavailable { .. }) => {
+                if !std::mem::replace(&mut is_out, true) {
+                    let why = Failure::of(&error, &options.place);
+                    say(&format!("{}; goes on trying", why.text()));
+                }
+                continue;
+            }
+            state => state.map_err(|error| Failure::of(&error, &options.place))?,
+        };
+        if std::mem::take(&mut is_out) {
+            say(&format!("reached {} again", options.place.engine()));
+        }
         let text = text(options, &state)?;
         let text = match is_redrawn {
             true => format!("{AFRESH}{text}"),

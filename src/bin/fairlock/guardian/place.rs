@@ -5,11 +5,14 @@ use std::time::Duration;
 use fairlock::{HeldLocks, PlaceId};
 use tokio::time::sleep;
 
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, UNAVAILABLE, say};
 use crate::place::{Place, Purpose};
+use crate::wire::now;
 
 /// How long giving up may take: whoever waits for the guardian's end, as a pipeline does, waits for that.
 const WITHIN: Duration = Duration::from_secs(10);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Where `fairlock run` stands in line, or has the lock.
 #[derive(Debug, Default)]
@@ -48,8 +51,7 @@ impl Standing {
         // Before anything is sent: it may be applied though it has no answer.
         self.is_given_up = true;
         let lock = place.lock();
-        let ended = crate::runtime().and_then(|runtime| runtime.block_on(within(place, at)));
-        let Err(failure) = ended else {
+        let Err(failure) = crate::on_runtime(within(place, at)) else {
             return;
         };
         let why = failure.text();
@@ -59,11 +61,22 @@ impl Standing {
     }
 }
 
+/// Tries again while nothing answers. Each turn of the loop is one try, and the time bounds them.
 async fn within(place: &PlaceId, at: &Place) -> Result<(), Failure> {
-    tokio::select! {
-        biased;
-        ended = end(place, at) => ended,
-        () = sleep(WITHIN) => Err(Failure::unavailable(format!("no answer within {WITHIN:?}"))),
+    let until = now() + WITHIN;
+    loop {
+        let left = until.saturating_sub(now());
+        let ended = tokio::select! {
+            biased;
+            ended = end(place, at) => ended,
+            () = sleep(left) => Err(Failure::unavailable(format!("no answer within {WITHIN:?}"))),
+        };
+        match ended {
+            Err(failure) if failure.code == UNAVAILABLE && now() + PAUSE < until => {
+                sleep(PAUSE).await;
+            }
+            ended => return ended,
+        }
     }
 }
 

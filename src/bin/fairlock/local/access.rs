@@ -5,12 +5,15 @@ use std::io::{Error, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::fs::{Access, AtFlags, CWD, accessat, statvfs};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::kind::log_of;
 use super::real;
+
+/// In bytes: an index of the log, and some of the log.
+const LEAST_ROOM: u64 = 64 * 1024;
 
 /// Why this process cannot write the file, or make it; nothing if it can.
 pub(super) fn obstacle(file: &Path) -> Option<String> {
@@ -26,6 +29,12 @@ pub(super) fn obstacle(file: &Path) -> Option<String> {
         _ => [needed, vec![beside]].concat(),
     };
     all.iter().find_map(|needed| refusal(file, needed))
+}
+
+/// Whether its disk has no room for what SQLite puts beside it.
+pub(super) fn is_disk_full(file: &Path) -> bool {
+    let found = statvfs(directory_of(&real(file)));
+    found.is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < LEAST_ROOM)
 }
 
 fn refusal(file: &Path, needed: &Path) -> Option<String> {

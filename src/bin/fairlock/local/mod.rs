@@ -8,27 +8,44 @@ use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use fairlock::embedded::Engine;
+use fairlock::embedded::{Engine, EngineError};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::failure::Failure;
 use crate::place::Purpose;
 
 use kind::Kind;
 
-/// Opens a file that is there and one of the engine's, or is to be made; `create` is the command that makes it.
-pub(crate) fn open(file: &Path, purpose: Purpose, create: &str) -> Result<Client, Failure> {
+/// How long a file that others keep busy is waited for by one who only looks.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
+
+/// Opens a file that is there and one of the engine's, or is to be made; `create` is the command that makes it. It takes as long as
+/// others keep the file busy, in a thread of its own: whoever has had enough leaves it behind.
+pub(crate) async fn open(file: &Path, purpose: Purpose, create: &str) -> Result<Client, Failure> {
     let unusable =
         |why: String| Failure::unavailable(format!("cannot use {}: {why}", file.display()));
     look_at(file, purpose, create).map_err(unusable)?;
     let obstacle = access::obstacle(file);
-    let engine = match (purpose, obstacle) {
-        (_, None) => Engine::file(file),
+    let open: fn(PathBuf) -> Result<Engine, EngineError> = match (purpose, obstacle) {
+        (_, None) => |file| Engine::file(file),
         // Whoever only looks need not be able to write.
-        (Purpose::Look, Some(_)) => Engine::read_only(file),
+        (Purpose::Look, Some(_)) => |file| Engine::read_only(file),
         (Purpose::Make | Purpose::Turn, Some(obstacle)) => return Err(unusable(obstacle)),
     };
+    let (tell, opened) = oneshot::channel();
+    let path = file.to_owned();
+    std::thread::spawn(move || tell.send(open(path)));
+    let engine = match purpose {
+        Purpose::Look => timeout(LOOK_WITHIN, opened).await,
+        Purpose::Make | Purpose::Turn => Ok(opened.await),
+    };
+    let busy = || unusable(BUSY.to_owned());
+    let engine = engine.map_err(|_elapsed| busy())?;
+    let engine = engine.map_err(|_panicked| unusable("it cannot be opened".into()))?;
     let engine = engine.map_err(|error| {
         let cause = error.source().map(ToString::to_string);
         let cause = cause.unwrap_or_else(|| error.to_string());
@@ -84,24 +101,28 @@ pub(crate) fn remedy(file: &Path, said: &str) -> Option<String> {
     let says = |words: &str| said.contains(words);
     match () {
         () if says("disk is full") || says("No space left") => {
-            Some("its disk is full: make room there".into())
+            Some(FULL.into())
         }
         () if says("the file is gone") => {
             Some("it was deleted, and its locks with it: the next `fairlock run` makes it anew".into())
         }
-        () if says("database is locked") => {
-            Some("others keep it busy: try again, and see who has it open (`fuser` says)".into())
-        }
+        () if says("database is locked") => Some(BUSY.into()),
         () if says("malformed") => {
             Some("it is damaged: when nobody uses it, delete it and those beside it whose names begin so".into())
         }
         () if says("readonly database") || says("unable to open") || says("disk I/O error") => {
-            let broken = "it cannot be read or written: see its disk, and the limits of this process (`ulimit -f`, `-n`)";
+            let broken = match access::is_disk_full(file) {
+                true => FULL,
+                false => "it cannot be read or written: see its disk, and the limits of this process (`ulimit -f`, `-n`)",
+            };
             Some(access::obstacle(file).unwrap_or_else(|| broken.into()))
         }
         () => None,
     }
 }
+
+const BUSY: &str = "others keep it busy: try again, and see who has it open (`fuser` says)";
+const FULL: &str = "its disk is full: make room there";
 
 /// Where symbolic links lead, if the file is there.
 pub(crate) fn real(file: &Path) -> PathBuf {
@@ -114,20 +135,35 @@ pub(crate) struct Known {
     name: PathBuf,
     device: u64,
     number: u64,
+    /// The log beside it, which is there as long as this process has the file open, and where the newest writes are.
+    log: Option<(PathBuf, (u64, u64))>,
 }
 
 impl Known {
     pub(crate) fn of(file: &Path) -> Option<Known> {
+        let log = kind::log_of(&real(file), "-wal");
+        let numbers = |found: Metadata| (found.dev(), found.ino());
         let known = |found: Metadata| Known {
             name: file.to_owned(),
             device: found.dev(),
             number: found.ino(),
+            log: std::fs::metadata(&log).ok().map(|it| (log, numbers(it))),
         };
         std::fs::metadata(file).ok().map(known)
     }
 
     pub(crate) fn name(&self) -> &Path {
         &self.name
+    }
+
+    /// The log, if it has been deleted: what this process writes now nobody reads.
+    pub(crate) fn lost_log(&self) -> Option<&Path> {
+        let (log, numbers) = self.log.as_ref()?;
+        let is_lost = match std::fs::metadata(log) {
+            Ok(found) => (found.dev(), found.ino()) != *numbers,
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        };
+        is_lost.then_some(log.as_path())
     }
 
     /// Whether it has been deleted, and another may have its name now. One that cannot be looked at is taken for the same.

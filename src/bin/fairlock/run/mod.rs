@@ -6,6 +6,7 @@ mod waiting;
 mod warden;
 
 use std::iter;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,10 +14,10 @@ use fairlock::{Error, HeldLocks, LockClient, LockGuard, RecordWait};
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP, SIGWINCH};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::interval;
+use tokio::time::{interval, sleep};
 
 use crate::args::Run;
-use crate::failure::{Failure, NOT_GRANTED, killed_by};
+use crate::failure::{Failure, NOT_GRANTED, killed_by, say};
 use crate::family;
 use crate::local::Known;
 use crate::place::{Place, Purpose};
@@ -32,7 +33,11 @@ use warden::Warden;
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 /// How long leaving the line and giving back may take in the end.
 const PARTING: Duration = Duration::from_secs(2);
-/// The same after a wait in vain, which has left the line already unless DynamoDB does not answer.
+/// A file, or a configuration, that takes longer to open is told of, and the time is a part of the wait.
+const SLOW: Duration = Duration::from_secs(1);
+/// For so long one who does not wait tries to open it.
+const NO_WAIT: Duration = Duration::from_secs(2);
+/// How long leaving may take after a wait in vain, which has left the line already unless DynamoDB does not answer.
 const AFTERWARDS: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
@@ -40,7 +45,7 @@ pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
     nesting::check(&options)?;
     // Before any other thread runs, so that none of them gets the signals.
     let signals = signals::catch()?;
-    let ended = crate::runtime()?.block_on(turn(options, grace, signals))?;
+    let ended = crate::on_runtime(turn(options, grace, signals))?;
     Ok(ended.exit())
 }
 
@@ -96,9 +101,21 @@ async fn turn(
     let mut came = None;
     // Each turn of the loop but the last is somebody who stopped this process while it waited.
     let (locks, guard) = loop {
-        let locks = client(&options).await?;
-        // What it took until the lock could be asked for is no part of the wait.
-        let left = left(options.wait, *came.get_or_insert_with(now));
+        let began = now();
+        let locks = match opened(&options, &mut signals).await {
+            Ok(locks) => locks,
+            Err(over) => match after(over, &mut signals) {
+                Some(ended) => {
+                    warden.dismiss();
+                    return ended;
+                }
+                None => continue,
+            },
+        };
+        // What it took until the lock could be asked for is no part of the wait, unless somebody kept it from asking.
+        let asks = now();
+        let since = if asks - began < SLOW { asks } else { began };
+        let left = left(options.wait, *came.get_or_insert(since));
         let waited = wait(&options, left, &locks, &mut warden, &mut signals).await;
         let parting = match &waited {
             Err(Over::Refused(_)) => AFTERWARDS,
@@ -114,25 +131,71 @@ async fn turn(
         };
         locks.shutdown(HeldLocks::Release, parting).await;
         warden.tell(&Order::Place(None));
-        let over = match over {
-            // It has left the line: nobody is to wait for one that stands still.
-            Some(Over::Stopped) => stand_still(&mut signals).err(),
-            over => over,
-        };
-        let ended = match over {
-            None | Some(Over::Stopped) => continue,
-            Some(Over::Refused(failure)) => Err(failure),
-            Some(Over::Signalled(caught)) if caught.is_key(SIGINT) => Ok(Ended::Interrupted),
-            Some(Over::Signalled(caught)) => Ok(Ended::Exited(killed_by(caught.number))),
-        };
-        warden.dismiss();
-        return ended;
+        // It has left the line: nobody is to wait for one that stands still.
+        if let Some(ended) = over.and_then(|over| after(over, &mut signals)) {
+            warden.dismiss();
+            return ended;
+        }
     };
     match Turn::start(&options, guard, grace, (signals, warden)) {
         Ok(turn) => turn.run(locks).await,
         Err(failure) => {
             locks.shutdown(HeldLocks::Release, PARTING).await;
             Err(failure)
+        }
+    }
+}
+
+/// How this process ends after a wait that is over; none if it waits on, continued by somebody after it stood still.
+fn after(over: Over, signals: &mut UnboundedReceiver<Caught>) -> Option<Result<Ended, Failure>> {
+    let over = match over {
+        Over::Stopped => stand_still(signals).err()?,
+        over => over,
+    };
+    match over {
+        Over::Stopped => None,
+        Over::Refused(failure) => Some(Err(failure)),
+        Over::Signalled(caught) if caught.is_key(SIGINT) => Some(Ok(Ended::Interrupted)),
+        Over::Signalled(caught) => Some(Ok(Ended::Exited(killed_by(caught.number)))),
+    }
+}
+
+/// A client, as soon as the file lets itself be opened, or the configuration has all that is needed: for no longer than the wait, and
+/// until somebody has had enough. Each turn of the loop but the last is one signal that changes nothing, or tells that it takes long.
+async fn opened(
+    options: &Run,
+    signals: &mut UnboundedReceiver<Caught>,
+) -> Result<LockClient, Over> {
+    let bound = match options.wait {
+        RecordWait::NoWait => Some(NO_WAIT),
+        RecordWait::Timeout(span) => Some(span),
+        RecordWait::Infinite => None,
+    };
+    let over = async {
+        match bound {
+            Some(span) => sleep(span).await,
+            None => std::future::pending().await,
+        }
+    };
+    let busy = || {
+        let explained = options.place.explained("database is locked");
+        explained.unwrap_or_else(|| {
+            let (engine, way) = (options.place.engine(), options.place.way_there());
+            format!("cannot reach {engine} yet: {way}")
+        })
+    };
+    let (mut opening, mut over) = (pin!(client(options)), pin!(over));
+    let (mut slow, mut is_told) = (pin!(sleep(SLOW)), options.quiet);
+    loop {
+        tokio::select! {
+            biased;
+            opened = &mut opening => return opened.map_err(Over::Refused),
+            Some(caught) = signals.recv() => stop_waiting(caught)?,
+            () = &mut over => return Err(Over::Refused(Failure::unavailable(busy()))),
+            () = &mut slow, if !is_told => {
+                say(&format!("{}; goes on trying", busy()));
+                is_told = true;
+            }
         }
     }
 }

@@ -59,6 +59,8 @@ pub(super) struct Turn {
     is_ended: bool,
     /// The terminal's key came.
     is_interrupted: bool,
+    /// The command has been stopped since then, and there is no shell that could continue it.
+    stopped: Option<Duration>,
 }
 
 /// How a command came to its end.
@@ -114,6 +116,7 @@ impl Turn {
             is_quiet: options.quiet,
             is_ended: false,
             is_interrupted: false,
+            stopped: None,
         })
     }
 
@@ -186,11 +189,16 @@ impl Turn {
 
     /// Whoever made another file has this lock there, and nobody can know of the turn in the one that is gone.
     fn look_at_the_file(&mut self) {
-        let is_gone = self.file.as_ref().is_some_and(Known::is_gone);
-        if is_gone && self.loss.is_none() {
-            let file = self.place.engine();
-            self.lose(format!("{file} was deleted, or another has its name"));
-        }
+        let Some(known) = self.file.as_ref().filter(|_| self.loss.is_none()) else {
+            return;
+        };
+        let file = self.place.engine();
+        let loss = match known.lost_log() {
+            _ if known.is_gone() => format!("{file} was deleted, or another has its name"),
+            Some(log) => format!("{} was deleted, which is a part of {file}", log.display()),
+            None => return,
+        };
+        self.lose(loss);
     }
 
     /// Whoever sees to the table has the rest of the lease to mend it.
@@ -221,11 +229,15 @@ impl Turn {
 
     /// Why the lease was not renewed, when the guardian had to end the command.
     fn trouble(&self) -> String {
-        match self.stood_still {
-            Some(span) => {
+        match (self.stood_still, self.stopped) {
+            (Some(span), _) => {
                 format!("its lease was ending, because fairlock was stopped for {span:.1?}")
             }
-            None => format!("its lease was ending, and {}", self.unrenewed()),
+            (None, Some(since)) => {
+                let span = now().saturating_sub(since);
+                format!("its command was stopped for {span:.1?}, and its lease was not renewed")
+            }
+            (None, None) => format!("its lease was ending, and {}", self.unrenewed()),
         }
     }
 
@@ -244,6 +256,10 @@ impl Turn {
 
     /// A renewal has moved it, or this process would not be the one to say so.
     fn tell_the_deadline(&mut self) {
+        if self.stopped.is_some() && family::is_stopped(self.pid) {
+            return;
+        }
+        self.stopped = None;
         let deadline = deadline(&self.guard, self.lease, self.grace);
         if self.loss.is_none() && deadline.kill > self.told + self.lease / 100 {
             self.told = deadline.kill;
@@ -318,10 +334,13 @@ impl Turn {
     }
 
     /// A shell waits for this process to see that its job was stopped. The lease goes on to end meanwhile. The guardian
-    /// continues this process if somebody continues the command alone.
+    /// continues this process if somebody continues the command alone. Where there is no shell, as in a cron job, nobody could continue
+    /// this process: it goes on, and the command has its turn for no longer than it has it now.
     fn stop_too(&mut self) {
-        if family::is_stopped(self.pid) {
-            stop();
+        match family::is_stopped(self.pid) {
+            true if family::has_job_control() => stop(),
+            true => self.stopped = self.stopped.or(Some(now())),
+            false => {}
         }
     }
 
