@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::ticket::Ticket;
+use fairlock_protocol::ticket::Ticket;
 
 /// What a background task does, for the report of what was left undone.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::entry::Nonce;
+use fairlock_protocol::entry::Nonce;
 
 /// Where a client gets its randomness from: the operating system, or for tests a seed.
 ///

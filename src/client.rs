@@ -14,7 +14,7 @@ use crate::lock::FairLock;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::semaphore::{MOST_PERMITS, Semaphore};
-use crate::ticket::Ticket;
+use fairlock_protocol::ticket::Ticket;
 
 /// Names locks in one table. Cheap to clone; all clones share settings and background work.
 ///

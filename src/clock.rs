@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::moment::Moment;
+use fairlock_protocol::moment::Moment;
 
 /// Where a client gets its time from: the system's clocks, or for tests tokio's clock alone.
 ///

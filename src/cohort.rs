@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::entry::{Entry, Nonce};
-use crate::item::{LockItem, RowState, TicketRow};
 use crate::name::LockName;
 use crate::store::Attempt;
-use crate::ticket::Ticket;
+use fairlock_protocol::entry::{Entry, Nonce};
+use fairlock_protocol::item::{LockItem, RowState, TicketRow};
+use fairlock_protocol::ticket::{Sequence, Ticket};
 
 /// Those of one client who wait in line, by lock and in ticket order.
 #[derive(Debug, Default)]

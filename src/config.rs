@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::error::Invalid;
-use crate::lease;
 use crate::name;
 use crate::reserved;
+use fairlock_protocol::lease;
 
 /// What the user said; what it did not say follows from the rest.
 #[derive(Clone, Debug)]

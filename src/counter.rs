@@ -1,9 +1,9 @@
 //! Hands out tickets: each draw of a lock's counter is one ticket that nobody else has.
 
-use crate::item::LockItem;
 use crate::name::LockName;
 use crate::store::{Failure, Patience, Store, Timed, Write};
-use crate::ticket::Ticket;
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::ticket::Ticket;
 
 /// Draws the next tickets, so many of them, unless there are newer ones than `most`. The newest is `last` of the lock item that is returned; none when there is no
 /// counter yet, which the first enter starts, or when others drew too many.

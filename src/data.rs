@@ -5,9 +5,9 @@ use crate::core::Core;
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
-use crate::item::LockItem;
 use crate::state::LockData;
 use crate::store::Failure;
+use fairlock_protocol::item::LockItem;
 
 impl LockGuard {
     /// The bytes that the lock carries: what the last hold that wrote some left there, as this hold was granted or as it was

@@ -12,12 +12,12 @@ use crate::core::{Core, CoreHandle, STANDSTILL};
 use crate::error::{Closed, Error, Loss, LostLock};
 use crate::events::{self, HoldEvent};
 use crate::hold::{self, Hold, Standing};
-use crate::item::LockItem;
 use crate::offer::{self, Granted};
 use crate::place_id::PlaceId;
 use crate::seats::Ended;
 use crate::store::Failure;
-use crate::ticket::Ticket;
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::ticket::Ticket;
 
 /// A lock that is held, with its lease renewed in the background until the guard is released, dropped, or lost.
 ///

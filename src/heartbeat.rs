@@ -4,9 +4,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Loss;
 use crate::hold::{self, Hold, Standing};
-use crate::item::LockItem;
-use crate::moment::Moment;
 use crate::store::{Failure, Limit, Patience, Refusals, Store, Timed, Write};
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::moment::Moment;
 
 /// A renewal is late that is sent a twentieth of a heartbeat after it was due.
 const IN_STEP: u32 = 20;

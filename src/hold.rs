@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::entry::{Entry, Nonce};
 use crate::error::{Error, Holder, Loss};
-use crate::item::{At, Footing, LockItem, Written};
-use crate::lease::{self, Beats};
-use crate::moment::Moment;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::signal::Signal;
-use crate::stagger::Stagger;
 use crate::state::{LockData, system_time};
-use crate::store::{Attempt, Failure, Held};
-use crate::ticket::Ticket;
+use crate::store::{Attempt, Failure};
+use fairlock_protocol::entry::{Entry, Nonce};
+use fairlock_protocol::item::{At, Footing, Held, LockItem, Written};
+use fairlock_protocol::lease::{self, Beats};
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::stagger::Stagger;
+use fairlock_protocol::ticket::Ticket;
 
 /// How a hold stands. It is lost at most once, and what was lost never comes back.
 #[derive(Clone, Debug, PartialEq, Eq)]

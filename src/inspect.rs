@@ -1,10 +1,10 @@
 //! Reads a lock, or all of a table's, without taking part.
 
-use crate::item::TicketRow;
 use crate::name::LockName;
 use crate::state::LockState;
 use crate::store::{Failure, Page, Patience, ScanPlace, Store, Timed};
-use crate::witness;
+use fairlock_protocol::item::TicketRow;
+use fairlock_protocol::witness;
 
 /// Rows read at a time. A page ends at a megabyte, which is some 3,000 of them.
 const ROWS: usize = 1000;

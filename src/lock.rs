@@ -9,16 +9,16 @@ use tokio::sync::oneshot::error::RecvError;
 use crate::acquire::{Caller, Claim, Party, Refused, Told};
 use crate::config::{SHARERS, unusable};
 use crate::core::{Core, CoreHandle, READS};
-use crate::entry::Attributes;
 use crate::error::{Closed, Error, Invalid, LostLock};
 use crate::guard::LockGuard;
 use crate::hold;
-use crate::moment::Moment;
 use crate::name::LockName;
 use crate::offer::Granted;
 use crate::state::Waiting;
 use crate::store::check_room;
 use crate::wait::RecordWait;
+use fairlock_protocol::entry::Attributes;
+use fairlock_protocol::moment::Moment;
 
 /// What a caller says of itself is written with each write of the lock item, by whomever.
 const MOST_SAID: usize = 1024;

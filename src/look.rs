@@ -1,13 +1,13 @@
 //! One look at a lock as a value: the lock item, and the rows behind it as far as they were read.
 
 use crate::config::Config;
-use crate::entry::{Entry, ServerTime};
-use crate::item::{At, LockItem, RowState, TicketRow};
-use crate::lease::{self, Place};
-use crate::line::{Has, Known, Occupant, Row, RowAt, View};
 use crate::name::LockName;
-use crate::store::{Cursor, Failure, Held, Page, Patience, Store, Timed};
-use crate::ticket::Ticket;
+use crate::store::{Cursor, Failure, Page, Patience, Store, Timed};
+use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::item::{LockItem, RowState, TicketRow};
+use fairlock_protocol::lease::{self, Place};
+use fairlock_protocol::line::{Known, Occupant, Row, RowAt, View};
+use fairlock_protocol::ticket::{Sequence, Ticket};
 
 /// Rows read at a time beside the lock item and as many rows as there are seats: litter, mostly.
 const SPARE_ROWS: usize = 16;
@@ -198,34 +198,6 @@ impl Digest {
             seated: self.seated,
             rows: &self.rows,
             known: self.known,
-        }
-    }
-}
-
-impl LockItem {
-    /// Who stands there.
-    pub(crate) fn who(&self, has: Has) -> Option<(&Entry, Held)> {
-        let (at, entry) = match has {
-            Has::Holder => (At::Holder, self.holder.as_ref()?),
-            Has::Sharer(index) => {
-                let sharer = self.sharers.get(index)?;
-                (At::Sharer(sharer.nonce), sharer)
-            }
-        };
-        Some((entry, Held::of(self, at, entry)))
-    }
-}
-
-impl TicketRow {
-    pub(crate) fn first(&self) -> Ticket {
-        self.ticket.first_of(self.tickets)
-    }
-
-    /// Whoever waits there.
-    pub(crate) fn waiting(&self) -> Option<&Entry> {
-        match &self.state {
-            RowState::Waiting(entry) => Some(entry),
-            RowState::Void(_) => None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::Invalid;
-use crate::ticket::Ticket;
+use fairlock_protocol::ticket::{Sequence, Ticket};
 
 /// DynamoDB's limits for a partition key and a sort key, in bytes.
 const PARTITION_KEY_LIMIT: usize = 2048;

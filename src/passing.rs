@@ -3,14 +3,14 @@
 use futures::future::join_all;
 
 use crate::config::{MOST_SEATS, SHARERS};
-use crate::entry::ServerTime;
-use crate::item::LockItem;
-use crate::line::{self, Has, Known, Refusal, Unsettled};
 use crate::look::{self, Look, WATCHED};
 use crate::name::LockName;
 use crate::store::{self, Failure, Patience, Store, Timed, Write};
-use crate::ticket::Ticket;
-use crate::witness::Witnesses;
+use fairlock_protocol::entry::ServerTime;
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::line::{self, Has, Known, Refusal, Unsettled};
+use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::witness::Witnesses;
 
 /// Steps that a caller takes past those in line: all who can have a seat, and a few pages behind them.
 const STEPS: usize = MOST_SEATS + 16;

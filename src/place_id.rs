@@ -5,10 +5,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::config::unusable;
-use crate::entry::Nonce;
 use crate::error::Error;
 use crate::name::LockName;
-use crate::ticket::Ticket;
+use fairlock_protocol::entry::Nonce;
+use fairlock_protocol::ticket::Ticket;
 
 /// Names one place in the line of a lock, from [`Waiting::place_id`](crate::Waiting::place_id), and the hold that comes of it,
 /// from [`LockGuard::place_id`](crate::LockGuard::place_id), so that another process can

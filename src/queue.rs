@@ -1,11 +1,11 @@
 //! The rows of the line: a ticket's row is put into it, and settled when its owner leaves.
 
-use crate::entry::Entry;
-use crate::item::{LockItem, RowState, TicketRow};
-use crate::lease::Beats;
 use crate::name::LockName;
 use crate::store::{Attempt, Failure, Patience, Store, Timed, Write};
-use crate::ticket::Ticket;
+use fairlock_protocol::entry::Entry;
+use fairlock_protocol::item::{LockItem, RowState, TicketRow};
+use fairlock_protocol::lease::Beats;
+use fairlock_protocol::ticket::Ticket;
 
 /// What came of putting a ticket's row into the line.
 #[derive(Debug)]

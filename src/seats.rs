@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::item::{Footing, LockItem, Spot, Written};
-use crate::lease::Beats;
-use crate::moment::Moment;
 use crate::name::LockName;
-use crate::store::{Attempt, Failure, Held, Patience, Store, Timed, Write};
-use crate::ticket::Ticket;
+use crate::store::{Attempt, Failure, Patience, Store, Timed, Write};
+use fairlock_protocol::item::{Footing, Held, LockItem, Spot, Written};
+use fairlock_protocol::lease::Beats;
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::ticket::{Sequence, Ticket};
 
 /// So often a release asks again that is refused by an item that shows no reason: more is damage.
 const MOST_UNSEEN: u32 = 16;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::entry::{Entry, ServerTime};
 use crate::error::Holder;
-use crate::item::{LockItem, RowState, TicketRow, sum};
 use crate::name::LockName;
 use crate::place_id::PlaceId;
-use crate::ticket::Ticket;
-use crate::wait::times;
+use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::item::{LockItem, RowState, TicketRow, sum};
+use fairlock_protocol::pace::times;
+use fairlock_protocol::ticket::{Sequence, Ticket};
 
 /// What a lock looked like when it was read. It may look otherwise by now: nothing follows from it but what to tell
 /// people.

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use crate::entry::Entry;
-use crate::gaps::Gaps;
-use crate::item::{LockItem, TicketRow};
-use crate::lease::{Place, Watches};
-use crate::line::{self, End, Has, Occupant, Step, Unsettled, Walk};
 use crate::look::{self, Look};
-use crate::moment::Moment;
 use crate::name::LockName;
 use crate::passing;
 use crate::store::{Failure, Patience, Store, Timed, Write};
 use crate::swept::{IdleLocks, Swept};
-use crate::witness::Witnesses;
+use fairlock_protocol::entry::Entry;
+use fairlock_protocol::gaps::Gaps;
+use fairlock_protocol::item::{LockItem, TicketRow};
+use fairlock_protocol::lease::{Place, Watches};
+use fairlock_protocol::line::{self, End, Has, Occupant, Step, Unsettled, Walk};
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::witness::Witnesses;
 
 /// Rounds of one pass over one lock, each of which removes something: a damaged counter must not keep one pass
 /// busy for ever.

@@ -14,7 +14,7 @@ use crate::name::LockName;
 use crate::store::{Failure, Patience, ScanPlace};
 use crate::sweeper::{Observer, Sweep};
 use crate::swept::{IdleLocks, Swept};
-use crate::witness::Witnesses;
+use fairlock_protocol::witness::Witnesses;
 
 /// The shortest time between two sweeps of a whole table.
 const LEAST_EVERY: Duration = Duration::from_secs(1);

@@ -9,9 +9,9 @@ use crate::config;
 use crate::core::Core;
 use crate::error::{Closed, Error};
 use crate::lock::FairLock;
-use crate::moment::Moment;
 use crate::state::{LockState, Participant};
-use crate::wait::Pace;
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::pace::Pace;
 
 impl FairLock {
     /// The lock and all of its line, now and whenever something changed: who has it, who waits, and who looks dead. What

@@ -21,14 +21,16 @@ fn named(page: &str) -> Vec<&str> {
 
 /// The file of a test, if there is one that could have it.
 fn source(suite: &str, parts: &[&str]) -> Option<String> {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = match parts {
         [] => suite.to_owned(),
         parts => format!("{suite}/{}", parts.join("/")),
     };
-    [format!("{file}.rs"), format!("{file}/main.rs")]
-        .iter()
-        .find_map(|file| std::fs::read_to_string(tests.join(file)).ok())
+    let folders = ["tests", "crates/protocol/tests"].into_iter();
+    let files = folders.flat_map(|folder| {
+        ["", "/main", "/mod"].map(|end| root.join(folder).join(format!("{file}{end}.rs")))
+    });
+    { files }.find_map(|file| std::fs::read_to_string(file).ok())
 }
 
 /// Whether the source has a test of this name. A helper, or a test that is commented out, is none.

@@ -18,9 +18,8 @@ const LAYERS: [(&str, &[&str]); 4] = [
     (
         "vocabulary",
         &[
-            "chance", "config", "entry", "error", "gaps", "item", "lease", "line", "moment",
-            "name", "numeral", "place_id", "reserved", "size", "stagger", "state", "swept",
-            "ticket", "wait", "witness",
+            "chance", "config", "error", "name", "place_id", "reserved", "size", "state", "swept",
+            "wait",
         ],
     ),
     (
@@ -93,11 +92,6 @@ const SDK_DOORS: [&str; 8] = [
     "fence",
     "size",
     "versioned",
-];
-
-/// Modules that know neither async nor the SDK: the models compile them as they are.
-const PURE: [&str; 9] = [
-    "entry", "gaps", "item", "lease", "line", "moment", "name", "ticket", "wait",
 ];
 
 #[test]
@@ -205,17 +199,95 @@ fn leads_through(path: &Named, door: &str) -> bool {
     }
 }
 
+/// What `cargo build -p fairlock-protocol` builds, beside the crate itself.
 #[test]
-fn pure_modules_know_neither_async_nor_the_sdk() {
-    for (file, text) in sources()
-        .iter()
-        .filter(|(file, _)| PURE.contains(&module(file)))
-    {
-        let impure = ["async ", "tokio", "aws_", "futures"]
-            .into_iter()
-            .find(|word| code(text).contains(word));
-        assert_eq!(impure, None, "{file}");
+fn the_protocol_knows_neither_async_nor_the_sdk() {
+    let crate_of = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/protocol");
+    let manifest = std::fs::read_to_string(crate_of.join("Cargo.toml")).unwrap();
+    assert_eq!(dependencies(&manifest), ["serde"]);
+    for (file, text) in texts(&crate_of.join("src")) {
+        assert_eq!(impurity(&text), None, "{file}");
+        assert!(text.starts_with("//! "), "{file} does not say what it is");
     }
+    assert_eq!(
+        dependencies("[dependencies]\nserde = 1\n\ntokio = 1\n[lib]\nbench = false"),
+        ["serde", "tokio"]
+    );
+    assert_eq!(impurity("pub async fn f() {}"), Some("async "));
+}
+
+fn dependencies(manifest: &str) -> Vec<&str> {
+    let after = manifest.split("[dependencies]").nth(1).unwrap();
+    let lines = after.lines().take_while(|line| !line.starts_with('['));
+    lines
+        .filter_map(|line| Some(line.split_once('=')?.0.trim()))
+        .collect()
+}
+
+fn impurity(text: &str) -> Option<&'static str> {
+    let code = code(text);
+    ["async ", "tokio", "aws_", "futures"]
+        .into_iter()
+        .find(|word| code.contains(word))
+}
+
+#[test]
+fn the_modules_of_the_protocol_import_each_other_in_no_circle() {
+    let sources = texts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/protocol/src"));
+    assert!(sources.len() > 10, "{}", sources.len());
+    assert_eq!(circle(&sources), None);
+    let planted = [
+        ("a.rs", "use crate::b::B;"),
+        ("b.rs", "use crate::c::C;"),
+        ("c.rs", "fn f() { super::a::f() }"),
+    ];
+    let planted = planted.map(|(file, text)| (file.to_owned(), text.to_owned()));
+    assert_eq!(
+        circle(&planted.clone().into()).unwrap(),
+        ["a", "b", "c", "a"]
+    );
+    assert_eq!(circle(&planted.into_iter().skip(1).collect()), None);
+}
+
+/// Modules that import each other in a ring, by the files of a crate.
+fn circle(sources: &BTreeMap<String, String>) -> Option<Vec<String>> {
+    let named = |file: &str, text: &str| {
+        let others = paths(text)
+            .into_iter()
+            .filter_map(|path| leads_to(file, &path));
+        let others = others.filter(|other| other != module(file));
+        others.collect::<Vec<_>>()
+    };
+    let mut imports: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (file, text) in sources {
+        imports
+            .entry(module(file))
+            .or_default()
+            .extend(named(file, text));
+    }
+    imports
+        .keys()
+        .find_map(|module| ring(module, &imports, &mut Vec::new()))
+}
+
+/// A way along imports from a module that is at the end of the way back to one on it.
+fn ring(
+    module: &str,
+    imports: &BTreeMap<&str, Vec<String>>,
+    way: &mut Vec<String>,
+) -> Option<Vec<String>> {
+    let is_on_it = way.iter().position(|before| before == module);
+    way.push(module.to_owned());
+    let found = match is_on_it {
+        Some(begin) => Some(way[begin..].to_vec()),
+        None => imports
+            .get(module)
+            .into_iter()
+            .flatten()
+            .find_map(|other| ring(other, imports, way)),
+    };
+    way.pop();
+    found
 }
 
 #[test]
@@ -251,24 +323,24 @@ fn smuggles(text: &str) -> bool {
 #[test]
 fn the_checks_catch_planted_faults() {
     for (file, planted) in [
-        ("line.rs", "use crate::store::Store;"),
-        ("line.rs", "use super::store::Store;"),
-        ("line.rs", "use self::super::store::Store;"),
-        ("line.rs", "use crate::LockGuard;"),
-        ("line.rs", "use crate::{LockGuard as G};"),
-        ("line.rs", "use crate::*;"),
-        ("line.rs", "use crate as all; all::store::f()"),
-        ("line.rs", "mod tests { use super::super::store::Store; }"),
+        ("name.rs", "use crate::store::Store;"),
+        ("name.rs", "use super::store::Store;"),
+        ("name.rs", "use self::super::store::Store;"),
+        ("name.rs", "use crate::LockGuard;"),
+        ("name.rs", "use crate::{LockGuard as G};"),
+        ("name.rs", "use crate::*;"),
+        ("name.rs", "use crate as all; all::store::f()"),
+        ("name.rs", "mod tests { use super::super::store::Store; }"),
         (
-            "line.rs",
+            "name.rs",
             "fn f() -> char { '\"' } use crate::store::Store;",
         ),
         ("seats.rs", "use crate::{queue, name::LockName};"),
         ("seats.rs", "use {crate::queue, crate::name::LockName};"),
         ("seats.rs", "fn f() { crate::lock::g() }"),
         (
-            "line.rs",
-            "use crate::{entry::{Entry, Nonce}, seats::Seats};",
+            "name.rs",
+            "use crate::{error::{Error, Loss}, seats::Seats};",
         ),
         ("store/rows.rs", "use super::super::queue::Waiter;"),
         ("store/rows.rs", "use super::{super::queue::Waiter, Store};"),
@@ -278,12 +350,12 @@ fn the_checks_catch_planted_faults() {
     }
     for (file, sound) in [
         ("lock.rs", "use crate::{queue, name::LockName};"),
-        ("line.rs", "// not crate::store"),
-        ("line.rs", "fn f() {} // not crate::store"),
-        ("line.rs", "fn f() -> &str { \"crate::store\" }"),
+        ("name.rs", "// not crate::store"),
+        ("name.rs", "fn f() {} // not crate::store"),
+        ("name.rs", "fn f() -> &str { \"crate::store\" }"),
         (
-            "line.rs",
-            "mod tests { use super::*; } use super::entry::Entry;",
+            "name.rs",
+            "mod tests { use super::*; } use super::error::Error;",
         ),
         ("store/rows.rs", "use super::{Store, codec::{self, Item}};"),
         ("embedded/engine.rs", "use crate::Clock;"),
@@ -328,13 +400,17 @@ fn the_checks_catch_planted_doors() {
 
 /// Each file of the library, by its path under `src`, with its text.
 fn sources() -> BTreeMap<String, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    texts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
+}
+
+/// The same of any folder.
+fn texts(root: &Path) -> BTreeMap<String, String> {
     let text = |file: PathBuf| {
-        let path = file.strip_prefix(&root).unwrap();
+        let path = file.strip_prefix(root).unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         (path.to_str().unwrap().to_owned(), text)
     };
-    files(&root).into_iter().map(text).collect()
+    files(root).into_iter().map(text).collect()
 }
 
 /// Where a file is in the tree of modules.

@@ -6,8 +6,6 @@ use super::{Acquisition, Refused};
 use crate::core::{ATTEMPTS_AT_ONCE, Turnstile};
 use crate::counter;
 use crate::guard::LockGuard;
-use crate::item::{LockItem, Spot};
-use crate::lease::Beats;
 use crate::look::Look;
 use crate::offer::Granted;
 use crate::passing::{self, Way};
@@ -15,8 +13,10 @@ use crate::queue::{self, Joined};
 use crate::seats::{Asked, Taken};
 use crate::state;
 use crate::store::{Attempt, Failure, Limit, Patience, Timed};
-use crate::ticket::Ticket;
 use crate::waiter::Waiter;
+use fairlock_protocol::item::{LockItem, Spot};
+use fairlock_protocol::lease::Beats;
+use fairlock_protocol::ticket::{Sequence, Ticket};
 
 /// Attempts at a draw. Each that is applied unseen leaves a gap, so after these the way into the line begins anew, with
 /// requests that leave nothing.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::{Acquisition, Refused};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
-use crate::item::{Footing, LockItem, Spot};
-use crate::lease::{self, Beats};
-use crate::moment::Moment;
 use crate::offer::Granted;
 use crate::seats::Taken;
 use crate::store::{Attempt, Patience, Timed, Write};
-use crate::ticket::Ticket;
+use fairlock_protocol::item::{Footing, LockItem, Spot};
+use fairlock_protocol::lease::{self, Beats};
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::ticket::{Sequence, Ticket};
 
 impl Acquisition {
     pub(super) async fn grant_taken(

@@ -15,15 +15,16 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::background::Task;
 use crate::core::{Core, Left, Turnstile};
-use crate::entry::Attributes;
 use crate::guard::LockGuard;
-use crate::item::LockItem;
-use crate::moment::Moment;
 use crate::name::LockName;
 use crate::offer::Granted;
 use crate::seats::Seats;
 use crate::store::{Failure, Limit, Patience, Refusals, Store};
 use crate::waiter::{Turn, Waiter};
+use fairlock_protocol::entry::Attributes;
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::ticket::Sequence;
 
 use door::Door;
 use outage::Doublings;

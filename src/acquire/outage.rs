@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use super::Party;
 use crate::core::Core;
-use crate::moment::Moment;
 use crate::name::LockName;
 use crate::state::Outage;
 use crate::store::{Failure, News, Reach};
+use fairlock_protocol::moment::Moment;
 
 /// DynamoDB does not answer, as those who wait are told of it.
 #[derive(Debug)]

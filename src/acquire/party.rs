@@ -14,14 +14,14 @@ use super::{Prospect, Refused};
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::hold;
-use crate::item::LockItem;
 use crate::lock::Observer;
-use crate::moment::Moment;
 use crate::name::LockName;
 use crate::offer::Granted;
 use crate::state::{Waiting, system_time};
 use crate::store::Failure;
-use crate::ticket::Ticket;
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::ticket::Ticket;
 
 pub(crate) type Told = oneshot::Receiver<Result<Granted<LockGuard>, Refused>>;
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::place_id::PlaceId;
-use crate::wait;
 use crate::waiter::Waiter;
+use fairlock_protocol::pace;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prospect {
@@ -39,6 +39,6 @@ impl Prospect {
     }
 
     pub(super) fn wait(&self) -> Option<Duration> {
-        Some(wait::times(self.turn?, self.place as u64))
+        Some(pace::times(self.turn?, self.place as u64))
     }
 }

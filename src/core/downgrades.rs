@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::Core;
 use crate::acquire::Party;
 use crate::hold::{self, Hold, Standing};
-use crate::item::LockItem;
 use crate::store::Failure;
+use fairlock_protocol::item::LockItem;
 
 impl Core {
     /// Keeps one permit of a hold. The item, if it does not show the hold any more.

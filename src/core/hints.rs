@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::item::LockItem;
-use crate::moment::Moment;
 use crate::name::LockName;
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::moment::Moment;
 
 /// What this process saw of a line serves to skip an enter that must fail for as long as this.
 const LASTS: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::ticket::Ticket;
+    use fairlock_protocol::ticket::Ticket;
 
     fn name(n: usize) -> LockName {
         LockName::new(&n.to_string(), &Arc::from("namespace")).unwrap()

@@ -8,14 +8,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Core, REMEMBERED};
 use crate::background::Task;
-use crate::item::LockItem;
 use crate::name::LockName;
 use crate::passing;
 use crate::place_id::PlaceId;
 use crate::queue;
 use crate::seats::Seats;
 use crate::store::{Attempt, Failure, Limit, Patience, Refusals};
-use crate::ticket::Ticket;
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::ticket::Ticket;
 
 /// Settled rows that are deleted together where nobody else reads them meanwhile.
 const LITTER_AT_ONCE: usize = 8;

@@ -19,20 +19,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::background::{Background, Job, Task};
 use crate::cohort::Cohort;
-use crate::entry::{Entry, Nonce};
 use crate::error::{Error, Loss};
 use crate::guard::LockGuard;
 use crate::heartbeat;
 use crate::hold::Hold;
-use crate::item::LockItem;
-use crate::moment::Moment;
 use crate::name::LockName;
 use crate::offer::Offer;
 use crate::seats::{Ended, Seats};
-use crate::stagger::Stagger;
 use crate::store::{Attempt, Failure, Limit, Patience, Refusals, Store};
-use crate::ticket::Ticket;
-use crate::wait::Pace;
+use fairlock_protocol::entry::{Entry, Nonce};
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::pace::Pace;
+use fairlock_protocol::stagger::Stagger;
+use fairlock_protocol::ticket::{Sequence, Ticket};
 
 pub(crate) use handle::CoreHandle;
 use hints::Hints;

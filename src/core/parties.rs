@@ -6,14 +6,14 @@ use std::sync::{Arc, Weak};
 use super::Core;
 use crate::acquire::{Acquisition, Caller, Claim, Joined, Party, Refused};
 use crate::background::Task;
-use crate::entry::{Attributes, Entry};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
-use crate::item::LockItem;
-use crate::lease;
 use crate::name::LockName;
 use crate::store::{Failure, Limit, Patience, Refusals, Write};
-use crate::ticket::Ticket;
+use fairlock_protocol::entry::{Attributes, Entry};
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::lease;
+use fairlock_protocol::ticket::{Sequence, Ticket};
 
 /// The rest of a party at the place of the holder.
 #[derive(Debug)]

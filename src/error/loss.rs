@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ticket::Ticket;
+use fairlock_protocol::ticket::Ticket;
 
 use super::{Error, Holder};
 

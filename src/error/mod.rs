@@ -7,7 +7,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use crate::ticket::Ticket;
+use fairlock_protocol::ticket::Ticket;
 
 pub use loss::{Loss, LostLock};
 pub(crate) use shown::Chain;

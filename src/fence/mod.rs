@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::ticket::Ticket;
+use fairlock_protocol::ticket::Ticket;
 
 pub use request::Fenceable;
 

@@ -19,8 +19,8 @@ use crate::lock::FairLock;
 use crate::run::while_held;
 use crate::signal::Signal;
 use crate::state::Outage;
-use crate::ticket::Ticket;
 use crate::wait::RecordWait;
+use fairlock_protocol::ticket::Ticket;
 
 use resignation::Resigned;
 use rests::Rests;

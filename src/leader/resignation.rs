@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::moment::Moment;
 use crate::signal::Signal;
+use fairlock_protocol::moment::Moment;
 
 /// How often it was resigned, and when last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use crate::config::unusable;
-use crate::entry::{Entry, Nonce, ServerTime};
 use crate::error::{Error, Invalid};
-use crate::lease;
 use crate::name::LockName;
 use crate::state::system_time;
-use crate::ticket::Ticket;
+use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
+use fairlock_protocol::lease;
+use fairlock_protocol::ticket::Ticket;
 
 const LONGEST_ID: usize = 256;
 

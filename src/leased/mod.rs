@@ -9,16 +9,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::unusable;
 use crate::core::{CoreHandle, READS};
-use crate::entry::{Attributes, Entry, Nonce, ServerTime};
 use crate::error::{Error, Invalid, Loss};
 use crate::hold;
-use crate::item::{At, Footing, LockItem};
 use crate::lock::check_attributes;
 use crate::name::LockName;
 use crate::passing::{self, Way};
 use crate::seats::{Asked, Ended};
-use crate::store::{Attempt, Failure, Held, dateless};
-use crate::ticket::Ticket;
+use crate::store::{Attempt, Failure, dateless};
+use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime};
+use fairlock_protocol::item::Held;
+use fairlock_protocol::item::{At, Footing, LockItem};
+use fairlock_protocol::ticket::Ticket;
 
 pub use handle::Lease;
 use handle::check_id;

@@ -11,7 +11,7 @@ use futures::stream::FuturesUnordered;
 use crate::error::{Error, LostLock};
 use crate::guard::LockGuard;
 use crate::run::{self, Ran, Tenure};
-use crate::ticket::Ticket;
+use fairlock_protocol::ticket::Ticket;
 
 /// Several locks that are held, each with its own lease, until they are released, dropped, or lost.
 ///

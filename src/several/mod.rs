@@ -18,10 +18,10 @@ use crate::core::{CoreHandle, STANDSTILL};
 use crate::error::{Closed, Error, Invalid, LostLock};
 use crate::hold;
 use crate::lock::FairLock;
-use crate::moment::Moment;
 use crate::offer::{self, Granted};
 use crate::run::{self, Ran, Tenure};
 use crate::wait::RecordWait;
+use fairlock_protocol::moment::Moment;
 
 pub use guard::SeveralGuard;
 

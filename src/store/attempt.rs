@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::entry::{Attributes, Entry, Nonce};
 use crate::name::LockName;
 use crate::place_id::PlaceId;
-use crate::ticket::Ticket;
+use fairlock_protocol::entry::{Attributes, Entry, Nonce};
+use fairlock_protocol::ticket::Ticket;
 
 use super::codec::number;
 use super::failure::Failure;

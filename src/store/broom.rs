@@ -3,9 +3,9 @@
 use aws_sdk_dynamodb::types::{DeleteRequest, WriteRequest};
 use futures::future::try_join_all;
 
-use crate::item::TicketRow;
 use crate::name::LockName;
-use crate::ticket::Ticket;
+use fairlock_protocol::item::TicketRow;
+use fairlock_protocol::ticket::Ticket;
 
 use super::codec::text;
 use super::failure::{Failure, sort};

@@ -2,15 +2,15 @@
 
 use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
 
-use crate::item::At;
 use crate::name::LockName;
+use fairlock_protocol::item::{At, Held};
 
 use super::codec::{FORMAT, number};
 use super::failure::{Failure, Kind};
 use super::forms;
 use super::lock_item::{Answer, all_of, named, ours, placed};
 use super::request::{Values, owned};
-use super::{Attempt, Held, Store};
+use super::{Attempt, Store};
 
 impl Store {
     /// Whatever is written with this is written only while the attempt has the lock at this place, and so many are left

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::entry::{Attributes, Entry, Nonce, ServerTime};
 use crate::error::Problem;
-use crate::item::{LockItem, RowState, TicketRow, Written};
-use crate::ticket::Ticket;
+use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime};
+use fairlock_protocol::item::{LockItem, RowState, TicketRow, Written};
+use fairlock_protocol::ticket::Ticket;
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
 

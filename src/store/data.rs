@@ -3,9 +3,9 @@
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::entry::Nonce;
-use crate::item::{Footing, Written};
 use crate::name::LockName;
+use fairlock_protocol::entry::Nonce;
+use fairlock_protocol::item::{Footing, Written};
 
 use super::Store;
 use super::check::has_turn;

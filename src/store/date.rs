@@ -23,9 +23,9 @@ use aws_smithy_types::date_time::Format;
 
 use crate::clock::Clock;
 use crate::config::DATE_GRAIN;
-use crate::entry::ServerTime;
-use crate::moment::Moment;
-use crate::witness::AGREE;
+use fairlock_protocol::entry::ServerTime;
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::witness::AGREE;
 
 use super::exchange;
 use super::front_end::{self, FrontEnd};

@@ -1,8 +1,8 @@
 //! The verb that gives a date to whatever has none and stands in somebody's way.
 
-use crate::entry::{Entry, ServerTime};
-use crate::item::{At, LockItem, TicketRow};
 use crate::name::LockName;
+use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::item::{At, LockItem, TicketRow};
 
 use super::codec::{self, number, text};
 use super::failure::Failure;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::moment::Moment;
+use fairlock_protocol::moment::Moment;
 
 use super::Operation;
 

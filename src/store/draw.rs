@@ -1,15 +1,15 @@
 //! The verb that draws tickets.
 
-use crate::entry::ServerTime;
-use crate::item::{At, LockItem};
 use crate::name::LockName;
-use crate::ticket::Ticket;
+use fairlock_protocol::entry::ServerTime;
+use fairlock_protocol::item::{At, LockItem};
+use fairlock_protocol::ticket::{Sequence, Ticket};
 
 use super::codec::{self, number};
 use super::forms::{self, Form};
 use super::lock_item::{Answer, end, ours, placed};
 use super::request::Values;
-use super::{Dating, Store, Timed, Write};
+use super::{Dating, Store, Timed, Write, newest};
 
 /// Each try but the first knows better what stands on the item: a later date, or a shorter grace.
 const TRIES: usize = 3;
@@ -58,7 +58,7 @@ impl Store {
     /// As the item asks for, as far as it is known.
     fn drawing(&self, seen: Option<&LockItem>, stamp: Option<ServerTime>) -> Drawing {
         let dating = match (stamp, seen.and_then(|item| item.drawn_at)) {
-            (Some(stamp), Some(drawn_at)) if drawn_at > stamp.newest() => Dating::UnderLater(stamp),
+            (Some(stamp), Some(drawn_at)) if drawn_at > newest(stamp) => Dating::UnderLater(stamp),
             (Some(stamp), _) => Dating::By(stamp),
             (None, _) => Dating::None,
         };

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::entry::{Entry, Nonce, ServerTime};
-use crate::item::{self, At, Footing, LockItem};
 use crate::name::LockName;
-use crate::ticket::Ticket;
+use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
+use fairlock_protocol::item::{self, At, Footing, Held, LockItem};
+use fairlock_protocol::ticket::{Sequence, Ticket};
 
 use super::codec::{self, FORMAT, Item, number, text};
 use super::failure::Failure;
@@ -16,28 +16,6 @@ use super::request::Values;
 use super::{Attempt, Dating, Store, Timed, Write, broken_answer, renewal};
 
 pub(super) type Answer = Result<Timed<Write<LockItem>>, Failure>;
-
-/// A hold as it is to be ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) footing: Footing,
-    pub(crate) permits: u64,
-    /// Nobody else has the lock, and somebody may be there to have it next.
-    pub(crate) hands_over: bool,
-}
-
-impl Held {
-    /// As an item shows it.
-    pub(crate) fn of(item: &LockItem, at: At, entry: &Entry) -> Self {
-        let is_last = item.taken() == entry.permits;
-        let is_alone = entry.permits == item.permits;
-        Held {
-            footing: Footing::of(item, at, entry),
-            permits: entry.permits,
-            hands_over: is_last && (is_alone || !item.heirs.is_empty()),
-        }
-    }
-}
 
 impl Store {
     /// Takes a free lock that nobody waits for. The ticket is the one that this write draws. One that does not know the time

@@ -37,12 +37,12 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::config::Config;
-use crate::entry::{Entry, Nonce, ServerTime};
 use crate::error::{Problem, Source};
-use crate::moment::Moment;
 use crate::name::LockName;
-use crate::ticket::Ticket;
-use crate::wait::Brake;
+use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::pace::Brake;
+use fairlock_protocol::ticket::Ticket;
 
 pub(crate) use attempt::Attempt;
 use codec::{Item, text};
@@ -51,7 +51,6 @@ pub(crate) use dating::lacks_a_date;
 use denials::Denials;
 pub(crate) use exchange::ask;
 pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
-pub(crate) use lock_item::Held;
 pub(crate) use patience::{Limit, Patience, Refusals};
 pub(crate) use probe::Operation;
 pub(crate) use reach::{News, Reach};
@@ -513,17 +512,15 @@ enum Dating {
     None,
 }
 
-impl ServerTime {
-    /// The newest date that may stand where this one is to be written.
-    fn newest(self) -> ServerTime {
-        ServerTime(self.0 + STAMPS_DIFFER)
-    }
+/// The newest date that may stand where this one is to be written.
+fn newest(date: ServerTime) -> ServerTime {
+    ServerTime(date.0 + STAMPS_DIFFER)
 }
 
 impl Dating {
     /// What an expression takes that writes the date to `name`, or leaves it.
     fn values(self, name: &'static str) -> request::Values {
-        let newest = |at: ServerTime| (":newest", codec::millis(at.newest().0));
+        let newest = |at: ServerTime| (":newest", codec::millis(newest(at).0));
         match self {
             Dating::By(at) => vec![(name, codec::millis(at.0)), newest(at)],
             Dating::UnderLater(at) => vec![newest(at)],

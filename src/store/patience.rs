@@ -6,7 +6,7 @@ use std::time::Duration;
 use backon::{ExponentialBuilder, Retryable};
 use tokio_util::sync::CancellationToken;
 
-use crate::moment::Moment;
+use fairlock_protocol::moment::Moment;
 
 use super::Store;
 use super::failure::Failure;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::moment::Moment;
+use fairlock_protocol::moment::Moment;
 
 use super::failure::Failure;
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::config::{MOST_DATA, MOST_SEATS};
-use crate::entry::{Attributes, Entry, Nonce, ServerTime};
 use crate::error::Invalid;
 use crate::size::{LARGEST_ITEM, bytes_of_value};
-use crate::ticket::Ticket;
+use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime};
+use fairlock_protocol::ticket::Ticket;
 
 use super::codec;
 

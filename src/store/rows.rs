@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::entry::{Entry, ServerTime};
-use crate::item::{LockItem, RowState, TicketRow};
 use crate::name::LockName;
-use crate::ticket::Ticket;
+use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::item::{LockItem, RowState, TicketRow};
+use fairlock_protocol::ticket::Ticket;
 
 use super::codec::{self, Item, number, text};
 use super::failure::{Failure, sort};

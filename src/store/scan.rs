@@ -2,8 +2,8 @@
 
 use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
 
-use crate::item::LockItem;
 use crate::name::{LockName, lock_key};
+use fairlock_protocol::item::LockItem;
 
 use super::codec::{Item, text};
 use super::failure::{Failure, sort};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{TableDescription, TableStatus};
 use tokio_util::sync::CancellationToken;
 
-use crate::moment::Moment;
 use crate::store::{Failure, Kind, Limit, Patience, Refusal, Refusals, Store};
+use fairlock_protocol::moment::Moment;
 
 use super::check::is_strong;
 use super::finding::Finding;

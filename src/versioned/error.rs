@@ -1,7 +1,7 @@
 //! Why an item was not changed, or may not have been.
 
 use crate::error::{Error, Invalid};
-use crate::ticket::Ticket;
+use fairlock_protocol::ticket::Ticket;
 
 use super::revision::Version;
 

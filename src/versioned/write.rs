@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::config;
 use crate::error::{Error, Invalid};
 use crate::fence::Fence;
-use crate::moment::Moment;
 use crate::store::{Failure, Limit, Patience, Refusals, Write, ask, refusal};
+use fairlock_protocol::moment::Moment;
 
 use super::error::UpdateError;
 use super::revision::{Condition, Fate, Foreign, Revision, Version};

@@ -1,11 +1,11 @@
 //! What a waiter does on a look: the dead are removed, what is over is made void, and the next are given seats.
 
 use super::{Turn, Waiter};
-use crate::item::LockItem;
-use crate::line::{Has, Seating, Unsettled};
 use crate::look::Look;
 use crate::passing;
 use crate::store::{Attempt, Failure, Patience, Timed, Write};
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::line::{Has, Seating, Unsettled};
 
 impl Waiter {
     /// Reads the rows that a decision needs. Ends because every page brings the walk further, and the line has an end.

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::Waiter;
-use crate::entry::Entry;
-use crate::item::{At, Footing, RowState, Spot, TicketRow};
-use crate::lease;
-use crate::line::Standing;
 use crate::look::{Look, WATCHED};
-use crate::moment::Moment;
 use crate::store::{Failure, Patience, Write};
-use crate::wait::Position;
+use fairlock_protocol::entry::Entry;
+use fairlock_protocol::item::{At, Footing, RowState, Spot, TicketRow};
+use fairlock_protocol::lease;
+use fairlock_protocol::line::Standing;
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::pace::Position;
 
 /// So near to its seat a waiter watches the rows before it with every look, for when they die.
 const NEAR: u64 = 32;

@@ -6,20 +6,20 @@ mod overlap;
 
 use std::time::Duration;
 
-use crate::entry::Entry;
-use crate::gaps::Gaps;
-use crate::item::{LockItem, Spot, TicketRow};
-use crate::lease::{Beats, Place, Watches};
-use crate::line::{self, Known, Occupant, Standing, Step};
 use crate::look::{self, Look};
-use crate::moment::Moment;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::queue;
 use crate::store::{Attempt, Failure, Patience, Store, Timed};
-use crate::ticket::Ticket;
-use crate::wait::Pace;
-use crate::witness::Witnesses;
+use fairlock_protocol::entry::Entry;
+use fairlock_protocol::gaps::Gaps;
+use fairlock_protocol::item::{LockItem, Spot, TicketRow};
+use fairlock_protocol::lease::{Beats, Place, Watches};
+use fairlock_protocol::line::{self, Known, Occupant, Standing, Step};
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::pace::Pace;
+use fairlock_protocol::ticket::{Sequence, Ticket};
+use fairlock_protocol::witness::Witnesses;
 
 /// How a look or a step on it turned out for the waiter.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use futures::FutureExt;
 use futures::future::{self, BoxFuture, Either};
 
 use super::Waiter;
-use crate::item::{LockItem, Spot};
-use crate::moment::Moment;
 use crate::store::{Failure, Patience, Timed};
+use fairlock_protocol::item::{LockItem, Spot};
+use fairlock_protocol::moment::Moment;
 
 type Answer = Result<Timed<Option<LockItem>>, Failure>;
 

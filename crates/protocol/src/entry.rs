@@ -1,0 +1,120 @@
+//! What stands in the table for one attempt to get a place: who, which ticket, how alive.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::ticket::{Sequence, Ticket};
+
+/// 128 random bits that name one attempt to get a place (an enter, a sit or a draw) over all its retries.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nonce(u128);
+
+impl Nonce {
+    /// A nonce of these bits.
+    pub const fn new(bits: u128) -> Self {
+        Nonce(bits)
+    }
+
+    /// Reads the stored form; anything but 32 hexadecimal digits is not a nonce, and capitals would not be met by the
+    /// conditions of writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let nonce = Nonce(u128::from_str_radix(text, 16).ok()?);
+        (nonce.to_string() == text).then_some(nonce)
+    }
+}
+
+impl fmt::Display for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Nonce({self})")
+    }
+}
+
+/// DynamoDB's own time since 1970, taken from the `Date` of its answers; no host's clock takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServerTime(pub Duration);
+
+/// What a caller says of itself to whoever looks at the lock; nothing is decided by it. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes(Option<Arc<BTreeMap<String, String>>>);
+
+impl Attributes {
+    /// As a caller says them.
+    pub fn said<N: Into<String>, V: Into<String>>(
+        attributes: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let each = attributes.into_iter();
+        Attributes::of(
+            each.map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        )
+    }
+
+    /// Of these names and values.
+    pub fn of(attributes: BTreeMap<String, String>) -> Self {
+        Attributes((!attributes.is_empty()).then(|| Arc::new(attributes)))
+    }
+
+    /// Whether the caller says nothing of itself.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Name by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.0.iter().flat_map(|attributes| attributes.iter())
+    }
+
+    /// A copy of their own.
+    pub fn pairs(&self) -> BTreeMap<String, String> {
+        self.0.as_deref().cloned().unwrap_or_default()
+    }
+
+    /// Of the names and the values.
+    pub fn bytes(&self) -> usize {
+        self.iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum()
+    }
+}
+
+/// One place in the table: the holder, an heir, or a ticket row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Which attempt it is of.
+    pub nonce: Nonce,
+    /// For people; nothing is decided by it.
+    pub owner: String,
+    /// The newest of its tickets.
+    pub ticket: Ticket,
+    /// How many tickets it has: its own, and those just before it, which were drawn together with it.
+    pub tickets: u64,
+    /// How many of the lock's permits it takes: all of them, if it has the lock alone.
+    pub permits: u64,
+    /// What its caller says of itself.
+    pub attributes: Attributes,
+    /// The caller's own name for a lease that no process renews by itself.
+    pub id: Option<String>,
+    /// Grows with every renewal; a beat that stands still for a whole lease is dead.
+    pub beat: u64,
+    /// For how long it lasts from its last renewal on.
+    pub lease: Duration,
+    /// Absent when no answer with a `Date` had been seen: then the common clock never judges it.
+    pub renewed_at: Option<ServerTime>,
+    /// When it took its place in line, by the same clock; for people.
+    pub since: Option<ServerTime>,
+}
+
+impl Entry {
+    /// The first of its tickets.
+    pub fn first(&self) -> Ticket {
+        self.ticket.first_of(self.tickets)
+    }
+}

@@ -1,0 +1,286 @@
+//! The items of one lock as values: the lock item, and the rows of the line behind the seats.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::entry::{Entry, Nonce, ServerTime};
+use crate::line::Has;
+use crate::ticket::{Sequence, Ticket};
+
+/// The one item that says who has the lock and who is next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockItem {
+    /// How many there are to be had at one time.
+    pub permits: u64,
+    /// The newest ticket drawn.
+    pub last: Ticket,
+    /// Every ticket up to this one is settled or among the heirs.
+    pub seated: Ticket,
+    /// How many left the queue; a seat write fails when this moved since its look.
+    pub left: u64,
+    /// Whoever was promoted, or entered the free lock.
+    pub holder: Option<Entry>,
+    /// Those who came beside it, in ticket order. They may outlast it.
+    pub sharers: Vec<Entry>,
+    /// In ticket order; nobody when the lock is free.
+    pub heirs: Vec<Entry>,
+    /// What a holder left for those after it.
+    pub data: Option<Arc<[u8]>>,
+    /// The write that left it so.
+    pub written: Option<Written>,
+    /// When the newest ticket was drawn, by DynamoDB's time.
+    pub drawn_at: Option<ServerTime>,
+    /// The longest grace of those who drew the open tickets.
+    pub grace: Option<Duration>,
+    /// When the holder was granted the lock, by the same time; for people.
+    pub granted_at: Option<ServerTime>,
+    /// When DynamoDB may delete the item, in whole seconds since 1970.
+    pub expires_at: u64,
+}
+
+impl LockItem {
+    /// Those who have the lock.
+    pub fn holders(&self) -> impl Iterator<Item = &Entry> {
+        self.holder.iter().chain(&self.sharers)
+    }
+
+    /// Those who have the lock and their heirs, in the order in which they have it.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.holders().chain(&self.heirs)
+    }
+
+    /// Where an attempt stands on the lock item.
+    pub fn place_of(&self, nonce: Nonce) -> Option<Spot<'_>> {
+        if let Some(holder) = self.holder.as_ref().filter(|holder| holder.nonce == nonce) {
+            return Some(Spot::Has(At::Holder, holder));
+        }
+        if let Some(sharer) = self.sharers.iter().find(|sharer| sharer.nonce == nonce) {
+            return Some(Spot::Has(At::Sharer(nonce), sharer));
+        }
+        let index = self.heirs.iter().position(|heir| heir.nonce == nonce)?;
+        Some(Spot::Heir(index, &self.heirs[index]))
+    }
+
+    /// Where a hold stands on the lock item. None: it has ended, though another of its nonce may have begun.
+    pub fn hold_of(&self, nonce: Nonce, ticket: Ticket) -> Option<(At, &Entry)> {
+        match self.place_of(nonce)? {
+            Spot::Has(at, entry) if entry.ticket == ticket => Some((at, entry)),
+            Spot::Has(..) | Spot::Heir(..) => None,
+        }
+    }
+
+    /// Turns before the heir of this number, or of all that are there. Who have it at one time end theirs together, as far
+    /// as those behind them care.
+    pub fn turns_before(&self, heir: usize) -> u64 {
+        let held = self.holders().map(|holder| holder.tickets).max();
+        let heirs = self.heirs.iter().take(heir).map(|heir| heir.tickets);
+        sum(held.into_iter().chain(heirs))
+    }
+
+    /// Who stands at a place.
+    pub fn entry_at(&self, at: At) -> Option<&Entry> {
+        match at {
+            At::Holder => self.holder.as_ref(),
+            At::Sharer(nonce) => self.sharers.iter().find(|sharer| sharer.nonce == nonce),
+            At::Heir(index) => self.heirs.get(index),
+        }
+    }
+
+    /// Nobody has it.
+    pub fn is_free(&self) -> bool {
+        self.holders().next().is_none()
+    }
+
+    /// Nobody has it and nobody's ticket is open.
+    pub fn is_idle(&self) -> bool {
+        self.is_free() && self.seated == self.last
+    }
+
+    /// How long a ticket may take to join the line, for one whose own grace is this: it may be of a client with a longer one.
+    pub fn grace(&self, own: Duration) -> Duration {
+        own.max(self.grace.unwrap_or_default())
+    }
+
+    /// Permits that are taken.
+    pub fn taken(&self) -> u64 {
+        sum(self.holders().map(|holder| holder.permits))
+    }
+
+    /// Whoever has had it for longest.
+    pub fn first_holder(&self) -> Option<&Entry> {
+        self.holders().min_by_key(|holder| holder.ticket)
+    }
+
+    /// Since when it has it. One that entered before it had heard the time of any answer says so with its
+    /// first renewal.
+    pub fn held_since(&self) -> Option<ServerTime> {
+        match &self.holder {
+            Some(holder) if self.first_holder() == self.holder.as_ref() => {
+                self.granted_at.or(holder.since)
+            }
+            _ => self.first_holder()?.since,
+        }
+    }
+
+    /// Free, and somebody who drew a ticket is on the way to it.
+    pub fn is_being_taken(&self) -> bool {
+        self.is_free() && !self.is_idle()
+    }
+
+    /// A next ticket would be seated at once: everyone who drew one is settled or seated, and there is a seat.
+    pub fn has_open_seat(&self, seats: usize) -> bool {
+        !self.is_free() && self.seated == self.last && self.heirs.len() < seats
+    }
+
+    /// So many permits are to be had at once: nobody waits, and they are left.
+    pub fn has_room_for(&self, permits: u64) -> bool {
+        self.has_left(permits) && self.seated == self.last && self.heirs.is_empty()
+    }
+
+    /// So many permits are left beside those who have some, whoever waits for them.
+    pub fn has_left(&self, permits: u64) -> bool {
+        self.taken().saturating_add(permits) <= self.permits
+    }
+
+    /// The first of the heirs who need not wait any more: what they take is left.
+    pub fn admitted(&self) -> usize {
+        let mut left = self.permits.saturating_sub(self.taken());
+        let fits = |heir: &&Entry| match left.checked_sub(heir.permits) {
+            Some(rest) => {
+                left = rest;
+                true
+            }
+            None => false,
+        };
+        self.heirs.iter().take_while(fits).count()
+    }
+}
+
+/// Which write of data by which hold, in the order in which they may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Written {
+    /// The hold's ticket.
+    pub ticket: Ticket,
+    /// Of all that this hold wrote.
+    pub count: u64,
+}
+
+/// Damaged counts may come to more than there are numbers.
+pub fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
+/// A place on the lock item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// That of the one who entered, or was promoted.
+    Holder,
+    /// Beside the holder, under its nonce.
+    Sharer(Nonce),
+    /// So many heirs stand before it.
+    Heir(usize),
+}
+
+/// Where an attempt stands on the lock item, and with which ticket: by both it is named in conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footing {
+    /// The place.
+    pub at: At,
+    /// The ticket that it shows.
+    pub ticket: Ticket,
+    /// When DynamoDB may delete the item, as it was seen.
+    pub expires_at: u64,
+}
+
+impl Footing {
+    /// As the item shows it.
+    pub fn of(item: &LockItem, at: At, entry: &Entry) -> Self {
+        Footing {
+            at,
+            ticket: entry.ticket,
+            expires_at: item.expires_at,
+        }
+    }
+}
+
+/// Who stands at a place on the lock item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spot<'a> {
+    /// Has the lock.
+    Has(At, &'a Entry),
+    /// Waits for the lock behind so many other heirs.
+    Heir(usize, &'a Entry),
+}
+
+/// A row in the queue, of a ticket, or of several that were drawn together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TicketRow {
+    /// The newest of them, by which the row is found.
+    pub ticket: Ticket,
+    /// How many it is for, its own and those just before it.
+    pub tickets: u64,
+    /// What it says of them.
+    pub state: RowState,
+}
+
+/// What a ticket's row says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowState {
+    /// Nobody has had them yet.
+    Waiting(Entry),
+    /// Settled; with the nonce of whoever had been waiting there.
+    Void(Option<Nonce>),
+}
+
+/// A hold as it is to be ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Where it stands.
+    pub footing: Footing,
+    /// What it takes.
+    pub permits: u64,
+    /// Nobody else has the lock, and somebody may be there to have it next.
+    pub hands_over: bool,
+}
+
+impl Held {
+    /// As an item shows it.
+    pub fn of(item: &LockItem, at: At, entry: &Entry) -> Self {
+        let is_last = item.taken() == entry.permits;
+        let is_alone = entry.permits == item.permits;
+        Held {
+            footing: Footing::of(item, at, entry),
+            permits: entry.permits,
+            hands_over: is_last && (is_alone || !item.heirs.is_empty()),
+        }
+    }
+}
+
+impl LockItem {
+    /// Who stands there.
+    pub fn who(&self, has: Has) -> Option<(&Entry, Held)> {
+        let (at, entry) = match has {
+            Has::Holder => (At::Holder, self.holder.as_ref()?),
+            Has::Sharer(index) => {
+                let sharer = self.sharers.get(index)?;
+                (At::Sharer(sharer.nonce), sharer)
+            }
+        };
+        Some((entry, Held::of(self, at, entry)))
+    }
+}
+
+impl TicketRow {
+    /// The oldest of its tickets.
+    pub fn first(&self) -> Ticket {
+        self.ticket.first_of(self.tickets)
+    }
+
+    /// Whoever waits there.
+    pub fn waiting(&self) -> Option<&Entry> {
+        match &self.state {
+            RowState::Waiting(entry) => Some(entry),
+            RowState::Void(_) => None,
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What fairlock decides, and what it writes on which condition: the protocol, without I/O.
+//!
+//! Nothing here knows time, requests or tasks: who is dead, and which gap has outlived its grace, is told to it. The library
+//! runs these functions, and the models in `tests/` explore them exhaustively.
+//!
+//! This crate is a part of [fairlock](https://docs.rs/fairlock), which names its exact version, and makes no promise of its
+//! own.
+
+pub mod entry;
+pub mod gaps;
+pub mod item;
+pub mod lease;
+pub mod line;
+pub mod moment;
+pub mod numeral;
+pub mod pace;
+pub mod stagger;
+pub mod ticket;
+pub mod witness;

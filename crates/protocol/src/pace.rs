@@ -1,0 +1,544 @@
+//! The pace of looking at a line.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::moment::Moment;
+use crate::ticket::Ticket;
+
+/// Where a waiter stands, for the pace of its looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// So many heirs come before it.
+    Heir(usize),
+    /// So many tickets come before it on the way to a seat.
+    Queue(u64),
+}
+
+/// When to look next.
+///
+/// The first heir looks again as soon as it has its answer, a request after the other, and slows down with the hold it
+/// watches, so that the hand-over waits for its look for half a round trip on average, and for a twentieth of the
+/// hold at the most. When the hold has lasted for about as long as they do, it does not wait for the answer before it
+/// looks again. Those behind look by the turns before them, heirs twice in the time that these take, and those in the
+/// queue, who have the heirs before them if they are late, after three quarters of it: so a line of N costs O(log N)
+/// looks a turn. The speed of the line is tickets over the time between two looks, never the gaps between one's own
+/// looks, from which a waiter would learn its own slowness.
+///
+/// Requests are slow at first: connections are made, and many processes start at once. So a turn is remembered as what it took
+/// beyond the way of a request, and the line is as fast as the fastest of the last answers lets it be. And nobody sleeps for
+/// longer than it has known the line, or whoever looked once at a slow moment would stop the line for that look.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    shortest: Duration,
+    longest: Duration,
+    /// When the last look was sent.
+    sent: Moment,
+    /// How long an answer takes, as seen so far.
+    round_trip: Duration,
+    /// The last of them.
+    answers: VecDeque<Duration>,
+    /// Since when it is looked.
+    began: Option<Moment>,
+    /// For how long the line was known when this wait began.
+    known: Duration,
+    /// The current holder's ticket, and when it was first seen with the lock.
+    holder: Option<(Ticket, Moment)>,
+    /// Since when nobody was seen with the lock: those who wait do so for one who drew a ticket and may be dead.
+    free: Option<Moment>,
+    /// The last times that the lock was seen to have moved.
+    turns: VecDeque<Turn>,
+}
+
+/// How long a ticket's turn took.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    took: Duration,
+    /// What it took beyond the hand-over, by how fast requests were.
+    beyond: Duration,
+}
+
+/// A late look costs the hand-over at most this share of the hold: a twentieth.
+const HOLD_SHARE: u32 = 20;
+/// Turns remembered. The lower quartile of them counts: one long hold, or one stall of the line, is no slow line, and to be
+/// late costs the whole line, and to be early a look.
+const TURNS: usize = 9;
+/// Of several turns that one look saw to have gone by so many count, each for their mean: it takes two looks to know a line.
+const MOST_OF_ONE_LOOK: u32 = 5;
+/// Of so many answers the fastest says how fast requests are.
+const ANSWERS: usize = 3;
+/// Who knows nothing of a line looks after so many times the shortest pause between two looks.
+const LOOKS_TO_LEARN: u32 = 100;
+
+impl Pace {
+    /// Of a line that nothing is known of, with looks no shorter and no longer apart than that.
+    pub fn new(shortest: Duration, longest: Duration) -> Self {
+        Pace {
+            shortest,
+            longest,
+            sent: Moment::default(),
+            round_trip: Duration::ZERO,
+            answers: VecDeque::with_capacity(ANSWERS),
+            began: None,
+            known: Duration::ZERO,
+            holder: None,
+            free: None,
+            turns: VecDeque::with_capacity(TURNS),
+        }
+    }
+
+    /// For the next wait in this line: the time until then is nobody's turn.
+    pub fn at_rest(mut self) -> Self {
+        self.known = self.known_for(self.sent);
+        (self.began, self.holder, self.free) = (None, None, None);
+        self
+    }
+
+    /// Takes in who held the lock when an answer arrived.
+    pub fn saw(&mut self, holder: Option<Ticket>, arrived: Moment) {
+        self.began.get_or_insert(arrived);
+        self.free = match holder {
+            Some(_) => None,
+            None => self.free.or(Some(arrived)),
+        };
+        match (self.holder, holder) {
+            (Some((before, since)), Some(ticket)) if before < ticket => {
+                self.learn(ticket.get() - before.get(), arrived.since(since));
+                self.holder = Some((ticket, arrived));
+            }
+            // An older one is shown by a look that was overtaken.
+            (Some((before, _)), Some(ticket)) if ticket <= before => {}
+            (_, ticket) => self.holder = ticket.map(|ticket| (ticket, arrived)),
+        }
+    }
+
+    /// Takes in how long a look took: an eighth of that, so that one slow answer is no slow network.
+    pub fn timed(&mut self, sent: Moment, arrived: Moment) {
+        self.sent = sent;
+        let round_trip = arrived.since(sent);
+        remember(&mut self.answers, ANSWERS, round_trip);
+        self.round_trip = match self.round_trip {
+            Duration::ZERO => round_trip,
+            known => (known * 7 + round_trip) / 8,
+        };
+    }
+
+    /// Whether a look sent then is newer than the last one taken in, and no older than looks are when they are answered.
+    pub fn is_news(&self, sent: Moment, now: Moment) -> bool {
+        sent > self.sent && now.since(sent) < self.round_trip
+    }
+
+    /// How long after its look an heir with so many before it sends the next, though no answer has come. None: it waits for
+    /// the answer.
+    pub fn overlap(&self, before: usize, now: Moment) -> Option<Duration> {
+        let span = match before {
+            0 if self.expects_an_end(now) && self.slack(now) < self.round_trip => {
+                self.round_trip / 2
+            }
+            0 => return None,
+            _ => self.time_of(before as u64) / 2,
+        };
+        let span = span.max(self.shortest);
+        (self.is_informed() && span < self.round_trip).then_some(span)
+    }
+
+    /// Whether the hold has lasted for about as long as they do.
+    fn expects_an_end(&self, now: Moment) -> bool {
+        let Some((_, since)) = self.holder else {
+            return true;
+        };
+        let (held, usual) = (now.since(since), self.turn());
+        usual * 3 / 5 <= held && held <= usual * 2
+    }
+
+    fn learn(&mut self, turns: u64, span: Duration) {
+        let turns = u32::try_from(turns).unwrap_or(u32::MAX).max(1);
+        let took = span / turns;
+        let beyond = took.saturating_sub(self.hand_over());
+        for _ in 0..turns.min(MOST_OF_ONE_LOOK) {
+            remember(&mut self.turns, TURNS, Turn { took, beyond });
+        }
+    }
+
+    /// Whether enough was seen to take the line for anything but fast.
+    fn is_informed(&self) -> bool {
+        self.turns.len() >= TURNS - TURNS / 4
+    }
+
+    /// The mean of the turns seen, hand-overs included; none until one was seen to end.
+    pub fn mean(&self) -> Option<Duration> {
+        let count = u32::try_from(self.turns.len()).ok()?;
+        let took = self.turns.iter().map(|turn| turn.took);
+        took.sum::<Duration>().checked_div(count)
+    }
+
+    /// How long so many tickets' turns take, if the line is fast.
+    pub fn time_of(&self, turns: u64) -> Duration {
+        times(self.turn(), turns)
+    }
+
+    /// After how long it looks, however far back it is: a newcomer early, so as to know the line, and then after twice the time
+    /// each time.
+    fn time_to_learn(&self, now: Moment) -> Duration {
+        let early = self.shortest.min(self.turn()) * LOOKS_TO_LEARN;
+        early.max(self.known_for(now))
+    }
+
+    fn known_for(&self, now: Moment) -> Duration {
+        let waited = self.began.map(|began| now.since(began));
+        self.known + waited.unwrap_or_default()
+    }
+
+    /// How long one ticket's turn takes. Who has seen little takes the line to be as fast as can be.
+    fn turn(&self) -> Duration {
+        if !self.is_informed() {
+            return self.fastest();
+        }
+        let mut beyond: Vec<_> = self.turns.iter().map(|turn| turn.beyond).collect();
+        beyond.resize(TURNS, Duration::ZERO);
+        beyond.sort_unstable();
+        beyond[TURNS / 4] + self.hand_over()
+    }
+
+    /// How long a request takes now.
+    fn fastest(&self) -> Duration {
+        self.answers.iter().min().copied().unwrap_or_default()
+    }
+
+    /// A hand-over takes no less: from the release to an answer of the first look after it.
+    fn hand_over(&self) -> Duration {
+        self.fastest() * 5 / 4
+    }
+
+    /// By how much a look may be late in a hold that lasts for so long already, or at a lock that is free for so long.
+    fn slack(&self, now: Moment) -> Duration {
+        let held = self.holder.map(|(_, since)| since).or(self.free);
+        held.map(|since| now.since(since)).unwrap_or_default() / HOLD_SHARE
+    }
+
+    /// How long from `now` until the next look. `jitter`, a factor around one, is for those behind, of whom there are many;
+    /// `braked` is the factor by which all looks are slowed down.
+    pub fn until_next(
+        &self,
+        position: Position,
+        jitter: f64,
+        braked: u32,
+        now: Moment,
+    ) -> Duration {
+        let (turns, longest) = match position {
+            Position::Heir(before) => {
+                let longest = times(self.longest, before as u64 + 1);
+                (self.time_of(before as u64) / 2, longest)
+            }
+            Position::Queue(before) => {
+                let longest = times(self.longest, before);
+                let turns = self.time_of(before).min(self.time_to_learn(now));
+                (turns * 3 / 4, longest)
+            }
+        };
+        let longest = longest.max(self.shortest);
+        let turns = turns.min(longest).mul_f64(jitter);
+        let span = self.slack(now).max(turns).clamp(self.shortest, longest);
+        let most = match position {
+            Position::Heir(_) => span.saturating_mul(SLOWEST),
+            Position::Queue(_) => span,
+        };
+        let most = most.max(MOST_BY_BRAKE);
+        let braked = span.saturating_mul(braked).min(most);
+        (self.sent + braked).since(now)
+    }
+}
+
+/// Drops the oldest for it where there are so many.
+fn remember<T>(kept: &mut VecDeque<T>, most: usize, newest: T) {
+    if kept.len() == most {
+        kept.pop_front();
+    }
+    kept.push_back(newest);
+}
+
+/// How far looks are slowed down because DynamoDB was too busy: twofold with each time that it said so, and back by as much with
+/// each second in which it did not.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Brake {
+    level: u32,
+    pressed: Moment,
+}
+
+/// Sixty-fourfold.
+const MOST_BRAKED: u32 = 6;
+/// A brake makes no look later than this, after which it is half released: whoever is far back now may be next by then, and
+/// slows the whole line down if it sleeps on.
+const MOST_BY_BRAKE: Duration = Duration::from_secs(1);
+/// An heir that looks rarely anyhow, in a long hold, looks so many times as rarely.
+const SLOWEST: u32 = 4;
+
+impl Brake {
+    /// DynamoDB has just said that it is too busy.
+    pub fn press(&mut self, now: Moment) {
+        *self = Brake {
+            level: (self.level(now) + 1).min(MOST_BRAKED),
+            pressed: now,
+        };
+    }
+
+    /// The factor for the time between two looks.
+    pub fn factor(&self, now: Moment) -> u32 {
+        2_u32.pow(self.level(now))
+    }
+
+    fn level(&self, now: Moment) -> u32 {
+        let released = u32::try_from(now.since(self.pressed).as_secs()).unwrap_or(u32::MAX);
+        self.level.saturating_sub(released)
+    }
+}
+
+/// A span so many times over.
+pub fn times(span: Duration, count: u64) -> Duration {
+    span.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(ms: u32) -> Moment {
+        Moment::default() + MS * ms
+    }
+
+    /// Over a network with a round trip of 10 ms.
+    fn look(pace: &mut Pace, holder: u64, arrived: u32) {
+        let holder = Some(Ticket::new(holder));
+        pace.timed(at(arrived.saturating_sub(10)), at(arrived));
+        pace.saw(holder, at(arrived));
+    }
+
+    fn pace() -> Pace {
+        let mut pace = Pace::new(5 * MS, 1000 * MS);
+        look(&mut pace, 1, 10);
+        pace
+    }
+
+    #[test]
+    fn the_first_heir_looks_without_pause_until_a_twentieth_of_the_hold_is_longer_than_a_round_trip()
+     {
+        let mut pace = pace();
+        for (arrived, pause) in [(20, 0), (110, 0), (410, 10), (10_010, 490), (100_010, 990)] {
+            look(&mut pace, 1, arrived);
+            let next = pace.until_next(Position::Heir(0), 0.8, 1, at(arrived));
+            assert_eq!(next, MS * pause, "at {arrived} ms");
+        }
+    }
+
+    #[test]
+    fn a_brake_slows_down_the_first_heir_too() {
+        let mut pace = pace();
+        look(&mut pace, 1, 20);
+        for (braked, pause) in [(1, 0), (2, 0), (4, 10), (64, 310)] {
+            let next = pace.until_next(Position::Heir(0), 1.0, braked, at(20));
+            assert_eq!(next, MS * pause, "{braked} times");
+        }
+    }
+
+    #[test]
+    fn a_brake_makes_nobody_sleep_for_longer_than_it_stays_pressed() {
+        let mut pace = pace();
+        for turn in 1..=9 {
+            look(&mut pace, 1 + turn, 10 + turn as u32 * 100);
+        }
+        let next = |before, braked| pace.until_next(Position::Queue(before), 1.0, braked, at(900));
+        for (before, braked, pause) in [(2, 1, 150), (2, 4, 600), (2, 64, 1_000), (8, 64, 1_000)] {
+            assert_eq!(
+                next(before, braked),
+                MS * pause,
+                "{before} before, {braked} times"
+            );
+        }
+    }
+
+    #[test]
+    fn an_answer_that_takes_no_time_is_followed_by_a_pause() {
+        let mut pace = Pace::new(5 * MS, 1000 * MS);
+        pace.timed(at(0), at(0));
+        assert_eq!(pace.until_next(Position::Heir(0), 1.2, 1, at(0)), 5 * MS);
+    }
+
+    #[test]
+    fn heirs_look_twice_in_the_time_of_the_turns_before_them_and_those_behind_after_three_quarters()
+    {
+        let mut pace = pace();
+        for turn in 1..=9 {
+            look(&mut pace, 1 + turn * 4, 10 + turn as u32 * 400);
+        }
+        let next = |position| pace.until_next(position, 1.0, 1, at(3610));
+        assert_eq!(next(Position::Heir(2)), 90 * MS);
+        assert_eq!(next(Position::Queue(6)), 440 * MS);
+        // Seen for 3.6 s.
+        assert_eq!(next(Position::Queue(u64::MAX)), 2_690 * MS);
+    }
+
+    #[test]
+    fn nobody_sleeps_for_longer_than_it_has_known_the_line() {
+        let mut pace = pace();
+        let next = |pace: &Pace, now| {
+            let next = pace.until_next(Position::Queue(1_000_000), 1.0, 1, at(now));
+            (next + 10 * MS).as_millis()
+        };
+        assert_eq!(next(&pace, 10), 375);
+        look(&mut pace, 1, 385);
+        assert_eq!(next(&pace, 385), 375);
+        look(&mut pace, 1, 8_010);
+        assert_eq!(next(&pace, 8_010), 6_000);
+        pace = pace.at_rest();
+        look(&mut pace, 9, 90_000);
+        assert_eq!(next(&pace, 90_000), 5_992);
+    }
+
+    #[test]
+    fn requests_that_were_slow_make_no_slow_line() {
+        let mut pace = Pace::new(5 * MS, 1000 * MS);
+        for turn in 1..=9 {
+            pace.timed(at(turn * 300 - 200), at(turn * 300));
+            pace.saw(Some(Ticket::new(u64::from(turn))), at(turn * 300));
+        }
+        assert_eq!(pace.turn(), 300 * MS);
+        pace.timed(at(2_700), at(2_710));
+        // What it took beyond a round trip and a quarter, and that now.
+        assert_eq!(pace.turn(), 50 * MS + 10 * MS * 5 / 4);
+    }
+
+    #[test]
+    fn the_first_heirs_looks_overlap_when_the_hold_is_about_to_end() {
+        let mut pace = pace();
+        for turn in 1..=9 {
+            assert_eq!(pace.overlap(0, at(20)), None, "knows {turn} turns");
+            look(&mut pace, 1 + turn, 10 + turn as u32 * 100);
+        }
+        let (before, overlap) = (None, Some(5 * MS));
+        for (ms, expected) in [
+            (969, before),
+            (970, overlap),
+            (1109, overlap),
+            (1110, before),
+        ] {
+            assert_eq!(pace.overlap(0, at(ms)), expected, "at {ms} ms");
+        }
+        pace.saw(None, at(1200));
+        assert_eq!(pace.overlap(0, at(1200)), overlap, "free");
+    }
+
+    #[test]
+    fn the_looks_of_those_behind_overlap_when_turns_are_as_short_as_round_trips() {
+        let short = |turn: u32| {
+            let mut pace = pace();
+            for holder in 2..=10 {
+                look(&mut pace, holder, 10 + holder as u32 * turn);
+            }
+            [1, 2].map(|before| pace.overlap(before, at(10 + turn * 10)))
+        };
+        assert_eq!(short(15), [Some(MS * 15 / 2), None]);
+        assert_eq!(short(60), [None, None]);
+    }
+
+    #[test]
+    fn looks_overlap_by_no_less_than_the_shortest() {
+        let mut pace = Pace::new(5 * MS, 1000 * MS);
+        for turn in 0..10 {
+            pace.timed(at(turn * 50), at(turn * 50 + 6));
+            pace.saw(Some(Ticket::new(1 + u64::from(turn))), at(turn * 50 + 6));
+        }
+        assert_eq!(pace.overlap(0, at(500)), Some(5 * MS));
+        (0..99).for_each(|_| pace.timed(at(0), at(4)));
+        assert_eq!(pace.overlap(0, at(500)), None);
+    }
+
+    #[test]
+    fn nobody_sleeps_for_longer_than_the_longest_look_for_each_before_it() {
+        let mut pace = pace();
+        for turn in 1..=9 {
+            look(&mut pace, 1 + turn, 10 + turn as u32 * 60_000);
+        }
+        let next = |position| pace.until_next(position, 1.0, 1, at(540_010));
+        assert_eq!(next(Position::Heir(1)), 1990 * MS);
+        assert_eq!(next(Position::Queue(30)), 29_990 * MS);
+    }
+
+    #[test]
+    fn who_has_seen_little_takes_the_line_to_be_fast() {
+        let mut pace = pace();
+        look(&mut pace, 2, 60_000);
+        look(&mut pace, 3, 120_000);
+        assert_eq!(pace.turn(), 10 * MS);
+    }
+
+    #[test]
+    fn one_long_hold_is_no_slow_line() {
+        let mut pace = pace();
+        for turn in 1..=8 {
+            look(&mut pace, 1 + turn, 10 + turn as u32 * 65);
+        }
+        look(&mut pace, 10, 60_000);
+        assert_eq!(pace.turn(), 65 * MS);
+    }
+
+    #[test]
+    fn the_mean_is_none_until_a_turn_was_seen_to_end_and_counts_the_last_nine() {
+        let mut pace = pace();
+        assert_eq!(pace.mean(), None);
+        look(&mut pace, 2, 110);
+        assert_eq!(pace.mean(), Some(100 * MS));
+        for turn in 1..=8 {
+            look(&mut pace, 2 + turn, 110 + turn as u32 * 10);
+        }
+        assert_eq!(pace.mean(), Some(20 * MS));
+        look(&mut pace, 11, 200);
+        assert_eq!(pace.mean(), Some(10 * MS));
+    }
+
+    #[test]
+    fn a_look_that_was_overtaken_shows_no_new_turn() {
+        let mut pace = pace();
+        look(&mut pace, 5, 60_010);
+        look(&mut pace, 4, 60_015);
+        look(&mut pace, 6, 60_020);
+        assert_eq!(pace.turns.back().map(|turn| turn.took), Some(10 * MS));
+        assert!(!pace.is_news(at(60_010), at(60_020)));
+        assert!(pace.is_news(at(60_015), at(60_020)));
+    }
+
+    #[test]
+    fn the_time_between_two_waits_is_no_turn() {
+        let mut pace = pace();
+        for turn in 1..=9 {
+            look(&mut pace, 1 + turn, 10 + turn as u32 * 65);
+        }
+        for wait in 1..=9 {
+            pace = pace.at_rest();
+            look(&mut pace, 10 + wait, wait as u32 * 3_600_000);
+        }
+        assert_eq!(pace.turn(), 65 * MS);
+    }
+
+    #[test]
+    fn the_speed_of_the_line_is_not_learnt_from_ones_own_looks() {
+        let mut pace = pace();
+        // Looks that are very late: a hundred turns go by between any two.
+        for look_at in 1..=9 {
+            look(&mut pace, 1 + look_at * 100, 10 + look_at as u32 * 5_000);
+        }
+        assert_eq!(pace.turn(), 50 * MS);
+    }
+
+    #[test]
+    fn a_brake_is_pressed_twofold_each_time_and_released_by_the_second() {
+        let mut brake = Brake::default();
+        assert_eq!(brake.factor(at(0)), 1);
+        (0..3).for_each(|_| brake.press(at(100)));
+        let factors = [100, 1_099, 1_100, 2_100, 3_100].map(|ms| brake.factor(at(ms)));
+        assert_eq!(factors, [8, 8, 4, 2, 1]);
+        (0..20).for_each(|_| brake.press(at(5_000)));
+        assert_eq!(brake.factor(at(5_000)), 64);
+    }
+}

@@ -1,0 +1,106 @@
+//! What the answers to one who judges say of the time: nobody is taken for dead by what one of them says.
+
+use std::time::Duration;
+
+use crate::entry::ServerTime;
+
+/// A `Date` has whole seconds and DynamoDB's hosts differ a little, so whoever judges by one takes off as much.
+const GRAIN: Duration = Duration::from_secs(1);
+/// Two answers agree that tell the same time but for this: a `Date` has whole seconds, an answer takes its time, and front ends
+/// differ a little.
+pub const AGREE: Duration = Duration::from_secs(8);
+
+/// The dates of the two newest answers to requests of one decision. The earlier of the two counts, for an entry that is judged
+/// too late only costs time. That the two are not of one front end that is wrong is up to the client's clock, which retires its
+/// connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Witnesses {
+    newest: Option<ServerTime>,
+    before: Option<ServerTime>,
+    /// The one before those two.
+    third: Option<ServerTime>,
+}
+
+impl Witnesses {
+    /// An answer came, with this date or with none.
+    pub fn hear(&mut self, date: Option<ServerTime>) {
+        if date.is_some() {
+            (self.third, self.before) = (self.before, self.newest);
+            self.newest = date;
+        }
+    }
+
+    /// The time to judge by, never later than now if one of the two is right. None: there are not two.
+    pub fn time(&self) -> Option<ServerTime> {
+        let earlier = self.newest?.min(self.before?);
+        Some(of_one(earlier))
+    }
+
+    /// Whether one of the two is wrong: a third answer at once tells which.
+    pub fn disagree(&self) -> bool {
+        let two = self.newest.zip(self.before);
+        two.is_some_and(|(one, other)| one.0.abs_diff(other.0) > AGREE)
+    }
+
+    /// The time by three answers to requests that were sent at once, one of which may be wrong: never later than the later of
+    /// the two others.
+    pub fn time_of_three(&self) -> Option<ServerTime> {
+        let mut three = [self.newest?, self.before?, self.third?];
+        three.sort();
+        Some(of_one(three[1]))
+    }
+
+    /// What the time seems to be by as many as there are: enough to ask again, and for nothing else.
+    pub fn hint(&self) -> Option<ServerTime> {
+        self.time().or(self.newest.map(of_one))
+    }
+}
+
+/// The time by the date of one answer, for what is shown to people.
+pub fn of_one(date: ServerTime) -> ServerTime {
+    ServerTime(date.0.saturating_sub(GRAIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_answer_judges_nobody_and_of_two_the_earlier_counts() {
+        let at = |seconds| Some(ServerTime(Duration::from_secs(seconds)));
+        let mut witnesses = Witnesses::default();
+        witnesses.hear(at(113));
+        assert_eq!((witnesses.time(), witnesses.hint()), (None, at(112)));
+        witnesses.hear(None);
+        assert_eq!(witnesses.time(), None);
+        witnesses.hear(at(101));
+        assert_eq!(witnesses.time(), at(100));
+        witnesses.hear(at(102));
+        assert_eq!(witnesses.time(), at(100));
+        witnesses.hear(at(103));
+        assert_eq!(witnesses.time(), at(101));
+    }
+
+    #[test]
+    fn of_three_answers_one_may_be_wrong_by_anything() {
+        let at = |seconds| Some(ServerTime(Duration::from_secs(seconds)));
+        for (told, disagree, time) in [
+            ([100, 101, 102], false, 100),
+            ([9, 101, 102], false, 100),
+            ([100, 9, 102], true, 99),
+            ([100, 101, 9], true, 99),
+            ([3_700, 101, 102], false, 101),
+            ([100, 3_701, 102], true, 101),
+            ([100, 101, 3_702], true, 100),
+        ] {
+            let mut witnesses = Witnesses::default();
+            assert_eq!(
+                (witnesses.disagree(), witnesses.time_of_three()),
+                (false, None)
+            );
+            told.into_iter().for_each(|told| witnesses.hear(at(told)));
+            let now = (witnesses.disagree(), witnesses.time_of_three());
+            assert_eq!(now, (disagree, at(time)), "{told:?}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Leases, checked exhaustively in small integer time: whoever is evicted has stopped believing before.
+//!
+//! A lease is two ticks long, time runs for two of them. Between any two ticks, in any order: the owner takes its
+//! place and renews it twice, by an enter or by a row that somebody else seats with the beat as they saw it; every
+//! request and every look is sent, applied and answered apart; one request is retried, another copy of it applying at
+//! any time or never, that of a join also when its row was removed; an observer looks at the lock item and then perhaps the row, as often as it likes.
+//! The owner's clock runs 2 % slow, or fast, beside the observer's.
+mod observer;
+mod owner;
+mod rules;
+mod world;
+
+use std::time::Duration;
+
+use fairlock_protocol::{lease, moment};
+
+use owner::Write;
+use rules::{Mutant, Rules};
+use world::{STOPPED, Setup};
+
+use crate::explore::{Report, Search};
+use crate::watchdog;
+
+/// Much more than any of these takes on a slow machine.
+const TOO_LONG: Duration = Duration::from_secs(600);
+
+const SLOW_OWNER: u8 = 98;
+const FAST_OWNER: u8 = 102;
+
+fn setup(first: Write, renewals: u8, copies: u8, rate: u8) -> Setup {
+    Setup {
+        first,
+        renewals,
+        looks: u8::from(first == Write::Join),
+        copies,
+        horizon: 5,
+        stretches: false,
+        rules: Rules { mutant: None, rate },
+    }
+}
+
+fn explore(setup: &Setup) -> Report {
+    let what = format!("{setup:?}");
+    watchdog::within(TOO_LONG, &what, || {
+        Search::new(setup, |_| false, |_| true).run()
+    })
+}
+
+fn proves(setup: &Setup, states: usize) {
+    let report = explore(setup);
+    assert_eq!(report.broken, None, "{setup:?}");
+    assert!(report.never.is_empty(), "never: {:?}", report.never);
+    assert_eq!(report.states, states, "{setup:?}");
+}
+
+fn catches(mutant: Mutant, mut setup: Setup) {
+    setup.rules.mutant = Some(mutant);
+    let broken = explore(&setup).broken.map(|(property, _)| property);
+    assert_eq!(broken, Some(STOPPED), "{mutant:?}");
+}
+
+#[test]
+fn an_evicted_holder_that_entered_has_stopped_believing() {
+    proves(&setup(Write::Enter, 2, 1, SLOW_OWNER), 1_020_770);
+    proves(&setup(Write::Enter, 2, 1, FAST_OWNER), 1_020_770);
+}
+
+#[test]
+fn an_evicted_holder_that_was_seated_has_stopped_believing() {
+    proves(&setup(Write::Join, 2, 0, SLOW_OWNER), 4_977_351);
+}
+
+#[test]
+fn an_evicted_holder_that_was_seated_and_retried_has_stopped_believing() {
+    proves(&setup(Write::Join, 1, 1, SLOW_OWNER), 6_553_639);
+    proves(&setup(Write::Join, 1, 0, FAST_OWNER), 576_633);
+}
+
+/// Leases of two ticks and of three: each beat's own counts.
+#[test]
+fn an_evicted_holder_whose_row_asked_for_a_longer_lease_has_stopped_believing() {
+    let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);
+    setup.stretches = true;
+    proves(&setup, 11_724_606);
+}
+
+#[test]
+fn a_lease_other_than_the_seat_shows_is_caught() {
+    let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);
+    setup.stretches = true;
+    catches(Mutant::LongestLease, setup);
+}
+
+#[test]
+fn a_lease_that_is_believed_in_while_a_shorter_one_is_asked_for_is_caught() {
+    let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);
+    setup.stretches = true;
+    catches(Mutant::LeaseAsShown, setup);
+}
+
+#[test]
+fn a_late_answer_to_an_earlier_renewal_takes_nothing_away() {
+    let at = |seconds| moment::Moment(Duration::from_secs(seconds));
+    let mut beats = lease::Beats::taken(at(0), rules::LEASE);
+    beats.renewed(1, at(10));
+    beats.renewed(1, at(5));
+    assert_eq!(beats.established(1), Some(at(10)));
+}
+
+#[test]
+fn a_lease_counted_from_the_last_look_is_caught() {
+    catches(
+        Mutant::LeaseFromTheLastLook,
+        setup(Write::Join, 1, 0, SLOW_OWNER),
+    );
+}
+
+#[test]
+fn a_lease_counted_from_the_answer_is_caught() {
+    catches(
+        Mutant::LeaseFromTheAnswer,
+        setup(Write::Enter, 2, 0, SLOW_OWNER),
+    );
+}
+
+#[test]
+fn a_lease_counted_from_renewals_of_the_row_made_after_the_seat_is_caught() {
+    catches(
+        Mutant::LeaseFromTheNewestRenewal,
+        setup(Write::Join, 2, 0, SLOW_OWNER),
+    );
+}
+
+#[test]
+fn a_lease_counted_from_the_retry_is_caught() {
+    catches(
+        Mutant::LeaseFromTheRetry,
+        setup(Write::Enter, 2, 1, SLOW_OWNER),
+    );
+}
+
+#[test]
+fn a_lease_longer_than_the_written_one_is_caught() {
+    catches(
+        Mutant::LeaseLongerThanWritten,
+        setup(Write::Enter, 2, 0, SLOW_OWNER),
+    );
+}
+
+#[test]
+fn a_lease_believed_to_its_very_end_is_caught() {
+    catches(Mutant::NoMargin, setup(Write::Enter, 2, 0, SLOW_OWNER));
+}
+
+#[test]
+fn beats_that_two_renewals_may_make_are_caught() {
+    let mut setup = setup(Write::Join, 2, 1, SLOW_OWNER);
+    setup.horizon = 3;
+    catches(Mutant::BeatsCountedInTheTable, setup);
+}
+
+#[test]
+fn a_beat_that_a_late_copy_brings_back_is_caught() {
+    catches(Mutant::BeatsGoBack, setup(Write::Enter, 2, 1, SLOW_OWNER));
+}
+
+#[test]
+fn a_watch_counted_from_the_sending_of_the_look_is_caught() {
+    catches(
+        Mutant::WatchFromTheSending,
+        setup(Write::Enter, 2, 0, SLOW_OWNER),
+    );
+}
+
+#[test]
+fn a_watch_that_goes_on_over_a_new_beat_is_caught() {
+    catches(
+        Mutant::WatchIgnoresBeats,
+        setup(Write::Enter, 2, 0, SLOW_OWNER),
+    );
+}
+
+#[test]
+fn an_eviction_that_does_not_name_the_beat_is_caught() {
+    catches(
+        Mutant::EvictWithoutBeat,
+        setup(Write::Enter, 2, 0, SLOW_OWNER),
+    );
+}

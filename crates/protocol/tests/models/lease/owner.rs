@@ -1,0 +1,184 @@
+//! The owner of one entry: what it sent when, and until when it believes that it holds.
+
+use std::time::Duration;
+
+use super::rules::{LEASE, LONG_LEASE, Mutant, Rules};
+use fairlock_protocol::lease::{Beats, believed};
+use fairlock_protocol::moment::Moment;
+
+/// Where a write goes, and whether it takes the place or renews it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Write {
+    Enter,
+    Join,
+    RenewRow,
+    /// Renews the row for a longer lease.
+    StretchRow,
+    RenewSeat,
+}
+
+impl Write {
+    pub(crate) fn lease(self) -> Duration {
+        match self {
+            Write::StretchRow => LONG_LEASE,
+            Write::Enter | Write::Join | Write::RenewRow | Write::RenewSeat => LEASE,
+        }
+    }
+}
+
+/// What a place in the table shows of the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Mark {
+    pub(crate) beat: u8,
+    pub(crate) lease: Duration,
+}
+
+/// A request under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Flight {
+    pub(crate) write: Write,
+    /// What it writes as the beat: none to take the place, and else how many renewals were sent.
+    pub(crate) beat: u8,
+    /// Before the first of its copies was sent, by the owner's clock.
+    pub(crate) sent: u8,
+    pub(crate) course: Course,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Course {
+    Sent,
+    /// Applied; the answer shows this.
+    Applied(Mark),
+    /// Its condition failed.
+    Failed,
+}
+
+#[derive(Clone, Debug, Default, Hash)]
+pub(crate) struct Owner {
+    pub(crate) beats: Option<Beats>,
+    /// What the lock item showed when last heard of, and when that was.
+    pub(crate) held: Option<(Mark, u8)>,
+    /// Has stopped believing, for good.
+    pub(crate) lost: bool,
+    pub(crate) row: Option<Flight>,
+    pub(crate) seat: Option<Flight>,
+    pub(crate) look: Option<Look>,
+    pub(crate) renewals: u8,
+    /// Renewals sent, each time one is sent again too.
+    pub(crate) sent: u8,
+    pub(crate) looks: u8,
+    pub(crate) renewed_seat: bool,
+}
+
+/// A look of the owner at the lock item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Look {
+    Sent,
+    /// What it showed of the owner's seat.
+    Read(Option<Mark>),
+}
+
+impl Owner {
+    pub(crate) fn send(&mut self, write: Write, now: u8) {
+        if let Some(beats) = &mut self.beats {
+            beats.asks_for(write.lease());
+        }
+        let flight = Flight {
+            write,
+            beat: self.next_beat(write),
+            sent: now,
+            course: Course::Sent,
+        };
+        *self.flight(write) = Some(flight);
+    }
+
+    /// No answer came: the same once more.
+    pub(crate) fn send_again(&mut self, flight: Flight, now: u8, rules: &Rules) {
+        let takes = matches!(flight.write, Write::Enter | Write::Join);
+        let again = Flight {
+            beat: self.next_beat(flight.write),
+            // A renewal that is sent again is another.
+            sent: if takes && !rules.broken(Mutant::LeaseFromTheRetry) {
+                flight.sent
+            } else {
+                now
+            },
+            course: Course::Sent,
+            ..flight
+        };
+        *self.flight(flight.write) = Some(again);
+    }
+
+    fn next_beat(&mut self, write: Write) -> u8 {
+        if matches!(write, Write::Enter | Write::Join) {
+            return 0;
+        }
+        self.sent += 1;
+        self.sent
+    }
+
+    pub(crate) fn flight(&mut self, write: Write) -> &mut Option<Flight> {
+        match write {
+            Write::Join | Write::RenewRow | Write::StretchRow => &mut self.row,
+            Write::Enter | Write::RenewSeat => &mut self.seat,
+        }
+    }
+
+    /// The answer to a write arrives.
+    pub(crate) fn answered(&mut self, flight: Flight, now: u8, rules: &Rules) {
+        *self.flight(flight.write) = None;
+        let Course::Applied(mark) = flight.course else {
+            return;
+        };
+        let from = if rules.broken(Mutant::LeaseFromTheAnswer) {
+            now
+        } else {
+            flight.sent
+        };
+        self.note(flight.write, mark.beat, rules.by_owner(from));
+        if matches!(flight.write, Write::Enter | Write::RenewSeat) {
+            self.renewed_seat |= flight.write == Write::RenewSeat;
+            self.shown(mark, now, rules);
+        }
+    }
+
+    fn note(&mut self, write: Write, beat: u8, sent: Moment) {
+        match (&mut self.beats, write) {
+            (Some(beats), Write::RenewRow | Write::StretchRow | Write::RenewSeat) => {
+                beats.renewed(beat.into(), sent);
+            }
+            (beats, _) => *beats = Some(Beats::taken(sent, write.lease())),
+        }
+    }
+
+    /// The lock item shows it like this.
+    pub(crate) fn shown(&mut self, mark: Mark, now: u8, rules: &Rules) {
+        self.held = Some((mark, now));
+        self.watch_the_clock(now, rules);
+    }
+
+    /// Lost is lost, whatever answer comes later.
+    pub(crate) fn watch_the_clock(&mut self, now: u8, rules: &Rules) {
+        let until = self.until(rules);
+        self.lost |= self.held.is_some() && until.is_none_or(|until| rules.by_owner(now) >= until);
+    }
+
+    pub(crate) fn believes(&self) -> bool {
+        self.held.is_some() && !self.lost
+    }
+
+    fn until(&self, rules: &Rules) -> Option<Moment> {
+        let (Mark { beat, lease }, seen) = self.held?;
+        let beats = self.beats.as_ref()?;
+        let for_all_of = |lease| Some(beats.established(beat.into())? + believed(lease));
+        match rules.mutant {
+            Some(Mutant::LeaseFromTheLastLook) => Some(rules.by_owner(seen) + believed(lease)),
+            Some(Mutant::LeaseFromTheNewestRenewal) => beats.believed_until(u64::MAX, lease),
+            Some(Mutant::NoMargin) => beats.established(beat.into()).map(|sent| sent + lease),
+            Some(Mutant::LeaseLongerThanWritten) => for_all_of(lease + Duration::from_millis(100)),
+            Some(Mutant::LongestLease) => for_all_of(LONG_LEASE),
+            Some(Mutant::LeaseAsShown) => for_all_of(lease),
+            _ => beats.believed_until(beat.into(), lease),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The rules of a run: whose clock is slow, and which rule, if any, was changed to see it caught.
+
+use std::time::Duration;
+
+use fairlock_protocol::moment::Moment;
+
+/// One tick of true time, on a clock that is right.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Two ticks.
+pub(crate) const LEASE: Duration = Duration::from_millis(200);
+/// That of a place far back: three.
+pub(crate) const LONG_LEASE: Duration = Duration::from_millis(300);
+
+/// The rules of leases with one of them changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    LeaseFromTheLastLook,
+    LeaseFromTheAnswer,
+    /// Renewals of the row count for the seat, though the seat shows an older beat.
+    LeaseFromTheNewestRenewal,
+    /// A retry starts the lease afresh, though its first copy may have been the one that applied.
+    LeaseFromTheRetry,
+    LeaseLongerThanWritten,
+    /// The longest counts, though the seat shows another.
+    LongestLease,
+    /// The lease shown counts even after a shorter one was asked for, of which no answer has come.
+    LeaseAsShown,
+    NoMargin,
+    /// A renewal adds one to what is there, so that two may make the same beat.
+    BeatsCountedInTheTable,
+    /// A late copy of a renewal brings its beat back.
+    BeatsGoBack,
+    WatchFromTheSending,
+    WatchIgnoresBeats,
+    EvictWithoutBeat,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) mutant: Option<Mutant>,
+    /// Of the owner's clock, in percent of the observer's.
+    pub(crate) rate: u8,
+}
+
+impl Rules {
+    pub(crate) fn broken(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    pub(crate) fn by_owner(&self, tick: u8) -> Moment {
+        Moment(TICK * u32::from(tick) * u32::from(self.rate) / 100)
+    }
+
+    pub(crate) fn by_observer(&self, tick: u8) -> Moment {
+        Moment(TICK * u32::from(tick))
+    }
+}

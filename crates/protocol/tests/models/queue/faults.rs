@@ -1,0 +1,276 @@
+//! What goes wrong: who may be hit by which fault, how often, and what it does.
+
+use super::client::{Client, Role, Task};
+use super::request::Request;
+use super::rules::Rules;
+use super::table::{Entry, Row};
+use super::waiter::{evict, unseat};
+use super::world::{Action, World};
+use fairlock_protocol::line::Has;
+
+/// How often each fault may still happen, and how many in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Faults {
+    pub(crate) all: u8,
+    /// A process is gone for ever; a request of it in flight may apply at any later time, or never.
+    pub(crate) crash: u8,
+    /// A waiter's caller loses interest.
+    pub(crate) cancel: u8,
+    /// A process is so late that its entries may be judged dead; it has stopped believing by then.
+    pub(crate) lapse: u8,
+    /// A process is so late with its row that the gap outlives the grace.
+    pub(crate) slow: u8,
+    /// A second copy of a request in flight applies at any time. Where it goes first, the answer to the first was
+    /// lost and the retry must recognise itself; where it goes last, it is a late duplicate.
+    pub(crate) copy: u8,
+    /// A process renews so late that others see half of its lease go by. It is neither dead nor passed over.
+    pub(crate) tardy: u8,
+    /// Somebody is renewed between the last look that its judge had at it and the judgement.
+    pub(crate) nick: u8,
+}
+
+impl Faults {
+    pub(crate) const NONE: Faults = Faults {
+        all: 0,
+        crash: 0,
+        cancel: 0,
+        lapse: 0,
+        slow: 0,
+        copy: 0,
+        tardy: 0,
+        nick: 0,
+    };
+
+    /// Each but a tardy renewal, at most once, and so many in all.
+    pub(crate) const fn any(all: u8) -> Self {
+        Faults {
+            all,
+            crash: 1,
+            cancel: 1,
+            lapse: 1,
+            slow: 1,
+            copy: 1,
+            tardy: 0,
+            nick: 1,
+        }
+    }
+
+    /// This one, once.
+    pub(crate) fn one(fault: Fault) -> Self {
+        let mut faults = Faults {
+            all: 1,
+            ..Faults::NONE
+        };
+        *faults.of(fault) = 1;
+        faults
+    }
+
+    fn of(&mut self, fault: Fault) -> &mut u8 {
+        match fault {
+            Fault::Crash => &mut self.crash,
+            Fault::Cancel => &mut self.cancel,
+            Fault::Lapse => &mut self.lapse,
+            Fault::Slow => &mut self.slow,
+            Fault::Copy => &mut self.copy,
+            Fault::Tardy => &mut self.tardy,
+            Fault::Nick(_) => &mut self.nick,
+        }
+    }
+
+    fn spend(&mut self, fault: Fault) {
+        *self.of(fault) -= 1;
+        self.all -= 1;
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fault {
+    Crash,
+    Cancel,
+    Lapse,
+    Slow,
+    Copy,
+    Tardy,
+    /// The process judges whoever is at this place.
+    Nick(Place),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    Holder,
+    Sharer(u8),
+    Heir(u8),
+    Row(u8),
+}
+
+impl World {
+    pub(crate) fn faults(&self, roles: &[Role], actions: &mut Vec<Action>) {
+        if self.faults.all == 0 {
+            return;
+        }
+        for (me, client) in self.clients.iter().enumerate() {
+            let plain = [
+                Fault::Crash,
+                Fault::Cancel,
+                Fault::Lapse,
+                Fault::Slow,
+                Fault::Copy,
+                Fault::Tardy,
+            ];
+            let nicks = self.nicks(client);
+            let all = plain.into_iter().chain(nicks.map(Fault::Nick));
+            let possible = all.filter(|fault| self.may(me, client, roles[me], *fault));
+            actions.extend(possible.map(|fault| Action::Fault(me, fault)));
+        }
+    }
+
+    fn may(&self, me: usize, client: &Client, role: Role, fault: Fault) -> bool {
+        let mut faults = self.faults;
+        let possible = match fault {
+            Fault::Crash => true,
+            Fault::Cancel => {
+                !matches!(role, Role::Caller | Role::Glance | Role::Sweeper)
+                    && !client.leaving
+                    && !client.had
+            }
+            Fault::Lapse => self.newest_beat(client) >= Some(client.lapsed),
+            Fault::Tardy => self.newest_beat(client) >= Some(client.tardy),
+            Fault::Slow => !client.slow && is_to_join(client),
+            Fault::Copy => matches!(client.task, Task::Sent(_)),
+            Fault::Nick(place) => self
+                .at(place)
+                .is_some_and(|entry| !self.is_dead(entry) && entry.nonce.process() != me),
+        };
+        *faults.of(fault) > 0 && !client.is_gone() && possible
+    }
+
+    pub(crate) fn suffer(&mut self, me: usize, fault: Fault, rules: &Rules) {
+        self.faults.spend(fault);
+        let client = self.clients[me];
+        match fault {
+            Fault::Crash => self.crash(me),
+            Fault::Cancel => {
+                let client = &mut self.clients[me];
+                client.leaving = true;
+                client.timely = false;
+                if matches!(client.task, Task::Waiting | Task::Reading(_)) {
+                    client.leave(me);
+                }
+            }
+            Fault::Lapse => self.lapse(me),
+            Fault::Slow => {
+                self.clients[me].slow = true;
+                self.clients[me].timely = false;
+            }
+            Fault::Copy => self.leave_in_flight(client.task),
+            Fault::Tardy => {
+                let beat = self.newest_beat(&client);
+                self.clients[me].tardy = beat.map_or(0, |beat| beat + 1);
+            }
+            Fault::Nick(place) => self.renew_in_the_nick_of_time(me, place, rules),
+        }
+    }
+
+    fn crash(&mut self, me: usize) {
+        self.leave_in_flight(self.clients[me].task);
+        self.clients[me].finish();
+        self.clients[me].task = Task::Crashed;
+        self.clients[me].litter = 0;
+    }
+
+    fn leave_in_flight(&mut self, task: Task) {
+        if let Task::Sent(request) = task {
+            self.late.push(request);
+        }
+    }
+
+    fn lapse(&mut self, me: usize) {
+        let beat = self.newest_beat(&self.clients[me]);
+        let client = &mut self.clients[me];
+        client.lapsed = beat.map_or(0, |beat| beat + 1);
+        client.timely = false;
+        if let Task::Holding { believes } = &mut client.task {
+            *believes = false;
+        }
+    }
+
+    /// The judge's request is on its way, and the beat that it names is over.
+    fn renew_in_the_nick_of_time(&mut self, judge: usize, place: Place, rules: &Rules) {
+        let judged = self.at(place);
+        let evicts = |has| self.table.item.and_then(|item| evict(&item, has, rules));
+        let request = match place {
+            Place::Holder => evicts(Has::Holder),
+            Place::Sharer(index) => evicts(Has::Sharer(index.into())),
+            Place::Heir(index) => self.table.item.and_then(|item| unseat(&item, index.into())),
+            Place::Row(ticket) => judged.map(|Entry { nonce, beat, .. }| Request::VoidDead {
+                ticket,
+                nonce,
+                beat,
+            }),
+        };
+        self.clients[judge].send_some(request);
+        judged
+            .into_iter()
+            .for_each(|entry| self.put(place, entry.beaten()));
+    }
+
+    /// Where a judge that is between two looks may be overtaken by a renewal.
+    fn nicks(&self, judge: &Client) -> impl Iterator<Item = Place> + use<> {
+        let between = judge.task == Task::Waiting;
+        let places = [
+            Place::Holder,
+            Place::Sharer(0),
+            Place::Sharer(1),
+            Place::Heir(0),
+            Place::Heir(1),
+        ];
+        let last = self.table.item.map_or(0, |item| item.last);
+        let rows = (1..=last).map(Place::Row);
+        places.into_iter().chain(rows).filter(move |_| between)
+    }
+
+    fn at(&self, place: Place) -> Option<Entry> {
+        match place {
+            Place::Holder => self.table.item?.holder,
+            Place::Sharer(index) => self.table.item?.sharers.get(index.into()),
+            Place::Heir(index) => self.table.item?.heirs.get(index.into()),
+            Place::Row(ticket) => match self.table.row(ticket)? {
+                Row::Waiting(entry) => Some(entry),
+                Row::Void(_) => None,
+            },
+        }
+    }
+
+    fn put(&mut self, place: Place, entry: Entry) {
+        match (place, &mut self.table.item) {
+            (Place::Holder, Some(item)) => item.holder = Some(entry),
+            (Place::Sharer(index), Some(item)) => item.sharers.set(index.into(), entry),
+            (Place::Heir(index), Some(item)) => item.heirs.set(index.into(), entry),
+            (Place::Row(ticket), _) => {
+                self.table.rows[usize::from(ticket)] = Some(Row::Waiting(entry));
+            }
+            _ => {}
+        }
+    }
+
+    fn newest_beat(&self, client: &Client) -> Option<u8> {
+        let places = self.table.item.iter().flat_map(|item| item.places());
+        let rows = self.table.rows.iter().filter_map(|row| match row {
+            Some(Row::Waiting(entry)) => Some(*entry),
+            _ => None,
+        });
+        let mine = places
+            .chain(rows)
+            .filter(|entry| client.nonce == Some(entry.nonce));
+        mine.map(|entry| entry.beat).max()
+    }
+}
+
+/// Has drawn, and has no row yet.
+fn is_to_join(client: &Client) -> bool {
+    match client.task {
+        Task::Answered(Request::Draw { .. }, answer) => answer.applied,
+        Task::Sent(Request::Join { .. }) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,35 @@
+//! A list of at most three entries, held without allocation.
+
+use super::table::Entry;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Few([Option<Entry>; 3]);
+
+impl Few {
+    pub(crate) fn push(&mut self, entry: Entry) {
+        let end = self.len();
+        self.0[end] = Some(entry);
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) -> Option<Entry> {
+        let removed = self.0.get_mut(index)?.take();
+        self.0[index..].rotate_left(1);
+        removed
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<Entry> {
+        self.0.get(index).copied().flatten()
+    }
+
+    pub(crate) fn set(&mut self, index: usize, entry: Entry) {
+        self.0[index] = Some(entry);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> {
+        self.0.into_iter().flatten()
+    }
+}

@@ -1,0 +1,513 @@
+//! The line, checked exhaustively: every order of every request, with faults, decided by the product's own functions.
+//!
+//! A write is sent, applied to the one item that it names, and answered, each a step of its own. A look reads the
+//! lock item, then row after row; nothing else happens in the steps that read. What the model does not tell apart:
+//! of several unsettled rows and runs of gaps one look settles the first, and the next look the next; beats are
+//! renewed only by who is late, or in the nick of time; a new lock item takes its first ticket from the clock as of
+//! when the enter applies, for no request is in flight as long as an idle item is retained.
+//!
+//! Faults are data (`faults.rs`): each kind at most once a run, and so many of them in all. From every state, those
+//! alive must be able to finish without one more fault and without one more late request.
+mod caller;
+mod client;
+mod faults;
+mod few;
+mod look;
+mod properties;
+mod request;
+mod rules;
+mod sweeper;
+mod table;
+mod waiter;
+mod world;
+
+use std::time::Duration;
+
+use client::Role::{self, Caller, Downgrader, Glance, Pair, Reader, Sweeper, Waiter};
+use faults::{Fault, Faults, Place};
+use properties::{COUNTERS, EXCLUSION, LINE, PATIENCE, SEATS, TAKEN, TOKENS};
+use rules::{Mutant, Rules};
+use stateright::{Checker, Model};
+use world::{Action, Setup};
+
+use crate::explore::{Report, Search};
+use crate::watchdog;
+
+/// Much more than any of these takes on a slow machine.
+const TOO_LONG: Duration = Duration::from_secs(900);
+
+fn setup(roles: &[Role], rounds: u8, seats: usize, faults: Faults) -> Setup {
+    Setup {
+        roles: roles.to_vec(),
+        rounds,
+        rules: Rules {
+            seats,
+            permits: 1,
+            mutant: None,
+        },
+        faults,
+    }
+}
+
+/// The same for a lock of two permits.
+fn of_two(roles: &[Role], rounds: u8, seats: usize, faults: Faults) -> Setup {
+    let mut setup = setup(roles, rounds, seats, faults);
+    setup.rules.permits = 2;
+    setup
+}
+
+fn search(setup: &Setup) -> Search<'_, Setup> {
+    Search::new(setup, Action::is_fault, properties::is_done)
+}
+
+/// Every property holds in every state, from every state those alive can come to their end by themselves, and there
+/// are exactly so many states.
+fn proves(setup: &Setup, states: usize) {
+    let what = format!("{setup:?}");
+    let report = watchdog::within(TOO_LONG, &what, || search(setup).run());
+    println!("{what}: {} states, {} deep", report.states, report.depth);
+    let Report {
+        broken,
+        stuck,
+        never,
+        ..
+    } = &report;
+    assert!(broken.is_none(), "{what}: {broken:#?}");
+    assert!(stuck.is_none(), "{what}: no end after {stuck:#?}");
+    assert!(never.is_empty(), "{what}: never {never:?}");
+    assert_eq!(report.states, states, "{what}");
+}
+
+fn catches(mutant: Mutant, property: &'static str, setup: Setup) {
+    let setup = setup.mutated(mutant);
+    let what = format!("{setup:?}");
+    let report = watchdog::within(TOO_LONG, &what, || search(&setup).only(property).run());
+    println!("{what}: {} states, {:?}", report.states, report.broken);
+    let broken = report.broken.map(|(property, _)| property);
+    assert_eq!(broken, Some(property), "{what}");
+}
+
+/// Our own search meets the same states as stateright's.
+#[test]
+fn stateright_counts_the_same_states() {
+    let setup = setup(TWO, 1, 1, Faults::any(1));
+    let checker = setup.clone().checker().threads(2).spawn_bfs().join();
+    checker.assert_properties();
+    assert_eq!(checker.unique_state_count(), search(&setup).run().states);
+}
+
+const TWO: &[Role] = &[Waiter, Waiter];
+const THREE: &[Role] = &[Waiter, Waiter, Waiter];
+const FOUR: &[Role] = &[Waiter, Waiter, Waiter, Waiter];
+
+/// Any two of the faults, each once, except that no answer is lost and no request comes twice.
+const UNHEARD: Faults = Faults {
+    copy: 0,
+    ..Faults::any(2)
+};
+
+/// A tardy renewal, and any of the other faults.
+const TARDY: Faults = Faults {
+    tardy: 1,
+    ..Faults::any(2)
+};
+
+#[test]
+fn three_clients_take_a_turn_over_three_seats() {
+    proves(&setup(THREE, 1, 3, Faults::any(1)), 3_357_798);
+}
+
+#[test]
+fn a_tardy_client_is_waited_for() {
+    proves(&setup(THREE, 1, 1, Faults::one(Fault::Tardy)), 103_491);
+}
+
+#[test]
+fn two_clients_are_tardy_besides_another_fault() {
+    proves(&setup(TWO, 1, 1, TARDY), 106_342);
+}
+
+#[test]
+fn two_clients_take_two_turns_over_one_seat() {
+    proves(&setup(TWO, 2, 1, Faults::any(1)), 979_826);
+}
+
+#[test]
+fn two_clients_take_two_turns_over_two_seats() {
+    proves(&setup(TWO, 2, 2, Faults::any(1)), 1_259_638);
+}
+
+#[test]
+fn three_clients_take_a_turn_over_one_seat() {
+    proves(&setup(THREE, 1, 1, Faults::any(1)), 2_275_327);
+}
+
+#[test]
+fn three_clients_take_a_turn_over_two_seats() {
+    proves(&setup(THREE, 1, 2, Faults::any(1)), 3_039_837);
+}
+
+#[test]
+fn two_clients_suffer_two_faults_with_every_answer_heard() {
+    proves(&setup(TWO, 2, 1, UNHEARD), 6_726_265);
+}
+
+#[test]
+fn a_caller_that_does_not_wait_comes_between_two_clients() {
+    proves(
+        &setup(&[Waiter, Waiter, Caller], 1, 1, Faults::any(1)),
+        765_383,
+    );
+}
+
+#[test]
+fn a_sweeper_comes_between_two_clients() {
+    proves(
+        &setup(&[Waiter, Waiter, Sweeper], 1, 1, Faults::any(2)),
+        4_432_612,
+    );
+}
+
+#[test]
+fn a_caller_and_a_sweeper_come_between_the_turns_of_a_client() {
+    proves(
+        &setup(&[Waiter, Caller, Sweeper], 1, 1, Faults::any(2)),
+        1_346_237,
+    );
+}
+
+#[test]
+fn a_caller_and_a_sweeper_come_between_two_clients() {
+    proves(
+        &setup(&[Waiter, Waiter, Caller, Sweeper], 1, 1, Faults::NONE),
+        147_897,
+    );
+}
+
+#[test]
+fn two_clients_draw_two_tickets_at_a_time() {
+    proves(&setup(&[Pair, Pair], 2, 1, Faults::any(1)), 2_162_458);
+}
+
+#[test]
+fn one_of_three_clients_draws_two_tickets_at_a_time() {
+    proves(
+        &setup(&[Pair, Waiter, Waiter], 1, 1, Faults::any(1)),
+        3_018_202,
+    );
+}
+
+#[test]
+fn a_sweeper_comes_between_clients_that_draw_two_tickets_at_a_time() {
+    proves(
+        &setup(&[Pair, Waiter, Sweeper], 1, 1, Faults::any(1)),
+        135_621,
+    );
+}
+
+#[test]
+fn a_caller_comes_between_clients_that_draw_two_tickets_at_a_time() {
+    proves(
+        &setup(&[Pair, Waiter, Caller], 1, 1, Faults::any(1)),
+        1_063_653,
+    );
+}
+
+/// The larger sizes: minutes and gigabytes each, so only with `FAIRLOCK_MODEL=large`.
+#[test]
+fn larger_sizes_hold_too() {
+    if std::env::var("FAIRLOCK_MODEL").as_deref() != Ok("large") {
+        return;
+    }
+    proves(&setup(TWO, 2, 1, Faults::any(2)), 24_770_460);
+    proves(&setup(THREE, 1, 1, UNHEARD), 36_602_453);
+    let with_a_caller = &[Waiter, Waiter, Caller];
+    proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 27_359_900);
+    proves(&setup(FOUR, 1, 3, Faults::NONE), 13_504_646);
+    let with_a_sweeper = &[Pair, Pair, Sweeper];
+    proves(&setup(with_a_sweeper, 1, 1, Faults::any(2)), 8_963_538);
+}
+
+#[test]
+fn the_articles_rule_is_caught() {
+    catches(
+        Mutant::LowestRowEnters,
+        EXCLUSION,
+        setup(TWO, 2, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_seat_without_its_seated_condition_is_caught() {
+    catches(
+        Mutant::SeatWithoutSeated,
+        COUNTERS,
+        setup(TWO, 2, 1, Faults::any(1)),
+    );
+}
+
+#[test]
+fn a_seat_without_its_left_condition_is_caught() {
+    catches(
+        Mutant::SeatWithoutLeft,
+        SEATS,
+        setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
+    );
+}
+
+#[test]
+fn a_gap_that_is_skipped_is_caught() {
+    catches(Mutant::GapSkipped, PATIENCE, setup(TWO, 2, 1, Faults::NONE));
+}
+
+#[test]
+fn an_enter_while_tickets_are_unsettled_is_caught() {
+    catches(
+        Mutant::EnterOverUnsettled,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_sit_while_tickets_are_unsettled_is_caught() {
+    catches(
+        Mutant::SitOverUnsettled,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::any(1)),
+    );
+}
+
+#[test]
+fn a_live_holder_evicted_is_caught() {
+    catches(
+        Mutant::LiveHolderEvicted,
+        EXCLUSION,
+        setup(TWO, 2, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_live_heir_unseated_is_caught() {
+    catches(
+        Mutant::LiveHeirUnseated,
+        PATIENCE,
+        setup(THREE, 1, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn an_eviction_without_the_beat_is_caught() {
+    catches(
+        Mutant::EvictWithoutBeat,
+        EXCLUSION,
+        setup(TWO, 2, 1, Faults::one(Fault::Nick(Place::Holder))),
+    );
+}
+
+#[test]
+fn an_unseating_without_the_beat_is_caught() {
+    catches(
+        Mutant::UnseatWithoutBeat,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::one(Fault::Nick(Place::Holder))),
+    );
+}
+
+#[test]
+fn a_void_without_the_beat_is_caught() {
+    catches(
+        Mutant::VoidWithoutBeat,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::one(Fault::Nick(Place::Holder))),
+    );
+}
+
+#[test]
+fn a_leave_that_keeps_the_seat_is_caught() {
+    catches(
+        Mutant::LeaveKeepsSeat,
+        SEATS,
+        setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
+    );
+}
+
+#[test]
+fn a_leave_that_does_not_raise_left_is_caught() {
+    catches(
+        Mutant::LeaveWithoutLeft,
+        SEATS,
+        setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
+    );
+}
+
+#[test]
+fn one_nonce_over_enter_sit_and_draw_is_caught() {
+    catches(
+        Mutant::OneNonce,
+        TOKENS,
+        setup(TWO, 2, 1, Faults::one(Fault::Copy)),
+    );
+}
+
+#[test]
+fn an_enter_over_the_settled_without_last_is_caught() {
+    catches(
+        Mutant::EnterOverWithoutLast,
+        PATIENCE,
+        setup(&[Waiter, Waiter, Caller], 1, 1, Faults::any(1)),
+    );
+}
+
+#[test]
+fn tickets_that_start_again_are_caught() {
+    catches(
+        Mutant::TicketsFromZero,
+        TOKENS,
+        setup(&[Waiter, Waiter, Sweeper], 1, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_seat_given_up_over_a_missing_row_is_caught() {
+    catches(
+        Mutant::MissingRowGivesUpSeat,
+        PATIENCE,
+        setup(TWO, 2, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_tardy_row_that_is_passed_is_caught() {
+    catches(
+        Mutant::LateIsPassed,
+        PATIENCE,
+        setup(THREE, 1, 1, Faults::one(Fault::Tardy)),
+    );
+}
+
+#[test]
+fn tickets_of_a_row_that_are_taken_for_gaps_are_caught() {
+    let setup = setup(&[Pair, Waiter], 2, 1, Faults::NONE).mutated(Mutant::RowOfOne);
+    let report = watchdog::within(TOO_LONG, "row of one", || search(&setup).run());
+    assert!(report.stuck.is_some(), "{report:?}");
+}
+
+#[test]
+fn a_run_of_gaps_into_one_within_its_grace_is_caught() {
+    catches(
+        Mutant::RunIntoGrace,
+        PATIENCE,
+        setup(THREE, 1, 1, Faults::one(Fault::Crash)),
+    );
+}
+
+#[test]
+fn two_tickets_drawn_as_one_are_caught() {
+    catches(
+        Mutant::DrawsOne,
+        TOKENS,
+        setup(&[Pair, Waiter], 2, 1, Faults::NONE),
+    );
+}
+
+#[test]
+fn a_writer_comes_between_two_readers() {
+    proves(
+        &of_two(&[Reader, Reader, Waiter], 1, 1, Faults::any(1)),
+        3_762_410,
+    );
+}
+
+#[test]
+fn three_readers_share_two_permits() {
+    proves(
+        &of_two(&[Reader, Reader, Reader], 1, 2, Faults::any(1)),
+        2_240_027,
+    );
+}
+
+#[test]
+fn a_reader_and_a_writer_take_two_turns() {
+    proves(&of_two(&[Reader, Waiter], 2, 1, Faults::any(1)), 764_526);
+}
+
+#[test]
+fn a_writer_downgrades_before_a_reader_and_a_writer() {
+    proves(
+        &of_two(&[Downgrader, Reader, Waiter], 1, 2, Faults::any(1)),
+        7_328_319,
+    );
+}
+
+#[test]
+fn those_who_do_not_wait_come_between_readers() {
+    proves(
+        &of_two(&[Reader, Reader, Glance], 1, 1, Faults::any(1)),
+        1_871_556,
+    );
+    // The one in line may die while the reader lives.
+    proves(
+        &of_two(&[Reader, Waiter, Glance], 1, 1, Faults::any(1)),
+        1_321_583,
+    );
+    proves(
+        &of_two(&[Reader, Waiter, Caller], 1, 1, Faults::any(1)),
+        1_188_392,
+    );
+}
+
+#[test]
+fn a_sweeper_comes_between_a_reader_and_a_writer() {
+    proves(
+        &of_two(&[Reader, Reader, Sweeper], 1, 1, Faults::any(2)),
+        1_428_697,
+    );
+}
+
+#[test]
+fn a_share_over_unsettled_tickets_is_caught() {
+    let setup = of_two(&[Reader, Waiter, Waiter], 1, 1, Faults::NONE);
+    catches(Mutant::ShareOverUnsettled, PATIENCE, setup);
+}
+
+#[test]
+fn a_share_over_heirs_is_caught() {
+    let setup = of_two(&[Reader, Reader, Waiter], 1, 1, Faults::NONE);
+    catches(Mutant::ShareOverHeirs, LINE, setup);
+}
+
+#[test]
+fn a_share_of_what_is_not_left_is_caught() {
+    let setup = of_two(&[Reader, Waiter], 1, 1, Faults::NONE);
+    catches(Mutant::ShareWithoutRoom, TAKEN, setup);
+}
+
+#[test]
+fn a_hand_over_by_one_of_several_is_caught() {
+    let setup = of_two(&[Reader, Reader, Waiter], 1, 1, Faults::NONE);
+    catches(Mutant::HandOverAmongOthers, TAKEN, setup);
+}
+
+#[test]
+fn a_last_one_that_leaves_its_heirs_is_caught() {
+    let setup = of_two(&[Reader, Waiter], 1, 1, Faults::NONE);
+    catches(Mutant::LastLeavesHeirs, LINE, setup);
+}
+
+#[test]
+fn an_admission_of_whoever_is_there_is_caught() {
+    let setup = of_two(&[Reader, Reader, Reader], 1, 2, Faults::any(1));
+    catches(Mutant::AdmitWhoeverIsThere, TAKEN, setup);
+}
+
+#[test]
+fn a_downgrade_that_frees_what_others_took_is_caught() {
+    let setup = of_two(
+        &[Downgrader, Reader, Reader],
+        1,
+        1,
+        Faults::one(Fault::Copy),
+    );
+    catches(Mutant::DowngradeWithoutShare, TAKEN, setup);
+}

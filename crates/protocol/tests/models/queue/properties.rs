@@ -1,0 +1,126 @@
+//! What must hold in every state, and what must happen in some.
+
+use stateright::Property;
+
+use super::client::{Client, Task};
+use super::request::Request;
+use super::table::{Entry, Item, Row};
+use super::world::{Broken, Setup, World};
+
+pub(crate) const EXCLUSION: &str =
+    "those who believe they hold have no more permits than there are";
+pub(crate) const HOLDER: &str = "who believes it holds does in the table";
+pub(crate) const TOKENS: &str = "grants are in ticket order";
+pub(crate) const COUNTERS: &str = "last and seated only grow";
+pub(crate) const PATIENCE: &str = "no timely waiter is passed over";
+pub(crate) const SEATS: &str = "no seat is left by somebody alive who went";
+pub(crate) const LINE: &str =
+    "heirs are in ticket order, behind those who hold, no more than seats";
+pub(crate) const TAKEN: &str = "what is counted as taken is taken, and there is as much";
+pub(crate) const DONE: &str = "all done";
+
+pub(crate) fn all() -> Vec<Property<Setup>> {
+    vec![
+        Property::<Setup>::always(EXCLUSION, |setup, world| {
+            believed(world) <= setup.rules.permits
+        }),
+        Property::<Setup>::always(HOLDER, |_, world| who_believes_holds(world)),
+        Property::<Setup>::always(TOKENS, |_, world| {
+            world.broken != Some(Broken::TokenWentBack)
+        }),
+        Property::<Setup>::always(COUNTERS, |_, world| {
+            world.broken != Some(Broken::CounterWentBack)
+        }),
+        Property::<Setup>::always(PATIENCE, |_, world| {
+            world
+                .clients
+                .iter()
+                .all(|client| !is_passed_over(world, client))
+        }),
+        Property::<Setup>::always(SEATS, |_, world| {
+            let mut places = world.table.item.iter().flat_map(Item::places);
+            places.all(|entry| !is_left(world, entry))
+        }),
+        Property::<Setup>::always(LINE, |setup, world| {
+            let line = world.table.item.as_ref();
+            line.is_none_or(|item| is_in_order(item, setup.rules.seats))
+        }),
+        Property::<Setup>::always(TAKEN, |setup, world| {
+            let item = world.table.item.as_ref();
+            item.is_none_or(|item| is_counted(item, setup.rules.permits))
+        }),
+        Property::<Setup>::sometimes(DONE, |_, world| is_done(world)),
+    ]
+}
+
+pub(crate) fn is_done(world: &World) -> bool {
+    world.clients.iter().all(Client::is_gone)
+}
+
+/// The permits of those who believe.
+fn believed(world: &World) -> u8 {
+    let believers = world.clients.iter().filter(|client| client.believes());
+    believers.map(|client| client.has).sum()
+}
+
+fn who_believes_holds(world: &World) -> bool {
+    let mut believers = world.clients.iter().filter(|client| client.believes());
+    believers.all(|client| {
+        let item = world.table.item;
+        let hold = client.nonce.and_then(|nonce| item?.hold(nonce));
+        hold.is_some_and(|at| Some(at.ticket) == client.ticket)
+    })
+}
+
+/// In time, and yet out of the line: every ticket up to `seated` is settled or seated, and hers is neither.
+fn is_passed_over(world: &World, client: &Client) -> bool {
+    let waits = !client.is_gone() && client.timely && !client.leaving && !client.had;
+    let (true, Some(nonce)) = (waits, client.nonce) else {
+        return false;
+    };
+    let item = world.table.item;
+    if item.is_some_and(|item| item.places().any(|at| at.nonce == nonce)) {
+        return false;
+    }
+    let in_line = |ticket: u8| {
+        let ahead = item.is_some_and(|item| item.seated < ticket);
+        ahead && !matches!(world.table.row(ticket), Some(Row::Void(_)))
+    };
+    is_placed(client) || client.drawn().is_some_and(|ticket| !in_line(ticket))
+}
+
+/// Has a place on the lock item by an answer that has yet to arrive.
+fn is_placed(client: &Client) -> bool {
+    match client.task {
+        Task::Answered(request, answer) => {
+            let takes = matches!(
+                request,
+                Request::Enter { .. }
+                    | Request::EnterOver { .. }
+                    | Request::Share { .. }
+                    | Request::Sit { .. }
+            );
+            takes && answer.applied
+        }
+        _ => false,
+    }
+}
+
+fn is_left(world: &World, entry: Entry) -> bool {
+    let owner = &world.clients[entry.nonce.process()];
+    !entry.stray && owner.task != Task::Crashed && owner.nonce != Some(entry.nonce)
+}
+
+fn is_in_order(item: &Item, seats: usize) -> bool {
+    let newest = item.holders().map(|at| at.ticket).max();
+    let heirs = item.heirs.iter().map(|at| at.ticket);
+    let tickets: Vec<_> = newest.into_iter().chain(heirs).collect();
+    let covered = tickets.last().is_none_or(|ticket| *ticket <= item.seated);
+    let room = item.heirs.len() <= seats && (newest.is_some() || item.heirs.len() == 0);
+    tickets.is_sorted_by(|a, b| a < b) && room && covered && item.seated <= item.last
+}
+
+fn is_counted(item: &Item, permits: u8) -> bool {
+    let taken = item.holders().map(|at| at.share).sum::<u8>();
+    taken == item.taken && taken <= permits
+}
