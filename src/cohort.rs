@@ -150,6 +150,7 @@ impl Cohort {
                 ticket: *ticket,
                 tickets: entry.tickets,
                 state: RowState::Waiting(entry),
+                expires_at: 0,
             })
         });
         rows.take(most).collect()

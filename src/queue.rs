@@ -62,6 +62,7 @@ pub(crate) async fn leave(
         ticket,
         tickets: attempt.tickets,
         state: RowState::Void(None),
+        expires_at: 0,
     };
     let _ = store
         .persist(patience, || store.clean_row(name, &own))

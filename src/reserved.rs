@@ -36,15 +36,15 @@ mod tests {
 
     /// All that writes to the items, or reads them, but for the probe, which writes nothing.
     const SOURCES: [&str; 9] = [
-        include_str!("store/check.rs"),
-        include_str!("store/data.rs"),
-        include_str!("store/dating.rs"),
-        include_str!("store/draw.rs"),
-        include_str!("store/forms.rs"),
-        include_str!("store/lock_item.rs"),
         include_str!("store/rows.rs"),
         include_str!("store/scan.rs"),
-        include_str!("store/codec.rs"),
+        include_str!("../crates/protocol/src/codec.rs"),
+        include_str!("../crates/protocol/src/write/clause.rs"),
+        include_str!("../crates/protocol/src/write/effect.rs"),
+        include_str!("../crates/protocol/src/write/entry.rs"),
+        include_str!("../crates/protocol/src/write/expression.rs"),
+        include_str!("../crates/protocol/src/write/lock.rs"),
+        include_str!("../crates/protocol/src/write/row.rs"),
     ];
 
     /// What the configured names stand for.

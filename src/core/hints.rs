@@ -71,18 +71,8 @@ mod tests {
     fn item() -> LockItem {
         LockItem {
             permits: 64,
-            last: Ticket::new(2),
-            seated: Ticket::new(1),
-            left: 0,
-            holder: None,
-            sharers: Vec::new(),
-            heirs: Vec::new(),
             data: Some(Arc::from([7; 1024])),
-            written: None,
-            drawn_at: None,
-            grace: None,
-            granted_at: None,
-            expires_at: 0,
+            ..LockItem::free(Ticket::new(2), Ticket::new(1))
         }
     }
 

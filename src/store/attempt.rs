@@ -4,14 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
-
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use fairlock_protocol::entry::{Attributes, Entry, Nonce};
 use fairlock_protocol::ticket::Ticket;
 
-use super::codec::number;
 use super::failure::Failure;
 
 /// One attempt to get a place, over all the retries of its requests.
@@ -85,8 +82,8 @@ impl Attempt {
 
     /// The beat of the next renewal, which no other one of this attempt has, answered or not: so a beat in the table tells
     /// which renewal made it.
-    pub(super) fn next_beat(&self) -> AttributeValue {
-        number(self.renewals.fetch_add(1, Ordering::Relaxed) + 1)
+    pub(super) fn next_beat(&self) -> u64 {
+        self.renewals.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     pub(crate) fn is_in_doubt(&self) -> bool {

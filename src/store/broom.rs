@@ -6,16 +6,13 @@ use futures::future::try_join_all;
 use crate::name::LockName;
 use fairlock_protocol::item::TicketRow;
 use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::write::RowWrite;
 
-use super::codec::text;
 use super::failure::{Failure, sort};
 use super::{Operation, Store, ask};
 
 /// DynamoDB's limit for one batch of writes.
 const BATCH: usize = 25;
-
-/// A row of the line, in either state, and nothing else that stands at its key.
-const A_ROW: &str = "#state = :void OR #state = :waiting";
 
 impl Store {
     /// Deletes rows at or below `seated`, in batches, or one by one where a policy denies batches. Rows carry no authority and
@@ -95,9 +92,9 @@ impl Store {
     }
 
     async fn delete_row(&self, name: &LockName, settled: Ticket) -> Result<(), Failure> {
-        let (key, verb) = (self.row_key(name, settled), "delete a settled row");
-        let values = vec![(":void", text("void")), (":waiting", text("waiting"))];
-        self.delete(verb, key, A_ROW, values).await.map(|_| ())
+        let (write, key) = (RowWrite::remove_settled(), self.row_key(name, settled));
+        let removed = self.delete(write.verb, key, write.expressions()).await;
+        removed.map(|_| ())
     }
 
     #[expect(

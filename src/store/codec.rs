@@ -1,20 +1,12 @@
-//! The items of a lock, to and from DynamoDB's attributes. Whatever does not read as ours is a typed problem.
+//! DynamoDB's attributes as the SDK has them, to and from those of the protocol.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Duration;
 
+use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-
-use crate::error::Problem;
-use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime};
-use fairlock_protocol::item::{LockItem, RowState, TicketRow, Written};
-use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::value::{Map, Value};
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
-
-/// The format this version writes, and the newest it reads. In format 1 there were no permits.
-pub(crate) const FORMAT: u64 = 2;
 
 pub(crate) fn number(n: impl ToString) -> AttributeValue {
     AttributeValue::N(n.to_string())
@@ -24,359 +16,38 @@ pub(crate) fn text(s: impl Into<String>) -> AttributeValue {
     AttributeValue::S(s.into())
 }
 
-pub(crate) fn millis(span: Duration) -> AttributeValue {
-    number(span.as_millis())
-}
-
-/// A time, or null where none is known: an expression names it either way.
-pub(crate) fn time_if_known(at: Option<ServerTime>) -> AttributeValue {
-    at.map_or(AttributeValue::Null(true), |at| millis(at.0))
-}
-
-/// An entry. One that enters has no ticket of its own: it is the one that this very write drew, in `entered`.
-pub(crate) fn entry(entry: &Entry, ticket: Option<Ticket>) -> AttributeValue {
-    let mut map = Item::from([
-        ("nonce".into(), text(entry.nonce.to_string())),
-        ("owner".into(), text(entry.owner.as_str())),
-        ("beat".into(), number(entry.beat)),
-        ("lease_ms".into(), millis(entry.lease)),
-        ("permits".into(), number(entry.permits)),
-    ]);
-    map.extend(ticket.map(|ticket| ("ticket".into(), number(ticket.get()))));
-    map.extend(several(entry.tickets));
-    map.extend(described(&entry.attributes));
-    map.extend(entry.id.as_ref().map(|id| ("id".into(), text(id))));
-    map.extend(
-        entry
-            .renewed_at
-            .map(|at| ("renewed_at".into(), millis(at.0))),
-    );
-    map.extend(entry.since.map(|at| ("since".into(), millis(at.0))));
-    AttributeValue::M(map)
-}
-
-/// Reads a lock item. Its format comes first: of a newer one nothing else is to be understood.
-pub(crate) fn lock_item(item: &Item, ttl: &str) -> Result<LockItem, Problem> {
-    let format = integer(item, "format")?;
-    if format > FORMAT {
-        return Err(Problem::NewerFormat {
-            found: format,
-            known: FORMAT,
-        });
-    }
-    // None of our writes would ever apply to it, and who waits would try for ever.
-    if format < FORMAT {
-        return Err(Problem::OlderFormat {
-            found: format,
-            known: FORMAT,
-        });
-    }
-    let entered = Ticket::new(integer(item, "entered")?);
-    let taken = integer(item, "taken")?;
-    let heirs = list(item, "heirs")?
-        .iter()
-        .map(|heir| read_entry(map_of(heir, "heirs")?, None));
-    let item = LockItem {
-        permits: integer(item, "permits")?,
-        last: Ticket::new(integer(item, "last")?),
-        seated: Ticket::new(integer(item, "seated")?),
-        left: integer(item, "left")?,
-        holder: read_holder(item, entered)?,
-        sharers: read_sharers(item)?,
-        heirs: heirs.collect::<Result<_, _>>()?,
-        data: read_data(item)?,
-        written: read_written(item)?,
-        drawn_at: read_time(item, "drawn_at")?,
-        grace: optional(item, "grace_ms", "grace_ms")?.map(Duration::from_millis),
-        granted_at: read_granted_at(item)?,
-        expires_at: optional(item, ttl, "the TTL attribute")?.unwrap_or(0),
-    };
-    check(&item, taken)?;
-    Ok(item)
-}
-
-/// A lock item, if it has as many permits as a caller says.
-pub(crate) fn of_permits(item: LockItem, said: Option<u64>) -> Result<LockItem, Problem> {
-    match said {
-        Some(said) if said != item.permits => Err(Problem::Permits {
-            found: item.permits,
-            said,
-        }),
-        _ => Ok(item),
+/// As a request has it.
+pub(crate) fn attribute(value: Value) -> AttributeValue {
+    match value {
+        Value::N(digits) => AttributeValue::N(digits),
+        Value::S(text) => AttributeValue::S(text),
+        Value::B(bytes) => AttributeValue::B(Blob::new(bytes)),
+        Value::M(map) => AttributeValue::M(attributes(map)),
+        Value::L(list) => AttributeValue::L(list.into_iter().map(attribute).collect()),
+        Value::Null | Value::Other => AttributeValue::Null(true),
     }
 }
 
-/// Reads a ticket's row.
-pub(crate) fn ticket_row(item: &Item, ticket: Ticket) -> Result<TicketRow, Problem> {
-    let entry = item
-        .get("entry")
-        .map(|entry| map_of(entry, "entry"))
-        .transpose()?;
-    let state = match string(item, "state")? {
-        "waiting" => {
-            let entry = entry.ok_or(Problem::Missing { attribute: "entry" })?;
-            RowState::Waiting(read_waiting(entry, ticket)?)
-        }
-        "void" => RowState::Void(entry.map(read_nonce).transpose()?),
-        _ => {
-            return Err(Problem::WrongType {
-                attribute: "state",
-                expected: "`waiting` or `void`",
-            });
-        }
-    };
-    let tickets = match &state {
-        RowState::Waiting(entry) => entry.tickets,
-        RowState::Void(_) => read_tickets(item, ticket)?,
-    };
-    Ok(TicketRow {
-        ticket,
-        tickets,
-        state,
-    })
+pub(crate) fn attributes(map: Map) -> Item {
+    let each = map.into_iter();
+    each.map(|(name, value)| (name, attribute(value))).collect()
 }
 
-/// A row's entry goes to the lock item as it is, so it must be of the row's own ticket.
-fn read_waiting(entry: &Item, ticket: Ticket) -> Result<Entry, Problem> {
-    let rule = "a row is of the ticket in its key";
-    let entry = read_entry(entry, Some(ticket))?;
-    if entry.ticket == ticket {
-        Ok(entry)
-    } else {
-        Err(Problem::Inconsistent { rule })
+/// As an answer has it.
+pub(crate) fn value(attribute: AttributeValue) -> Value {
+    match attribute {
+        AttributeValue::N(digits) => Value::N(digits),
+        AttributeValue::S(text) => Value::S(text),
+        AttributeValue::B(bytes) => Value::B(bytes.into_inner()),
+        AttributeValue::M(map) => Value::M(values(map)),
+        AttributeValue::L(list) => Value::L(list.into_iter().map(value).collect()),
+        AttributeValue::Null(_) => Value::Null,
+        _ => Value::Other,
     }
 }
 
-/// The invariants that every decision stands on.
-fn check(item: &LockItem, taken: u64) -> Result<(), Problem> {
-    let rules = [
-        (
-            item.last < Ticket::new(u64::MAX),
-            "the counter is not at its end",
-        ),
-        (
-            item.seated <= item.last,
-            "no ticket is seated before it is drawn",
-        ),
-        (
-            item.taken() == taken && taken <= item.permits,
-            "those who have the lock have taken what is counted as taken",
-        ),
-        (
-            item.entries().all(|entry| entry.permits <= item.permits),
-            "nobody takes more permits than there are",
-        ),
-        (
-            !item.is_free() || item.heirs.is_empty(),
-            "nobody is heir to a free lock",
-        ),
-        (
-            item.heirs.is_sorted_by(|a, b| a.ticket < b.ticket),
-            "heirs are in ticket order",
-        ),
-        (
-            item.entries().all(|entry| entry.ticket <= item.seated),
-            "whoever has a seat is settled",
-        ),
-    ];
-    match rules.into_iter().find(|(holds, _)| !holds) {
-        Some((_, rule)) => Err(Problem::Inconsistent { rule }),
-        None => Ok(()),
-    }
-}
-
-/// An empty map is nobody: that is what a release without heirs leaves.
-fn read_holder(item: &Item, entered: Ticket) -> Result<Option<Entry>, Problem> {
-    let Some(holder) = item.get("holder") else {
-        return Ok(None);
-    };
-    let holder = map_of(holder, "holder")?;
-    if holder.contains_key("nonce") {
-        read_entry(holder, Some(entered)).map(Some)
-    } else {
-        Ok(None)
-    }
-}
-
-/// Each by its nonce. One that came by itself has its ticket in `drawn`, where the write put it that drew it.
-fn read_sharers(item: &Item) -> Result<Vec<Entry>, Problem> {
-    let rule = "sharers stand under their nonces";
-    let drawn = map_of(required(item, "drawn")?, "drawn")?;
-    let sharers = map_of(required(item, "sharers")?, "sharers")?.iter();
-    let sharers = sharers.map(|(nonce, sharer)| {
-        let ticket = optional(drawn, nonce, "drawn")?.map(Ticket::new);
-        let entry = read_entry(map_of(sharer, "sharers")?, ticket)?;
-        match entry.nonce.to_string() == *nonce {
-            true => Ok(entry),
-            false => Err(Problem::Inconsistent { rule }),
-        }
-    });
-    let mut sharers = sharers.collect::<Result<Vec<_>, _>>()?;
-    sharers.sort_by_key(|sharer| sharer.ticket);
-    Ok(sharers)
-}
-
-fn read_entry(map: &Item, unless_written: Option<Ticket>) -> Result<Entry, Problem> {
-    let ticket = optional(map, "ticket", "ticket")?
-        .map(Ticket::new)
-        .or(unless_written)
-        .ok_or(Problem::Missing {
-            attribute: "ticket",
-        })?;
-    Ok(Entry {
-        nonce: read_nonce(map)?,
-        owner: string(map, "owner")?.to_owned(),
-        ticket,
-        tickets: read_tickets(map, ticket)?,
-        permits: read_permits(map)?,
-        attributes: read_attributes(map)?,
-        id: match map.get("id") {
-            Some(_) => Some(string(map, "id")?.to_owned()),
-            None => None,
-        },
-        beat: integer(map, "beat")?,
-        lease: Duration::from_millis(integer(map, "lease_ms")?),
-        renewed_at: read_time(map, "renewed_at")?,
-        since: read_time(map, "since")?,
-    })
-}
-
-/// What its caller says of itself, if it does.
-fn described(attributes: &Attributes) -> Option<(String, AttributeValue)> {
-    let each = attributes.iter();
-    let map: Item = each
-        .map(|(name, value)| (name.clone(), text(value)))
-        .collect();
-    (!map.is_empty()).then(|| ("attributes".into(), AttributeValue::M(map)))
-}
-
-fn read_attributes(map: &Item) -> Result<Attributes, Problem> {
-    let Some(attributes) = map.get("attributes") else {
-        return Ok(Attributes::default());
-    };
-    let not_strings = Problem::WrongType {
-        attribute: "attributes",
-        expected: "a map of strings",
-    };
-    let each = map_of(attributes, "attributes")?.iter();
-    let each = each.map(|(name, value)| Some((name.clone(), value.as_s().ok()?.clone())));
-    let attributes = each.collect::<Option<_>>();
-    attributes.map(Attributes::of).ok_or(not_strings)
-}
-
-/// How many tickets an entry or a row has, where that is more than one.
-pub(crate) fn several(tickets: u64) -> Option<(String, AttributeValue)> {
-    (tickets > 1).then(|| ("tickets".into(), number(tickets)))
-}
-
-/// Its own ticket, and those just before it.
-fn read_tickets(map: &Item, newest: Ticket) -> Result<u64, Problem> {
-    let rule = "nobody has more tickets than there were, or none";
-    match optional(map, "tickets", "tickets")? {
-        None => Ok(1),
-        Some(tickets) if (1..=newest.get()).contains(&tickets) => Ok(tickets),
-        Some(_) => Err(Problem::Inconsistent { rule }),
-    }
-}
-
-fn read_permits(map: &Item) -> Result<u64, Problem> {
-    let rule = "nobody takes no permits";
-    match integer(map, "permits")? {
-        0 => Err(Problem::Inconsistent { rule }),
-        permits => Ok(permits),
-    }
-}
-
-fn read_nonce(map: &Item) -> Result<Nonce, Problem> {
-    let expected = Problem::WrongType {
-        attribute: "nonce",
-        expected: "32 lowercase hexadecimal digits",
-    };
-    Nonce::parse(string(map, "nonce")?).ok_or(expected)
-}
-
-/// None was written, or it was removed again.
-fn read_data(item: &Item) -> Result<Option<Arc<[u8]>>, Problem> {
-    let bytes = item.get("data").map(|data| data.as_b());
-    let bytes = bytes.transpose().map_err(|_| Problem::WrongType {
-        attribute: "data",
-        expected: "bytes",
-    })?;
-    Ok(bytes.map(|bytes| bytes.as_ref().into()))
-}
-
-fn read_written(item: &Item) -> Result<Option<Written>, Problem> {
-    let Some(written) = item.get("written") else {
-        return Ok(None);
-    };
-    let written = map_of(written, "written")?;
-    Ok(Some(Written {
-        ticket: Ticket::new(integer(written, "ticket")?),
-        count: integer(written, "count")?,
-    }))
-}
-
-/// Which write of which hold this is.
-pub(crate) fn written(written: Written) -> AttributeValue {
-    AttributeValue::M(Item::from([
-        ("ticket".into(), number(written.ticket.get())),
-        ("count".into(), number(written.count)),
-    ]))
-}
-
-/// Null, or absent, when it was granted by one who had seen no `Date`.
-fn read_granted_at(item: &Item) -> Result<Option<ServerTime>, Problem> {
-    match item.get("granted_at") {
-        Some(AttributeValue::Null(_)) => Ok(None),
-        _ => read_time(item, "granted_at"),
-    }
-}
-
-fn read_time(map: &Item, attribute: &'static str) -> Result<Option<ServerTime>, Problem> {
-    Ok(optional(map, attribute, attribute)?.map(|ms| ServerTime(Duration::from_millis(ms))))
-}
-
-fn required<'a>(item: &'a Item, attribute: &'static str) -> Result<&'a AttributeValue, Problem> {
-    item.get(attribute).ok_or(Problem::Missing { attribute })
-}
-
-fn integer(item: &Item, attribute: &'static str) -> Result<u64, Problem> {
-    parse_integer(required(item, attribute)?, attribute)
-}
-
-fn optional(item: &Item, name: &str, attribute: &'static str) -> Result<Option<u64>, Problem> {
-    item.get(name)
-        .map(|value| parse_integer(value, attribute))
-        .transpose()
-}
-
-fn parse_integer(value: &AttributeValue, attribute: &'static str) -> Result<u64, Problem> {
-    let digits = value.as_n().ok().and_then(|digits| digits.parse().ok());
-    digits.ok_or(Problem::WrongType {
-        attribute,
-        expected: "a whole number below 2^64",
-    })
-}
-
-fn string<'a>(item: &'a Item, attribute: &'static str) -> Result<&'a str, Problem> {
-    let value = required(item, attribute)?.as_s();
-    value.map(String::as_str).map_err(|_| Problem::WrongType {
-        attribute,
-        expected: "a string",
-    })
-}
-
-fn list<'a>(item: &'a Item, attribute: &'static str) -> Result<&'a [AttributeValue], Problem> {
-    let value = required(item, attribute)?.as_l();
-    value.map(Vec::as_slice).map_err(|_| Problem::WrongType {
-        attribute,
-        expected: "a list",
-    })
-}
-
-fn map_of<'a>(value: &'a AttributeValue, attribute: &'static str) -> Result<&'a Item, Problem> {
-    value.as_m().map_err(|_| Problem::WrongType {
-        attribute,
-        expected: "a map",
-    })
+pub(crate) fn values(item: Item) -> Map {
+    let each = item.into_iter();
+    each.map(|(name, attribute)| (name, value(attribute)))
+        .collect()
 }

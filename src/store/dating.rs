@@ -1,13 +1,14 @@
 //! The verb that gives a date to whatever has none and stands in somebody's way.
 
-use crate::name::LockName;
-use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::{At, LockItem, TicketRow};
+use fairlock_protocol::write::LockWrite;
 
-use super::codec::{self, number, text};
+use crate::name::LockName;
+
+use super::Store;
 use super::failure::Failure;
-use super::lock_item::{ours, placed, seen};
-use super::{Store, forms};
+use super::lock_item::all_of;
 
 /// Holds that one write dates at the most: an expression has 4 KB, and each hold some 150 bytes of the condition.
 const DATED_AT_ONCE: usize = 16;
@@ -26,63 +27,15 @@ impl Store {
         let Some(now) = self.server.stamp() else {
             return Ok(());
         };
-        match first_undated(item, rows) {
-            Some(Undated::Holds(holds)) => self.date_holds(name, &holds, now).await,
-            Some(Undated::Heir(index, heir)) => self.date_heir(name, index, heir, now).await,
-            Some(Undated::Draw) => self.date_draw(name, item, now).await,
-            Some(Undated::Row(entry)) => self.date_row(name, entry, now).await,
-            None => Ok(()),
-        }
-    }
-
-    async fn date_holds(
-        &self,
-        name: &LockName,
-        places: &[(At, &Entry)],
-        now: ServerTime,
-    ) -> Result<(), Failure> {
-        let beat = places.first().map_or(0, |(_, oldest)| oldest.beat);
-        let mut values = vec![
-            (":beat", number(beat)),
-            (":renewed_at", codec::millis(now.0)),
-        ];
-        let holder = places.iter().find(|(at, _)| *at == At::Holder);
-        values.extend(holder.map(|(_, holder)| (":nonce", text(holder.nonce.to_string()))));
-        let update = joined(places, ", ", |_| forms::DATED);
-        let condition = joined(places, " AND ", |at| match at {
-            At::Holder => forms::UNDATED_HOLDER,
-            At::Sharer(_) | At::Heir(_) => forms::UNDATED,
-        });
-        let expressions = [format!("SET {update}"), ours(&condition)];
-        self.send(name, "date", expressions, values).await.map(drop)
-    }
-
-    async fn date_heir(
-        &self,
-        name: &LockName,
-        index: usize,
-        heir: &Entry,
-        now: ServerTime,
-    ) -> Result<(), Failure> {
-        let mut values = seen(heir);
-        values.push((":renewed_at", codec::millis(now.0)));
-        let place = At::Heir(index);
-        let dated = self.write_at(name, &forms::DATE_HEIR, place, values);
-        dated.await.map(drop)
-    }
-
-    async fn date_draw(
-        &self,
-        name: &LockName,
-        item: &LockItem,
-        now: ServerTime,
-    ) -> Result<(), Failure> {
-        let values = vec![
-            (":last", number(item.last.get())),
-            (":drawn_at", codec::millis(now.0)),
-        ];
-        let dated = self.write_at(name, &forms::DATE_DRAW, At::Holder, values);
-        dated.await.map(drop)
+        let permits = all_of(name);
+        let write = match first_undated(item, rows) {
+            Some(Undated::Holds(holds)) => LockWrite::date_holds(permits, &holds, now),
+            Some(Undated::Heir(index, heir)) => LockWrite::date_heir(permits, index, heir, now),
+            Some(Undated::Draw) => LockWrite::date_draw(permits, item.last, now),
+            Some(Undated::Row(entry)) => return self.date_row(name, entry, now).await,
+            None => return Ok(()),
+        };
+        self.write(name, &write).await.map(drop)
     }
 }
 
@@ -131,10 +84,4 @@ fn undated_holds(item: &LockItem) -> Vec<(At, &Entry)> {
     undated.retain(|(_, entry)| Some(entry.beat) == beat);
     undated.truncate(DATED_AT_ONCE);
     undated
-}
-
-/// What is to be said of each place, in one expression.
-fn joined(places: &[(At, &Entry)], between: &str, form: impl Fn(At) -> &'static str) -> String {
-    let each = places.iter().map(|(at, _)| placed(form(*at), *at));
-    each.collect::<Vec<_>>().join(between)
 }

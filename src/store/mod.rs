@@ -13,7 +13,6 @@ mod denials;
 mod draw;
 mod exchange;
 mod failure;
-mod forms;
 mod front_end;
 mod hindrance;
 mod lock_item;
@@ -39,10 +38,11 @@ use futures::future::BoxFuture;
 use crate::config::Config;
 use crate::error::{Problem, Source};
 use crate::name::LockName;
-use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
+use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::Brake;
 use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::write::Dating;
 
 pub(crate) use attempt::Attempt;
 use codec::{Item, text};
@@ -57,9 +57,6 @@ pub(crate) use reach::{News, Reach};
 pub(crate) use room::check_room;
 pub(crate) use rows::{Cursor, Page};
 pub(crate) use scan::Place as ScanPlace;
-
-/// Dates of one client go back by no more: a `Date` has whole seconds.
-const STAMPS_DIFFER: Duration = Duration::from_secs(2);
 
 /// The table as one client sees it.
 #[derive(Clone, Debug)]
@@ -489,42 +486,4 @@ fn broken_answer(verb: &'static str, what: &'static str) -> Failure {
 /// A lease that nobody renews ends by DynamoDB's clock, which its answers do not tell.
 pub(crate) fn dateless(verb: &'static str) -> Failure {
     broken_answer(verb, "its answers have no `Date`, and leases end by it")
-}
-
-/// What a renewal takes.
-fn renewal(nonce: Nonce, lease: Duration, dating: Dating) -> request::Values {
-    let mut values = vec![
-        (":lease", codec::millis(lease)),
-        (":nonce", text(nonce.to_string())),
-    ];
-    values.extend(dating.values(":renewed_at"));
-    values
-}
-
-/// By which date a write tells when it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dating {
-    /// Its own.
-    By(ServerTime),
-    /// The later one that stands there already, which is later than this one.
-    UnderLater(ServerTime),
-    /// None: no answer told the time so far.
-    None,
-}
-
-/// The newest date that may stand where this one is to be written.
-fn newest(date: ServerTime) -> ServerTime {
-    ServerTime(date.0 + STAMPS_DIFFER)
-}
-
-impl Dating {
-    /// What an expression takes that writes the date to `name`, or leaves it.
-    fn values(self, name: &'static str) -> request::Values {
-        let newest = |at: ServerTime| (":newest", codec::millis(newest(at).0));
-        match self {
-            Dating::By(at) => vec![(name, codec::millis(at.0)), newest(at)],
-            Dating::UnderLater(at) => vec![newest(at)],
-            Dating::None => Vec::new(),
-        }
-    }
 }

@@ -4,7 +4,6 @@ use aws_sdk_dynamodb::types::{DeleteRequest, WriteRequest};
 
 use super::codec::{Item, number, text};
 use super::failure::{Failure, Refusal, answered};
-use super::request::owned;
 use super::{Store, ask};
 
 /// The operations that fairlock uses on items.
@@ -113,7 +112,7 @@ impl Store {
             .update_expression(update)
             .condition_expression(SOMETHING_THERE)
             .set_expression_attribute_names(Some(self.names(&[update, SOMETHING_THERE])))
-            .set_expression_attribute_values(Some(owned(vec![(":expiry", number(0))])));
+            .expression_attribute_values(":expiry", number(0));
         answered("check UpdateItem", ask(request.send()).await).map(nothing)
     }
 

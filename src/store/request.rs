@@ -1,21 +1,20 @@
 //! The requests themselves: conditional writes and consistent reads of one item, whichever it is.
 
-use aws_sdk_dynamodb::types::{
-    AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure::AllOld,
-};
+use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure::AllOld};
 
-use super::codec::Item;
+use fairlock_protocol::write::{Expressions, Values};
+
+use super::codec::{self, Item};
 use super::failure::{Failure, refusal, sort};
 use super::{Store, Write, ask, broken_answer};
 
-/// What the `:values` of an expression stand for.
-pub(super) type Values = Vec<(&'static str, AttributeValue)>;
-
-pub(super) fn owned(values: Values) -> Item {
-    values
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+/// What the `:values` of an expression stand for; none of them, if there are none.
+pub(super) fn owned(values: Values) -> Option<Item> {
+    let each = values.into_iter();
+    let owned: Item = each
+        .map(|(name, value)| (name.to_owned(), codec::attribute(value)))
+        .collect();
+    (!owned.is_empty()).then_some(owned)
 }
 
 impl Store {
@@ -38,13 +37,16 @@ impl Store {
         verb: &'static str,
         key: Item,
         item: Item,
-        condition: &str,
+        Expressions {
+            condition, values, ..
+        }: Expressions,
     ) -> Result<Write<Item>, Failure> {
         let request = self.client.put_item().table_name(&self.config.table);
         let request = request
             .set_item(Some(item.clone()))
+            .set_expression_attribute_names(Some(self.names(&[&condition])))
+            .set_expression_attribute_values(owned(values))
             .condition_expression(condition)
-            .set_expression_attribute_names(Some(self.names(&[condition])))
             .return_values_on_condition_check_failure(AllOld);
         match ask(request.send()).await {
             Ok(_) => Ok(Write::Applied(item)),
@@ -57,13 +59,9 @@ impl Store {
         &self,
         verb: &'static str,
         key: Item,
-        expressions: [&str; 2],
-        values: Values,
+        expressions: Expressions,
     ) -> Result<Write<Item>, Failure> {
-        match self
-            .update_unread(verb, key.clone(), expressions, values)
-            .await?
-        {
+        match self.update_unread(verb, key.clone(), expressions).await? {
             Write::Refused(found) => self.in_the_way(verb, key, found).await,
             applied => Ok(applied),
         }
@@ -74,16 +72,20 @@ impl Store {
         &self,
         verb: &'static str,
         key: Item,
-        [update, condition]: [&str; 2],
-        values: Values,
+        expressions: Expressions,
     ) -> Result<Write<Item>, Failure> {
+        let Expressions {
+            update,
+            condition,
+            values,
+        } = expressions;
         let request = self.client.update_item().table_name(&self.config.table);
         let request = request
             .set_key(Some(key))
+            .set_expression_attribute_names(Some(self.names(&[&update, &condition])))
+            .set_expression_attribute_values(owned(values))
             .update_expression(update)
             .condition_expression(condition)
-            .set_expression_attribute_names(Some(self.names(&[update, condition])))
-            .set_expression_attribute_values(Some(owned(values)))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(AllOld);
         match ask(request.send()).await {
@@ -100,15 +102,16 @@ impl Store {
         &self,
         verb: &'static str,
         key: Item,
-        condition: &str,
-        values: Values,
+        Expressions {
+            condition, values, ..
+        }: Expressions,
     ) -> Result<bool, Failure> {
         let request = self.client.delete_item().table_name(&self.config.table);
         let request = request
             .set_key(Some(key))
-            .condition_expression(condition)
-            .set_expression_attribute_names(Some(self.names(&[condition])))
-            .set_expression_attribute_values(Some(owned(values)));
+            .set_expression_attribute_names(Some(self.names(&[&condition])))
+            .set_expression_attribute_values(owned(values))
+            .condition_expression(condition);
         match ask(request.send()).await {
             Ok(_) => Ok(true),
             Err(failed) => refusal(verb, failed).map(|_| false),

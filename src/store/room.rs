@@ -9,6 +9,7 @@ use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime};
 use fairlock_protocol::ticket::Ticket;
 
 use super::codec;
+use fairlock_protocol::codec as protocol;
 
 /// What the lock item has besides data and entries: its keys, which have 3 KB at the most, names and numbers.
 const REST: usize = 8 * 1024;
@@ -46,7 +47,8 @@ pub(crate) fn check_room(
 
 fn taken(owner: &str, attributes: &Attributes) -> usize {
     let largest = largest(owner.to_owned(), attributes.clone());
-    PLACE + bytes_of_value(&codec::entry(&largest, Some(largest.ticket)))
+    let stored = protocol::entry(&largest, Some(largest.ticket));
+    PLACE + bytes_of_value(&codec::attribute(stored))
 }
 
 /// An entry none of whose numbers can grow any more.
@@ -83,10 +85,14 @@ mod tests {
     fn fullest(owner: &str, attributes: &Attributes, permits: u64) -> Item {
         let entry = largest(owner.to_owned(), attributes.clone());
         let nonce = |sharer: u64| format!("{sharer:032x}");
-        let sharers =
-            (0..permits).map(|sharer| (nonce(sharer), codec::entry(&entry, Some(entry.ticket))));
+        let sharers = (0..permits).map(|sharer| {
+            (
+                nonce(sharer),
+                codec::attribute(protocol::entry(&entry, Some(entry.ticket))),
+            )
+        });
         let drawn = (0..permits).map(|sharer| (nonce(sharer), number(u64::MAX)));
-        let heir = codec::entry(&entry, Some(entry.ticket));
+        let heir = codec::attribute(protocol::entry(&entry, Some(entry.ticket)));
         let numbers = [
             "format",
             "permits",

@@ -2,57 +2,16 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::AttributeValue;
-
-use crate::name::LockName;
 use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::item::{LockItem, RowState, TicketRow};
 use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::write::{RowChange, RowWrite};
 
-use super::codec::{self, Item, number, text};
+use crate::name::LockName;
+
+use super::codec::{self, Item, text};
 use super::failure::{Failure, sort};
-use super::lock_item::judged;
-use super::request::{Values, owned};
-use super::{Attempt, Dating, Store, Timed, Write, ask, renewal};
-
-/// No row yet: a void one means that this one comes too late.
-const NO_ROW: &str = "attribute_not_exists(#pk)";
-
-/// The very beat that was judged: a renewal that came meanwhile saves the waiter.
-const VOID_DEAD: [&str; 2] = [
-    "SET #state = :void, #tickets = :tickets",
-    "#entry.#nonce = :nonce AND #entry.#beat = :beat AND #state = :waiting",
-];
-/// Absent too: a join of ours that is still under way must not make a row that looks alive.
-const VOID_OWN: [&str; 2] = [
-    "SET #state = :void, #tickets = :tickets, #expires_at = if_not_exists(#expires_at, :expiry)",
-    "attribute_not_exists(#pk) OR #entry.#nonce = :nonce",
-];
-/// Still waiting, and ours: a void row stays void. No later beat nor date there: a late duplicate must not take them back.
-const RENEW: [&str; 2] = [
-    "SET #entry.#beat = :beat, #entry.#lease_ms = :lease, #entry.#renewed_at = :renewed_at, #expires_at = :expiry",
-    "#entry.#nonce = :nonce AND #entry.#beat < :beat AND #state = :waiting AND NOT #entry.#renewed_at > :newest",
-];
-/// A later date stands there, and stays.
-const RENEW_UNDER_LATER: [&str; 2] = [
-    "SET #entry.#beat = :beat, #entry.#lease_ms = :lease, #expires_at = :expiry",
-    "#entry.#nonce = :nonce AND #entry.#beat < :beat AND #state = :waiting AND #entry.#renewed_at > :newest",
-];
-/// By one to whom no answer ever told the time.
-const RENEW_UNDATED: [&str; 2] = [
-    "SET #entry.#beat = :beat, #entry.#lease_ms = :lease, #expires_at = :expiry REMOVE #entry.#renewed_at",
-    "#entry.#nonce = :nonce AND #entry.#beat < :beat AND #state = :waiting",
-];
-/// The very row that was seen, and still without a date.
-const DATE: [&str; 2] = [
-    "SET #entry.#renewed_at = :renewed_at",
-    "#entry.#nonce = :nonce AND #entry.#beat = :beat AND #state = :waiting \
-     AND attribute_not_exists(#entry.#renewed_at)",
-];
-/// As it was seen.
-const REMOVE_VOID: &str = "#state = :void";
-const REMOVE_WAITING: &str =
-    "#state = :waiting AND #entry.#nonce = :nonce AND #entry.#beat = :beat";
+use super::{Attempt, Store, Timed, Write, ask};
 
 /// A range query from the lock item, or from a ticket on, to the end of the line.
 const LINE: &str = "#pk = :pk AND #sk BETWEEN :from AND :to";
@@ -76,28 +35,24 @@ type Answer = Result<Timed<Write<TicketRow>>, Failure>;
 impl Store {
     /// Puts a drawn ticket's row into the line.
     pub(crate) async fn join(&self, name: &LockName, attempt: &Attempt, ticket: Ticket) -> Answer {
-        let entry = codec::entry(&self.new_entry(attempt, ticket), Some(ticket));
-        let item = self.row_item(name, ticket, "waiting", Some(entry));
-        attempt.note(self.timed(self.put_row("join", name, ticket, item)).await)
+        let write = RowWrite::join(self.new_entry(attempt, ticket), self.row_expiry());
+        attempt.note(self.write_row(name, ticket, write).await)
     }
 
     /// Settles tickets whose row never came: this one, and those just before it.
     pub(crate) async fn void_gap(&self, name: &LockName, ticket: Ticket, tickets: u64) -> Answer {
-        let mut item = self.row_item(name, ticket, "void", None);
-        item.extend(codec::several(tickets));
-        self.timed(self.put_row("void a gap", name, ticket, item))
-            .await
+        let gap = TicketRow {
+            ticket,
+            tickets,
+            state: RowState::Void(None),
+            expires_at: self.row_expiry(),
+        };
+        self.write_row(name, ticket, RowWrite::void_gap(gap)).await
     }
 
     /// Settles a ticket whose waiter is dead.
     pub(crate) async fn void_dead(&self, name: &LockName, dead: &Entry) -> Answer {
-        let mut values = judged(dead);
-        values.extend([
-            (":void", text("void")),
-            (":waiting", text("waiting")),
-            (":tickets", number(dead.tickets)),
-        ]);
-        self.update_row("void a dead row", name, dead.ticket, VOID_DEAD, values)
+        self.write_row(name, dead.ticket, RowWrite::void_dead(dead))
             .await
     }
 
@@ -108,15 +63,8 @@ impl Store {
         ticket: Ticket,
         attempt: &Attempt,
     ) -> Answer {
-        let nonce = attempt.nonce.to_string();
-        let values = vec![
-            (":void", text("void")),
-            (":nonce", text(nonce)),
-            (":tickets", number(attempt.tickets)),
-            (":expiry", self.row_expiry()),
-        ];
-        self.update_row("leave", name, ticket, VOID_OWN, values)
-            .await
+        let write = RowWrite::void_own(attempt.nonce, attempt.tickets, self.row_expiry());
+        self.write_row(name, ticket, write).await
     }
 
     /// Renews a waiting row, under the later date if one stands there.
@@ -127,19 +75,10 @@ impl Store {
         ticket: Ticket,
         lease: Duration,
     ) -> Answer {
-        let renew = |dating: Dating| {
-            let mut values = renewal(attempt.nonce, lease, dating);
-            values.extend([
-                (":beat", attempt.next_beat()),
-                (":waiting", text("waiting")),
-                (":expiry", self.row_expiry()),
-            ]);
-            let form = match dating {
-                Dating::By(_) => RENEW,
-                Dating::UnderLater(_) => RENEW_UNDER_LATER,
-                Dating::None => RENEW_UNDATED,
-            };
-            self.update_row("renew", name, ticket, form, values)
+        let renew = |dating| {
+            let beat = (attempt.next_beat(), lease);
+            let write = RowWrite::renew(attempt.nonce, beat, dating, self.row_expiry());
+            self.write_row(name, ticket, write)
         };
         self.renewed(attempt, renew, TicketRow::waiting).await
     }
@@ -151,13 +90,9 @@ impl Store {
         undated: &Entry,
         now: ServerTime,
     ) -> Result<(), Failure> {
-        let mut values = judged(undated);
-        values.extend([
-            (":waiting", text("waiting")),
-            (":renewed_at", codec::millis(now.0)),
-        ]);
-        let dated = self.update_row("date", name, undated.ticket, DATE, values);
-        dated.await.map(drop)
+        let write = RowWrite::date(undated, now);
+        let dated = self.write_row(name, undated.ticket, write).await;
+        dated.map(drop)
     }
 
     /// Reads one page of the line, strongly consistent: from the lock item on, or from where a page ended.
@@ -176,17 +111,8 @@ impl Store {
         name: &LockName,
         seen: &TicketRow,
     ) -> Result<bool, Failure> {
-        let (condition, values) = match &seen.state {
-            RowState::Void(_) => (REMOVE_VOID, vec![(":void", text("void"))]),
-            RowState::Waiting(entry) => {
-                let mut values = judged(entry);
-                values.push((":waiting", text("waiting")));
-                (REMOVE_WAITING, values)
-            }
-        };
-        let key = self.row_key(name, seen.ticket);
-        self.delete("delete a settled row", key, condition, values)
-            .await
+        let (write, key) = (RowWrite::remove(seen), self.row_key(name, seen.ticket));
+        self.delete(write.verb, key, write.expressions()).await
     }
 
     /// Where the line goes on behind a ticket, whether or not it has a row.
@@ -194,52 +120,27 @@ impl Store {
         Cursor(self.row_key(name, ticket))
     }
 
-    fn row_item(
-        &self,
-        name: &LockName,
-        ticket: Ticket,
-        state: &str,
-        entry: Option<AttributeValue>,
-    ) -> Item {
-        let mut item = self.row_key(name, ticket);
-        item.insert("state".into(), text(state));
-        item.insert(self.config.names.ttl.clone(), self.row_expiry());
-        item.extend(entry.map(|entry| ("entry".into(), entry)));
-        item
-    }
-
     /// Whoever writes a row has had the answer to a draw, so this host's clock counts only where answers do not tell the time.
-    fn row_expiry(&self) -> AttributeValue {
+    fn row_expiry(&self) -> u64 {
         let by_host = || (self.config.clock.unix() + self.config.idle_retention).as_secs();
-        number(self.expiry().unwrap_or_else(by_host))
+        self.expiry().unwrap_or_else(by_host)
     }
 
-    async fn put_row(
-        &self,
-        verb: &'static str,
-        name: &LockName,
-        ticket: Ticket,
-        item: Item,
-    ) -> Result<Write<TicketRow>, Failure> {
-        let write = self
-            .put(verb, self.row_key(name, ticket), item, NO_ROW)
-            .await?;
-        write.try_map(|item| self.decode_row(verb, name, ticket, &item))
-    }
-
-    async fn update_row(
-        &self,
-        verb: &'static str,
-        name: &LockName,
-        ticket: Ticket,
-        form: [&str; 2],
-        values: Values,
-    ) -> Answer {
+    async fn write_row(&self, name: &LockName, ticket: Ticket, write: RowWrite) -> Answer {
         self.timed(async {
-            let write = self
-                .update(verb, self.row_key(name, ticket), form, values)
-                .await?;
-            write.try_map(|item| self.decode_row(verb, name, ticket, &item))
+            let (verb, key) = (write.verb, self.row_key(name, ticket));
+            let answer = match &write.change {
+                RowChange::Put(row) => {
+                    let mut item = key.clone();
+                    let ttl = &self.config.names.ttl;
+                    item.extend(codec::attributes(RowWrite::attributes(row, ttl)));
+                    self.put(verb, key, item, write.expressions()).await?
+                }
+                RowChange::Update(_) | RowChange::Delete => {
+                    self.update(verb, key, write.expressions()).await?
+                }
+            };
+            answer.try_map(|item| self.decode_row(verb, name, ticket, item))
         })
         .await
     }
@@ -251,11 +152,12 @@ impl Store {
         limit: usize,
     ) -> Result<Page, Failure> {
         let verb = "read the line";
-        let values = vec![
-            (":pk", text(name.lock())),
-            (":from", text(name.lock_key())),
-            (":to", text(name.end_of_line())),
+        let values = [
+            (":pk", name.lock().to_owned()),
+            (":from", name.lock_key()),
+            (":to", name.end_of_line()),
         ];
+        let values = values.map(|(name, value)| (name.to_owned(), text(value)));
         let request = self
             .client
             .query()
@@ -264,7 +166,7 @@ impl Store {
         let request = request
             .key_condition_expression(LINE)
             .set_expression_attribute_names(Some(self.names(&[LINE])))
-            .set_expression_attribute_values(Some(owned(values)))
+            .set_expression_attribute_values(Some(values.into()))
             .set_exclusive_start_key(from.map(|Cursor(key)| key))
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));
         let answer = ask(request.send()).await;
@@ -286,7 +188,7 @@ impl Store {
             rows: Vec::with_capacity(items.len()),
             next,
         };
-        for item in &items {
+        for item in items {
             let sort_key = item
                 .get(&self.config.names.sort_key)
                 .and_then(|key| key.as_s().ok());
@@ -305,9 +207,10 @@ impl Store {
         verb: &'static str,
         name: &LockName,
         ticket: Ticket,
-        item: &Item,
+        item: Item,
     ) -> Result<TicketRow, Failure> {
-        codec::ticket_row(item, ticket)
+        let ttl = &self.config.names.ttl;
+        fairlock_protocol::codec::ticket_row(&codec::values(item), ticket, ttl)
             .map_err(|problem| self.unreadable(verb, name, &name.row_key(ticket), problem))
     }
 }

@@ -56,7 +56,7 @@ impl Store {
                 .set_expression_attribute_names(Some(self.names(&[LOCK_ITEMS])))
                 .expression_attribute_values(":lock", lock);
             let (items, next) = self.scan_page(LIST, lock_items, from).await?;
-            let found = items.iter().filter_map(|item| self.found(item));
+            let found = items.into_iter().filter_map(|item| self.found(item));
             Ok((found.collect(), next))
         })
         .await
@@ -78,8 +78,8 @@ impl Store {
         Ok((items, answer.last_evaluated_key.map(Place)))
     }
 
-    fn found(&self, item: &Item) -> Option<Found> {
-        let name = self.name_of(item)?;
+    fn found(&self, item: Item) -> Option<Found> {
+        let name = self.name_of(&item)?;
         let read = self.decode_lock(LIST, &name, item);
         Some((name, read))
     }

@@ -110,8 +110,7 @@ fn nonce(request: &Request) -> Option<String> {
 }
 
 fn draws(values: &Value) -> Option<u64> {
-    let before = || number(&values[":before"]).or_else(|| number(&values[":last"]));
-    let counted = || number(&values[":ticket"])?.checked_sub(before()?);
+    let counted = || number(&values[":ticket"])?.checked_sub(number(&values[":last"])?);
     number(&values[":tickets"]).or_else(counted)
 }
 

@@ -12,6 +12,8 @@ use crate::ticket::{Sequence, Ticket};
 pub struct LockItem {
     /// How many there are to be had at one time.
     pub permits: u64,
+    /// How many are taken, as counted: what those have together who have the lock.
+    pub taken: u64,
     /// The newest ticket drawn.
     pub last: Ticket,
     /// Every ticket up to this one is settled or among the heirs.
@@ -39,6 +41,26 @@ pub struct LockItem {
 }
 
 impl LockItem {
+    /// A free lock whose line is so far, and of which nothing else is known.
+    pub fn free(last: Ticket, seated: Ticket) -> Self {
+        LockItem {
+            permits: 0,
+            taken: 0,
+            last,
+            seated,
+            left: 0,
+            holder: None,
+            sharers: Vec::new(),
+            heirs: Vec::new(),
+            data: None,
+            written: None,
+            drawn_at: None,
+            grace: None,
+            granted_at: None,
+            expires_at: 0,
+        }
+    }
+
     /// Those who have the lock.
     pub fn holders(&self) -> impl Iterator<Item = &Entry> {
         self.holder.iter().chain(&self.sharers)
@@ -83,6 +105,15 @@ impl LockItem {
             At::Holder => self.holder.as_ref(),
             At::Sharer(nonce) => self.sharers.iter().find(|sharer| sharer.nonce == nonce),
             At::Heir(index) => self.heirs.get(index),
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn entry_at_mut(&mut self, at: At) -> Option<&mut Entry> {
+        match at {
+            At::Holder => self.holder.as_mut(),
+            At::Sharer(nonce) => self.sharers.iter_mut().find(|it| it.nonce == nonce),
+            At::Heir(index) => self.heirs.get_mut(index),
         }
     }
 
@@ -221,6 +252,8 @@ pub struct TicketRow {
     pub tickets: u64,
     /// What it says of them.
     pub state: RowState,
+    /// When DynamoDB may delete the row, in whole seconds since 1970.
+    pub expires_at: u64,
 }
 
 /// What a ticket's row says of it.

@@ -6,6 +6,7 @@
 //! This crate is a part of [fairlock](https://docs.rs/fairlock), which names its exact version, and makes no promise of its
 //! own.
 
+pub mod codec;
 pub mod entry;
 pub mod gaps;
 pub mod item;
@@ -14,6 +15,9 @@ pub mod line;
 pub mod moment;
 pub mod numeral;
 pub mod pace;
+pub mod problem;
 pub mod stagger;
 pub mod ticket;
+pub mod value;
 pub mod witness;
+pub mod write;

@@ -1,0 +1,90 @@
+//! What stands in an attribute of an item, as DynamoDB has it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::entry::ServerTime;
+
+/// The attributes of an item, or of a map in one, by their names.
+pub type Map = HashMap<String, Value>;
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A number, in the digits that stand there.
+    N(String),
+    /// A string.
+    S(String),
+    /// Bytes.
+    B(Vec<u8>),
+    /// A map.
+    M(Map),
+    /// A list.
+    L(Vec<Value>),
+    /// Null.
+    Null,
+    /// Of a type that nothing of a lock has.
+    Other,
+}
+
+impl Value {
+    /// A number.
+    pub fn number(number: impl ToString) -> Value {
+        Value::N(number.to_string())
+    }
+
+    /// A string.
+    pub fn text(text: impl Into<String>) -> Value {
+        Value::S(text.into())
+    }
+
+    /// A span, in milliseconds.
+    pub fn millis(span: Duration) -> Value {
+        Value::number(span.as_millis())
+    }
+
+    /// A time, or null where none is known: an expression names it either way.
+    pub fn time_if_known(at: Option<ServerTime>) -> Value {
+        at.map_or(Value::Null, |at| Value::millis(at.0))
+    }
+
+    /// The digits, if it is a number.
+    pub fn as_n(&self) -> Option<&str> {
+        match self {
+            Value::N(digits) => Some(digits),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is a string.
+    pub fn as_s(&self) -> Option<&str> {
+        match self {
+            Value::S(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The bytes, if it has any.
+    pub fn as_b(&self) -> Option<&[u8]> {
+        match self {
+            Value::B(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// What is in it, if it is a map.
+    pub fn as_m(&self) -> Option<&Map> {
+        match self {
+            Value::M(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// What is in it, if it is a list.
+    pub fn as_l(&self) -> Option<&[Value]> {
+        match self {
+            Value::L(list) => Some(list),
+            _ => None,
+        }
+    }
+}

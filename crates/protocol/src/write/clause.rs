@@ -1,0 +1,198 @@
+//! The clauses of writes on the lock item, each with the race that it closes.
+
+use std::time::Duration;
+
+use crate::codec::FORMAT;
+use crate::entry::{Nonce, ServerTime};
+use crate::item::{At, LockItem, Written};
+use crate::ticket::Ticket;
+use crate::value::Value;
+
+use super::entry::EntryClause;
+use super::expression::{Values, path};
+
+/// What must be true of the lock item for a write to apply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Clause {
+    /// Of our format, and with as many permits. An older client never writes over a newer format, and nobody over a lock that
+    /// others share otherwise. Only an item of our format can be held against this.
+    Ours(u64),
+    /// The lock is free, by the count of permits taken.
+    Free,
+    /// The holder's place is empty, whatever the count says.
+    NoHolder,
+    /// The lock has no sharers.
+    NoSharers,
+    /// The lock is held: a free lock has no heirs.
+    Held,
+    /// Every ticket drawn is settled or has a seat: no barging past an earlier draw.
+    NoOpenTicket,
+    /// The counter can go on, or no newer ticket was drawn than a bounded line may have.
+    LastBelow(Ticket),
+    /// The newest ticket is the one that the look showed: the look says nothing of a later one.
+    LastIs(Ticket),
+    /// The line is as far as in the look: nobody is seated twice.
+    SeatedIs(Ticket),
+    /// This ticket has no seat yet: whoever saw its row waiting can then no longer seat it.
+    SeatedBelow(Ticket),
+    /// No waiter has left since the look: a waiter that is gone gets no seat.
+    LeftIs(u64),
+    /// There are no heirs: no barging past one.
+    NoHeirs,
+    /// So many seats are taken at the most.
+    HeirsAtMost(usize),
+    /// So many permits are taken at the most.
+    TakenAtMost(u64),
+    /// So many are taken: nobody has the lock beside the one who ends its hold, so the first heir may have all of it.
+    TakenIs(u64),
+    /// Another hold stands beside the one that ends, or there is no heir who would be left with a free lock.
+    OthersOrNoHeirs(u64),
+    /// This nonce shares nothing yet: a repeated request takes no second ticket.
+    NoSharer(Nonce),
+    /// What must be true of the one who stands at a place.
+    Entry(At, EntryClause),
+    /// The newest draw has no later date: a late duplicate must not make who drew since look overdue.
+    NoLaterDraw(ServerTime),
+    /// The newest draw has a later date, which stands for this ticket too.
+    LaterDraw(ServerTime),
+    /// The newest draw has no date.
+    UndatedDraw,
+    /// The grace that stands there is as long: others who close gaps sooner would pass one who joins in time by its own settings.
+    GraceAtLeast(Duration),
+    /// No longer grace stands there.
+    NoLongerGrace(Duration),
+    /// The item does not stay for longer than that already.
+    StaysNoLonger(u64),
+    /// The item stays until exactly then.
+    StaysUntil(u64),
+    /// No later write of data is there: a late duplicate takes nothing back.
+    NoLaterData(Written),
+}
+
+impl Clause {
+    /// Whether it is true of an item.
+    pub fn holds(&self, item: &LockItem) -> bool {
+        match *self {
+            Clause::Ours(permits) => item.permits == permits,
+            Clause::Free => item.taken == 0,
+            Clause::NoHolder => item.holder.is_none(),
+            Clause::NoSharers => item.sharers.is_empty(),
+            Clause::Held => item.taken > 0,
+            Clause::NoOpenTicket => item.seated == item.last,
+            Clause::LastBelow(end) => item.last < end,
+            Clause::LastIs(last) => item.last == last,
+            Clause::SeatedIs(seated) => item.seated == seated,
+            Clause::SeatedBelow(ticket) => item.seated < ticket,
+            Clause::LeftIs(left) => item.left == left,
+            Clause::NoHeirs => item.heirs.is_empty(),
+            Clause::HeirsAtMost(most) => item.heirs.len() <= most,
+            Clause::TakenAtMost(most) => item.taken <= most,
+            Clause::TakenIs(share) => item.taken == share,
+            Clause::OthersOrNoHeirs(share) => item.taken > share || item.heirs.is_empty(),
+            Clause::NoSharer(nonce) => item.sharers.iter().all(|sharer| sharer.nonce != nonce),
+            Clause::GraceAtLeast(grace) => item.grace.is_some_and(|stands| stands >= grace),
+            Clause::NoLongerGrace(grace) => item.grace.is_none_or(|stands| stands <= grace),
+            Clause::StaysNoLonger(expiry) => item.expires_at <= expiry,
+            Clause::StaysUntil(expiry) => item.expires_at == expiry,
+            Clause::NoLaterData(write) => item.written.is_none_or(|written| written < write),
+            Clause::NoLaterDraw(newest) => item.drawn_at.is_none_or(|date| date <= newest),
+            Clause::LaterDraw(newest) => item.drawn_at.is_some_and(|date| date > newest),
+            Clause::UndatedDraw => item.drawn_at.is_none(),
+            Clause::Entry(at, ref clause) => clause.holds(item.entry_at(at)),
+        }
+    }
+
+    /// The same in DynamoDB's language.
+    pub(super) fn text(&self, values: &mut Values) -> String {
+        match *self {
+            Clause::Ours(permits) => {
+                values.number(":format", FORMAT);
+                values.number(":permits", permits);
+                "#format = :format AND #permits = :permits".into()
+            }
+            Clause::Free => zero(values, "#taken = :zero"),
+            Clause::NoHolder => "attribute_not_exists(#holder.#nonce)".into(),
+            Clause::NoSharers => zero(values, "size(#sharers) = :zero"),
+            Clause::Held => zero(values, "#taken > :zero"),
+            Clause::NoOpenTicket => "#seated = #last".into(),
+            Clause::LastBelow(end) => ticket(values, ":end", end, "#last < :end"),
+            Clause::LastIs(last) => ticket(values, ":last", last, "#last = :last"),
+            Clause::SeatedIs(seated) => ticket(values, ":seated", seated, "#seated = :seated"),
+            Clause::SeatedBelow(it) => ticket(values, ":ticket", it, "#seated < :ticket"),
+            Clause::LeftIs(left) => number(values, ":left", left, "#left = :left"),
+            // Without a list of heirs a size could not be compared.
+            Clause::NoHeirs => zero(values, "attribute_exists(#heirs) AND size(#heirs) = :zero"),
+            Clause::HeirsAtMost(most) => {
+                let text = "attribute_exists(#heirs) AND size(#heirs) <= :seats_taken";
+                number(values, ":seats_taken", most as u64, text)
+            }
+            Clause::TakenAtMost(most) => number(values, ":room", most, "#taken <= :room"),
+            Clause::TakenIs(share) => number(values, ":share", share, "#taken = :share"),
+            Clause::OthersOrNoHeirs(share) => {
+                values.number(":share", share);
+                zero(values, "(#taken > :share OR size(#heirs) = :zero)")
+            }
+            Clause::NoSharer(nonce) => format!("attribute_not_exists(#sharers.#{nonce})"),
+            Clause::GraceAtLeast(grace) => {
+                values.name(":grace", Value::millis(grace));
+                "#grace_ms >= :grace".into()
+            }
+            Clause::NoLongerGrace(grace) => {
+                values.name(":grace", Value::millis(grace));
+                "NOT #grace_ms > :grace".into()
+            }
+            Clause::StaysNoLonger(expiry) => {
+                number(values, ":expiry", expiry, "NOT #expires_at > :expiry")
+            }
+            Clause::StaysUntil(expiry) => {
+                number(values, ":expiry", expiry, "#expires_at = :expiry")
+            }
+            Clause::NoLaterData(write) => {
+                values.number(":ticket", write.ticket);
+                values.number(":count", write.count);
+                "(attribute_not_exists(#written) OR #written.#ticket < :ticket \
+                 OR (#written.#ticket = :ticket AND #written.#count < :count))"
+                    .into()
+            }
+            Clause::NoLaterDraw(newest) => date(values, newest, "NOT #drawn_at > :newest"),
+            Clause::LaterDraw(newest) => date(values, newest, "#drawn_at > :newest"),
+            Clause::UndatedDraw => "attribute_not_exists(#drawn_at)".into(),
+            Clause::Entry(at, EntryClause::Is(nonce, ticket)) => is(at, (nonce, ticket), values),
+            Clause::Entry(at, ref clause) => clause.text(&path(at), values),
+        }
+    }
+}
+
+/// A holder that entered, and a sharer, have no ticket in their entries: the write that drew it put it beside.
+fn is(at: At, (nonce, ticket): (Nonce, Ticket), values: &mut Values) -> String {
+    let place = path(at);
+    let beside = match at {
+        At::Heir(_) => return EntryClause::Is(nonce, ticket).text(&place, values),
+        At::Holder => "#entered".to_owned(),
+        At::Sharer(nonce) => format!("#drawn.#{nonce}"),
+    };
+    let of_nonce = EntryClause::NonceIs(nonce).text(&place, values);
+    values.number(":held", ticket);
+    format!(
+        "{of_nonce} AND ({place}.#ticket = :held \
+         OR (attribute_not_exists({place}.#ticket) AND {beside} = :held))"
+    )
+}
+
+fn zero(values: &mut Values, text: &str) -> String {
+    number(values, ":zero", 0, text)
+}
+
+fn number(values: &mut Values, name: &'static str, number: u64, text: &str) -> String {
+    values.number(name, number);
+    text.to_owned()
+}
+
+fn ticket(values: &mut Values, name: &'static str, ticket: Ticket, text: &str) -> String {
+    number(values, name, ticket.get(), text)
+}
+
+fn date(values: &mut Values, newest: ServerTime, text: &str) -> String {
+    values.name(":newest", Value::millis(newest.0));
+    text.to_owned()
+}

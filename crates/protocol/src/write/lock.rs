@@ -1,0 +1,534 @@
+//! The writes on the lock item.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::entry::{Entry, Nonce, ServerTime};
+use crate::item::{At, Footing, Held, LockItem, Written, sum};
+use crate::ticket::Ticket;
+
+use super::clause::Clause;
+use super::effect::Effect;
+use super::entry::{EntryClause, EntryEffect};
+use super::expression::{Expressions, Update, Values};
+use super::{Dating, newest};
+
+/// A write on the lock item: it applies if every clause holds, and then makes all of its effects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockWrite {
+    /// What it is called in errors and logs.
+    pub verb: &'static str,
+    /// It applies where there is no item, too.
+    pub or_absent: bool,
+    /// What must hold.
+    pub clauses: Vec<Clause>,
+    /// What it does: all of it, or if one does not hold, nothing.
+    pub effects: Vec<Effect>,
+    /// It deletes the item.
+    pub deletes: bool,
+}
+
+/// What one brings who takes a place: its entry, and what the place costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newcomer {
+    /// Its entry, with the ticket that it has already, if it has one.
+    pub entry: Entry,
+    /// When it is granted the lock, if it is at once.
+    pub granted: Option<ServerTime>,
+}
+
+/// A new lock item: where its counter begins, and until when it stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewItem {
+    /// No ticket that was drawn before is above it.
+    pub start: Ticket,
+    /// In whole seconds since 1970.
+    pub expiry: u64,
+}
+
+/// How a ticket is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawing {
+    /// How the draw is dated.
+    pub dating: Dating,
+    /// How long it may take to join.
+    pub grace: Duration,
+    /// A shorter grace stands on the item, and becomes as long.
+    pub raises_grace: bool,
+    /// The item stays until then at the least.
+    pub keeps: Option<u64>,
+}
+
+impl LockWrite {
+    fn new(verb: &'static str, permits: u64) -> Self {
+        LockWrite {
+            verb,
+            or_absent: false,
+            clauses: vec![Clause::Ours(permits)],
+            effects: Vec::new(),
+            deletes: false,
+        }
+    }
+
+    fn when(mut self, clauses: impl IntoIterator<Item = Clause>) -> Self {
+        self.clauses.extend(clauses);
+        self
+    }
+
+    fn makes(mut self, effects: impl IntoIterator<Item = Effect>) -> Self {
+        self.effects.extend(effects);
+        self
+    }
+
+    /// Of the one who stands at a place.
+    fn when_at(self, at: At, clauses: impl IntoIterator<Item = EntryClause>) -> Self {
+        self.when(clauses.into_iter().map(|clause| Clause::Entry(at, clause)))
+    }
+
+    fn makes_at(self, at: At, effects: impl IntoIterator<Item = EntryEffect>) -> Self {
+        self.makes(effects.into_iter().map(|effect| Effect::Entry(at, effect)))
+    }
+
+    /// Has the item stay until then besides; none: it stays for long enough.
+    #[must_use]
+    pub fn keeping(mut self, expiry: Option<u64>) -> Self {
+        if let Some(expiry) = expiry {
+            self.effects.insert(0, Effect::Stays(expiry));
+            self.clauses.push(Clause::StaysNoLonger(expiry));
+        }
+        self
+    }
+
+    /// What the item is after it. None: it does not apply. A deleted item is none, too.
+    pub fn apply(&self, item: Option<&LockItem>) -> Option<Option<LockItem>> {
+        let Some(was) = item else {
+            return self.or_absent.then(|| Some(self.made_of(&self.nothing())));
+        };
+        let holds = self.clauses.iter().all(|clause| clause.holds(was));
+        holds.then(|| (!self.deletes).then(|| self.made_of(was)))
+    }
+
+    fn made_of(&self, was: &LockItem) -> LockItem {
+        let mut item = was.clone();
+        self.effects
+            .iter()
+            .for_each(|effect| effect.make(was, &mut item));
+        item
+    }
+
+    /// What an item is made of where there is none.
+    fn nothing(&self) -> LockItem {
+        let starts = self.effects.iter().find_map(|effect| match effect {
+            Effect::Enter { start, .. } => *start,
+            _ => None,
+        });
+        let start = starts.unwrap_or_default();
+        LockItem::free(start, start)
+    }
+
+    /// The same in DynamoDB's language.
+    pub fn expressions(&self) -> Expressions {
+        let (mut values, mut update) = (Values::default(), Update::default());
+        let clauses = self.clauses.iter().map(|clause| clause.text(&mut values));
+        let condition = clauses.collect::<Vec<_>>().join(" AND ");
+        self.effects
+            .iter()
+            .for_each(|effect| effect.text(&mut update, &mut values));
+        Expressions {
+            update: update.text(),
+            condition: match self.or_absent {
+                true => format!("attribute_not_exists(#pk) OR ({condition})"),
+                false => condition,
+            },
+            values,
+        }
+    }
+}
+
+/// Taking a place.
+impl LockWrite {
+    /// Takes a free lock that nobody waits for, and where there is no item makes one. `left` starts anew: a seat write from before
+    /// fails all the same, because `seated` moved.
+    pub fn enter(permits: u64, me: Newcomer, grace: Duration, new: Option<NewItem>) -> Self {
+        let Newcomer { entry, granted } = me;
+        let (tickets, share) = (entry.tickets, entry.permits);
+        let mut write = LockWrite::new("enter", permits).when([
+            Clause::Free,
+            Clause::NoHolder,
+            Clause::NoSharers,
+            Clause::NoOpenTicket,
+            Clause::LastBelow(end(tickets)),
+        ]);
+        // One who does not know the time does not say where a counter begins, and when the item may be deleted.
+        write.or_absent = new.is_some();
+        write
+            .makes(new.map(|_| Effect::Ours(permits)))
+            .makes([
+                Effect::Enter {
+                    tickets,
+                    start: new.map(|new| new.start),
+                },
+                Effect::NobodyLeft,
+                Effect::Taken(share),
+                Effect::Holder(entry),
+                Effect::GrantedAt(granted),
+                Effect::NoSharers,
+                Effect::NoHeirs,
+                Effect::Grace(grace),
+            ])
+            .makes(new.map(|new| Effect::StaysUnlessSaid(new.expiry)))
+            .makes([Effect::NoDrawDate])
+    }
+
+    /// Takes a free lock all of whose drawn tickets `seen` and its rows showed to be settled.
+    pub fn enter_over(permits: u64, me: Newcomer, seen: &LockItem) -> Self {
+        let Newcomer { entry, granted } = me;
+        LockWrite::new("enter over the settled", permits)
+            .when([
+                Clause::Free,
+                Clause::LastIs(seen.last),
+                Clause::SeatedIs(seen.seated),
+            ])
+            .makes([
+                Effect::EnterUpTo(entry.ticket),
+                Effect::Taken(entry.permits),
+                Effect::HolderOf(entry),
+                Effect::GrantedAt(granted),
+            ])
+    }
+
+    /// Takes permits that are left, if nobody waits for any.
+    pub fn share(permits: u64, entry: Entry) -> Self {
+        let (nonce, share) = (entry.nonce, entry.permits);
+        LockWrite::new("share", permits)
+            .when([
+                Clause::NoOpenTicket,
+                Clause::LastBelow(end(1)),
+                Clause::NoHeirs,
+                Clause::TakenAtMost(permits.saturating_sub(share)),
+                Clause::NoSharer(nonce),
+            ])
+            .makes([
+                Effect::DrawShared(nonce),
+                Effect::Take(share),
+                Effect::Sharer(entry),
+            ])
+    }
+
+    /// Draws the tickets of `entry` and takes the seat behind the last heir as `seen` shows them, all in one.
+    pub fn sit(permits: u64, entry: Entry, seen: &LockItem, seats: usize) -> Self {
+        LockWrite::new("sit", permits)
+            .when([
+                Clause::Held,
+                Clause::LastIs(seen.last),
+                Clause::SeatedIs(seen.last),
+                Clause::HeirsAtMost(seats.saturating_sub(1)),
+            ])
+            .makes([Effect::SitUpTo(entry.ticket), Effect::Sit(entry)])
+    }
+
+    /// Draws so many tickets, if the counter is below `end`.
+    pub fn draw(permits: u64, tickets: u64, below: Ticket, how: Drawing) -> Self {
+        let draw = LockWrite::new("draw", permits)
+            .when([Clause::LastBelow(below)])
+            .makes(how.raises_grace.then_some(Effect::Grace(how.grace)))
+            .makes([Effect::Draw(tickets)]);
+        let draw = match how.dating {
+            Dating::By(date) => draw
+                .when([Clause::NoLaterDraw(newest(date))])
+                .makes([Effect::DrawDate(date)]),
+            // Another's later date stands for this ticket too, and stays: without one, nobody could ever judge it.
+            Dating::UnderLater(date) => draw.when([Clause::LaterDraw(newest(date))]),
+            // An earlier date must not make this ticket look overdue.
+            Dating::None => draw.makes([Effect::NoDrawDate]),
+        };
+        let draw = draw.when([match how.raises_grace {
+            true => Clause::NoLongerGrace(how.grace),
+            false => Clause::GraceAtLeast(how.grace),
+        }]);
+        draw.keeping(how.keeps)
+    }
+}
+
+/// Serving the line.
+impl LockWrite {
+    /// Gives seats to `found`, the next in line as `seen` and its rows showed them. If the lock is free the first of them is the
+    /// holder. None: nobody was found.
+    pub fn seat(
+        permits: u64,
+        seen: &LockItem,
+        (found, upto): (&[Entry], Ticket),
+        seats: usize,
+        granted: Option<ServerTime>,
+    ) -> Option<Self> {
+        let (first, rest) = found.split_first()?;
+        let seat = LockWrite::new("seat", permits);
+        Some(match seen.is_free() {
+            // Free as seen: else the first of the found would take the lock from its holder.
+            true => seat
+                .when([
+                    Clause::Free,
+                    Clause::SeatedIs(seen.seated),
+                    Clause::LeftIs(seen.left),
+                ])
+                .makes([
+                    Effect::Settle(upto),
+                    Effect::Taken(first.permits),
+                    Effect::Promoted(first.clone()),
+                    Effect::GrantedAt(granted),
+                    Effect::Heirs(rest.to_vec()),
+                ]),
+            false => seat
+                .when([
+                    Clause::Held,
+                    Clause::SeatedIs(seen.seated),
+                    Clause::LeftIs(seen.left),
+                    Clause::HeirsAtMost(seats.saturating_sub(found.len())),
+                ])
+                .makes([Effect::Settle(upto), Effect::Seat(found.to_vec())]),
+        })
+    }
+
+    /// Raises `seated` over tickets that are void, and void is for ever.
+    pub fn settle(permits: u64, seen: &LockItem, upto: Ticket) -> Self {
+        LockWrite::new("settle", permits)
+            .when([Clause::SeatedIs(seen.seated), Clause::LeftIs(seen.left)])
+            .makes([Effect::Settle(upto)])
+    }
+
+    /// Gives the first heirs the permits that they wait for: they stand beside those who have some. The last of them where it was
+    /// seen is enough of a condition: who comes goes behind, and who goes lets those behind move up. Meanwhile what is taken has not
+    /// grown: nobody shares past heirs. None: there are no heirs.
+    pub fn admit(permits: u64, heirs: &[Entry]) -> Option<Self> {
+        let (last, before) = heirs.split_last()?;
+        let share = sum(heirs.iter().map(|heir| heir.permits));
+        let nonces = heirs.iter().map(|heir| heir.nonce).collect();
+        Some(
+            LockWrite::new("admit", permits)
+                .when_at(At::Heir(before.len()), [is(last)])
+                .makes([Effect::Take(share), Effect::Admit(nonces)]),
+        )
+    }
+
+    /// Ends one's own hold. Still there: a late release must not release another's.
+    pub fn release(permits: u64, nonce: Nonce, held: Held, granted: Option<ServerTime>) -> Self {
+        let is = EntryClause::Is(nonce, held.footing.ticket);
+        LockWrite::new("release", permits)
+            .when_at(held.footing.at, [is])
+            .ends(nonce, held, granted)
+    }
+
+    /// Ends the hold of one who is dead, as a release would.
+    pub fn evict(permits: u64, dead: &Entry, held: Held, granted: Option<ServerTime>) -> Self {
+        LockWrite::new("evict", permits)
+            .when_at(held.footing.at, [is(dead), EntryClause::BeatIs(dead.beat)])
+            .ends(dead.nonce, held, granted)
+    }
+
+    /// If nobody else has the lock, the first heir has it the moment this applies.
+    fn ends(self, nonce: Nonce, held: Held, granted: Option<ServerTime>) -> Self {
+        let (at, share) = (held.footing.at, held.permits);
+        let is_sharer = matches!(at, At::Sharer(_));
+        let write = self.when_at(at, [EntryClause::PermitsAre(share)]);
+        let write = match held.hands_over {
+            true => write
+                .when([Clause::TakenIs(share)])
+                .makes([Effect::HandOver, Effect::GrantedAt(granted)]),
+            false => write
+                .when([Clause::OthersOrNoHeirs(share)])
+                .makes((!is_sharer).then_some(Effect::NoHolder))
+                .makes([Effect::GiveBack(share)]),
+        };
+        write.makes(is_sharer.then_some(Effect::RemoveSharer(nonce)))
+    }
+
+    /// Takes the seat of a dead heir away. Seats shift, so the nonce decides which one is meant.
+    pub fn unseat(permits: u64, index: usize, dead: &Entry) -> Self {
+        LockWrite::new("unseat", permits)
+            .when_at(At::Heir(index), [is(dead), EntryClause::BeatIs(dead.beat)])
+            .makes([Effect::RemoveHeir(index)])
+    }
+
+    /// Gives up one's own seat.
+    pub fn give_up_seat(permits: u64, index: usize, own: &Entry) -> Self {
+        LockWrite::new("give up a seat", permits)
+            .when_at(At::Heir(index), [is(own)])
+            .makes([Effect::RemoveHeir(index)])
+    }
+
+    /// Says that a waiter left the queue, so that no look from before can seat it.
+    pub fn leave(permits: u64, ticket: Ticket) -> Self {
+        LockWrite::new("leave", permits)
+            .when([Clause::SeatedBelow(ticket)])
+            .makes([Effect::Leave])
+    }
+}
+
+/// Keeping a place.
+impl LockWrite {
+    /// Renews a hold or a seat. Still there: a renewal must not bring back what was released or evicted. The beat is the number of
+    /// the renewal.
+    pub fn renew(
+        permits: u64,
+        (nonce, Footing { at, ticket, .. }): (Nonce, Footing),
+        (beat, lease): (u64, Duration),
+        dating: Dating,
+    ) -> Self {
+        let renew = LockWrite::new("renew", permits)
+            .when_at(
+                at,
+                [EntryClause::Is(nonce, ticket), EntryClause::BeatBelow(beat)],
+            )
+            .makes_at(at, [EntryEffect::Beat(beat), EntryEffect::Lease(lease)]);
+        match dating {
+            Dating::By(date) => renew
+                .when_at(at, [EntryClause::NoLaterDate(newest(date))])
+                .makes_at(at, [EntryEffect::Date(date), EntryEffect::Since(date)]),
+            Dating::UnderLater(date) => renew.when_at(at, [EntryClause::LaterDate(newest(date))]),
+            Dating::None => renew.makes_at(at, [EntryEffect::NoDate]),
+        }
+    }
+
+    /// Extends the holder's lease. The very beat that was seen: what it lasts is counted from what was seen, and so never gets
+    /// shorter.
+    pub fn extend(permits: u64, seen: &Entry, lease: Duration, date: ServerTime) -> Self {
+        LockWrite::new("extend", permits)
+            .when_at(At::Holder, [is(seen), EntryClause::BeatIs(seen.beat)])
+            .makes_at(
+                At::Holder,
+                [
+                    EntryEffect::NextBeat,
+                    EntryEffect::Lease(lease),
+                    EntryEffect::Date(date),
+                    EntryEffect::Since(date),
+                ],
+            )
+    }
+
+    /// Keeps one permit of a hold, and frees the others.
+    pub fn downgrade(permits: u64, nonce: Nonce, held: Held) -> Self {
+        let Footing { at, ticket, .. } = held.footing;
+        LockWrite::new("downgrade", permits)
+            .when_at(
+                at,
+                [
+                    EntryClause::Is(nonce, ticket),
+                    EntryClause::PermitsAre(held.permits),
+                ],
+            )
+            .makes_at(at, [EntryEffect::Permits(1)])
+            .makes([Effect::Free(held.permits.saturating_sub(1))])
+    }
+
+    /// Takes the turns that were had off the holder's place, so that no check of them passes any more.
+    pub fn pass_on(permits: u64, nonce: Nonce, ticket: Ticket, left: u64) -> Self {
+        LockWrite::new("pass on", permits)
+            .when_at(
+                At::Holder,
+                [
+                    EntryClause::Is(nonce, ticket),
+                    EntryClause::TurnsAbove(left),
+                ],
+            )
+            .makes_at(At::Holder, [EntryEffect::Tickets(left)])
+    }
+
+    /// Writes the bytes, or removes those that are there. By who has the lock alone, or others would write over it.
+    pub fn data(
+        permits: u64,
+        (nonce, Footing { at, ticket, .. }): (Nonce, Footing),
+        (written, turns_left): (Written, u64),
+        bytes: Option<Arc<[u8]>>,
+    ) -> Self {
+        let write = LockWrite::new("write data", permits)
+            .when_at(at, has_turn((nonce, ticket), turns_left, permits))
+            .when([Clause::NoLaterData(written)]);
+        match bytes {
+            Some(bytes) => write.makes([Effect::Data(bytes), Effect::Written(written)]),
+            None => write.makes([Effect::Written(written), Effect::NoData]),
+        }
+    }
+
+    /// Changes nothing: whatever is written with this condition is written only while the attempt has the lock at this place, and so
+    /// many are left to have a turn there.
+    pub fn check(permits: u64, nonce: Nonce, held: Held, turns_left: u64) -> Self {
+        let Footing { at, ticket, .. } = held.footing;
+        LockWrite::new("check the holder", permits)
+            .when_at(at, has_turn((nonce, ticket), turns_left, held.permits))
+    }
+}
+
+/// Dating what has no date, and removing what nobody uses.
+impl LockWrite {
+    /// Dates holds of the same beat: the very holds that were seen, each still without a date. A sharer stands under its nonce.
+    pub fn date_holds(permits: u64, holds: &[(At, &Entry)], date: ServerTime) -> Self {
+        holds
+            .iter()
+            .fold(LockWrite::new("date", permits), |write, (at, entry)| {
+                let nonce = (*at == At::Holder).then_some(EntryClause::NonceIs(entry.nonce));
+                write
+                    .when_at(*at, nonce)
+                    .when_at(*at, [EntryClause::BeatIs(entry.beat), EntryClause::Undated])
+                    .makes_at(*at, [EntryEffect::Date(date)])
+            })
+    }
+
+    /// Dates an heir.
+    pub fn date_heir(permits: u64, index: usize, heir: &Entry, date: ServerTime) -> Self {
+        let at = At::Heir(index);
+        LockWrite::new("date", permits)
+            .when_at(
+                at,
+                [
+                    is(heir),
+                    EntryClause::BeatIs(heir.beat),
+                    EntryClause::Undated,
+                ],
+            )
+            .makes_at(at, [EntryEffect::Date(date)])
+    }
+
+    /// Dates the newest draw: the ticket is the one that was seen, and still without a date.
+    pub fn date_draw(permits: u64, last: Ticket, date: ServerTime) -> Self {
+        LockWrite::new("date", permits)
+            .when([Clause::LastIs(last), Clause::UndatedDraw])
+            .makes([Effect::DrawDate(date)])
+    }
+
+    /// Deletes an idle lock item that nobody has touched since `seen`.
+    pub fn remove_idle(permits: u64, seen: &LockItem) -> Self {
+        let remove = LockWrite::new("remove an idle lock", permits).when([
+            Clause::Free,
+            Clause::LastIs(seen.last),
+            Clause::SeatedIs(seen.last),
+            Clause::StaysUntil(seen.expires_at),
+        ]);
+        LockWrite {
+            deletes: true,
+            ..remove
+        }
+    }
+}
+
+/// The one that was seen.
+fn is(entry: &Entry) -> EntryClause {
+    EntryClause::Is(entry.nonce, entry.ticket)
+}
+
+/// The attempt has the lock, so many are left to have a turn at its place, and it takes so many permits.
+fn has_turn(
+    (nonce, ticket): (Nonce, Ticket),
+    turns_left: u64,
+    share: u64,
+) -> impl Iterator<Item = EntryClause> {
+    let turns = (turns_left > 1).then_some(EntryClause::TurnsAtLeast(turns_left));
+    [EntryClause::Is(nonce, ticket)]
+        .into_iter()
+        .chain(turns)
+        .chain([EntryClause::PermitsAre(share)])
+}
+
+/// What the counter must be below for so many tickets to be left before its end, at which no lock is.
+pub fn end(tickets: u64) -> Ticket {
+    Ticket::new(u64::MAX.saturating_sub(tickets))
+}
