@@ -12,35 +12,45 @@ use std::time::Duration;
 /// No test may take longer, however much virtual time passes in it.
 const BOUND: Duration = Duration::from_secs(120);
 
-// Every suite is offered both, and need not use both.
+// Every suite is offered all of them, and need not use all.
 const _: [fn(Ready<()>); 2] = [virtual_time, real_time];
+const _: fn(Duration, Ready<()>) = real_time_within;
 
 /// Runs a test on one thread, on a clock that jumps to the next timer whenever everything waits.
 pub(crate) fn virtual_time<F: Future>(test: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    bounded(runtime.enable_all().start_paused(true), test)
+    bounded(BOUND, runtime.enable_all().start_paused(true), test)
 }
 
 /// Runs a test on one thread and the clock on the wall, for what blocks on the world outside.
 pub(crate) fn real_time<F: Future>(test: F) -> F::Output {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    bounded(runtime.enable_all(), test)
+    real_time_within(BOUND, test)
 }
 
-fn bounded<F: Future>(runtime: &mut tokio::runtime::Builder, test: F) -> F::Output {
-    let _watched = watchdog();
+/// The same for a test that may take longer, or less long.
+pub(crate) fn real_time_within<F: Future>(bound: Duration, test: F) -> F::Output {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    bounded(bound, runtime.enable_all(), test)
+}
+
+fn bounded<F: Future>(
+    bound: Duration,
+    runtime: &mut tokio::runtime::Builder,
+    test: F,
+) -> F::Output {
+    let _watched = watchdog(bound);
     let runtime = runtime.build().expect("a runtime");
     runtime.block_on(test)
 }
 
 /// Ends the process unless the returned value is dropped in time: a test that hangs cannot be unwound.
-fn watchdog() -> Sender<()> {
+fn watchdog(bound: Duration) -> Sender<()> {
     let (alive, watched) = channel();
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     std::thread::spawn(move || {
-        if watched.recv_timeout(BOUND) == Err(RecvTimeoutError::Timeout) {
+        if watched.recv_timeout(bound) == Err(RecvTimeoutError::Timeout) {
             // Not `eprintln!`, whose words the harness keeps until the test ends.
-            let message = format!("{test} ran longer than {BOUND:?} of real time: aborting\n");
+            let message = format!("{test} ran longer than {bound:?} of real time: aborting\n");
             let _ = std::io::stderr().write_all(message.as_bytes());
             std::process::abort();
         }

@@ -1,0 +1,206 @@
+//! Every write of the protocol, as a function of values and as DynamoDB's own engines do it: the same answer, the same item.
+//!
+//! A pair is an item and a write. Items are drawn at random, small and close to each other. A write is made of what a client saw of
+//! the item, or of one that is a little different, so that conditions fail about as often as they hold. The expressions go to the
+//! embedded engine, and to whatever answers at `FAIRLOCK_TEST_ENDPOINT`. `FAIRLOCK_DIFFERENTIAL=N` plays N pairs of each kind of write.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod engine;
+#[path = "../common/http.rs"]
+mod http;
+#[path = "../common/keys.rs"]
+mod keys;
+mod locks;
+mod rows;
+mod some;
+mod stored;
+
+use std::time::Duration;
+
+use engine::Engine;
+use fairlock_protocol::write::{LockWrite, RowChange};
+use locks::LockKind;
+use rows::RowKind;
+use some::Few;
+
+/// Pairs of each kind of write in memory; over HTTP a tenth of them.
+const PAIRS: usize = 1_000;
+/// So many pairs are tried until one notices what was planted.
+const TRIES: usize = 4_000;
+
+fn pairs() -> usize {
+    let set = std::env::var("FAIRLOCK_DIFFERENTIAL").ok();
+    set.map_or(PAIRS, |pairs| pairs.parse().unwrap())
+}
+
+/// Nothing is timed: the bound only ends a test that hangs.
+fn bounded(work: impl Future<Output = ()>) {
+    let bound = Duration::from_secs(900 + pairs() as u64);
+    common::real_time_within(bound, work);
+}
+
+/// Both ways give the same answer and the same item; and both answers come up.
+async fn agree(engine: &Engine, pairs: usize) {
+    let mut some = Few::seeded(18);
+    for kind in LockKind::ALL {
+        let mut applied = 0;
+        for _ in 0..pairs {
+            let (item, write) = locks::pair(kind, &mut some);
+            let expected = write.apply(item.as_ref());
+            let played = engine.lock(item.as_ref(), &write, &mut some).await;
+            applied += usize::from(expected.is_some());
+            assert_eq!(played, Ok(expected), "{kind:?}: {write:#?}\nof {item:#?}");
+        }
+        both_answers_come_up(applied, pairs, &format!("{kind:?}"));
+    }
+    for kind in RowKind::ALL {
+        let mut applied = 0;
+        for _ in 0..pairs {
+            let (row, write) = rows::pair(kind, &mut some);
+            let expected = write.apply(row.as_ref(), &rows::nothing());
+            let played = engine.row(row.as_ref(), &write, &mut some).await;
+            applied += usize::from(expected.is_some());
+            assert_eq!(played, Ok(expected), "{kind:?}: {write:#?}\nof {row:#?}");
+        }
+        both_answers_come_up(applied, pairs, &format!("{kind:?}"));
+    }
+}
+
+fn both_answers_come_up(applied: usize, pairs: usize, kind: &str) {
+    let is_both = applied > pairs / 50 && applied < pairs;
+    assert!(is_both, "{kind} applied to {applied} of {pairs}");
+}
+
+#[test]
+fn every_write_is_what_the_embedded_engine_makes_of_it() {
+    bounded(async {
+        agree(&Engine::embedded().await, pairs()).await;
+    });
+}
+
+#[test]
+fn every_write_is_what_dynamodb_local_makes_of_it() {
+    http::over_http(|url| {
+        bounded(async {
+            agree(&Engine::at(url).await, pairs() / 10).await;
+        });
+    });
+}
+
+/// What a planted mistake takes away from a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Planted {
+    Clause(usize),
+    Effect(usize),
+}
+
+impl Planted {
+    fn all(clauses: usize, effects: usize) -> impl Iterator<Item = Planted> {
+        (0..clauses)
+            .map(Planted::Clause)
+            .chain((0..effects).map(Planted::Effect))
+    }
+}
+
+/// On a free lock nobody shares, and nobody has a seat: to say so is of use where there is no item.
+const NEEDLESS: [(LockKind, Planted); 2] = [
+    (LockKind::EnterKnown, Planted::Effect(5)),
+    (LockKind::EnterKnown, Planted::Effect(6)),
+];
+
+/// The list is made of the writes themselves, so that a new clause or effect is on it.
+#[test]
+fn every_clause_and_every_effect_of_a_lock_write_is_missed_if_it_is_left_out() {
+    bounded(async {
+        let (engine, mut some) = (Engine::embedded().await, Few::seeded(19));
+        let (mut planted, mut unnoticed) = (0, Vec::new());
+        for kind in LockKind::ALL {
+            let (_, shape) = locks::pair(kind, &mut some);
+            for plant in Planted::all(shape.clauses.len(), shape.effects.len()) {
+                planted += 1;
+                if !notices_in_lock(&engine, kind, plant, &mut some).await {
+                    unnoticed.push((kind, plant));
+                }
+            }
+        }
+        assert_eq!(unnoticed, NEEDLESS, "of {planted}");
+        println!("{planted} left out, and each noticed but for {NEEDLESS:?}");
+    });
+}
+
+async fn notices_in_lock(engine: &Engine, kind: LockKind, plant: Planted, some: &mut Few) -> bool {
+    for _ in 0..TRIES {
+        let (item, write) = locks::pair(kind, some);
+        let mut mistaken = write.clone();
+        match plant {
+            Planted::Clause(index) if index < write.clauses.len() => {
+                mistaken.clauses.remove(index);
+            }
+            Planted::Effect(index) if index < write.effects.len() => {
+                mistaken.effects.remove(index);
+            }
+            // A kind may be shorter at times.
+            _ => continue,
+        }
+        if engine.lock(item.as_ref(), &mistaken, some).await != Ok(write.apply(item.as_ref())) {
+            return true;
+        }
+        // What an item never shows that anybody wrote, but for damage.
+        if item.is_some() && engine.damaged(item.as_ref(), &mistaken, some).await {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn every_clause_and_every_effect_of_a_row_write_is_missed_if_it_is_left_out() {
+    bounded(async {
+        let (engine, mut some) = (Engine::embedded().await, Few::seeded(20));
+        let mut unnoticed = Vec::new();
+        for kind in RowKind::ALL {
+            let (_, shape) = rows::pair(kind, &mut some);
+            let effects = match &shape.change {
+                RowChange::Update(effects) => effects.len(),
+                RowChange::Put(_) | RowChange::Delete => 0,
+            };
+            for plant in Planted::all(shape.clauses.len(), effects) {
+                if !notices_in_row(&engine, kind, plant, &mut some).await {
+                    unnoticed.push((kind, plant));
+                }
+            }
+        }
+        assert_eq!(unnoticed, []);
+    });
+}
+
+async fn notices_in_row(engine: &Engine, kind: RowKind, plant: Planted, some: &mut Few) -> bool {
+    for _ in 0..TRIES {
+        let (row, write) = rows::pair(kind, some);
+        let mut mistaken = write.clone();
+        match (plant, &mut mistaken.change) {
+            (Planted::Clause(index), _) if index < write.clauses.len() => {
+                mistaken.clauses.remove(index);
+            }
+            (Planted::Effect(index), RowChange::Update(effects)) if index < effects.len() => {
+                effects.remove(index);
+            }
+            _ => continue,
+        }
+        let right = Ok(write.apply(row.as_ref(), &rows::nothing()));
+        if engine.row(row.as_ref(), &mistaken, some).await != right {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether a write is one that nothing but damage can be refused for.
+fn is_of(write: &LockWrite, verb: &str) -> bool {
+    write.verb == verb
+}

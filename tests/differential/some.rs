@@ -1,0 +1,181 @@
+//! Small things drawn at random: so small that two of them are often the same.
+
+use std::time::Duration;
+
+use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime};
+use fairlock_protocol::item::{LockItem, Written};
+use fairlock_protocol::ticket::{Sequence, Ticket};
+
+/// Some of everything.
+pub(crate) struct Few(fastrand::Rng);
+
+impl Few {
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Few(fastrand::Rng::with_seed(seed))
+    }
+
+    pub(crate) fn of<T: Clone>(&mut self, all: &[T]) -> T {
+        all[self.0.usize(..all.len())].clone()
+    }
+
+    pub(crate) fn upto(&mut self, most: u64) -> u64 {
+        self.0.u64(..=most)
+    }
+
+    /// Once in so many.
+    pub(crate) fn once_in(&mut self, many: u64) -> bool {
+        self.0.u64(..many) == 0
+    }
+
+    pub(crate) fn or_none<T>(&mut self, it: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        (!self.once_in(3)).then(|| it(self))
+    }
+
+    pub(crate) fn nonce(&mut self) -> Nonce {
+        Nonce::new(u128::from(self.upto(3)) + 1)
+    }
+
+    pub(crate) fn date(&mut self) -> ServerTime {
+        // Some of them differ by no more than the dates of one client do.
+        ServerTime(Duration::from_secs(self.of(&[100, 101, 102, 110, 120])))
+    }
+
+    pub(crate) fn span(&mut self) -> Duration {
+        Duration::from_secs(self.of(&[10, 20, 30]))
+    }
+
+    pub(crate) fn expiry(&mut self) -> u64 {
+        self.of(&[1_000, 2_000, 3_000])
+    }
+
+    pub(crate) fn written(&mut self) -> Written {
+        Written {
+            ticket: Ticket::new(1 + self.upto(2)),
+            count: 1 + self.upto(2),
+        }
+    }
+
+    pub(crate) fn entry(&mut self, nonce: Nonce, ticket: Ticket, permits: u64) -> Entry {
+        let tickets = (1 + self.upto(1)).min(ticket.get().max(1));
+        Entry {
+            nonce,
+            owner: "somebody".to_owned(),
+            ticket,
+            tickets,
+            permits,
+            attributes: Attributes::default(),
+            id: None,
+            beat: self.upto(2),
+            lease: self.span(),
+            renewed_at: self.or_none(Self::date),
+            since: self.or_none(Self::date),
+        }
+    }
+
+    /// A lock of two or three permits, in any state that a lock may be in.
+    pub(crate) fn lock(&mut self) -> LockItem {
+        let permits = 2 + self.upto(1);
+        let seated = 5 + self.upto(1);
+        // At the end of all tickets too.
+        let (base, open) = match self.once_in(6) {
+            true => (u64::MAX - 7, self.of(&[0, 0, 1]).min(6 - seated)),
+            false => (0, self.of(&[0, 0, 1, 2])),
+        };
+        let ticket = |n: u64| Ticket::new(base + n);
+        let mut nonces: Vec<_> = (1..=4_u128).map(Nonce::new).collect();
+        self.0.shuffle(&mut nonces);
+        let mut next = 0;
+        let mut place = |some: &mut Self, permits: u64| {
+            next += 1;
+            some.entry(nonces[next as usize - 1], ticket(next), permits)
+        };
+        let mut left = permits;
+        let (mut holder, mut sharers, mut heirs) = (None, Vec::new(), Vec::new());
+        if !self.once_in(3) {
+            if !self.once_in(3) {
+                let share = 1 + self.upto(permits - 1);
+                holder = Some(place(self, share));
+                left -= share;
+            }
+            while left > 0
+                && sharers.len() < 2
+                && (holder.is_none() && sharers.is_empty() || self.once_in(2))
+            {
+                sharers.push(place(self, 1));
+                left -= 1;
+            }
+            while heirs.len() < 2
+                && holder.iter().count() + sharers.len() + heirs.len() < 4
+                && self.once_in(2)
+            {
+                let share = 1 + self.upto(permits - 1);
+                heirs.push(place(self, share));
+            }
+        }
+        LockItem {
+            permits,
+            taken: permits - left,
+            last: ticket(seated + open),
+            seated: ticket(seated),
+            left: self.upto(1),
+            holder,
+            sharers,
+            heirs,
+            data: self.or_none(|some| [some.upto(1) as u8].into()),
+            written: self.or_none(Self::written),
+            drawn_at: self.or_none(Self::date),
+            grace: self.or_none(Self::span),
+            granted_at: self.or_none(Self::date),
+            expires_at: self.of(&[0, 1_000, 2_000, 3_000]),
+        }
+    }
+
+    /// The lock as somebody saw it a little earlier, or as it is.
+    pub(crate) fn seen(&mut self, item: &LockItem) -> LockItem {
+        let mut seen = item.clone();
+        for _ in 0..self.of(&[0, 0, 1, 1, 2]) {
+            self.change(&mut seen);
+        }
+        // They stand under their nonces.
+        let mut known = Vec::new();
+        seen.sharers.retain(|sharer| {
+            let is_new = !known.contains(&sharer.nonce);
+            known.push(sharer.nonce);
+            is_new
+        });
+        seen
+    }
+
+    fn change(&mut self, seen: &mut LockItem) {
+        match self.upto(8) {
+            0 => seen.left = self.upto(1),
+            1 => seen.seated = seen.seated.before().unwrap_or_default(),
+            2 => seen.last = seen.last.before().unwrap_or_default(),
+            3 => seen.sharers.truncate(self.upto(1) as usize),
+            4 => drop(seen.heirs.pop()),
+            5 => *seen = self.lock(),
+            _ => {
+                let places = seen
+                    .holder
+                    .iter_mut()
+                    .chain(&mut seen.sharers)
+                    .chain(&mut seen.heirs);
+                let mut places: Vec<_> = places.collect();
+                let index = self.0.usize(..places.len().max(1));
+                if let Some(entry) = places.get_mut(index) {
+                    self.change_entry(entry);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn change_entry(&mut self, entry: &mut Entry) {
+        match self.upto(4) {
+            0 => entry.nonce = self.nonce(),
+            1 => entry.ticket = entry.ticket.next().unwrap_or(entry.ticket),
+            2 => entry.permits = 1 + self.upto(2),
+            3 => entry.beat = self.upto(2),
+            _ => entry.renewed_at = self.or_none(Self::date),
+        }
+    }
+}
