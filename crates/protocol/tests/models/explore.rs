@@ -195,13 +195,19 @@ where
 }
 
 fn fingerprint(state: &impl Hash) -> u64 {
-    let mut hasher = Fold(0x243f_6a88_85a3_08d3);
+    let mut hasher = Fold::default();
     state.hash(&mut hasher);
     hasher.finish()
 }
 
 /// Folds the 128 bits of a product; the same in every build, so that counts can be pinned.
-struct Fold(u64);
+pub(crate) struct Fold(u64);
+
+impl Default for Fold {
+    fn default() -> Self {
+        Fold(0x243f_6a88_85a3_08d3)
+    }
+}
 
 impl Fold {
     fn fold(&mut self, word: u64) {

@@ -11,12 +11,6 @@ impl Few {
         self.0[end] = Some(entry);
     }
 
-    pub(crate) fn remove(&mut self, index: usize) -> Option<Entry> {
-        let removed = self.0.get_mut(index)?.take();
-        self.0[index..].rotate_left(1);
-        removed
-    }
-
     pub(crate) fn get(&self, index: usize) -> Option<Entry> {
         self.0.get(index).copied().flatten()
     }

@@ -1,7 +1,7 @@
 //! The rules of a run: how many seats there are, and which rule, if any, was changed to see it caught.
 
 /// The protocol with one rule changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
     /// Whoever is the lowest row it sees takes the lock, as in the article.
     LowestRowEnters,
@@ -44,7 +44,7 @@ pub(crate) enum Mutant {
     DowngradeWithoutShare,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rules {
     pub(crate) seats: usize,
     /// How many the lock has: who waits for it alone takes all of them.

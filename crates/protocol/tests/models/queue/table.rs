@@ -3,8 +3,9 @@
 use std::num::NonZeroU8;
 
 use super::few::Few;
-use super::request::{Answer, Held, Request, Seen, Shown, Who};
-use super::rules::{Mutant, Rules};
+use super::request::{Answer, Held, Request, Shown, Who};
+use super::rules::Rules;
+use super::writes;
 
 /// Tickets that a run can draw at the most; more are a panic, not a wrong result.
 pub(crate) const TICKETS: usize = 16;
@@ -17,6 +18,15 @@ impl Nonce {
     pub(crate) fn new(process: usize, attempt: u8) -> Self {
         assert!(attempt < 32, "too many attempts for the model's nonces");
         Nonce(NonZeroU8::MIN.saturating_add((process as u8) << 5 | attempt))
+    }
+
+    /// As the product has it.
+    pub(crate) fn bits(self) -> u128 {
+        self.0.get().into()
+    }
+
+    pub(crate) fn of_bits(bits: u128) -> Option<Self> {
+        NonZeroU8::new(u8::try_from(bits).ok()?).map(Nonce)
     }
 
     pub(crate) fn process(self) -> usize {
@@ -53,7 +63,6 @@ pub(crate) struct Item {
     pub(crate) last: u8,
     pub(crate) seated: u8,
     pub(crate) left: u8,
-    pub(crate) entered: u8,
     /// Permits taken, as counted.
     pub(crate) taken: u8,
     pub(crate) holder: Option<Entry>,
@@ -117,26 +126,6 @@ impl Item {
         let heirs = self.heirs.iter().take_while(fits).count();
         (heirs, share)
     }
-
-    fn promote(&mut self) {
-        self.holder = self.heirs.remove(0);
-        self.taken = self.holder.map_or(0, |holder| holder.share);
-    }
-
-    /// Changes the entry of one who has the lock.
-    pub(crate) fn put(&mut self, entry: Entry) {
-        let sharer = self.sharers.iter().position(|at| at.nonce == entry.nonce);
-        match sharer {
-            Some(index) => self.sharers.set(index, entry),
-            None => self.holder = Some(entry),
-        }
-    }
-
-    fn remove(&mut self, nonce: Nonce) {
-        self.holder = self.holder.filter(|holder| holder.nonce != nonce);
-        let sharer = self.sharers.iter().position(|at| at.nonce == nonce);
-        sharer.and_then(|index| self.sharers.remove(index));
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -156,62 +145,35 @@ impl Table {
     /// Applies one request, if its condition holds. `late` marks what a late duplicate leaves.
     pub(crate) fn apply(&mut self, request: &Request, rules: &Rules, late: bool) -> Answer {
         if let Some(ticket) = row_named(request) {
-            return self.apply_to_row(ticket, request, rules, late);
+            let row = &mut self.rows[usize::from(ticket)];
+            let after = writes::row_after(*row, (ticket, request), rules, late);
+            *row = after.unwrap_or(*row);
+            return Answer {
+                applied: after.is_some(),
+                shown: Shown::Row(*row),
+            };
         }
-        let after = match *request {
-            Request::Enter { who } => self.enter(who, rules, late),
-            _ => self
-                .item
-                .and_then(|item| change(item, request, rules, late)),
-        };
-        let applied = after.is_some();
-        if let Some(after) = after {
-            self.clock = self.clock.max(after.last);
-            self.item = (!matches!(request, Request::Remove { .. })).then_some(after);
-        }
-        let shown = Shown::Item(self.item);
-        Answer { applied, shown }
-    }
-
-    fn enter(&self, who: Who, rules: &Rules, late: bool) -> Option<Item> {
-        let fresh = Item {
-            last: if rules.broken(Mutant::TicketsFromZero) {
-                0
-            } else {
-                self.clock
-            },
-            ..Item::default()
-        };
-        let Some(item) = self.item else {
-            return Some(entered(fresh, who, late));
-        };
-        let nobody_waits = item.seated == item.last || rules.broken(Mutant::EnterOverUnsettled);
-        (item.is_free() && nobody_waits).then(|| entered(item, who, late))
-    }
-
-    fn apply_to_row(&mut self, ticket: u8, request: &Request, rules: &Rules, late: bool) -> Answer {
-        let row = &mut self.rows[usize::from(ticket)];
-        let applied = match *request {
-            Request::Join { who, .. } if row.is_none() => {
-                let mine = Entry::new(who, ticket, late);
-                Some(Some(Row::Waiting(mine)))
-            }
-            Request::VoidGap { first, .. } if row.is_none() => Some(Some(Row::Void(first))),
-            Request::VoidDead { nonce, beat, .. } if is_at(*row, nonce, beat, rules) => {
-                Some(row.map(voided))
-            }
-            Request::VoidMine { nonce, size, .. } if row.is_none() || is_of(*row, nonce) => {
-                Some(Some(Row::Void(ticket + 1 - size)))
-            }
-            Request::RenewRow { nonce, .. } => row.filter(|_| is_of(*row, nonce)).map(renewed),
-            Request::Delete { .. } => Some(None),
-            _ => None,
-        };
-        *row = applied.unwrap_or(*row);
+        let after = writes::item_after(self.item, (self.clock, request), rules, late);
+        self.item = after.unwrap_or(self.item);
+        self.clock = self
+            .item
+            .map_or(self.clock, |item| self.clock.max(item.last));
         Answer {
-            applied: applied.is_some(),
-            shown: Shown::Row(*row),
+            applied: after.is_some(),
+            shown: Shown::Item(self.item),
         }
+    }
+}
+
+fn row_named(request: &Request) -> Option<u8> {
+    match *request {
+        Request::Join { ticket, .. }
+        | Request::VoidGap { ticket, .. }
+        | Request::VoidDead { ticket, .. }
+        | Request::VoidMine { ticket, .. }
+        | Request::RenewRow { ticket, .. }
+        | Request::Delete { ticket } => Some(ticket),
+        _ => None,
     }
 }
 
@@ -231,232 +193,4 @@ impl Entry {
         let beat = self.beat + 1;
         Entry { beat, ..self }
     }
-}
-
-fn row_named(request: &Request) -> Option<u8> {
-    match *request {
-        Request::Join { ticket, .. }
-        | Request::VoidGap { ticket, .. }
-        | Request::VoidDead { ticket, .. }
-        | Request::VoidMine { ticket, .. }
-        | Request::RenewRow { ticket, .. }
-        | Request::Delete { ticket } => Some(ticket),
-        _ => None,
-    }
-}
-
-fn is_of(row: Option<Row>, nonce: Nonce) -> bool {
-    matches!(row, Some(Row::Waiting(entry)) if entry.nonce == nonce)
-}
-
-fn is_at(row: Option<Row>, nonce: Nonce, beat: u8, rules: &Rules) -> bool {
-    let any_beat = rules.broken(Mutant::VoidWithoutBeat);
-    matches!(row, Some(Row::Waiting(entry)) if entry.nonce == nonce && (entry.beat == beat || any_beat))
-}
-
-fn renewed(row: Row) -> Option<Row> {
-    match row {
-        Row::Waiting(entry) => Some(Row::Waiting(entry.beaten())),
-        Row::Void(_) => Some(row),
-    }
-}
-
-fn voided(row: Row) -> Row {
-    match row {
-        Row::Waiting(entry) => Row::Void(entry.first),
-        Row::Void(_) => row,
-    }
-}
-
-fn entered(item: Item, who: Who, late: bool) -> Item {
-    let ticket = item.last + who.size;
-    Item {
-        last: ticket,
-        seated: ticket,
-        entered: ticket,
-        left: item.left,
-        taken: who.share,
-        holder: Some(Entry::new(who, ticket, late)),
-        sharers: Few::default(),
-        heirs: Few::default(),
-    }
-}
-
-/// What the lock item is after a request other than enter; none if its condition does not hold.
-fn change(item: Item, request: &Request, rules: &Rules, late: bool) -> Option<Item> {
-    match *request {
-        Request::EnterOver { who, last, seated } => {
-            enter_over(item, who, (last, seated), rules, late)
-        }
-        Request::Share { who } => share(item, who, rules, late),
-        Request::Sit { who, ticket } => sit(item, who, ticket, rules, late),
-        Request::Draw { size } => Some(Item {
-            last: item.last
-                + if rules.broken(Mutant::DrawsOne) {
-                    1
-                } else {
-                    size
-                },
-            ..item
-        }),
-        Request::Seat {
-            seen,
-            found,
-            seated,
-        } => seat(item, seen, found, seated, rules),
-        Request::Left { ticket } => (item.seated < ticket).then(|| Item {
-            left: item.left + u8::from(!rules.broken(Mutant::LeaveWithoutLeft)),
-            ..item
-        }),
-        Request::Remove { last } => (item.is_idle() && item.last == last).then_some(item),
-        _ => change_place(item, request, rules),
-    }
-}
-
-fn change_place(mut item: Item, request: &Request, rules: &Rules) -> Option<Item> {
-    match *request {
-        Request::Release { nonce, held } => end(item, item.hold(nonce)?, held, rules),
-        Request::Evict { nonce, beat, held } => {
-            let any_beat = rules.broken(Mutant::EvictWithoutBeat);
-            let hold = item.hold(nonce)?;
-            (hold.beat == beat || any_beat).then(|| end(item, hold, held, rules))?
-        }
-        Request::Downgrade { nonce, share } => {
-            let hold = item.hold(nonce)?;
-            (hold.share == share || rules.broken(Mutant::DowngradeWithoutShare)).then(|| {
-                item.taken -= share - 1;
-                item.put(Entry { share: 1, ..hold });
-                item
-            })
-        }
-        Request::Admit {
-            index,
-            nonce,
-            share,
-        } => admit(item, (index, nonce), share, rules),
-        Request::Unseat { index, nonce, beat } => {
-            let any_beat = rules.broken(Mutant::UnseatWithoutBeat);
-            let heir = heir_at(&item, index, nonce);
-            heir.filter(|at| at.beat == beat || any_beat)
-                .map(|_| rise(item, index))
-        }
-        Request::Rise { index, nonce } => heir_at(&item, index, nonce).map(|_| rise(item, index)),
-        Request::RenewHeir { index, nonce } => heir_at(&item, index, nonce).map(|heir| {
-            item.heirs.set(usize::from(index), heir.beaten());
-            item
-        }),
-        _ => None,
-    }
-}
-
-/// One who has the lock goes: if it is the last, the first heir has the lock.
-fn end(mut item: Item, hold: Entry, held: Held, rules: &Rules) -> Option<Item> {
-    let is_last = item.taken == held.share || rules.broken(Mutant::HandOverAmongOthers);
-    let nobody_waits = item.heirs.len() == 0 || rules.broken(Mutant::LastLeavesHeirs);
-    let may_end = if held.hands_over {
-        is_last
-    } else {
-        item.taken > held.share || nobody_waits
-    };
-    if hold.share != held.share || !may_end {
-        return None;
-    }
-    item.remove(hold.nonce);
-    if held.hands_over {
-        item.promote();
-    } else {
-        item.taken -= held.share;
-    }
-    Some(item)
-}
-
-/// The heirs up to the one at this place come in.
-fn admit(mut item: Item, (index, nonce): (u8, Nonce), share: u8, rules: &Rules) -> Option<Item> {
-    let as_seen =
-        heir_at(&item, index, nonce).is_some() || rules.broken(Mutant::AdmitWhoeverIsThere);
-    as_seen.then(|| {
-        for _ in 0..=index {
-            item.heirs
-                .remove(0)
-                .into_iter()
-                .for_each(|heir| item.sharers.push(heir));
-        }
-        item.taken += share;
-        item
-    })
-}
-
-fn share(item: Item, who: Who, rules: &Rules, late: bool) -> Option<Item> {
-    let settled = item.seated == item.last || rules.broken(Mutant::ShareOverUnsettled);
-    let nobody_waits = item.heirs.len() == 0 || rules.broken(Mutant::ShareOverHeirs);
-    let is_left = item.taken + who.share <= rules.permits || rules.broken(Mutant::ShareWithoutRoom);
-    let is_new = item.sharers.iter().all(|sharer| sharer.nonce != who.nonce);
-    (settled && nobody_waits && is_left && is_new).then(|| {
-        let ticket = item.last + 1;
-        let mut sharers = item.sharers;
-        sharers.push(Entry::new(who, ticket, late));
-        Item {
-            last: ticket,
-            seated: ticket,
-            taken: item.taken + who.share,
-            sharers,
-            ..item
-        }
-    })
-}
-
-fn heir_at(item: &Item, index: u8, nonce: Nonce) -> Option<Entry> {
-    let heir = item.heirs.get(usize::from(index));
-    heir.filter(|heir| heir.nonce == nonce)
-}
-
-fn rise(mut item: Item, index: u8) -> Item {
-    item.heirs.remove(usize::from(index));
-    item
-}
-
-fn enter_over(
-    item: Item,
-    who: Who,
-    (last, seated): (u8, u8),
-    rules: &Rules,
-    late: bool,
-) -> Option<Item> {
-    let nobody_drew = item.last == last || rules.broken(Mutant::EnterOverWithoutLast);
-    let settled = item.seated == seated && nobody_drew;
-    (item.is_free() && settled).then(|| entered(Item { last, ..item }, who, late))
-}
-
-fn sit(item: Item, who: Who, ticket: u8, rules: &Rules, late: bool) -> Option<Item> {
-    let settled = item.seated + who.size == ticket || rules.broken(Mutant::SitOverUnsettled);
-    let next = item.last + who.size == ticket && settled;
-    let room = item.heirs.len() < rules.seats;
-    (!item.is_free() && next && room).then(|| {
-        let mut heirs = item.heirs;
-        heirs.push(Entry::new(who, ticket, late));
-        Item {
-            last: ticket,
-            seated: ticket,
-            heirs,
-            ..item
-        }
-    })
-}
-
-fn seat(mut item: Item, seen: Seen, found: Few, seated: u8, rules: &Rules) -> Option<Item> {
-    let same_line = item.seated == seen.seated || rules.broken(Mutant::SeatWithoutSeated);
-    let none_left = item.left == seen.left || rules.broken(Mutant::SeatWithoutLeft);
-    let as_seen = item.is_free() == seen.free && same_line && none_left;
-    let places = rules.seats + usize::from(seen.free);
-    if !as_seen || item.heirs.len() + found.len() > places {
-        return None;
-    }
-    for entry in found.iter() {
-        item.heirs.push(entry);
-    }
-    if seen.free {
-        item.promote();
-    }
-    item.seated = seated;
-    Some(item)
 }

@@ -1,0 +1,447 @@
+//! The model's requests as the writes that the product sends, and what these make of the model's items.
+//!
+//! A planted change of a rule is a clause, or an effect, that a write does not have. States are small and few beside the steps
+//! between them, so what a write makes of an item is worked out once.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash};
+use std::thread::LocalKey;
+use std::time::Duration;
+
+use fairlock_protocol::entry::{self, Attributes, ServerTime};
+use fairlock_protocol::item::{At, Footing, Held, LockItem, RowState, TicketRow};
+use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::write::{
+    Clause, Dating, Drawing, Effect, EntryClause, LockWrite, NewItem, Newcomer, RowClause,
+    RowWrite, end,
+};
+
+use super::few::Few;
+use super::request::{Request, Who};
+use super::rules::{Mutant, Rules};
+use super::table::{Entry, Item, Nonce, Row};
+use crate::explore::Fold;
+
+/// The models know no time: every lease, every grace and every expiry is the same.
+const SPAN: Duration = Duration::from_secs(30);
+const EXPIRY: u64 = 1;
+
+/// What there is, the clock or the ticket of the row, what is asked by which rules, and whether late.
+type Asked<T> = (Option<T>, u8, Request, Rules, bool);
+/// What there is afterwards; none if the write does not apply.
+type After<T> = Option<Option<T>>;
+type Memo<T> = RefCell<HashMap<Asked<T>, After<T>, BuildHasherDefault<Fold>>>;
+
+thread_local! {
+    static ITEMS: Memo<Item> = Memo::default();
+    static ROWS: Memo<Row> = Memo::default();
+}
+
+/// What the lock item is after a write; none if it does not apply. A new item counts from the clock.
+pub(super) fn item_after(
+    item: Option<Item>,
+    (clock, request): (u8, &Request),
+    rules: &Rules,
+    late: bool,
+) -> After<Item> {
+    let clock = if item.is_none() { clock } else { 0 };
+    let key = (item, clock, *request, *rules, late);
+    once(&ITEMS, key, || {
+        let before = item.map(|item| lock_item(&item, rules));
+        let write = planted(lock_write(item, (clock, request), rules, late)?, rules);
+        Some(write.apply(before.as_ref())?.map(|item| model_item(&item)))
+    })
+}
+
+/// What a row is after a write.
+pub(super) fn row_after(
+    row: Option<Row>,
+    (ticket, request): (u8, &Request),
+    rules: &Rules,
+    late: bool,
+) -> After<Row> {
+    once(&ROWS, (row, ticket, *request, *rules, late), || {
+        let Some(mut write) = row_write(row, request, late) else {
+            // Rows are deleted in batches, which take no condition.
+            return Some(None);
+        };
+        if rules.broken(Mutant::VoidWithoutBeat) {
+            let beat =
+                |clause: &RowClause| matches!(clause, RowClause::Entry(EntryClause::BeatIs(_)));
+            write.clauses.retain(|clause| !beat(clause));
+        }
+        let nothing = ticket_row(ticket, Row::Void(ticket));
+        let before = row.map(|row| ticket_row(ticket, row));
+        Some(
+            write
+                .apply(before.as_ref(), &nothing)?
+                .map(|row| model_row(&row)),
+        )
+    })
+}
+
+fn once<T: Copy + Eq + Hash>(
+    memo: &'static LocalKey<Memo<T>>,
+    asked: Asked<T>,
+    work: impl FnOnce() -> After<T>,
+) -> After<T> {
+    memo.with_borrow_mut(|known| *known.entry(asked).or_insert_with(work))
+}
+
+fn lock_write(
+    item: Option<Item>,
+    (clock, request): (u8, &Request),
+    rules: &Rules,
+    late: bool,
+) -> Option<LockWrite> {
+    let permits = u64::from(rules.permits);
+    Some(match *request {
+        Request::Enter { who } => {
+            let start = if rules.broken(Mutant::TicketsFromZero) {
+                0
+            } else {
+                clock
+            };
+            let new = NewItem {
+                start: ticket(start),
+                expiry: EXPIRY,
+            };
+            LockWrite::enter(permits, newcomer(who, 0, late), SPAN, Some(new))
+        }
+        Request::EnterOver { who, last, seated } => LockWrite::enter_over(
+            permits,
+            newcomer(who, last + who.size, late),
+            &seen(last, seated),
+        ),
+        Request::Share { who } => LockWrite::share(permits, newcomer(who, 0, late).entry),
+        Request::Sit { who, ticket } => {
+            let (me, last) = (newcomer(who, ticket, late).entry, ticket - who.size);
+            LockWrite::sit(permits, me, &seen(last, last), rules.seats)
+        }
+        Request::Draw { size } => {
+            let how = Drawing {
+                dating: Dating::None,
+                grace: SPAN,
+                raises_grace: false,
+                keeps: None,
+            };
+            LockWrite::draw(permits, size.into(), end(size.into()), how)
+        }
+        Request::Seat {
+            seen: by,
+            found,
+            seated,
+        } => {
+            let mut was = seen(0, by.seated);
+            was.left = by.left.into();
+            was.holder = (!by.free).then(nobody);
+            let found: Vec<_> = found.iter().map(protocol_entry).collect();
+            if found.is_empty() {
+                return Some(LockWrite::settle(permits, &was, ticket(seated)));
+            }
+            LockWrite::seat(permits, &was, (&found, ticket(seated)), rules.seats, None)?
+        }
+        Request::Left { ticket: mine } => LockWrite::leave(permits, ticket(mine)),
+        Request::Remove { last } => {
+            let mut was = seen(last, last);
+            was.expires_at = EXPIRY;
+            LockWrite::remove_idle(permits, &was)
+        }
+        _ => return place_write(item?, request, rules),
+    })
+}
+
+/// By one who stands on the item, or of one who does. Who is not there any more is named by what no place has, and so not met.
+fn place_write(item: Item, request: &Request, rules: &Rules) -> Option<LockWrite> {
+    let permits = u64::from(rules.permits);
+    let hold = |nonce| item.hold(nonce).map_or_else(nobody, protocol_entry);
+    let held = |nonce: Nonce, share: u8, hands_over| {
+        let is_sharer = item.sharers.iter().any(|sharer| sharer.nonce == nonce);
+        let at = match is_sharer {
+            true => At::Sharer(protocol_nonce(nonce)),
+            false => At::Holder,
+        };
+        Held {
+            footing: footing(at, &hold(nonce)),
+            permits: share.into(),
+            hands_over,
+        }
+    };
+    Some(match *request {
+        Request::Release { nonce, held: by } => {
+            let held = held(nonce, by.share, by.hands_over);
+            LockWrite::release(permits, protocol_nonce(nonce), held, None)
+        }
+        Request::Evict {
+            nonce,
+            beat,
+            held: by,
+        } => {
+            let (dead, held) = (hold(nonce), held(nonce, by.share, by.hands_over));
+            LockWrite::evict(permits, &with_beat(dead, beat), held, None)
+        }
+        Request::Downgrade { nonce, share } => {
+            let held = held(nonce, share, false);
+            LockWrite::downgrade(permits, protocol_nonce(nonce), held)
+        }
+        _ => return heir_write(item, request, permits),
+    })
+}
+
+fn heir_write(item: Item, request: &Request, permits: u64) -> Option<LockWrite> {
+    let heir = |index: u8, nonce: Nonce| {
+        let heir = item.heirs.get(index.into());
+        heir.filter(|heir| heir.nonce == nonce)
+            .map_or_else(nobody, protocol_entry)
+    };
+    Some(match *request {
+        Request::Admit {
+            index,
+            nonce,
+            share,
+        } => {
+            let before = item.heirs.iter().take(index.into()).map(protocol_entry);
+            let mut heirs: Vec<_> = before.collect();
+            heirs.resize_with(index.into(), nobody);
+            heirs.push(heir(index, nonce));
+            let mut write = LockWrite::admit(permits, &heirs)?;
+            // What they take is as it was seen.
+            for effect in &mut write.effects {
+                if let Effect::Take(taken) = effect {
+                    *taken = share.into();
+                }
+            }
+            write
+        }
+        Request::Unseat { index, nonce, beat } => {
+            let dead = with_beat(heir(index, nonce), beat);
+            LockWrite::unseat(permits, index.into(), &dead)
+        }
+        Request::Rise { index, nonce } => {
+            LockWrite::give_up_seat(permits, index.into(), &heir(index, nonce))
+        }
+        Request::RenewHeir { index, nonce } => {
+            let own = heir(index, nonce);
+            let place = (own.nonce, footing(At::Heir(index.into()), &own));
+            LockWrite::renew(permits, place, (own.beat + 1, SPAN), Dating::None)
+        }
+        _ => return None,
+    })
+}
+
+fn footing(at: At, entry: &entry::Entry) -> Footing {
+    Footing {
+        at,
+        ticket: entry.ticket,
+        expires_at: EXPIRY,
+    }
+}
+
+/// The write with the clause, or the effect, left out that a planted change is about.
+fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
+    let is_beat = |clause: &Clause| matches!(clause, Clause::Entry(_, EntryClause::BeatIs(_)));
+    let verb = write.verb;
+    let is_left_out = |clause: &Clause| match rules.mutant {
+        Some(Mutant::EnterOverUnsettled) => verb == "enter" && *clause == Clause::NoOpenTicket,
+        Some(Mutant::EnterOverWithoutLast) => {
+            verb == "enter over the settled" && matches!(clause, Clause::LastIs(_))
+        }
+        Some(Mutant::ShareOverUnsettled) => verb == "share" && *clause == Clause::NoOpenTicket,
+        Some(Mutant::ShareOverHeirs) => *clause == Clause::NoHeirs,
+        Some(Mutant::ShareWithoutRoom) => matches!(clause, Clause::TakenAtMost(_)),
+        Some(Mutant::SitOverUnsettled) => verb == "sit" && matches!(clause, Clause::SeatedIs(_)),
+        Some(Mutant::SeatWithoutSeated) => verb == "seat" && matches!(clause, Clause::SeatedIs(_)),
+        Some(Mutant::SeatWithoutLeft) => verb == "seat" && matches!(clause, Clause::LeftIs(_)),
+        Some(Mutant::EvictWithoutBeat) => verb == "evict" && is_beat(clause),
+        Some(Mutant::UnseatWithoutBeat) => verb == "unseat" && is_beat(clause),
+        Some(Mutant::HandOverAmongOthers) => matches!(clause, Clause::TakenIs(_)),
+        Some(Mutant::LastLeavesHeirs) => matches!(clause, Clause::OthersOrNoHeirs(_)),
+        Some(Mutant::AdmitWhoeverIsThere) => verb == "admit" && matches!(clause, Clause::Entry(..)),
+        Some(Mutant::DowngradeWithoutShare) => {
+            verb == "downgrade" && matches!(clause, Clause::Entry(_, EntryClause::PermitsAre(_)))
+        }
+        _ => false,
+    };
+    write.clauses.retain(|clause| !is_left_out(clause));
+    match rules.mutant {
+        Some(Mutant::LeaveWithoutLeft) => write.effects.retain(|effect| *effect != Effect::Leave),
+        Some(Mutant::DrawsOne) => write.effects.iter_mut().for_each(|effect| {
+            if let Effect::Draw(tickets) = effect {
+                *tickets = 1;
+            }
+        }),
+        _ => {}
+    }
+    write
+}
+
+/// None: it takes no condition.
+fn row_write(row: Option<Row>, request: &Request, late: bool) -> Option<RowWrite> {
+    let waiting = match row {
+        Some(Row::Waiting(entry)) => Some(entry),
+        _ => None,
+    };
+    let of = |nonce: Nonce| {
+        waiting
+            .filter(|entry| entry.nonce == nonce)
+            .map(protocol_entry)
+            .unwrap_or_else(nobody)
+    };
+    Some(match *request {
+        Request::Join { who, ticket } => RowWrite::join(newcomer(who, ticket, late).entry, EXPIRY),
+        Request::VoidGap { first, ticket } => {
+            RowWrite::void_gap(ticket_row(ticket, Row::Void(first)))
+        }
+        Request::VoidDead { nonce, beat, .. } => RowWrite::void_dead(&with_beat(of(nonce), beat)),
+        Request::VoidMine { nonce, size, .. } => {
+            RowWrite::void_own(protocol_nonce(nonce), size.into(), EXPIRY)
+        }
+        Request::RenewRow { nonce, .. } => RowWrite::renew(
+            protocol_nonce(nonce),
+            (of(nonce).beat + 1, SPAN),
+            Dating::None,
+            EXPIRY,
+        ),
+        _ => return None,
+    })
+}
+
+fn ticket(number: u8) -> Ticket {
+    Ticket::new(number.into())
+}
+
+fn protocol_nonce(nonce: Nonce) -> entry::Nonce {
+    entry::Nonce::new(nonce.bits())
+}
+
+/// An entry of a nonce that no place has.
+fn nobody() -> entry::Entry {
+    entry::Entry {
+        nonce: entry::Nonce::new(u128::MAX),
+        owner: String::new(),
+        ticket: Ticket::default(),
+        tickets: 1,
+        permits: 1,
+        attributes: Attributes::default(),
+        id: None,
+        beat: 0,
+        lease: SPAN,
+        renewed_at: None,
+        since: None,
+    }
+}
+
+/// What a late duplicate wrote says since when it is there.
+fn protocol_entry(of: Entry) -> entry::Entry {
+    entry::Entry {
+        nonce: protocol_nonce(of.nonce),
+        ticket: ticket(of.ticket),
+        tickets: u64::from(of.ticket + 1 - of.first),
+        permits: of.share.into(),
+        beat: of.beat.into(),
+        since: of.stray.then_some(ServerTime(SPAN)),
+        ..nobody()
+    }
+}
+
+fn model_entry(of: &entry::Entry) -> Option<Entry> {
+    let bits = u128::from_str_radix(&of.nonce.to_string(), 16).ok()?;
+    let ticket = small(of.ticket.get());
+    Some(Entry {
+        nonce: Nonce::of_bits(bits)?,
+        first: ticket + 1 - small(of.tickets),
+        ticket,
+        share: small(of.permits),
+        beat: small(of.beat),
+        stray: of.since.is_some(),
+    })
+}
+
+fn small(number: u64) -> u8 {
+    u8::try_from(number).unwrap_or(u8::MAX)
+}
+
+fn with_beat(entry: entry::Entry, beat: u8) -> entry::Entry {
+    entry::Entry {
+        beat: beat.into(),
+        ..entry
+    }
+}
+
+fn newcomer(who: Who, newest: u8, late: bool) -> Newcomer {
+    Newcomer {
+        entry: entry::Entry {
+            nonce: protocol_nonce(who.nonce),
+            ticket: ticket(newest),
+            tickets: who.size.into(),
+            permits: who.share.into(),
+            since: late.then_some(ServerTime(SPAN)),
+            ..nobody()
+        },
+        granted: None,
+    }
+}
+
+/// A free lock as far as somebody saw it.
+fn seen(last: u8, seated: u8) -> LockItem {
+    LockItem {
+        grace: Some(SPAN),
+        expires_at: EXPIRY,
+        ..LockItem::free(ticket(last), ticket(seated))
+    }
+}
+
+fn lock_item(item: &Item, rules: &Rules) -> LockItem {
+    let entries = |few: &Few| few.iter().map(protocol_entry).collect();
+    LockItem {
+        permits: rules.permits.into(),
+        taken: item.taken.into(),
+        left: item.left.into(),
+        holder: item.holder.map(protocol_entry),
+        sharers: entries(&item.sharers),
+        heirs: entries(&item.heirs),
+        ..seen(item.last, item.seated)
+    }
+}
+
+fn model_item(item: &LockItem) -> Item {
+    let few = |entries: &[entry::Entry]| {
+        let mut few = Few::default();
+        entries
+            .iter()
+            .filter_map(model_entry)
+            .for_each(|entry| few.push(entry));
+        few
+    };
+    Item {
+        last: small(item.last.get()),
+        seated: small(item.seated.get()),
+        left: small(item.left),
+        taken: small(item.taken),
+        holder: item.holder.as_ref().and_then(model_entry),
+        sharers: few(&item.sharers),
+        heirs: few(&item.heirs),
+    }
+}
+
+fn ticket_row(newest: u8, row: Row) -> TicketRow {
+    let (first, state) = match row {
+        Row::Waiting(entry) => (entry.first, RowState::Waiting(protocol_entry(entry))),
+        Row::Void(first) => (first, RowState::Void(None)),
+    };
+    TicketRow {
+        ticket: ticket(newest),
+        tickets: u64::from(newest + 1 - first),
+        state,
+        expires_at: EXPIRY,
+    }
+}
+
+fn model_row(row: &TicketRow) -> Row {
+    let first = small(row.ticket.get()) + 1 - small(row.tickets);
+    match &row.state {
+        RowState::Waiting(entry) => model_entry(entry).map_or(Row::Void(first), Row::Waiting),
+        RowState::Void(_) => Row::Void(first),
+    }
+}
