@@ -13,7 +13,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use fairlock::embedded::{Engine, EngineError};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use crate::failure::Failure;
 use crate::place::Purpose;
@@ -39,13 +39,13 @@ pub(crate) async fn open(file: &Path, purpose: Purpose, create: &str) -> Result<
     let (tell, opened) = oneshot::channel();
     let path = file.to_owned();
     std::thread::spawn(move || tell.send(open(path)));
-    let engine = match purpose {
-        Purpose::Look => timeout(LOOK_WITHIN, opened).await,
-        Purpose::Make | Purpose::Turn => Ok(opened.await),
+    let engine = tokio::select! {
+        biased;
+        engine = opened => engine.map_err(|_panicked| unusable("it cannot be opened".into()))?,
+        () = sleep(LOOK_WITHIN), if purpose == Purpose::Look => {
+            return Err(unusable(BUSY.to_owned()));
+        }
     };
-    let busy = || unusable(BUSY.to_owned());
-    let engine = engine.map_err(|_elapsed| busy())?;
-    let engine = engine.map_err(|_panicked| unusable("it cannot be opened".into()))?;
     let engine = engine.map_err(|error| {
         let cause = error.source().map(ToString::to_string);
         let cause = cause.unwrap_or_else(|| error.to_string());

@@ -160,40 +160,33 @@ fn after(over: Over, signals: &mut UnboundedReceiver<Caught>) -> Option<Result<E
     }
 }
 
-/// A client, as soon as the file lets itself be opened, or the configuration has all that is needed: for no longer than the wait, and
-/// until somebody has had enough. Each turn of the loop but the last is one signal that changes nothing, or tells that it takes long.
+/// A client, as soon as the file lets itself be opened, or the configuration has all that is needed, unless somebody has had enough
+/// before. A file that others keep busy is waited for no longer than the wait. Each turn of the loop but the last is one signal that
+/// changes nothing, or tells that it takes long.
 async fn opened(
     options: &Run,
     signals: &mut UnboundedReceiver<Caught>,
 ) -> Result<LockClient, Over> {
+    // Nothing, if there is no file.
+    let busy = options.place.explained("database is locked");
     let bound = match options.wait {
-        RecordWait::NoWait => Some(NO_WAIT),
-        RecordWait::Timeout(span) => Some(span),
-        RecordWait::Infinite => None,
+        _ if busy.is_none() => Duration::MAX,
+        RecordWait::NoWait => NO_WAIT,
+        // To open a file takes a moment that is no part of the wait.
+        RecordWait::Timeout(span) => span.max(SLOW),
+        RecordWait::Infinite => Duration::MAX,
     };
-    let over = async {
-        match bound {
-            Some(span) => sleep(span).await,
-            None => std::future::pending().await,
-        }
-    };
-    let busy = || {
-        let explained = options.place.explained("database is locked");
-        explained.unwrap_or_else(|| {
-            let (engine, way) = (options.place.engine(), options.place.way_there());
-            format!("cannot reach {engine} yet: {way}")
-        })
-    };
-    let (mut opening, mut over) = (pin!(client(options)), pin!(over));
-    let (mut slow, mut is_told) = (pin!(sleep(SLOW)), options.quiet);
+    let busy = busy.unwrap_or_default();
+    let (mut opening, mut over) = (pin!(client(options)), pin!(sleep(bound)));
+    let (mut slow, mut is_told) = (pin!(sleep(SLOW)), options.quiet || busy.is_empty());
     loop {
         tokio::select! {
             biased;
             opened = &mut opening => return opened.map_err(Over::Refused),
             Some(caught) = signals.recv() => stop_waiting(caught)?,
-            () = &mut over => return Err(Over::Refused(Failure::unavailable(busy()))),
+            () = &mut over => return Err(Over::Refused(Failure::unavailable(busy))),
             () = &mut slow, if !is_told => {
-                say(&format!("{}; goes on trying", busy()));
+                say(&format!("{busy}; goes on trying"));
                 is_told = true;
             }
         }
