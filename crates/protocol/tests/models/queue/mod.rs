@@ -223,10 +223,10 @@ fn larger_sizes_hold_too() {
     proves(&setup(TWO, 2, 1, Faults::any(2)), 22_994_784);
     proves(&setup(THREE, 1, 1, UNHEARD), 35_827_441);
     let with_a_caller = &[Waiter, Waiter, Caller];
-    proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 27_359_900);
-    proves(&setup(FOUR, 1, 3, Faults::NONE), 13_504_646);
+    proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 26_722_244);
+    proves(&setup(FOUR, 1, 3, Faults::NONE), 13_288_621);
     let with_a_sweeper = &[Pair, Pair, Sweeper];
-    proves(&setup(with_a_sweeper, 1, 1, Faults::any(2)), 8_963_538);
+    proves(&setup(with_a_sweeper, 1, 1, Faults::any(2)), 8_699_391);
 }
 
 #[test]
