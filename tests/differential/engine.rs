@@ -22,7 +22,7 @@ const TABLE: &str = "differential";
 const TTL: &str = "expires_at";
 
 /// Whether a write applied, and then what the item is; or what is wrong with the answer, or with the item after it.
-type Played<T> = Result<Option<Option<T>>, String>;
+pub(crate) type Played<T> = Result<Option<Option<T>>, String>;
 
 pub(crate) struct Engine {
     client: Client,

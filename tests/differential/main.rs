@@ -22,7 +22,9 @@ mod stored;
 
 use std::time::Duration;
 
-use engine::Engine;
+use engine::{Engine, Played};
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::{LockWrite, RowChange};
 use locks::LockKind;
 use rows::RowKind;
@@ -44,6 +46,16 @@ fn bounded(work: impl Future<Output = ()>) {
     common::real_time_within(bound, work);
 }
 
+/// What an engine is to answer. Behind the last of all tickets a lock is called damaged.
+fn played(after: Option<Option<LockItem>>) -> Played<LockItem> {
+    match &after {
+        Some(Some(item)) if item.last == Ticket::new(u64::MAX) => {
+            Err("contradicts itself (the counter is not at its end): damaged".to_owned())
+        }
+        _ => Ok(after),
+    }
+}
+
 /// Both ways give the same answer and the same item; and both answers come up.
 async fn agree(engine: &Engine, pairs: usize) {
     let mut some = Few::seeded(18);
@@ -51,10 +63,14 @@ async fn agree(engine: &Engine, pairs: usize) {
         let mut applied = 0;
         for _ in 0..pairs {
             let (item, write) = locks::pair(kind, &mut some);
-            let expected = write.apply(item.as_ref());
+            let after = write.apply(item.as_ref());
             let played = engine.lock(item.as_ref(), &write, &mut some).await;
-            applied += usize::from(expected.is_some());
-            assert_eq!(played, Ok(expected), "{kind:?}: {write:#?}\nof {item:#?}");
+            applied += usize::from(after.is_some());
+            assert_eq!(
+                played,
+                self::played(after),
+                "{kind:?}: {write:#?}\nof {item:#?}"
+            );
         }
         both_answers_come_up(applied, pairs, &format!("{kind:?}"));
     }
@@ -107,10 +123,12 @@ impl Planted {
     }
 }
 
-/// On a free lock nobody shares, and nobody has a seat: to say so is of use where there is no item.
-const NEEDLESS: [(LockKind, Planted); 2] = [
+/// On a free lock nobody shares, and nobody has a seat: to say so is of use where there is no item. One ticket more is there for every
+/// item that can be read.
+const NEEDLESS: [(LockKind, Planted); 3] = [
     (LockKind::EnterKnown, Planted::Effect(5)),
     (LockKind::EnterKnown, Planted::Effect(6)),
+    (LockKind::Share, Planted::Clause(2)),
 ];
 
 /// The list is made of the writes themselves, so that a new clause or effect is on it.
@@ -147,7 +165,7 @@ async fn notices_in_lock(engine: &Engine, kind: LockKind, plant: Planted, some: 
             // A kind may be shorter at times.
             _ => continue,
         }
-        if engine.lock(item.as_ref(), &mistaken, some).await != Ok(write.apply(item.as_ref())) {
+        if engine.lock(item.as_ref(), &mistaken, some).await != played(write.apply(item.as_ref())) {
             return true;
         }
         // What an item never shows that anybody wrote, but for damage.

@@ -62,7 +62,7 @@ pub trait Sequence: Sized {
     /// The ticket before this one; none before zero.
     fn before(self) -> Option<Self>;
 
-    /// The newest of the next so many tickets; none at the end of all numbers, where no counter may be.
+    /// The newest of the next so many tickets; none after the last `u64`.
     fn after(self, tickets: u64) -> Option<Self>;
 
     /// The first of so many tickets of which this is the newest.
@@ -85,8 +85,7 @@ impl Sequence for Ticket {
     }
 
     fn after(self, tickets: u64) -> Option<Self> {
-        let after = self.0.checked_add(tickets)?;
-        (after < u64::MAX).then_some(Ticket(after))
+        self.0.checked_add(tickets).map(Ticket)
     }
 
     fn first_of(self, tickets: u64) -> Self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::entry::{Entry, Nonce, ServerTime};
 use crate::item::{At, Footing, Held, LockItem, Written, sum};
-use crate::ticket::Ticket;
+use crate::ticket::{Sequence, Ticket};
 
 use super::clause::Clause;
 use super::effect::Effect;
@@ -528,7 +528,7 @@ fn has_turn(
         .chain([EntryClause::PermitsAre(share)])
 }
 
-/// What the counter must be below for so many tickets to be left before its end, at which no lock is.
+/// What the counter must be below for so many tickets to be left. The last of all is drawn, and its lock is called damaged then.
 pub fn end(tickets: u64) -> Ticket {
-    Ticket::new(u64::MAX.saturating_sub(tickets))
+    Ticket::new(u64::MAX).first_of(tickets)
 }
