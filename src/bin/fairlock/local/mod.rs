@@ -4,7 +4,6 @@ mod access;
 mod kind;
 
 use std::error::Error;
-use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -129,45 +128,57 @@ pub(crate) fn real(file: &Path) -> PathBuf {
     file.canonicalize().unwrap_or_else(|_| file.to_owned())
 }
 
-/// A file that had this name once.
+/// A file of locks that this process has open, and the log beside it, where the newest writes are as long as it is open.
 #[derive(Debug)]
 pub(crate) struct Known {
-    name: PathBuf,
-    device: u64,
-    number: u64,
-    /// The log beside it, which is there as long as this process has the file open, and where the newest writes are.
-    log: Option<(PathBuf, (u64, u64))>,
+    file: Named,
+    log: Option<Named>,
 }
 
 impl Known {
     pub(crate) fn of(file: &Path) -> Option<Known> {
-        let log = kind::log_of(&real(file), "-wal");
-        let numbers = |found: Metadata| (found.dev(), found.ino());
-        let known = |found: Metadata| Known {
-            name: file.to_owned(),
-            device: found.dev(),
-            number: found.ino(),
-            log: std::fs::metadata(&log).ok().map(|it| (log, numbers(it))),
-        };
-        std::fs::metadata(file).ok().map(known)
+        Some(Known {
+            file: Named::of(file)?,
+            log: Named::of(&kind::log_of(&real(file), "-wal")),
+        })
     }
 
     pub(crate) fn name(&self) -> &Path {
-        &self.name
+        &self.file.name
+    }
+
+    /// Whether it has been deleted, and another may have its name now.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.file.is_gone()
     }
 
     /// The log, if it has been deleted: what this process writes now nobody reads.
     pub(crate) fn lost_log(&self) -> Option<&Path> {
-        let (log, numbers) = self.log.as_ref()?;
-        let is_lost = match std::fs::metadata(log) {
-            Ok(found) => (found.dev(), found.ino()) != *numbers,
-            Err(error) => error.kind() == ErrorKind::NotFound,
-        };
-        is_lost.then_some(log.as_path())
+        let lost = self.log.as_ref().filter(|log| log.is_gone());
+        lost.map(|log| log.name.as_path())
+    }
+}
+
+/// What had this name once.
+#[derive(Debug)]
+struct Named {
+    name: PathBuf,
+    device: u64,
+    number: u64,
+}
+
+impl Named {
+    fn of(name: &Path) -> Option<Named> {
+        let found = std::fs::metadata(name).ok()?;
+        Some(Named {
+            name: name.to_owned(),
+            device: found.dev(),
+            number: found.ino(),
+        })
     }
 
-    /// Whether it has been deleted, and another may have its name now. One that cannot be looked at is taken for the same.
-    pub(crate) fn is_gone(&self) -> bool {
+    /// Whether it has not the name any more. One that cannot be looked at is taken for the same.
+    fn is_gone(&self) -> bool {
         match std::fs::metadata(&self.name) {
             Ok(found) => (found.dev(), found.ino()) != (self.device, self.number),
             Err(error) => error.kind() == ErrorKind::NotFound,

@@ -33,7 +33,7 @@ use warden::Warden;
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 /// How long leaving the line and giving back may take in the end.
 const PARTING: Duration = Duration::from_secs(2);
-/// A file, or a configuration, that takes longer to open is told of, and the time is a part of the wait.
+/// A file that takes longer to open is told of. Where opening, or the configuration, takes longer, that is a part of the wait.
 const SLOW: Duration = Duration::from_secs(1);
 /// For so long one who does not wait tries to open it.
 const NO_WAIT: Duration = Duration::from_secs(2);
