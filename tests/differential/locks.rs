@@ -202,7 +202,7 @@ fn draw(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
     let (date, grace) = (some.date(), some.span());
     let dating = match kind {
         LockKind::Draw | LockKind::DrawRaisingGrace | LockKind::DrawKeeping => Dating::By(date),
-        LockKind::DrawUnderLater => Dating::UnderLater(date),
+        LockKind::DrawUnderLater => Dating::UnderLater(some.early_date()),
         LockKind::DrawUndated => Dating::None,
         _ => return None,
     };
@@ -300,7 +300,7 @@ fn renewal(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Opt
         _ => return None,
     };
     let dating = match kind {
-        LockKind::RenewUnderLater => Dating::UnderLater(date),
+        LockKind::RenewUnderLater => Dating::UnderLater(some.early_date()),
         LockKind::RenewUndated => Dating::None,
         _ => Dating::By(date),
     };

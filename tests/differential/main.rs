@@ -33,7 +33,7 @@ use some::Few;
 /// Pairs of each kind of write in memory; over HTTP a tenth of them.
 const PAIRS: usize = 1_000;
 /// So many pairs are tried until one notices what was planted.
-const TRIES: usize = 4_000;
+const TRIES: usize = 8_000;
 
 fn pairs() -> usize {
     let set = std::env::var("FAIRLOCK_DIFFERENTIAL").ok();
@@ -72,7 +72,7 @@ async fn agree(engine: &Engine, pairs: usize) {
                 "{kind:?}: {write:#?}\nof {item:#?}"
             );
         }
-        both_answers_come_up(applied, pairs, &format!("{kind:?}"));
+        both_answers_come_up(applied, pairs, &format!("{kind:?} of a lock"));
     }
     for kind in RowKind::ALL {
         let mut applied = 0;
@@ -83,7 +83,7 @@ async fn agree(engine: &Engine, pairs: usize) {
             applied += usize::from(expected.is_some());
             assert_eq!(played, Ok(expected), "{kind:?}: {write:#?}\nof {row:#?}");
         }
-        both_answers_come_up(applied, pairs, &format!("{kind:?}"));
+        both_answers_come_up(applied, pairs, &format!("{kind:?} of a row"));
     }
 }
 

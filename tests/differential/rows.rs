@@ -107,7 +107,7 @@ pub(crate) fn pair(kind: RowKind, some: &mut Few) -> (Option<TicketRow>, RowWrit
         RowKind::VoidDead => RowWrite::void_dead(&seen),
         RowKind::VoidOwn => RowWrite::void_own(seen.nonce, 1 + some.upto(1), expiry),
         RowKind::Renew => renew(Dating::By(date), some),
-        RowKind::RenewUnderLater => renew(Dating::UnderLater(date), some),
+        RowKind::RenewUnderLater => renew(Dating::UnderLater(some.early_date()), some),
         RowKind::RenewUndated => renew(Dating::None, some),
         RowKind::Date => RowWrite::date(&seen, date),
         RowKind::RemoveVoid => RowWrite::remove(&void(some)),

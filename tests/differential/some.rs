@@ -40,6 +40,11 @@ impl Few {
         ServerTime(Duration::from_secs(self.of(&[100, 101, 102, 110, 120])))
     }
 
+    /// One that others are often later than.
+    pub(crate) fn early_date(&mut self) -> ServerTime {
+        ServerTime(Duration::from_secs(self.of(&[98, 100, 102])))
+    }
+
     pub(crate) fn span(&mut self) -> Duration {
         Duration::from_secs(self.of(&[10, 20, 30]))
     }
