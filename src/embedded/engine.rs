@@ -255,7 +255,8 @@ impl Engine {
                 Err(DynoxideError::AccessDeniedException(UNWRITTEN.to_owned()))
             }
             () if operations::describes_a_table(operation) => self.store.ask_anew(work).await,
-            () => self.store.ask(work).await,
+            () if operations::only_reads(operation) => self.store.read(work).await,
+            () => self.store.write(work).await,
         };
         self.respond(self.word(said))
     }

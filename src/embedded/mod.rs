@@ -50,7 +50,6 @@ mod request;
 mod store;
 mod timer;
 mod ttl;
-#[cfg(unix)]
 mod turnstile;
 
 pub use counts::Counts;

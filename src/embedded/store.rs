@@ -8,7 +8,6 @@ use dynoxide::storage_backend::BackendError;
 use dynoxide::{Database, DynoxideError};
 
 use super::file::{self, Identity};
-#[cfg(unix)]
 use super::turnstile::Turnstile;
 use crate::Clock;
 
@@ -37,7 +36,6 @@ pub(super) struct File {
     path: Arc<str>,
     opened: Arc<Mutex<Opened>>,
     access: Access,
-    #[cfg(unix)]
     turnstile: Turnstile,
 }
 
@@ -66,13 +64,13 @@ impl Store {
             true => format!("./{path}"),
             false => path.to_owned(),
         };
-        let opened = access.open(path)?;
+        let turnstile = Turnstile::default();
+        let opened = access.open(path, &turnstile)?;
         Ok(Store::File(File {
             path: Arc::from(path.as_str()),
             opened: Arc::new(Mutex::new(opened)),
             access,
-            #[cfg(unix)]
-            turnstile: Turnstile::default(),
+            turnstile,
         }))
     }
 
@@ -88,14 +86,25 @@ impl Store {
         matches!(self, Store::Memory(_))
     }
 
-    /// Works on the tables as this store knows them.
-    pub(super) async fn ask<T: Send + 'static>(
+    /// Reads the tables as this store knows them. Whoever reads a file waits for nobody who writes it.
+    pub(super) async fn read<T: Send + 'static>(
         &self,
         work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
     ) -> Done<T> {
         match self {
             Store::Memory(database) => work(database),
-            Store::File(file) => file.ask(work).await,
+            Store::File(file) => file.read(work).await,
+        }
+    }
+
+    /// Writes the tables as this store knows them. Whoever writes a file takes turns with all others who do.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
+    ) -> Done<T> {
+        match self {
+            Store::Memory(database) => work(database),
+            Store::File(file) => file.write(work).await,
         }
     }
 
@@ -112,7 +121,7 @@ impl Store {
 }
 
 impl Access {
-    fn open(self, path: &str) -> Done<Opened> {
+    fn open(self, path: &str, turnstile: &Turnstile) -> Done<Opened> {
         if self == Access::Write {
             file::make(Path::new(path), pause).map_err(failed)?;
         }
@@ -120,7 +129,7 @@ impl Access {
         // Before it is opened: if it is replaced in between, the next request opens it once more.
         let identity = file::identity(Path::new(path)).map_err(failed)?;
         let database = match self {
-            Access::Write => open(path)?,
+            Access::Write => open(path, turnstile)?,
             Access::Look => copy(path)?,
         };
         Ok(Opened { database, identity })
@@ -129,15 +138,21 @@ impl Access {
 
 /// Blocks. Tries again while the file is busy, until [`OPENS_WITHIN`] is over: a refused opening changed nothing that
 /// the next one does not bring to its end.
-fn open(path: &str) -> Done<Database> {
+fn open(path: &str, turnstile: &Turnstile) -> Done<Database> {
     let clock = Clock::system();
     let until = clock.now() + OPENS_WITHIN;
     loop {
-        match Database::new(path) {
+        match open_in_turn(path, turnstile) {
             Err(error) if is_busy(&error) && clock.now() < until => pause(),
             done => return done,
         }
     }
+}
+
+/// Opening brings the file up to date, which is a write also where nothing is to do.
+fn open_in_turn(path: &str, turnstile: &Turnstile) -> Done<Database> {
+    let file = path.to_owned();
+    turnstile.write(Path::new(path), move || Database::new(&file))
 }
 
 #[expect(
@@ -170,15 +185,24 @@ fn copy(path: &str) -> Done<Database> {
 }
 
 impl File {
-    /// Off the runtime's threads, because SQLite blocks; again while the file is busy, at most [`TRIES`] times.
-    async fn ask<T: Send + 'static>(
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
+    ) -> Done<T> {
+        let file = self.clone();
+        let read = move || work(&file.current()?);
+        self.ask_often(read).await
+    }
+
+    async fn write<T: Send + 'static>(
         &self,
         work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
     ) -> Done<T> {
         let file = self.clone();
         let in_turn = move || {
             let (database, work) = (file.current()?, work.clone());
-            file.in_turn(move || work(&database))
+            file.turnstile
+                .write(Path::new(&*file.path), move || work(&database))
         };
         self.ask_often(in_turn).await
     }
@@ -190,29 +214,9 @@ impl File {
         let file = self.clone();
         let anew = move || match (file.current()?, file.access) {
             (copy, Access::Look) => work(&copy),
-            (_opened, Access::Write) => work(&Database::new(&file.path)?),
+            (_opened, Access::Write) => work(&open_in_turn(&file.path, &file.turnstile)?),
         };
         self.ask_often(anew).await
-    }
-
-    #[cfg(unix)]
-    fn in_turn<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> Done<T> + Send + 'static,
-    ) -> Done<T> {
-        match self.access {
-            Access::Look => work(),
-            Access::Write => {
-                let done = self.turnstile.in_turn(Path::new(&*self.path), work);
-                done.unwrap_or_else(|| Err(panicked("a request to the file")))
-            }
-        }
-    }
-
-    /// Where a lock of the log would keep SQLite from it.
-    #[cfg(not(unix))]
-    fn in_turn<T>(&self, work: impl FnOnce() -> Done<T>) -> Done<T> {
-        work()
     }
 
     /// What the name names now, opened.
@@ -223,11 +227,12 @@ impl File {
         }
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if opened.identity != identity {
-            *opened = self.access.open(&self.path)?;
+            *opened = self.access.open(&self.path, &self.turnstile)?;
         }
         Ok(opened.database.clone())
     }
 
+    /// Off the runtime's threads, because SQLite blocks; again while the file is busy, at most [`TRIES`] times.
     async fn ask_often<T: Send + 'static>(
         &self,
         work: impl Fn() -> Done<T> + Clone + Send + 'static,
@@ -255,11 +260,6 @@ async fn ask_once<T: Send + 'static>(work: impl Fn() -> Done<T> + Send + 'static
 fn is_busy(error: &DynoxideError) -> bool {
     let text = error.to_string();
     text == BackendError::Locked.to_string() || text.contains("database is locked")
-}
-
-#[cfg(unix)]
-fn panicked(what: &str) -> DynoxideError {
-    DynoxideError::InternalServerError(format!("{what} panicked"))
 }
 
 fn failed(error: std::io::Error) -> DynoxideError {

@@ -1,80 +1,230 @@
-//! Requests of many processes at one file go one after the other.
+//! Writes of many processes to one file go one after the other.
 //!
 //! SQLite tries again ever more rarely whatever finds the file busy, up to a tenth of a second later. Among many processes that is
-//! much longer than what they do there, and whoever has waited longest is the last to try. So each request takes its turn here first,
-//! by a lock of the log beside the file, of which SQLite itself locks nothing. The turnstile keeps nothing right: SQLite does. Who
-//! cannot have a turn soon, because another process was stopped in the middle of its own, goes on without.
+//! much longer than what they do there, and whoever has waited longest is the last to try. So each write takes its turn here first,
+//! and so does each opening. The turnstile keeps nothing right: SQLite does. A process that cannot have a turn soon, because another
+//! one was stopped in the middle of its own, goes on without. Reads take no turn: SQLite lets them past a write.
+//!
+//! A process that comes to a lock opens the file and writes two or three times in a row; one that gives a lock back wrote long ago.
+//! So who has written lately lets those go first who have not, or of many processes that start at once all would have their places
+//! before the lock is handed to the first of them.
 
-use std::fs::{File, TryLockError};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use super::file;
+use dynoxide::DynoxideError;
 
-/// How long a turn is waited for.
-const SOON: Duration = Duration::from_millis(500);
+#[cfg(unix)]
+pub(super) use turns::Turnstile;
 
-/// The turnstile of this process.
+type Done<T> = Result<T, DynoxideError>;
+
+/// Where a lock of the log would keep SQLite from it.
+#[cfg(not(unix))]
 #[derive(Clone, Debug, Default)]
-pub(super) struct Turnstile {
-    /// One waits, in a thread that ends when it has had its turn. Others meanwhile go on without.
-    is_waited_at: Arc<AtomicBool>,
+pub(super) struct Turnstile;
+
+#[cfg(not(unix))]
+impl Turnstile {
+    pub(super) fn write<T>(&self, _: &Path, work: impl FnOnce() -> Done<T>) -> Done<T> {
+        work()
+    }
 }
 
-impl Turnstile {
-    /// Blocks until the work is done: in this process's turn, or without one where it does not come soon. None: the work panicked
-    /// in the thread that waits.
-    pub(super) fn in_turn<T: Send + 'static>(
-        &self,
-        path: &Path,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Option<T> {
-        // Without a log nobody has written yet.
-        let Ok(log) = File::open(file::log(path)) else {
-            return Some(work());
-        };
-        match log.try_lock() {
-            Err(TryLockError::WouldBlock) => self.wait(log, work),
-            // The turn ends with the file.
-            Ok(()) | Err(TryLockError::Error(_)) => Some(work()),
+#[cfg(unix)]
+mod turns {
+    use std::fs::{File, OpenOptions, TryLockError};
+    use std::io;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::channel;
+    use std::sync::{Arc, Mutex, PoisonError};
+    use std::time::Duration;
+
+    use super::{Done, DynoxideError, Path};
+    use crate::Clock;
+    use crate::embedded::file;
+    use fairlock_protocol::moment::Moment;
+
+    /// How long a turn is waited for.
+    const SOON: Duration = Duration::from_millis(500);
+    /// Longer than a process is busy with itself between two writes in a row.
+    const LATELY: Duration = Duration::from_millis(40);
+
+    /// The turnstile of this process.
+    #[derive(Clone, Debug)]
+    pub(in crate::embedded) struct Turnstile {
+        /// One waits, in a thread that ends when it has had its turn. Others meanwhile go on without.
+        is_waited_at: Arc<AtomicBool>,
+        wrote: Arc<Mutex<Moment>>,
+    }
+
+    /// By two locks of the log beside the file, of which SQLite itself locks nothing: who has written lately takes its turn in line
+    /// for the first, and whoever has that one, or has not written lately, for the second.
+    struct Turn {
+        log: File,
+        is_in_line: bool,
+    }
+
+    impl Default for Turnstile {
+        fn default() -> Self {
+            Turnstile {
+                is_waited_at: Arc::default(),
+                wrote: Arc::new(Mutex::new(Clock::system().now())),
+            }
         }
     }
 
-    /// The thread that waits does the work too: to wake another one first would make everybody behind it wait for that, which
-    /// takes long where many processes want to run.
-    fn wait<T: Send + 'static>(
-        &self,
-        log: File,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Option<T> {
-        if self.is_waited_at.swap(true, Ordering::Relaxed) {
-            return Some(work());
+    impl Turnstile {
+        /// Blocks until the work is done: in this process's turn, or without one where it does not come soon.
+        pub(in crate::embedded) fn write<T: Send + 'static>(
+            &self,
+            path: &Path,
+            work: impl FnOnce() -> Done<T> + Send + 'static,
+        ) -> Done<T> {
+            let done = match Turn::of(path, self.has_written_lately()) {
+                // Without a log nobody has written yet.
+                None => work(),
+                Some(turn) if turn.is_had() => work(),
+                Some(turn) => self.wait(turn, work).unwrap_or_else(panicked),
+            };
+            *self.wrote.lock().unwrap_or_else(PoisonError::into_inner) = Clock::system().now();
+            done
         }
-        let work = Arc::new(Mutex::new(Some(work)));
-        let take = |work: &Mutex<Option<_>>| {
-            let mut work = work.lock().unwrap_or_else(PoisonError::into_inner);
-            work.take()
+
+        fn has_written_lately(&self) -> bool {
+            let wrote = self.wrote.lock().unwrap_or_else(PoisonError::into_inner);
+            is_lately(*wrote, Clock::system().now())
+        }
+
+        /// The thread that waits does the work too: to wake another one first would make everybody behind it wait for that, which
+        /// takes long where many processes want to run.
+        ///
+        /// None: the work panicked there.
+        fn wait<T: Send + 'static>(
+            &self,
+            turn: Turn,
+            work: impl FnOnce() -> Done<T> + Send + 'static,
+        ) -> Option<Done<T>> {
+            if self.is_waited_at.swap(true, Ordering::Relaxed) {
+                return Some(work());
+            }
+            let work = Arc::new(Mutex::new(Some(work)));
+            let take = |work: &Mutex<Option<_>>| {
+                let mut work = work.lock().unwrap_or_else(PoisonError::into_inner);
+                work.take()
+            };
+            let (tell, told) = channel();
+            let (theirs, is_waited_at) = (Arc::clone(&work), Arc::clone(&self.is_waited_at));
+            // Nothing ends a wait for a lock, so one that lasts too long is left behind, and finds nothing to do.
+            std::thread::spawn(move || {
+                turn.wait();
+                is_waited_at.store(false, Ordering::Relaxed);
+                let done = take(&theirs).map(|work| work());
+                drop(turn);
+                let _ = tell.send(done);
+            });
+            match told.recv_timeout(SOON) {
+                Ok(done) => done,
+                Err(_) => match take(&work) {
+                    Some(work) => Some(work()),
+                    // It is being done.
+                    None => told.recv().ok().flatten(),
+                },
+            }
+        }
+    }
+
+    /// A turn ends when its log is closed. Who cannot lock it for another reason than that somebody else has, goes on without.
+    impl Turn {
+        fn of(path: &Path, is_in_line: bool) -> Option<Turn> {
+            let log = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(file::log(path));
+            log.ok().map(|log| Turn { log, is_in_line })
+        }
+
+        /// Whether it came at once.
+        fn is_had(&self) -> bool {
+            if self.is_in_line && matches!(self.log.try_lock(), Err(TryLockError::WouldBlock)) {
+                return false;
+            }
+            !matches!(second(&self.log, false), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        }
+
+        fn wait(&self) {
+            if self.is_in_line {
+                let _first = self.log.lock();
+            }
+            let _second = second(&self.log, true);
+        }
+    }
+
+    /// On Linux the two kinds of locks know nothing of each other.
+    #[cfg(target_os = "linux")]
+    fn second(log: &File, waits: bool) -> io::Result<()> {
+        use rustix::fs::{FlockOperation, fcntl_lock};
+        let how = match waits {
+            true => FlockOperation::LockExclusive,
+            false => FlockOperation::NonBlockingLockExclusive,
         };
-        let (tell, told) = channel();
-        let (theirs, is_waited_at) = (Arc::clone(&work), Arc::clone(&self.is_waited_at));
-        // Nothing ends a wait for a lock, so one that lasts too long is left behind, and finds nothing to do.
-        std::thread::spawn(move || {
-            let _turn = log.lock();
-            is_waited_at.store(false, Ordering::Relaxed);
-            let done = take(&theirs).map(|work| work());
-            drop(log);
-            let _ = tell.send(done);
-        });
-        match told.recv_timeout(SOON) {
-            Ok(done) => done,
-            Err(_) => match take(&work) {
-                Some(work) => Some(work()),
-                // It is being done.
-                None => told.recv().ok().flatten(),
-            },
+        Ok(fcntl_lock(log, how)?)
+    }
+
+    /// Elsewhere there is one kind, and everybody is in line.
+    #[cfg(not(target_os = "linux"))]
+    fn second(log: &File, waits: bool) -> io::Result<()> {
+        match waits {
+            true => log.lock(),
+            false => Ok(log.try_lock()?),
+        }
+    }
+
+    fn is_lately(wrote: Moment, now: Moment) -> bool {
+        now < wrote + LATELY
+    }
+
+    fn panicked<T>() -> Done<T> {
+        let what = "a write to the file panicked".to_owned();
+        Err(DynoxideError::InternalServerError(what))
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        fn log_of(name: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(name);
+            std::fs::write(file::log(&path), "").unwrap();
+            (folder, path)
+        }
+
+        #[cfg(target_os = "linux")]
+        #[test]
+        fn who_has_not_written_lately_goes_before_a_line_of_those_who_have() {
+            let (_folder, path) = log_of("locks.db");
+            let first = Turn::of(&path, true).unwrap();
+            assert!(first.is_had());
+            assert!(!Turn::of(&path, true).unwrap().is_had());
+            assert!(Turn::of(&path, false).unwrap().is_had());
+            drop(first);
+            assert!(Turn::of(&path, true).unwrap().is_had());
+        }
+
+        #[test]
+        fn lately_ends() {
+            let wrote = Clock::system().now();
+            assert!(is_lately(wrote, wrote));
+            assert!(!is_lately(wrote, wrote + LATELY));
+        }
+
+        #[test]
+        fn work_in_a_turn_that_never_comes_is_done_without_one() {
+            let (_folder, path) = log_of("locks.db");
+            let stopped = File::open(file::log(&path)).unwrap();
+            stopped.lock().unwrap();
+            let done = Turnstile::default().write(&path, || Ok(7));
+            assert_eq!(done.unwrap(), 7);
         }
     }
 }
