@@ -403,3 +403,21 @@ fn whoever_may_not_write_a_file_may_look_and_is_told_why_not_more() {
     mode(&file, 0o000);
     refused(&["show", "--local", "locks.db", "a"], &["may not read it"]);
 }
+
+/// A runtime that cannot open what it needs panics.
+#[test]
+fn with_few_files_to_open_it_says_so_or_runs() {
+    let home = home();
+    for files in 4..=40 {
+        let limit = format!("ulimit -n {files}");
+        let ended = from_shell(home.path(), &limit, "run --local l.db a -- true");
+        match ended.code {
+            Some(0) => assert_eq!(ended.err, "", "{files} files"),
+            _ => assert!(
+                ended.err.contains("Too many open files"),
+                "{files}: {ended:?}"
+            ),
+        }
+        assert_ne!(ended.code, Some(101), "{files}: {ended:?}");
+    }
+}

@@ -30,6 +30,7 @@ mod teller;
 mod text;
 mod wire;
 
+use std::fs::File;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -38,13 +39,16 @@ use tracing_subscriber::EnvFilter;
 use args::Command;
 use failure::Failure;
 
+/// More than a runtime and its signals need.
+const FILES: usize = 16;
+
 fn main() -> ExitCode {
     let args = match line::read() {
         Ok(args) => args,
         Err(error) => return args::refuse(&error),
     };
     log();
-    let ended = match args.command {
+    let ended = may_open_enough().and_then(|()| match args.command {
         Command::Run(options) => run::run(options),
         Command::Table { what } => on_runtime(table::table(what)),
         Command::Show(options) => on_runtime(show::show(options)),
@@ -52,10 +56,20 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::demo(&options),
         Command::DemoWorker(options) => on_runtime(demo::work(options)),
         Command::Guardian(options) => guardian::guard(options),
-    };
+    });
     let code = ended.unwrap_or_else(|failure| failure.tell());
     teller::finish();
     code
+}
+
+/// Where files run out while a runtime starts, it panics.
+fn may_open_enough() -> Result<(), Failure> {
+    let opened: std::io::Result<Vec<File>> = (0..FILES).map(|_| File::open("/dev/null")).collect();
+    opened.map(drop).map_err(|error| {
+        Failure::internal(format!(
+            "cannot start: {error}: allow it {FILES} more than it has open (ulimit -n)"
+        ))
+    })
 }
 
 /// On standard error, if the environment asks for it by `RUST_LOG`.
