@@ -168,6 +168,45 @@ fn a_command_that_is_stopped_for_ever_is_ended_with_its_lease_and_the_script_goe
     run(home.path(), &[], &["true"]).assert_done();
 }
 
+/// Neither hears of anything while it is stopped.
+#[test]
+fn a_signal_to_end_ends_a_command_that_is_stopped_and_a_fairlock_that_stopped_along_with_it() {
+    let home = home();
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+        let script = "echo $$ > command; kill -STOP $$; touch on";
+        let running = Running::start(home.path(), &["--lease", "10m"], script);
+        let command = running.pid_in("command");
+        until("fairlock to stop too", || is_stopped(running.pid()));
+        running.signal(signal);
+        let ended = running.end();
+        assert_eq!((ended.0, is_alive(command)), (code, false), "{ended:?}");
+        assert!(!home.path().join("on").exists());
+        fs::remove_file(home.path().join("command")).unwrap();
+    }
+    assert!(is_free(home.path()));
+}
+
+/// No shell, so `fairlock` does not stop: it passes the signal on.
+#[test]
+fn a_signal_to_end_ends_a_command_that_is_stopped_where_there_is_no_shell() {
+    let home = home();
+    let script = "echo $$ > command; kill -STOP $$; touch on";
+    let mut alone = Command::new("timeout");
+    alone.args(["-s", "KILL", "60", "setsid", "--wait"]);
+    alone.arg(env!("CARGO_BIN_EXE_fairlock"));
+    alone.args(run_line(&["--lease", "10m"], &["sh", "-c", script]));
+    alone.current_dir(home.path()).env_remove("FAIRLOCK_HELD");
+    let mut running = alone.spawn().unwrap();
+    let written = || fs::read_to_string(home.path().join("command")).ok();
+    let command = || Pid::from_raw(written()?.trim().parse().ok()?);
+    until("the command to stop", || command().is_some_and(is_stopped));
+    let guardian = guardian_of(command().unwrap());
+    // Whose parent is `fairlock`.
+    kill_process(guardian_of(guardian), Signal::TERM).unwrap();
+    assert_eq!(running.wait().unwrap().code(), Some(143));
+    assert!(is_free(home.path()));
+}
+
 /// As in a cron job or a service: no shell could continue anything.
 #[test]
 fn a_command_that_is_stopped_where_there_is_no_shell_is_ended_with_its_lease() {

@@ -56,6 +56,25 @@ pub(crate) fn members() -> Vec<Member> {
     members
 }
 
+/// What asks a process to end, and is passed on to the command.
+pub(crate) const ENDING: [Signal; 2] = [Signal::TERM, Signal::HUP];
+
+/// Whether a process is stopped, and has been asked to end meanwhile.
+pub(crate) fn is_to_end(pid: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid()));
+    let status = status.unwrap_or_default();
+    is_stopped(pid.as_raw_pid())
+        && pending(&status).any(|number| ENDING.iter().any(|signal| signal.as_raw() == number))
+}
+
+/// The signals that a process, as one, has yet to hear of.
+fn pending(status: &str) -> impl Iterator<Item = i32> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let mask = mask.unwrap_or_default();
+    (1..=64).filter(move |number| mask & 1 << (number - 1) != 0)
+}
+
 /// Whether a process is one of the descendants.
 pub(crate) fn is_member(pid: i32) -> bool {
     let members = members();

@@ -58,7 +58,7 @@ pub(crate) fn catch() -> Result<mpsc::UnboundedReceiver<Caught>, Failure> {
     let failed = |error| Failure::internal(format!("cannot catch signals: {error}"));
     let mut signals = SignalsInfo::<WithOrigin>::new(unignored(&PASSED)).map_err(failed)?;
     let (tell, told) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
+    let catch = move || {
         for origin in signals.forever() {
             let caught = Caught {
                 number: origin.signal,
@@ -72,7 +72,8 @@ pub(crate) fn catch() -> Result<mpsc::UnboundedReceiver<Caught>, Failure> {
                 return;
             }
         }
-    });
+    };
+    std::thread::Builder::new().spawn(catch).map_err(failed)?;
     Ok(told)
 }
 

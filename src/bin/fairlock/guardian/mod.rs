@@ -55,6 +55,7 @@ pub(crate) fn guard(options: Guardian) -> Result<ExitCode, Failure> {
         files: None,
         standing: Standing::default(),
         child: None,
+        is_stopped: false,
         phase: Phase::Waiting,
         options,
     };
@@ -98,6 +99,8 @@ struct Watch {
     /// What `fairlock run` has in the table.
     standing: Standing,
     child: Option<Child>,
+    /// The command is stopped, and `fairlock run` has stopped along with it.
+    is_stopped: bool,
     phase: Phase,
     options: Guardian,
 }
@@ -125,6 +128,8 @@ impl Watch {
                 Phase::Waiting if self.parent.is_some_and(is_stopped) => {
                     self.standing.give_up(&self.options.place);
                 }
+                // It passes the signal on when it hears of it.
+                Phase::Guarding if self.parent.is_some_and(family::is_to_end) => self.wake(),
                 _ => {}
             }
         }
@@ -144,6 +149,7 @@ impl Watch {
         let at_most = match self.phase {
             Phase::Ending { .. } | Phase::Killing => Some(AGAIN),
             Phase::Waiting if self.standing.is_somewhere() => Some(LOOKS),
+            Phase::Guarding if self.is_stopped => Some(LOOKS),
             Phase::Waiting | Phase::Claimed | Phase::Guarding | Phase::Over => None,
         };
         let at_most = at_most.map(|span| Timespec {
@@ -225,6 +231,10 @@ impl Watch {
             Order::Signal(number) => {
                 if let (Some(child), Some(signal)) = (&self.child, Signal::from_named_raw(number)) {
                     child.signal(signal);
+                    // One that is stopped would not hear it.
+                    if family::ENDING.contains(&signal) {
+                        child.signal(Signal::CONT);
+                    }
                 }
                 Ok(())
             }
@@ -325,9 +335,17 @@ impl Watch {
             return;
         };
         match child.reap() {
-            Some(News::Stopped) => self.tell(Report::Stopped),
-            Some(News::Continued) if self.phase == Phase::Guarding => self.wake(),
-            Some(News::Continued | News::Ended) | None => {}
+            Some(News::Stopped) => {
+                self.is_stopped = true;
+                self.tell(Report::Stopped);
+            }
+            Some(News::Continued) => {
+                self.is_stopped = false;
+                if self.phase == Phase::Guarding {
+                    self.wake();
+                }
+            }
+            Some(News::Ended) | None => {}
         }
     }
 
