@@ -51,6 +51,7 @@ mod store;
 mod timer;
 mod ttl;
 mod turnstile;
+mod unmade;
 
 pub use counts::Counts;
 pub use engine::{Engine, EngineError};

@@ -9,6 +9,7 @@ use dynoxide::{Database, DynoxideError};
 
 use super::file::{self, Identity};
 use super::turnstile::Turnstile;
+use super::unmade;
 use crate::Clock;
 
 /// How often a request is tried on a file that other processes keep busy. Each try waits up to five seconds for the
@@ -152,7 +153,11 @@ fn open(path: &str, turnstile: &Turnstile) -> Done<Database> {
 /// Opening brings the file up to date, which is a write also where nothing is to do.
 fn open_in_turn(path: &str, turnstile: &Turnstile) -> Done<Database> {
     let file = path.to_owned();
-    turnstile.write(Path::new(path), move || Database::new(&file))
+    turnstile.write(Path::new(path), move || {
+        let database = Database::new(&file)?;
+        unmade::remove(&database)?;
+        Ok(database)
+    })
 }
 
 #[expect(

@@ -23,6 +23,8 @@ const WITHIN: Duration = Duration::from_secs(300);
 const TTL_WITHIN: Duration = Duration::from_secs(60);
 /// Attempts at the first request, before anything is known to be there.
 const FIRST_ATTEMPTS: usize = 4;
+/// Attempts that find neither a table nor others who are at it: some ten seconds, for a disk that is full, say.
+const ATTEMPTS: usize = 10;
 /// Requests about tables take longer than those about items, by up to this factor.
 const MORE_TIME: u32 = 5;
 
@@ -43,7 +45,7 @@ pub(crate) async fn create(
         .persist(&patience, || requests::describe(store))
         .await?;
     let store = store.with_more_time(MORE_TIME);
-    patience.limit = Limit::None;
+    patience.limit = Limit::Unanswered(ATTEMPTS);
     let table = store
         .persist(&patience, || bring_about(&store, options))
         .await?;
