@@ -340,6 +340,25 @@ fn what_one_engine_writes_to_a_file_another_reads() {
 }
 
 /// Whatever has the file's name is the file, for those who had the one before open too.
+/// As a maker leaves it that is killed, or whose disk is full, between the table's description and the table.
+#[test]
+fn a_table_that_was_not_made_to_its_end_is_none_and_can_be_made() {
+    let (_directory, path, engine) = on_a_new_file();
+    drop(engine);
+    let maker = rusqlite::Connection::open(&path).unwrap();
+    maker.execute_batch("DROP TABLE things").unwrap();
+    drop(maker);
+    real_time(async {
+        let client = Engine::file(&path).unwrap().client();
+        let tables = client.list_tables().send().await.unwrap();
+        assert!(tables.table_names().is_empty(), "{tables:?}");
+        create_table(&client).await;
+        add_one(&client).await.unwrap();
+        // One that was stays.
+        assert_eq!(counted(&Engine::file(&path).unwrap()).await, 1);
+    });
+}
+
 #[test]
 fn a_file_that_is_deleted_takes_its_tables_with_it_and_the_next_has_its_own() {
     real_time(async {
