@@ -6,7 +6,7 @@ use crate::store::{Cursor, Failure, Page, Patience, Store, Timed};
 use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::item::{LockItem, RowState, TicketRow};
 use fairlock_protocol::lease::{self, Place};
-use fairlock_protocol::line::{Known, Occupant, Row, RowAt, View};
+use fairlock_protocol::line::{Digest, Known, Occupant, Row, RowAt};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
 /// Rows read at a time beside the lock item and as many rows as there are seats: litter, mostly.
@@ -20,19 +20,6 @@ pub(crate) struct Look {
     pub(crate) rows: Vec<TicketRow>,
     pub(crate) known: Known,
     next: Option<Cursor>,
-}
-
-/// A look as one who looks judges it.
-#[derive(Clone, Debug)]
-pub(crate) struct Digest {
-    holder: Option<Occupant>,
-    sharers: Vec<Occupant>,
-    heirs: Vec<Occupant>,
-    admitted: usize,
-    rows: Vec<RowAt>,
-    last: Ticket,
-    seated: Ticket,
-    known: Known,
 }
 
 impl Look {
@@ -182,21 +169,6 @@ impl Look {
             rows: self.rows.iter().map(row).collect(),
             last: self.item.last,
             seated: self.item.seated,
-            known: self.known,
-        }
-    }
-}
-
-impl Digest {
-    pub(crate) fn view(&self) -> View<'_> {
-        View {
-            holder: self.holder,
-            sharers: &self.sharers,
-            heirs: &self.heirs,
-            admitted: self.admitted,
-            last: self.last,
-            seated: self.seated,
-            rows: &self.rows,
             known: self.known,
         }
     }

@@ -168,13 +168,25 @@ fn a_command_that_is_stopped_for_ever_is_ended_with_its_lease_and_the_script_goe
     run(home.path(), &[], &["true"]).assert_done();
 }
 
+/// A command that stops itself, and says so if anybody continues it.
+const STOPS: &str = "echo $$ > command; kill -STOP $$; touch on";
+
+/// It, in a session of its own: no shell could continue anything.
+fn without_a_shell(home: &Path, lease: &str) -> Command {
+    let mut alone = Command::new("timeout");
+    alone.args(["-s", "KILL", "60", "setsid", "--wait"]);
+    alone.arg(env!("CARGO_BIN_EXE_fairlock"));
+    alone.args(run_line(&["--lease", lease], &["sh", "-c", STOPS]));
+    alone.current_dir(home).env_remove("FAIRLOCK_HELD");
+    alone
+}
+
 /// Neither hears of anything while it is stopped.
 #[test]
 fn a_signal_to_end_ends_a_command_that_is_stopped_and_a_fairlock_that_stopped_along_with_it() {
     let home = home();
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
-        let script = "echo $$ > command; kill -STOP $$; touch on";
-        let running = Running::start(home.path(), &["--lease", "10m"], script);
+        let running = Running::start(home.path(), &["--lease", "10m"], STOPS);
         let command = running.pid_in("command");
         until("fairlock to stop too", || is_stopped(running.pid()));
         running.signal(signal);
@@ -190,13 +202,7 @@ fn a_signal_to_end_ends_a_command_that_is_stopped_and_a_fairlock_that_stopped_al
 #[test]
 fn a_signal_to_end_ends_a_command_that_is_stopped_where_there_is_no_shell() {
     let home = home();
-    let script = "echo $$ > command; kill -STOP $$; touch on";
-    let mut alone = Command::new("timeout");
-    alone.args(["-s", "KILL", "60", "setsid", "--wait"]);
-    alone.arg(env!("CARGO_BIN_EXE_fairlock"));
-    alone.args(run_line(&["--lease", "10m"], &["sh", "-c", script]));
-    alone.current_dir(home.path()).env_remove("FAIRLOCK_HELD");
-    let mut running = alone.spawn().unwrap();
+    let mut running = without_a_shell(home.path(), "10m").spawn().unwrap();
     let written = || fs::read_to_string(home.path().join("command")).ok();
     let command = || Pid::from_raw(written()?.trim().parse().ok()?);
     until("the command to stop", || command().is_some_and(is_stopped));
@@ -207,16 +213,11 @@ fn a_signal_to_end_ends_a_command_that_is_stopped_where_there_is_no_shell() {
     assert!(is_free(home.path()));
 }
 
-/// As in a cron job or a service: no shell could continue anything.
+/// As in a cron job or a service.
 #[test]
 fn a_command_that_is_stopped_where_there_is_no_shell_is_ended_with_its_lease() {
     let home = home();
-    let mut alone = Command::new("timeout");
-    alone.args(["-s", "KILL", "60", "setsid", "--wait"]);
-    alone.arg(env!("CARGO_BIN_EXE_fairlock"));
-    let script = "echo $$ > command; kill -STOP $$; touch on";
-    alone.args(run_line(&["--lease", "3s"], &["sh", "-c", script]));
-    let ended = said(alone.current_dir(home.path()).env_remove("FAIRLOCK_HELD"));
+    let ended = said(&mut without_a_shell(home.path(), "3s"));
     ended.assert_refused(76, &["lock `a` was lost", "its command was stopped for"]);
     run(home.path(), &[], &["true"]).assert_done();
 }

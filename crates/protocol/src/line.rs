@@ -71,6 +71,43 @@ pub struct View<'a> {
     pub known: Known,
 }
 
+/// A look as one who looks judges it: what a [`View`] is of.
+#[derive(Clone, Debug)]
+pub struct Digest {
+    /// Who has the lock, unless all came to share it.
+    pub holder: Option<Occupant>,
+    /// Those who have it beside the holder, or after it.
+    pub sharers: Vec<Occupant>,
+    /// In ticket order.
+    pub heirs: Vec<Occupant>,
+    /// How many of the first heirs wait for no more than what is left.
+    pub admitted: usize,
+    /// In ticket order.
+    pub rows: Vec<RowAt>,
+    /// The newest ticket drawn.
+    pub last: Ticket,
+    /// Every ticket up to this one is settled or among the heirs.
+    pub seated: Ticket,
+    /// How far the rows were read.
+    pub known: Known,
+}
+
+impl Digest {
+    /// For those who decide by it.
+    pub fn view(&self) -> View<'_> {
+        View {
+            holder: self.holder,
+            sharers: &self.sharers,
+            heirs: &self.heirs,
+            admitted: self.admitted,
+            last: self.last,
+            seated: self.seated,
+            rows: &self.rows,
+            known: self.known,
+        }
+    }
+}
+
 /// What a waiter does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {

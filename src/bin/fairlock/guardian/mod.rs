@@ -99,7 +99,7 @@ struct Watch {
     /// What `fairlock run` has in the table.
     standing: Standing,
     child: Option<Child>,
-    /// The command is stopped, and `fairlock run` has stopped along with it.
+    /// The command is stopped, and `fairlock run` may have stopped along with it.
     is_stopped: bool,
     phase: Phase,
     options: Guardian,

@@ -2,7 +2,7 @@
 
 use super::rules::{Mutant, Rules};
 use super::table::{Entry, Item, Row, Table};
-use fairlock_protocol::line::{Known, Occupant, Row as Shown, RowAt, View};
+use fairlock_protocol::line::{Digest, Known, Occupant, Row as Shown, RowAt};
 use fairlock_protocol::ticket::Ticket;
 
 /// Rows behind the seats that a run can have at the most.
@@ -131,37 +131,10 @@ impl Look {
     }
 }
 
-/// A look as one process judges it.
-pub(crate) struct Digest {
-    holder: Option<Occupant>,
-    sharers: Vec<Occupant>,
-    heirs: Vec<Occupant>,
-    admitted: usize,
-    rows: Vec<RowAt>,
-    last: Ticket,
-    seated: Ticket,
-    known: Known,
-}
-
-impl Digest {
-    pub(crate) fn view(&self) -> View<'_> {
-        View {
-            holder: self.holder,
-            sharers: &self.sharers,
-            heirs: &self.heirs,
-            admitted: self.admitted,
-            last: self.last,
-            seated: self.seated,
-            rows: &self.rows,
-            known: self.known,
-        }
-    }
-
-    /// The first waiting row of all that were read, as the article looks for it.
-    pub(crate) fn lowest(&self) -> Option<Occupant> {
-        self.rows.iter().find_map(|at| match at.row {
-            Shown::Waiting(occupant) => Some(occupant),
-            Shown::Void => None,
-        })
-    }
+/// The first waiting row of all that were read, as the article looks for it.
+pub(crate) fn lowest(digest: &Digest) -> Option<Occupant> {
+    digest.rows.iter().find_map(|at| match at.row {
+        Shown::Waiting(occupant) => Some(occupant),
+        Shown::Void => None,
+    })
 }

@@ -2,7 +2,7 @@
 
 use super::client::{Client, Spot, Task};
 use super::few::Few;
-use super::look::Look;
+use super::look::{Look, lowest};
 use super::request::{Answer, Request, Seen};
 use super::rules::{Mutant, Rules};
 use super::table::{Entry, Item, Row};
@@ -189,7 +189,7 @@ impl Client {
         if rules.broken(Mutant::MissingRowGivesUpSeat) && look.misses(mine) {
             return self.retire();
         }
-        let is_lowest = look.is_whole() && digest.lowest() == Some(Occupant::Me);
+        let is_lowest = look.is_whole() && lowest(&digest) == Some(Occupant::Me);
         if rules.broken(Mutant::LowestRowEnters) && is_lowest && look.item.is_free() {
             return self.granted(Entry::new(self.who(nonce), mine, false));
         }
