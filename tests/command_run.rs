@@ -9,6 +9,8 @@
 mod alike;
 #[path = "common/command.rs"]
 mod command;
+#[path = "command_run/entrance.rs"]
+mod entrance;
 #[path = "command_run/files.rs"]
 mod files;
 #[path = "command_run/promise.rs"]

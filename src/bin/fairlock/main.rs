@@ -40,7 +40,7 @@ use args::Command;
 use failure::Failure;
 
 /// More than a runtime and its signals need.
-const FILES: usize = 16;
+const FILES: usize = 18;
 
 fn main() -> ExitCode {
     let args = match line::read() {

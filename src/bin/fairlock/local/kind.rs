@@ -1,7 +1,8 @@
 //! Whether a file is one of the engine's, found out without opening it as a database: to open it is to make it one.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result as Done};
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result as Done, Seek};
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
 use super::real;
@@ -24,20 +25,34 @@ pub(super) enum Kind {
 /// looked at first, or they could be missed in both. Ours come all at once, and may do so just now: so where there are tables, ours are
 /// looked for after those of anybody.
 pub(super) fn judge(file: &Path) -> Done<Kind> {
-    let mut start = Vec::new();
-    let opened = File::open(file)?;
+    let opened = open_for_good(file)?;
     let is_small = opened.metadata()?.len() <= BEGUN;
-    opened.take(SQLITE.len() as u64).read_to_end(&mut start)?;
+    let mut start = Vec::new();
+    let head = (&*opened).take(SQLITE.len() as u64).read_to_end(&mut start);
+    head?;
     if start != SQLITE {
         return Ok(Kind::NoDatabase);
     }
     let log = log_of(file, "-wal");
-    let has = |words| Ok::<_, Error>(contains(&log, words)? || contains(file, words)?);
+    let has = |words| {
+        let log = match File::open(&log) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            log => Some(log?),
+        };
+        let is_in_log = log.map_or(Ok(false), |log| contains(&log, words));
+        Ok::<_, Error>(is_in_log? || contains(&opened, words)?)
+    };
     Ok(match has(TABLE)? {
         false if is_small => Kind::Ours,
         _ if has(OURS)? => Kind::Ours,
         _ => Kind::Foreign,
     })
+}
+
+/// As soon as a process closes a file once, SQLite has lost all its locks of that file in the process, and what it writes then may damage
+/// the file. So this one stays open for as long as the process lives.
+pub(crate) fn open_for_good(file: &Path) -> Done<ManuallyDrop<File>> {
+    File::open(file).map(ManuallyDrop::new)
 }
 
 /// One of those that SQLite puts beside a file: where symbolic links lead to.
@@ -47,12 +62,10 @@ pub(super) fn log_of(file: &Path, end: &str) -> PathBuf {
     log.into()
 }
 
-/// A file that is not there contains nothing. Ends at the end of the file.
-fn contains(file: &Path, words: &[u8]) -> Done<bool> {
-    let mut reader = match File::open(file) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        opened => BufReader::new(opened?),
-    };
+/// Ends at the end of the file.
+fn contains(mut file: &File, words: &[u8]) -> Done<bool> {
+    file.rewind()?;
+    let mut reader = BufReader::new(file);
     let mut seen = Vec::new();
     loop {
         let chunk = reader.fill_buf()?;
@@ -81,9 +94,10 @@ mod tests {
         for before in [0, 8180, 8185, 8192, 20_000] {
             let text = [&vec![b'C'; before], OURS, b"tail"].concat();
             std::fs::write(&file, text).unwrap();
+            let file = File::open(&file).unwrap();
             assert!(contains(&file, OURS).unwrap(), "{before}");
         }
         std::fs::write(&file, vec![b'C'; 20_000]).unwrap();
-        assert!(!contains(&file, OURS).unwrap());
+        assert!(!contains(&File::open(&file).unwrap(), OURS).unwrap());
     }
 }

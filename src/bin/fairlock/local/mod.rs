@@ -17,6 +17,8 @@ use tokio::time::sleep;
 use crate::failure::Failure;
 use crate::place::Purpose;
 
+pub(crate) use kind::open_for_good;
+
 use kind::Kind;
 
 /// How long a file that others keep busy is waited for by one who only looks.

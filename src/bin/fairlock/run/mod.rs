@@ -1,11 +1,13 @@
 //! `fairlock run`: takes a turn and runs a command in it.
 
+mod entrance;
 mod nesting;
 mod turn;
 mod waiting;
 mod warden;
 
 use std::iter;
+use std::mem::take;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,6 +27,7 @@ use crate::signals::{self, Caught};
 use crate::teller;
 use crate::wire::{Order, now};
 
+use entrance::Entrance;
 use turn::Turn;
 use waiting::Picture;
 use warden::Warden;
@@ -97,26 +100,38 @@ async fn turn(
     grace: Duration,
     mut signals: UnboundedReceiver<Caught>,
 ) -> Result<Ended, Failure> {
+    let mut came_in = Some(now());
+    let mut entrance = match Entrance::of(&options, &mut signals).await {
+        Ok(entrance) => entrance,
+        Err(over) => match after(over, &mut signals) {
+            Some(ended) => return ended,
+            None => Entrance::default(),
+        },
+    };
     let mut warden = Warden::start(&options)?;
     let mut came = None;
     // Each turn of the loop but the last is somebody who stopped this process while it waited.
     let (locks, guard) = loop {
-        let began = now();
-        let locks = match opened(&options, &mut signals).await {
+        let began = came_in.take().unwrap_or_else(now);
+        let locks = match opened(&options, began, &mut signals).await {
             Ok(locks) => locks,
-            Err(over) => match after(over, &mut signals) {
-                Some(ended) => {
-                    warden.dismiss();
-                    return ended;
+            Err(over) => {
+                drop(take(&mut entrance));
+                match after(over, &mut signals) {
+                    Some(ended) => {
+                        warden.dismiss();
+                        return ended;
+                    }
+                    None => continue,
                 }
-                None => continue,
-            },
+            }
         };
         // What it took until the lock could be asked for is no part of the wait, unless somebody kept it from asking.
         let asks = now();
         let since = if asks - began < SLOW { asks } else { began };
         let left = left(options.wait, *came.get_or_insert(since));
-        let waited = wait(&options, left, &locks, &mut warden, &mut signals).await;
+        let entrance = take(&mut entrance);
+        let waited = wait(&options, left, &locks, entrance, &mut warden, &mut signals).await;
         let parting = match &waited {
             Err(Over::Refused(_)) => AFTERWARDS,
             _ => PARTING,
@@ -161,20 +176,18 @@ fn after(over: Over, signals: &mut UnboundedReceiver<Caught>) -> Option<Result<E
 }
 
 /// A client, as soon as the file lets itself be opened, or the configuration has all that is needed, unless somebody has had enough
-/// before. A file that others keep busy is waited for no longer than the wait. Each turn of the loop but the last is one signal that
-/// changes nothing, or tells that it takes long.
+/// before. A file that others keep busy is waited for no longer than the wait that began then. Each turn of the loop but the last is one
+/// signal that changes nothing, or tells that it takes long.
 async fn opened(
     options: &Run,
+    began: Duration,
     signals: &mut UnboundedReceiver<Caught>,
 ) -> Result<LockClient, Over> {
     // Nothing, if there is no file.
     let busy = options.place.explained("database is locked");
-    let bound = match options.wait {
-        _ if busy.is_none() => Duration::MAX,
-        RecordWait::NoWait => NO_WAIT,
-        // To open a file takes a moment that is no part of the wait.
-        RecordWait::Timeout(span) => span.max(SLOW),
-        RecordWait::Infinite => Duration::MAX,
+    let bound = match busy {
+        Some(_) => patience(options.wait).saturating_sub(now().saturating_sub(began)),
+        None => Duration::MAX,
     };
     let busy = busy.unwrap_or_default();
     let (mut opening, mut over) = (pin!(client(options)), pin!(sleep(bound)));
@@ -190,6 +203,16 @@ async fn opened(
                 is_told = true;
             }
         }
+    }
+}
+
+/// How long it may take until a file lets itself be opened.
+fn patience(wait: RecordWait) -> Duration {
+    match wait {
+        RecordWait::NoWait => NO_WAIT,
+        // To open a file takes a moment that is no part of the wait.
+        RecordWait::Timeout(span) => span.max(SLOW),
+        RecordWait::Infinite => Duration::MAX,
     }
 }
 
@@ -229,6 +252,7 @@ async fn wait(
     options: &Run,
     wait: RecordWait,
     locks: &LockClient,
+    entrance: Entrance,
     warden: &mut Warden,
     signals: &mut UnboundedReceiver<Caught>,
 ) -> Result<LockGuard, Over> {
@@ -249,7 +273,7 @@ async fn wait(
         .fair_lock(&options.lock)
         .map_err(refused)?
         .read_first();
-    let (picture, lock) = Picture::of(options, lock, warden.line());
+    let (picture, lock) = Picture::of(options, lock, warden.line(), entrance);
     let mut tick = interval(waiting::TICK);
     let acquired = lock.acquire(wait);
     tokio::pin!(acquired);

@@ -2,6 +2,7 @@
 //! elsewhere; and everywhere that DynamoDB does not answer.
 
 use std::io::IsTerminal;
+use std::mem::{replace, take};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::place::Place;
 use crate::text::shown;
 use crate::wire::{Order, now};
 
+use super::entrance::Entrance;
 use super::warden::Line;
 
 /// How often the picture changes.
@@ -62,8 +64,13 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// The same lock, which tells the picture how far the wait has come.
-    pub(super) fn of(options: &Run, lock: FairLock, line: Line) -> (Picture, FairLock) {
+    /// The same lock, which tells the picture how far the wait has come. Others come in when it has a place, or has to wait for one.
+    pub(super) fn of(
+        options: &Run,
+        lock: FairLock,
+        line: Line,
+        entrance: Entrance,
+    ) -> (Picture, FairLock) {
         let manner = Manner::of(options);
         let bar = match manner {
             Manner::Drawn => ProgressBar::new_spinner().with_style(style()),
@@ -79,12 +86,16 @@ impl Picture {
         };
         let (name, outage) = (picture.name.clone(), Mutex::new(false));
         let place = options.place.clone();
+        let entrance = Mutex::new(entrance);
         let lock = lock.observed(move |waiting| {
+            let is_out = waiting.outage.is_some();
+            if waiting.place_id.is_some() || is_out {
+                take(&mut *locked(&entrance));
+            }
             line.tell(&Order::Place(
                 waiting.place_id.as_ref().map(ToString::to_string),
             ));
-            let is_out = waiting.outage.is_some();
-            let was_out = std::mem::replace(&mut *locked(&outage), is_out);
+            let was_out = replace(&mut *locked(&outage), is_out);
             if is_out != was_out && manner != Manner::Silent {
                 undrawn(&bar, || say(&outage_words(waiting, &place)));
             }
