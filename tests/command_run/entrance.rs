@@ -49,13 +49,31 @@ fn whoever_has_had_enough_at_the_entrance_ends() {
     assert!(!home.path().join("first").exists());
 }
 
-/// One who stands still in it, or another program that has a lock like this.
+/// The wait is over by then, and it asks once all the same.
 #[test]
-fn an_entrance_that_is_never_free_is_passed() {
+fn whoever_was_held_up_for_all_of_its_wait_asks_once() {
     let home = home();
     let entrance = file(home.path());
     entrance.lock().unwrap();
-    run(home.path(), &[], &["true"]).assert_done();
+    run(home.path(), &["--wait", "10ms"], &["true"]).assert_done();
+    let holder = Running::start(home.path(), &[], "echo $$ > holder; sleep 60");
+    holder.pid_in("holder");
+    let refused = run(home.path(), &["--quiet", "--wait", "10ms"], &["true"]);
+    refused.assert_refused(75, &["not granted", "has it"]);
+}
+
+/// By one who stands still in it, or another program that has a lock like this.
+#[test]
+fn whoever_is_held_up_for_long_says_so_and_passes() {
+    let home = home();
+    let entrance = file(home.path());
+    entrance.lock().unwrap();
+    let ran = run(home.path(), &["--wait", "infinite"], &["true"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.err.contains("lets others come in at locks.db first"),
+        "{ran:?}"
+    );
 }
 
 #[test]

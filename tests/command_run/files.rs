@@ -144,6 +144,20 @@ fn a_holder_whose_file_is_gone_has_lost_and_the_next_has_the_lock_alone() {
     }
 }
 
+/// Nobody can give back what is in no file, and nobody tries for the rest of the lease.
+#[test]
+fn a_holder_whose_file_is_gone_when_its_command_ends_has_lost() {
+    let home = TempDir::new().unwrap();
+    let running = Running::start(home.path(), &["--lease", "10m"], "rm locks.db");
+    let (code, _, err) = running.end();
+    assert_eq!(code, 76, "{err}");
+    assert!(
+        err.contains("locks.db was deleted, or another has its name"),
+        "{err}"
+    );
+    run(home.path(), &[], &["true"]).assert_done();
+}
+
 /// The newest writes are in the log, and whoever opens the file makes a new one.
 #[test]
 fn a_holder_whose_log_is_gone_has_lost_too() {

@@ -39,7 +39,8 @@ pub(crate) async fn open(file: &Path, purpose: Purpose, create: &str) -> Result<
     };
     let (tell, opened) = oneshot::channel();
     let path = file.to_owned();
-    std::thread::spawn(move || tell.send(open(path)));
+    let opens = std::thread::Builder::new().spawn(move || tell.send(open(path)));
+    opens.map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
     let engine = tokio::select! {
         biased;
         engine = opened => engine.map_err(|_panicked| unusable("it cannot be opened".into()))?,

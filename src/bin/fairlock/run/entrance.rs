@@ -15,11 +15,14 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::args::Run;
+use crate::failure::say;
 use crate::local;
 use crate::signals::Caught;
 
 use super::{Over, patience, stop_waiting};
 
+/// In a rush of a hundred others come in for so long.
+const SLOW: Duration = Duration::from_secs(2);
 /// For how long others are let in first, at most.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -37,22 +40,31 @@ impl Entrance {
         let Some(passage) = file.and_then(Passage::of) else {
             return Ok(Entrance(None));
         };
-        let (tell, told) = oneshot::channel();
+        let (tell, mut told) = oneshot::channel();
         // Nothing ends a wait for a lock, so one that lasts too long is left behind.
-        std::thread::spawn(move || {
+        let waits = std::thread::Builder::new().spawn(move || {
             let _ = passage.0.lock();
             tell.send(passage)
         });
+        if waits.is_err() {
+            return Ok(Entrance(None));
+        }
         // What follows is to have some of the wait.
         let bound = SOON.min(patience(options.wait) / 2);
-        let (mut over, mut told) = (pin!(sleep(bound)), told);
-        // Each turn of the loop but the last is one signal that changes nothing.
+        let (mut over, mut slow) = (pin!(sleep(bound)), pin!(sleep(SLOW)));
+        let mut is_told = options.quiet;
+        // Each turn of the loop but the last is one signal that changes nothing, or tells that it takes long.
         loop {
             tokio::select! {
                 biased;
                 entered = &mut told => return Ok(Entrance(entered.ok())),
                 Some(caught) = signals.recv() => stop_waiting(caught)?,
                 () = &mut over => return Ok(Entrance(None)),
+                () = &mut slow, if !is_told => {
+                    let file = options.place.engine();
+                    say(&format!("lets others come in at {file} first (`lslocks` says who has it locked); goes on soon"));
+                    is_told = true;
+                }
             }
         }
     }

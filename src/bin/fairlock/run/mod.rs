@@ -100,7 +100,7 @@ async fn turn(
     grace: Duration,
     mut signals: UnboundedReceiver<Caught>,
 ) -> Result<Ended, Failure> {
-    let mut came_in = Some(now());
+    let came = now();
     let mut entrance = match Entrance::of(&options, &mut signals).await {
         Ok(entrance) => entrance,
         Err(over) => match after(over, &mut signals) {
@@ -108,12 +108,14 @@ async fn turn(
             None => Entrance::default(),
         },
     };
+    // What it had to wait for others there is a part of the wait.
+    let held_up = now().saturating_sub(came);
     let mut warden = Warden::start(&options)?;
-    let mut came = None;
+    let mut asked = None;
     // Each turn of the loop but the last is somebody who stopped this process while it waited.
     let (locks, guard) = loop {
-        let began = came_in.take().unwrap_or_else(now);
-        let locks = match opened(&options, began, &mut signals).await {
+        let began = now();
+        let locks = match opened(&options, held_up, &mut signals).await {
             Ok(locks) => locks,
             Err(over) => {
                 drop(take(&mut entrance));
@@ -129,7 +131,8 @@ async fn turn(
         // What it took until the lock could be asked for is no part of the wait, unless somebody kept it from asking.
         let asks = now();
         let since = if asks - began < SLOW { asks } else { began };
-        let left = left(options.wait, *came.get_or_insert(since));
+        let since = *asked.get_or_insert(since.saturating_sub(held_up));
+        let left = left(options.wait, since);
         let entrance = take(&mut entrance);
         let waited = wait(&options, left, &locks, entrance, &mut warden, &mut signals).await;
         let parting = match &waited {
@@ -176,17 +179,18 @@ fn after(over: Over, signals: &mut UnboundedReceiver<Caught>) -> Option<Result<E
 }
 
 /// A client, as soon as the file lets itself be opened, or the configuration has all that is needed, unless somebody has had enough
-/// before. A file that others keep busy is waited for no longer than the wait that began then. Each turn of the loop but the last is one
+/// before. A file that others keep busy is waited for no longer than what is left of the wait. Each turn of the loop but the last is one
 /// signal that changes nothing, or tells that it takes long.
 async fn opened(
     options: &Run,
-    began: Duration,
+    held_up: Duration,
     signals: &mut UnboundedReceiver<Caught>,
 ) -> Result<LockClient, Over> {
     // Nothing, if there is no file.
     let busy = options.place.explained("database is locked");
     let bound = match busy {
-        Some(_) => patience(options.wait).saturating_sub(now().saturating_sub(began)),
+        // To open a file takes a moment that is no part of the wait.
+        Some(_) => patience(options.wait).saturating_sub(held_up).max(SLOW),
         None => Duration::MAX,
     };
     let busy = busy.unwrap_or_default();
@@ -210,8 +214,7 @@ async fn opened(
 fn patience(wait: RecordWait) -> Duration {
     match wait {
         RecordWait::NoWait => NO_WAIT,
-        // To open a file takes a moment that is no part of the wait.
-        RecordWait::Timeout(span) => span.max(SLOW),
+        RecordWait::Timeout(span) => span,
         RecordWait::Infinite => Duration::MAX,
     }
 }
@@ -281,9 +284,9 @@ async fn wait(
         tokio::select! {
             biased;
             granted = &mut acquired => {
-                let guard = granted.map_err(refused)?;
-                // In another file it waited for nobody.
+                // In another file it waited for nobody, and there may be no table yet.
                 is_there()?;
+                let guard = granted.map_err(refused)?;
                 picture.granted(guard.ticket());
                 return Ok(guard);
             }

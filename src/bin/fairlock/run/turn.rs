@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::iter;
+use std::pin::pin;
 use std::time::Duration;
 
 use fairlock::{Error, HeldLocks, LockClient, LockGuard, Loss};
@@ -187,18 +188,13 @@ impl Turn {
         self.warden.tell(&Order::End(grace));
     }
 
-    /// Whoever made another file has this lock there, and nobody can know of the turn in the one that is gone.
     fn look_at_the_file(&mut self) {
-        let Some(known) = self.file.as_ref().filter(|_| self.loss.is_none()) else {
+        if self.loss.is_some() {
             return;
-        };
-        let file = self.place.engine();
-        let loss = match known.lost_log() {
-            _ if known.is_gone() => format!("{file} was deleted, or another has its name"),
-            Some(log) => format!("{} was deleted, which is a part of {file}", log.display()),
-            None => return,
-        };
-        self.lose(loss);
+        }
+        if let Some(loss) = deleted(&self.place, self.file.as_ref()) {
+            self.lose(loss);
+        }
     }
 
     /// Whoever sees to the table has the rest of the lease to mend it.
@@ -363,13 +359,14 @@ impl Turn {
     async fn conclude(mut self, end: End, locks: LockClient) -> Result<Ended, Failure> {
         self.note_the_time();
         let trouble = self.trouble();
-        let (lock, ticket, loss) = (self.lock, self.guard.ticket(), self.loss);
-        let released = match (loss, self.is_ended) {
+        let (lock, ticket) = (self.lock, self.guard.ticket());
+        let is_gone = || deleted(&self.place, self.file.as_ref());
+        let released = match (self.loss.or_else(is_gone), self.is_ended) {
             (Some(loss), _) => Err(loss),
             (None, true) => Err(trouble),
-            (None, false) => match self.guard.release().await {
-                Err(Error::Lost { reason, .. }) => Err(reason.to_string()),
-                Err(error) => {
+            (None, false) => match released(self.guard, &mut self.tick, is_gone).await {
+                Err(Unreleased::Lost(why)) => Err(why),
+                Err(Unreleased::Failed(error)) => {
                     let why = self.place.explained(&chain(&error));
                     let why = why.unwrap_or_else(|| error.to_string());
                     say(&format!(
@@ -397,6 +394,45 @@ impl Turn {
                 format!("the guardian of `{lock}` was killed, so its command was ended"),
             )),
         }
+    }
+}
+
+/// Why a lock was not given back.
+enum Unreleased {
+    /// It was not had any more.
+    Lost(String),
+    Failed(Error),
+}
+
+/// Gives it back, unless the file goes meanwhile, to which nobody could. Each turn of the loop but the last looks whether it has gone.
+async fn released(
+    guard: LockGuard,
+    tick: &mut Interval,
+    is_gone: impl Fn() -> Option<String>,
+) -> Result<(), Unreleased> {
+    let mut release = pin!(guard.release());
+    loop {
+        tokio::select! {
+            biased;
+            released = &mut release => return released.map_err(|error| match error {
+                Error::Lost { reason, .. } => Unreleased::Lost(reason.to_string()),
+                error => Unreleased::Failed(error),
+            }),
+            _ = tick.tick() => is_gone().map_or(Ok(()), |loss| Err(Unreleased::Lost(loss)))?,
+        }
+    }
+}
+
+/// Whoever made another file has this lock there, and nobody can know of the turn in the one that is gone.
+fn deleted(place: &Place, file: Option<&Known>) -> Option<String> {
+    let (file, name) = (file?, place.engine());
+    match file.lost_log() {
+        _ if file.is_gone() => Some(format!("{name} was deleted, or another has its name")),
+        Some(log) => Some(format!(
+            "{} was deleted, which is a part of {name}",
+            log.display()
+        )),
+        None => None,
     }
 }
 

@@ -63,7 +63,7 @@ impl Warden {
         // With the command line goes the last copy of their end of the line, but for the guardian's own.
         drop(command);
         let process = process.map_err(failed)?;
-        let reports = listen(control.try_clone().map_err(failed)?);
+        let reports = listen(control.try_clone().map_err(failed)?).map_err(failed)?;
         Ok(Warden {
             line: Line(Arc::new(control)),
             reports,
@@ -162,9 +162,9 @@ fn hand_over_files(control: &UnixStream, order: &Order) -> std::io::Result<()> {
 }
 
 /// Ends with the guardian.
-fn listen(control: UnixStream) -> mpsc::UnboundedReceiver<Report> {
+fn listen(control: UnixStream) -> std::io::Result<mpsc::UnboundedReceiver<Report>> {
     let (tell, told) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
+    std::thread::Builder::new().spawn(move || {
         for line in BufReader::new(control).lines() {
             let Ok(line) = line else { return };
             let Ok(report) = line.parse() else { continue };
@@ -172,6 +172,6 @@ fn listen(control: UnixStream) -> mpsc::UnboundedReceiver<Report> {
                 return;
             }
         }
-    });
-    told
+    })?;
+    Ok(told)
 }
