@@ -168,6 +168,9 @@ impl Turn {
 
     fn lose_by(&mut self, reason: &Loss) {
         self.note_the_time();
+        if let Some(loss) = deleted(&self.place, self.file.as_ref()) {
+            return self.lose(loss);
+        }
         let why = match (reason, self.stood_still) {
             (Loss::Expired, Some(span)) => {
                 format!("its lease ran out while fairlock was stopped for {span:.1?}")
@@ -415,7 +418,9 @@ async fn released(
         tokio::select! {
             biased;
             released = &mut release => return released.map_err(|error| match error {
-                Error::Lost { reason, .. } => Unreleased::Lost(reason.to_string()),
+                Error::Lost { reason, .. } => {
+                    Unreleased::Lost(is_gone().unwrap_or_else(|| reason.to_string()))
+                }
                 error => Unreleased::Failed(error),
             }),
             _ = tick.tick() => is_gone().map_or(Ok(()), |loss| Err(Unreleased::Lost(loss)))?,
