@@ -23,13 +23,19 @@ fn waits_for(file: &File, pid: Pid) -> bool {
     })
 }
 
+/// A command that is to make the file `first`, and waits at the entrance for as long as that is locked.
+fn held_up(home: &Path) -> (File, Running) {
+    let entrance = file(home);
+    entrance.lock().unwrap();
+    let first = Running::start(home, &[], "touch first");
+    until("the entrance", || waits_for(&entrance, first.pid()));
+    (entrance, first)
+}
+
 #[test]
 fn whoever_comes_while_another_one_comes_in_waits_for_that() {
     let home = home();
-    let entrance = file(home.path());
-    entrance.lock().unwrap();
-    let first = Running::start(home.path(), &[], "touch first");
-    until("the entrance", || waits_for(&entrance, first.pid()));
+    let (entrance, first) = held_up(home.path());
     entrance.unlock().unwrap();
     let (code, _, err) = first.end();
     assert_eq!((code, err.as_str()), (0, ""));
@@ -39,10 +45,7 @@ fn whoever_comes_while_another_one_comes_in_waits_for_that() {
 #[test]
 fn whoever_has_had_enough_at_the_entrance_ends() {
     let home = home();
-    let entrance = file(home.path());
-    entrance.lock().unwrap();
-    let first = Running::start(home.path(), &[], "touch first");
-    until("the entrance", || waits_for(&entrance, first.pid()));
+    let (_entrance, first) = held_up(home.path());
     first.signal(Signal::TERM);
     let (code, _, err) = first.end();
     assert_eq!((code, err.as_str()), (143, ""));

@@ -28,8 +28,9 @@ pub(super) fn judge(file: &Path) -> Done<Kind> {
     let opened = open_for_good(file)?;
     let is_small = opened.metadata()?.len() <= BEGUN;
     let mut start = Vec::new();
-    let head = (&*opened).take(SQLITE.len() as u64).read_to_end(&mut start);
-    head?;
+    (&*opened)
+        .take(SQLITE.len() as u64)
+        .read_to_end(&mut start)?;
     if start != SQLITE {
         return Ok(Kind::NoDatabase);
     }

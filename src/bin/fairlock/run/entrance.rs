@@ -21,8 +21,8 @@ use crate::signals::Caught;
 
 use super::{Over, patience, stop_waiting};
 
-/// In a rush of a hundred others come in for so long.
-const SLOW: Duration = Duration::from_secs(2);
+/// A command that is held up for longer than this says so. A hundred commands that start at once take as long.
+const LONG: Duration = Duration::from_secs(2);
 /// For how long others are let in first, at most.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -40,6 +40,9 @@ impl Entrance {
         let Some(passage) = file.and_then(Passage::of) else {
             return Ok(Entrance(None));
         };
+        if passage.0.try_lock().is_ok() {
+            return Ok(Entrance(Some(passage)));
+        }
         let (tell, mut told) = oneshot::channel();
         // Nothing ends a wait for a lock, so one that lasts too long is left behind.
         let waits = std::thread::Builder::new().spawn(move || {
@@ -51,7 +54,7 @@ impl Entrance {
         }
         // What follows is to have some of the wait.
         let bound = SOON.min(patience(options.wait) / 2);
-        let (mut over, mut slow) = (pin!(sleep(bound)), pin!(sleep(SLOW)));
+        let (mut over, mut long) = (pin!(sleep(bound)), pin!(sleep(LONG)));
         let mut is_told = options.quiet;
         // Each turn of the loop but the last is one signal that changes nothing, or tells that it takes long.
         loop {
@@ -60,7 +63,7 @@ impl Entrance {
                 entered = &mut told => return Ok(Entrance(entered.ok())),
                 Some(caught) = signals.recv() => stop_waiting(caught)?,
                 () = &mut over => return Ok(Entrance(None)),
-                () = &mut slow, if !is_told => {
+                () = &mut long, if !is_told => {
                     let file = options.place.engine();
                     say(&format!("lets others come in at {file} first (`lslocks` says who has it locked); goes on soon"));
                     is_told = true;

@@ -118,6 +118,7 @@ async fn turn(
         let locks = match opened(&options, held_up, &mut signals).await {
             Ok(locks) => locks,
             Err(over) => {
+                // Nobody is to wait for one that stands still.
                 drop(take(&mut entrance));
                 match after(over, &mut signals) {
                     Some(ended) => {

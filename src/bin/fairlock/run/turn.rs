@@ -363,11 +363,11 @@ impl Turn {
         self.note_the_time();
         let trouble = self.trouble();
         let (lock, ticket) = (self.lock, self.guard.ticket());
-        let is_gone = || deleted(&self.place, self.file.as_ref());
-        let released = match (self.loss.or_else(is_gone), self.is_ended) {
+        let gone = || deleted(&self.place, self.file.as_ref());
+        let released = match (self.loss.or_else(gone), self.is_ended) {
             (Some(loss), _) => Err(loss),
             (None, true) => Err(trouble),
-            (None, false) => match released(self.guard, &mut self.tick, is_gone).await {
+            (None, false) => match released(self.guard, &mut self.tick, gone).await {
                 Err(Unreleased::Lost(why)) => Err(why),
                 Err(Unreleased::Failed(error)) => {
                     let why = self.place.explained(&chain(&error));
@@ -411,7 +411,7 @@ enum Unreleased {
 async fn released(
     guard: LockGuard,
     tick: &mut Interval,
-    is_gone: impl Fn() -> Option<String>,
+    gone: impl Fn() -> Option<String>,
 ) -> Result<(), Unreleased> {
     let mut release = pin!(guard.release());
     loop {
@@ -419,11 +419,11 @@ async fn released(
             biased;
             released = &mut release => return released.map_err(|error| match error {
                 Error::Lost { reason, .. } => {
-                    Unreleased::Lost(is_gone().unwrap_or_else(|| reason.to_string()))
+                    Unreleased::Lost(gone().unwrap_or_else(|| reason.to_string()))
                 }
                 error => Unreleased::Failed(error),
             }),
-            _ = tick.tick() => is_gone().map_or(Ok(()), |loss| Err(Unreleased::Lost(loss)))?,
+            _ = tick.tick() => gone().map_or(Ok(()), |loss| Err(Unreleased::Lost(loss)))?,
         }
     }
 }
