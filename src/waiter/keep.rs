@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::Waiter;
 use crate::look::{Look, WATCHED};
-use crate::store::{Failure, Patience, Write};
+use crate::store::{Failure, Patience, Store, Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::{At, Footing, RowState, Spot, TicketRow};
-use fairlock_protocol::lease;
+use fairlock_protocol::lease::{self, Beats};
 use fairlock_protocol::line::Standing;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::Position;
@@ -160,10 +160,9 @@ impl Waiter {
         patience: &Patience,
     ) -> Result<Option<()>, Failure> {
         let lease = self.store.config().lease;
-        self.beats.asks_for(lease);
-        let attempt = &self.attempt;
-        let renew = || self.store.renew(&self.name, attempt, footing, lease);
-        let answer = self.store.insist(patience, renew).await?;
+        let (store, attempt) = (&self.store, &self.attempt);
+        let renew = || store.renew(&self.name, attempt, footing, lease);
+        let answer = ask_for(store, &mut self.beats, lease, patience, renew).await?;
         if let Write::Applied(item) = &answer.value
             && let Some(Spot::Heir(_, entry)) = item.place_of(attempt.nonce)
         {
@@ -176,10 +175,9 @@ impl Waiter {
     async fn renew_row(&mut self, patience: &Patience) -> Result<(), Failure> {
         let (config, left) = (self.store.config(), self.left());
         let lease = lease::stretched(config.lease, config.longest_lease(), left);
-        self.beats.asks_for(lease);
-        let (attempt, ticket) = (&self.attempt, self.ticket);
-        let renew = || self.store.renew_row(&self.name, attempt, ticket, lease);
-        let answer = self.store.insist(patience, renew).await?;
+        let (store, attempt, ticket) = (&self.store, &self.attempt, self.ticket);
+        let renew = || store.renew_row(&self.name, attempt, ticket, lease);
+        let answer = ask_for(store, &mut self.beats, lease, patience, renew).await?;
         (self.row_renewed, self.row_lease) = (answer.sent, lease);
         match answer.value {
             Write::Applied(TicketRow {
@@ -204,4 +202,23 @@ impl Waiter {
         let answer = Look::read(&self.store, &self.name, before, patience).await?;
         Ok(answer.map(|answer| self.saw(answer)))
     }
+}
+
+/// Renews for this lease.
+async fn ask_for<T, Fut>(
+    store: &Store,
+    beats: &mut Beats,
+    lease: Duration,
+    patience: &Patience,
+    renew: impl Fn() -> Fut + Send,
+) -> Result<Timed<Write<T>>, Failure>
+where
+    Fut: Future<Output = Result<Timed<Write<T>>, Failure>> + Send,
+{
+    let before = beats.asks_for(lease);
+    let answer = store.insist(patience, renew).await?;
+    if matches!(answer.value, Write::Refused(_)) {
+        beats.is_refused(before);
+    }
+    Ok(answer)
 }

@@ -59,9 +59,16 @@ impl Beats {
     }
 
     /// A renewal is about to be sent that asks for this lease. If it is a shorter one, others may judge by it from the
-    /// moment at which it is applied, of which the owner may hear later or never.
-    pub fn asks_for(&mut self, lease: Duration) {
-        self.asked = lease;
+    /// moment at which it is applied, of which the owner may hear later or never. What was asked for before it.
+    pub fn asks_for(&mut self, lease: Duration) -> Duration {
+        std::mem::replace(&mut self.asked, lease)
+    }
+
+    /// A renewal was refused, and no other one is under way: who was promoted meanwhile has its place for as long as it had asked for
+    /// `before`. A copy that was applied first is in what the refusal showed, and none is applied later: places shift to the front
+    /// only, and rows go for ever.
+    pub fn is_refused(&mut self, before: Duration) {
+        self.asked = before;
     }
 
     /// A renewal sent at `sent` was answered with `beat`.

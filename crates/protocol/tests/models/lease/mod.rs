@@ -81,7 +81,7 @@ fn an_evicted_holder_that_was_seated_and_retried_has_stopped_believing() {
 fn an_evicted_holder_whose_row_asked_for_a_longer_lease_has_stopped_believing() {
     let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);
     setup.stretches = true;
-    proves(&setup, 11_724_606);
+    proves(&setup, 18_402_836);
 }
 
 #[test]
@@ -96,6 +96,19 @@ fn a_lease_that_is_believed_in_while_a_shorter_one_is_asked_for_is_caught() {
     let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);
     setup.stretches = true;
     catches(Mutant::LeaseAsShown, setup);
+}
+
+#[test]
+fn a_refused_renewal_for_a_shorter_lease_takes_nothing_away() {
+    let at = |seconds| moment::Moment(Duration::from_secs(seconds));
+    let mut beats = lease::Beats::taken(at(0), rules::LEASE);
+    beats.asks_for(rules::LONG_LEASE);
+    beats.renewed(1, at(1));
+    let believed = beats.believed_until(1, rules::LONG_LEASE);
+    let before = beats.asks_for(rules::LEASE);
+    assert!(beats.believed_until(1, rules::LONG_LEASE) < believed);
+    beats.is_refused(before);
+    assert_eq!(beats.believed_until(1, rules::LONG_LEASE), believed);
 }
 
 #[test]

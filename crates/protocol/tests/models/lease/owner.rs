@@ -41,6 +41,8 @@ pub(crate) struct Flight {
     pub(crate) beat: u8,
     /// Before the first of its copies was sent, by the owner's clock.
     pub(crate) sent: u8,
+    /// What was asked for before it.
+    pub(crate) before: Option<Duration>,
     pub(crate) course: Course,
 }
 
@@ -80,13 +82,15 @@ pub(crate) enum Look {
 
 impl Owner {
     pub(crate) fn send(&mut self, write: Write, now: u8) {
-        if let Some(beats) = &mut self.beats {
-            beats.asks_for(write.lease());
-        }
+        let before = self
+            .beats
+            .as_mut()
+            .map(|beats| beats.asks_for(write.lease()));
         let flight = Flight {
             write,
             beat: self.next_beat(write),
             sent: now,
+            before,
             course: Course::Sent,
         };
         *self.flight(write) = Some(flight);
@@ -128,7 +132,7 @@ impl Owner {
     pub(crate) fn answered(&mut self, flight: Flight, now: u8, rules: &Rules) {
         *self.flight(flight.write) = None;
         let Course::Applied(mark) = flight.course else {
-            return;
+            return self.refused(flight);
         };
         let from = if rules.broken(Mutant::LeaseFromTheAnswer) {
             now
@@ -139,6 +143,14 @@ impl Owner {
         if matches!(flight.write, Write::Enter | Write::RenewSeat) {
             self.renewed_seat |= flight.write == Write::RenewSeat;
             self.shown(mark, now, rules);
+        }
+    }
+
+    /// Nobody judges by what it asked for, unless another one is under way.
+    fn refused(&mut self, flight: Flight) {
+        let is_alone = self.row.is_none() && self.seat.is_none();
+        if let (Some(beats), Some(before)) = (&mut self.beats, flight.before.filter(|_| is_alone)) {
+            beats.is_refused(before);
         }
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct World {
     /// What a seat on its way copies.
     seating: Option<Mark>,
     was_seated: bool,
+    /// The row was asked to be renewed for a longer lease.
+    stretched: bool,
     /// A copy of a request whose answer nobody hears.
     late: Option<(Write, u8)>,
     copies: u8,
@@ -98,6 +100,7 @@ impl Model for Setup {
             }
             Action::Renew(write) => {
                 world.owner.renewals -= 1;
+                world.stretched |= write == Write::StretchRow;
                 world.owner.send(write, world.now);
             }
             Action::Apply(write) => world.apply(write, rules),
@@ -176,8 +179,13 @@ impl World {
             actions.push(Action::ReadRowToSeat);
         }
         actions.extend(self.seating.map(|_| Action::Seat));
-        // It stands behind those who are seated; a late copy may put it there again.
-        if self.was_seated && self.row.is_some() && self.late == Some((Write::Join, 0)) {
+        // It stands behind those who are seated: a late copy may put it there again, and a renewal for another lease is refused.
+        let is_renewed = self
+            .owner
+            .row
+            .is_some_and(|flight| flight.course == Course::Sent);
+        let is_told = self.late == Some((Write::Join, 0)) || self.stretched && is_renewed;
+        if self.was_seated && self.row.is_some() && is_told {
             actions.push(Action::RemoveRow);
         }
         actions.push(match self.observer.look {
