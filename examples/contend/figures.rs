@@ -8,8 +8,7 @@ use crate::contest::turn::Turn;
 
 pub(crate) struct Figures {
     tally: Tally,
-    /// Turns granted after one that had asked later.
-    passed_over: usize,
+    passed: Passed,
     /// From the first that asked to the last that released.
     took: Duration,
     round_trip: Option<Duration>,
@@ -24,7 +23,7 @@ impl Figures {
             .map(|(last, first)| last.saturating_sub(first));
         Figures {
             tally: Tally::new(turns.to_vec()),
-            passed_over: in_order_of_asking(turns).out_of_order(),
+            passed: Passed::of(turns),
             took: Duration::from_nanos(took.unwrap_or_default()),
             round_trip: round_trip.filter(|span| !span.is_zero()),
         }
@@ -84,21 +83,52 @@ impl fmt::Display for Figures {
         self.hand_overs(f)?;
         self.pace(f)?;
         let turns = self.tally.turns();
-        writeln!(
+        write!(
             f,
             "asked       {} of {turns} turns granted after one that asked later",
-            self.passed_over
-        )
+            self.passed.turns
+        )?;
+        if self.passed.turns > 0 {
+            let Passed { by, ahead, .. } = self.passed;
+            write!(
+                f,
+                ", by {:.2} ms and {ahead} turns at the most",
+                by.as_secs_f64() * 1_000.0
+            )?;
+        }
+        writeln!(f)
     }
 }
 
-/// The turns as if the moment of asking were the ticket.
-fn in_order_of_asking(turns: &[Turn]) -> Tally {
-    let asked = |turn: &Turn| Turn {
-        ticket: turn.requested_ns,
-        ..turn.clone()
-    };
-    Tally::new(turns.iter().map(asked).collect())
+/// How those who asked first were served after others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Passed {
+    /// Turns granted after one that had asked later.
+    turns: usize,
+    /// By so much later at the most had the other asked.
+    by: Duration,
+    /// So many of those others at the most came before one turn.
+    ahead: usize,
+}
+
+impl Passed {
+    fn of(turns: &[Turn]) -> Passed {
+        let mut granted: Vec<_> = turns.iter().collect();
+        granted.sort_by_key(|turn| turn.acquired_ns);
+        // When those asked who were granted before, in that order.
+        let (mut asked, mut passed) = (Vec::<u64>::new(), Passed::default());
+        for turn in granted {
+            let place = asked.partition_point(|other| *other <= turn.requested_ns);
+            let ahead = asked.len() - place;
+            let latest = asked.last().copied().unwrap_or_default();
+            let by = Duration::from_nanos(latest.saturating_sub(turn.requested_ns));
+            passed.turns += usize::from(ahead > 0);
+            passed.by = passed.by.max(by);
+            passed.ahead = passed.ahead.max(ahead);
+            asked.insert(place, turn.requested_ns);
+        }
+        passed
+    }
 }
 
 #[cfg(test)]
@@ -132,7 +162,7 @@ mod tests {
                 "hand-overs  p50 10.00 ms, p99 20.00 ms, max 20.00 ms, mean 15.00 ms",
                 "            p50 1.00, p99 2.00, max 2.00, mean 1.50 round trips",
                 "pace        30.00 turns a second, 0.300 a round trip",
-                "asked       1 of 3 turns granted after one that asked later",
+                "asked       0 of 3 turns granted after one that asked later",
             ]
         );
         let without = Figures::of(&turns, None).to_string();
@@ -142,7 +172,31 @@ mod tests {
     #[test]
     fn whoever_asked_first_and_was_granted_last_was_passed_over_whatever_the_tickets() {
         let turns = [turn(1, 2, 10, 20), turn(2, 1, 30, 40), turn(3, 3, 50, 60)];
-        assert_eq!(Figures::of(&turns, None).passed_over, 1);
+        let passed = Passed {
+            turns: 1,
+            by: Duration::from_millis(1),
+            ahead: 1,
+        };
+        assert_eq!(Passed::of(&turns), passed);
+    }
+
+    #[test]
+    fn one_whom_all_others_pass_is_passed_by_the_last_of_them() {
+        let turns = [
+            turn(1, 5, 10, 11),
+            turn(2, 9, 12, 13),
+            turn(3, 2, 14, 15),
+            turn(4, 12, 16, 17),
+        ];
+        let passed = Passed {
+            turns: 1,
+            by: Duration::from_millis(7),
+            ahead: 2,
+        };
+        assert_eq!(Passed::of(&turns), passed);
+        let told = Figures::of(&turns, None).to_string();
+        let line = "asked       1 of 4 turns granted after one that asked later, by 7.00 ms and 2 turns at the most\n";
+        assert!(told.ends_with(line), "{told}");
     }
 
     #[test]
