@@ -82,9 +82,9 @@ struct Pulse {
 /// without a date, callers that do not wait could never tell that it is dead.
 const DATE_SOON: Duration = Duration::from_secs(1);
 
-/// The nonces that guards of this process hold locks with, so that an error can say that a lock is not re-entrant.
+/// The places at which guards of this process hold locks, so that an error can say that a lock is not re-entrant.
 /// Counted, because seeded nonces repeat from test to test.
-static HELD: Mutex<BTreeMap<Nonce, usize>> = Mutex::new(BTreeMap::new());
+static HELD: Mutex<BTreeMap<(Nonce, Ticket), usize>> = Mutex::new(BTreeMap::new());
 
 impl Hold {
     /// The hold with `ticket` that `entry`, one's own at its place, shows. It lasts no longer than one's own lease either, whatever
@@ -97,7 +97,8 @@ impl Hold {
         config: &Config,
         beats: Beats,
     ) -> Self {
-        *locked(&HELD).entry(attempt.nonce).or_default() += 1;
+        let place = (attempt.nonce, entry.ticket);
+        *locked(&HELD).entry(place).or_default() += 1;
         let tenure = Tenure {
             held: Held::of(item, at, entry),
             data: LockData::of(item),
@@ -127,7 +128,7 @@ impl Hold {
 
     /// The next hold at the same place, which lasts as long as this one would have.
     pub(crate) fn passed_on(&self, ticket: Ticket) -> Hold {
-        *locked(&HELD).entry(self.attempt.nonce).or_default() += 1;
+        *locked(&HELD).entry(self.place()).or_default() += 1;
         let tenure = locked(&self.tenure);
         Hold {
             name: self.name.clone(),
@@ -401,10 +402,19 @@ impl Hold {
         ended
     }
 
+    fn place(&self) -> (Nonce, Ticket) {
+        (self.attempt.nonce, self.newest)
+    }
+
+    /// Whether this is the place of the hold, and not another that its nonce got later.
+    pub(crate) fn is(&self, holder: &Entry) -> bool {
+        self.place() == (holder.nonce, holder.ticket)
+    }
+
     /// This process holds the lock no more.
     fn forget(&self) {
         let mut held = locked(&HELD);
-        if let btree_map::Entry::Occupied(mut count) = held.entry(self.attempt.nonce) {
+        if let btree_map::Entry::Occupied(mut count) = held.entry(self.place()) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
                 count.remove();
@@ -451,15 +461,15 @@ impl Drop for Hold {
     }
 }
 
-/// Whether a guard of this process holds a lock with this nonce.
-pub(crate) fn is_held_here(nonce: Nonce) -> bool {
-    locked(&HELD).contains_key(&nonce)
+/// Whether a guard of this process holds a lock at this place.
+fn is_held_here(holder: &Entry) -> bool {
+    locked(&HELD).contains_key(&(holder.nonce, holder.ticket))
 }
 
 /// Who has a lock, and has had it for longest, as a caller is told of it.
 pub(crate) fn shown(item: &LockItem) -> Option<Holder> {
     item.first_holder().map(|holder| Holder {
-        is_this_process: is_held_here(holder.nonce),
+        is_this_process: is_held_here(holder),
         is_shared: holder.permits != item.permits,
         owner: holder.owner.clone(),
         ticket: holder.first(),

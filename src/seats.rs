@@ -86,13 +86,15 @@ impl Seats<'_> {
         Ok(self.recognise(answer, attempt, first_sent))
     }
 
-    /// Takes the next ticket and the seat behind the last heir.
-    pub(crate) async fn sit(&self, attempt: &Attempt, seen: &LockItem) -> Result<Asked, Failure> {
-        let Some(ticket) = seen.last.after(attempt.tickets) else {
-            return Ok(Asked::Busy(Some(seen.clone())));
-        };
+    /// Takes the next ticket, if none is newer than `most`, and the seat behind the last heir.
+    pub(crate) async fn sit(
+        &self,
+        attempt: &Attempt,
+        most: Ticket,
+        expires_at: u64,
+    ) -> Result<Asked, Failure> {
         let first_sent = self.store.now();
-        let sit = || self.store.sit(self.name, attempt, seen, ticket);
+        let sit = || self.store.sit(self.name, attempt, most, expires_at);
         let answer = self.store.persist(self.patience, sit).await?;
         Ok(self.recognise(answer, attempt, first_sent))
     }

@@ -250,6 +250,40 @@ fn an_enter_that_arrives_after_its_caller_gave_up_is_given_up_as_soon_as_it_is_s
 }
 
 #[test]
+fn each_sit_that_arrives_after_its_caller_gave_up_is_given_up_as_soon_as_it_is_seen() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let sits = AtomicUsize::new(0);
+        let _ = b.network.clone().script(move |request| {
+            let is_late = verb(request) == "sit";
+            let hangs = Fault::Hang(When::Before);
+            is_late.then(|| match sits.fetch_add(1, Ordering::SeqCst) {
+                0 => hangs.and(Fault::Duplicate { after: 10 * SECOND }),
+                1 => hangs.and(Fault::Duplicate { after: 20 * SECOND }),
+                _ => hangs,
+            })
+        });
+        let lock = b.locks.fair_lock("a").unwrap();
+        let refused = lock.acquire(RecordWait::Timeout(6 * SECOND)).await;
+        assert!(refused.is_err());
+        // Two copies of one request arrive, ten seconds apart and more, and sit for nobody.
+        let mut seen = 0;
+        for _ in 0..20 {
+            lab.wait(SECOND).await;
+            seen += lock.inspect().await.unwrap().line.len();
+            assert!(lock.try_acquire().await.unwrap().is_none());
+            lab.wait(SECOND / 2).await;
+            let heirs = lock.inspect().await.unwrap().line;
+            assert!(heirs.is_empty(), "{heirs:?}");
+        }
+        assert_eq!(seen, 2);
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
 fn a_release_that_comes_twice_does_not_release_the_next_holder() {
     virtual_time(async {
         let lab = Lab::new().await;

@@ -185,12 +185,16 @@ impl Counted {
                 set(holder);
             }
             Counted::Heir => {
+                let drawn = item["drawn"].as_m().unwrap().clone();
                 let AttributeValue::L(heirs) = item.get_mut("heirs").unwrap() else {
                     unreachable!()
                 };
                 let AttributeValue::M(heir) = &mut heirs[0] else {
                     unreachable!()
                 };
+                let nonce = heir["nonce"].as_s().unwrap();
+                let ticket = drawn.get(nonce).cloned();
+                heir.extend(ticket.map(|ticket| ("ticket".into(), ticket)));
                 set(heir);
             }
             Counted::Waiting => {
@@ -353,7 +357,7 @@ fn a_waiter_that_meets_a_newer_format_writes_nothing_more() {
         let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
         lab.wait(SECOND).await;
         damage(&lab, 0, |item| {
-            item.insert("format".into(), number(3));
+            item.insert("format".into(), number(4));
         })
         .await;
         let before = hosts[2].network.counts().writes();
@@ -361,7 +365,7 @@ fn a_waiter_that_meets_a_newer_format_writes_nothing_more() {
         let is_newer = matches!(
             refused,
             Error::Unreadable {
-                problem: Problem::NewerFormat { found: 3, .. },
+                problem: Problem::NewerFormat { found: 4, .. },
                 ..
             }
         );

@@ -15,13 +15,14 @@ use crate::state;
 use crate::store::{Attempt, Failure, Limit, Patience, Timed};
 use crate::waiter::Waiter;
 use fairlock_protocol::item::{LockItem, Spot};
-use fairlock_protocol::lease::Beats;
+use fairlock_protocol::lease::{self, Beats};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
 /// Attempts at a draw. Each that is applied unseen leaves a gap, so after these the way into the line begins anew, with
 /// requests that leave nothing.
 const ATTEMPTS_TO_DRAW: usize = 4;
-/// Tries to enter or to sit before a ticket is drawn: each failed because others came first.
+/// Tries to enter or to sit before a ticket is drawn: each was refused because the lock was held, or had just become
+/// free, or because the line of one who bounds it grew.
 const TRIES_AT_THE_DOOR: u32 = 6;
 /// The first pause for one who is on the way to a free lock, doubled twice. All of them are enough for its draw, its row
 /// and its seat over any network that is fit for locks, and no wait to speak of if it died on the way.
@@ -62,6 +63,7 @@ impl Acquisition {
                 Some(item) if self.shares() && item.has_room_for(self.claim.permits) => {
                     self.share().await?
                 }
+                // Refused, it shows why: the lock has become free, or there is no seat any more, and a ticket is drawn at once.
                 Some(item) if item.has_open_seat(self.store().config().seats) => {
                     self.sit(&item).await?
                 }
@@ -159,10 +161,32 @@ impl Acquisition {
         self.asked(attempt, asked)
     }
 
+    /// Of a request that was not answered a copy may have had the lock, and have lost it, when another one takes a seat after a
+    /// whole lease. No place of a nonce is believed in after that: the seat is given up, and asked for anew.
     async fn sit(&self, seen: &LockItem) -> Result<Tried, Refused> {
+        let Some(most) = self.most_drawn(Some(seen)) else {
+            return Ok(Tried::Busy(Some(seen.clone())));
+        };
         let (attempt, patience) = (self.attempt(), self.patience_at_the_door());
-        let asked = self.seats(&patience).sit(&attempt, seen).await;
-        self.asked(attempt, asked)
+        let (seats, first_sent) = (self.seats(&patience), self.store().now());
+        let asked = seats.sit(&attempt, most, seen.expires_at).await;
+        let tried = self.asked(attempt, asked)?;
+        let over = first_sent + lease::believed(self.store().config().lease);
+        match tried {
+            Tried::Taken(attempt, taken) if attempt.is_in_doubt() && over <= self.store().now() => {
+                Ok(Tried::Busy(Some(self.gives_back(attempt, taken))))
+            }
+            tried => Ok(tried),
+        }
+    }
+
+    /// The lock item as it is without the seat.
+    fn gives_back(&self, attempt: Attempt, taken: Taken) -> LockItem {
+        let (mut item, nonce) = (taken.answer.value, attempt.nonce);
+        let seen = Some(item.clone());
+        self.leaves(self.core.give_up(&self.name, attempt, taken.ticket, seen));
+        item.heirs.retain(|heir| heir.nonce != nonce);
+        item
     }
 
     /// Enters over tickets that are settled, and has their rows deleted.
@@ -207,7 +231,7 @@ impl Acquisition {
     }
 
     fn place(&self, attempt: Attempt, taken: Taken) -> Door {
-        match taken.answer.value.place_of(attempt.nonce) {
+        match taken.answer.value.standing(attempt.nonce, taken.ticket) {
             Some(Spot::Has(..)) => Door::Granted(attempt, Box::new(taken)),
             _ => Door::Waiting(self.waiter(attempt, taken.ticket, taken.beats, taken.answer)),
         }

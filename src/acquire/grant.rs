@@ -35,7 +35,8 @@ impl Acquisition {
         item: &LockItem,
     ) -> Result<Option<Granted<LockGuard>>, Refused> {
         let lease = self.store().config().lease;
-        let Some(Spot::Has(mut at, mut entry)) = item.place_of(attempt.nonce) else {
+        let Some(Spot::Has(mut at, mut entry)) = item.standing(attempt.nonce, ticket) else {
+            self.core.forget(&self.name, &attempt);
             return Ok(None);
         };
         let mut shown = item;
@@ -53,11 +54,13 @@ impl Acquisition {
         if lease::is_short(lease, left) || entry.lease > lease || !is_kept {
             let footing = Footing::of(item, at, entry);
             let Some((item, sent)) = self.renew(&attempt, footing, until).await? else {
+                self.core.forget(&self.name, &attempt);
                 return Ok(None);
             };
             renewed = item;
             shown = &renewed;
-            let Some(Spot::Has(now_at, now)) = shown.place_of(attempt.nonce) else {
+            let Some(Spot::Has(now_at, now)) = shown.standing(attempt.nonce, ticket) else {
+                self.core.forget(&self.name, &attempt);
                 return Ok(None);
             };
             (at, entry) = (now_at, now);

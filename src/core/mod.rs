@@ -229,7 +229,7 @@ impl Core {
     }
 
     /// Takes in a lock item that an answer showed: a place on it that belongs to an attempt that is over was made by
-    /// a request that came late, and is given up at once.
+    /// a request that came late, and is given up at once. More of its copies may come: it is remembered again when that is done.
     pub(crate) fn saw(self: &Arc<Self>, name: &LockName, item: &LockItem) {
         self.cohort.saw(name, item);
         let late: Vec<_> = {
@@ -246,7 +246,12 @@ impl Core {
         };
         for entry in late {
             tracing::info!(lock = %name, ticket = %entry.ticket, "a late request of an ended attempt took a place: gives it up");
-            drop(self.give_up(name, Attempt::of(&entry), entry.ticket, Some(item.clone())));
+            drop(self.give_up(
+                name,
+                Attempt::late(&entry),
+                entry.ticket,
+                Some(item.clone()),
+            ));
         }
     }
 
@@ -254,7 +259,7 @@ impl Core {
     pub(crate) fn surrounds(&self, name: &LockName, item: &LockItem, ticket: Ticket) -> bool {
         let is_held_by = |holder: &Entry| {
             let holds = self.holds();
-            holds.iter().any(|hold| hold.attempt.nonce == holder.nonce)
+            holds.iter().any(|hold| hold.is(holder))
         };
         !item.is_free() && item.holders().all(is_held_by) && self.cohort.fills(name, item, ticket)
     }

@@ -57,9 +57,12 @@ impl Attempt {
         }
     }
 
-    /// The attempt that an entry is of, or another that is known by nothing else either.
-    pub(crate) fn of(entry: &Entry) -> Self {
-        Attempt::new(entry.nonce, entry.tickets, entry.permits)
+    /// The attempt that an entry is of which came late: more copies of its request may be under way.
+    pub(crate) fn late(entry: &Entry) -> Self {
+        Attempt {
+            in_doubt: AtomicBool::new(true),
+            ..Attempt::new(entry.nonce, entry.tickets, entry.permits)
+        }
     }
 
     /// Its place, by the newest of its tickets.

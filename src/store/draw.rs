@@ -2,12 +2,12 @@
 
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::item::LockItem;
-use fairlock_protocol::ticket::{Sequence, Ticket};
-use fairlock_protocol::write::{Dating, Drawing, LockWrite, end, newest};
+use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::write::{Dating, Drawing, LockWrite, newest};
 
 use crate::name::LockName;
 
-use super::lock_item::{Answer, all_of};
+use super::lock_item::{Answer, all_of, below};
 use super::{Store, Timed, Write};
 
 /// Each try but the first knows better what stands on the item: a later date, or a shorter grace.
@@ -23,7 +23,7 @@ impl Store {
         most: Ticket,
         seen: Option<&LockItem>,
     ) -> Answer {
-        let end = most.next().unwrap_or(most).min(end(tickets));
+        let end = below(most, tickets);
         let (began, stamp) = (self.now(), self.server.stamp());
         let draw = async |how| {
             let write = LockWrite::draw(all_of(name), tickets, end, how);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use fairlock_protocol::codec;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{Footing, Held, LockItem};
-use fairlock_protocol::ticket::Ticket;
-use fairlock_protocol::write::{LockWrite, NewItem, Newcomer};
+use fairlock_protocol::ticket::{Sequence, Ticket};
+use fairlock_protocol::write::{LockWrite, NewItem, Newcomer, end};
 
 use crate::name::LockName;
 
@@ -68,17 +68,19 @@ impl Store {
         attempt.note(self.write_keeping(name, write, keeps).await)
     }
 
-    /// Draws `ticket` and takes the seat behind the last heir as `seen` shows them, all in one.
+    /// Draws tickets, if none is newer than `most`, and takes the seat behind the last heir, all in one. The item was seen to stay
+    /// until `expires_at`.
     pub(crate) async fn sit(
         &self,
         name: &LockName,
         attempt: &Attempt,
-        seen: &LockItem,
-        ticket: Ticket,
+        most: Ticket,
+        expires_at: u64,
     ) -> Answer {
-        let me = self.new_entry(attempt, ticket);
-        let write = LockWrite::sit(all_of(name), me, seen, self.config.seats);
-        let keeps = self.keeps(seen.expires_at);
+        let me = self.new_entry(attempt, Ticket::default());
+        let below = below(most, attempt.tickets);
+        let write = LockWrite::sit(all_of(name), me, below, self.config.seats);
+        let keeps = self.keeps(expires_at);
         attempt.note(self.write_keeping(name, write, keeps).await)
     }
 
@@ -257,6 +259,11 @@ impl Store {
         let read = read.and_then(|item| codec::of_permits(item, name.permits()));
         read.map_err(|problem| self.unreadable(verb, name, &name.lock_key(), problem))
     }
+}
+
+/// What the counter must be below, for no newer ticket to be drawn than this one, and for so many to be left.
+pub(super) fn below(most: Ticket, tickets: u64) -> Ticket {
+    most.next().unwrap_or(most).min(end(tickets))
 }
 
 /// No lock has none: of a name that says nothing, nothing is written.

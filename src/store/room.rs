@@ -91,7 +91,8 @@ mod tests {
                 codec::attribute(protocol::entry(&entry, Some(entry.ticket))),
             )
         });
-        let drawn = (0..permits).map(|sharer| (nonce(sharer), number(u64::MAX)));
+        let drawn =
+            (0..permits + MOST_SEATS as u64).map(|sharer| (nonce(sharer), number(u64::MAX)));
         let heir = codec::attribute(protocol::entry(&entry, Some(entry.ticket)));
         let numbers = [
             "format",

@@ -23,7 +23,7 @@ impl Waiter {
     /// more.
     pub(crate) async fn look_again(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
         let is_due = self.renewal_due() <= self.store.now();
-        match self.look.item.place_of(self.attempt.nonce) {
+        match self.spot() {
             Some(Spot::Heir(index, entry)) if is_due => {
                 let footing = Footing::of(&self.look.item, At::Heir(index), entry);
                 return self.renew_seat(footing, patience).await;
@@ -67,7 +67,7 @@ impl Waiter {
     /// Who has a seat needs no rows; who is far from it has those before it looked at now and then, and who is
     /// farther, by others.
     fn wants_rows(&self) -> bool {
-        if self.look.item.place_of(self.attempt.nonce).is_some() {
+        if self.spot().is_some() {
             return false;
         }
         let heartbeat = self.store.config().heartbeat;
@@ -119,7 +119,7 @@ impl Waiter {
     }
 
     fn renewal_due(&self) -> Moment {
-        match self.look.item.place_of(self.attempt.nonce) {
+        match self.spot() {
             Some(Spot::Has(_, entry) | Spot::Heir(_, entry)) => self.seat_due(entry),
             None => self.row_due(),
         }
@@ -152,8 +152,7 @@ impl Waiter {
         }
     }
 
-    /// A renewal shows holder and neighbours, so it is a look; refused, it shows where the seat has shifted to. Under the ticket
-    /// that the seat shows: if somebody wrote another one there, a renewal under this waiter's own would be refused for ever.
+    /// A renewal shows holder and neighbours, so it is a look; refused, it shows where the seat has shifted to.
     async fn renew_seat(
         &mut self,
         footing: Footing,
@@ -164,7 +163,7 @@ impl Waiter {
         let renew = || store.renew(&self.name, attempt, footing, lease);
         let answer = ask_for(store, &mut self.beats, lease, patience, renew).await?;
         if let Write::Applied(item) = &answer.value
-            && let Some(Spot::Heir(_, entry)) = item.place_of(attempt.nonce)
+            && let Some(Spot::Heir(_, entry)) = item.standing(attempt.nonce, footing.ticket)
         {
             self.beats.renewed(entry.beat, answer.sent);
         }

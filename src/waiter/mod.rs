@@ -124,7 +124,7 @@ impl Waiter {
     /// until they are seen.
     pub(crate) fn place(&self) -> usize {
         let item = &self.look.item;
-        let before = match item.place_of(self.attempt.nonce) {
+        let before = match self.spot() {
             Some(Spot::Has(..)) => 0,
             Some(Spot::Heir(index, _)) => item.turns_before(index),
             None => {
@@ -133,6 +133,11 @@ impl Waiter {
             }
         };
         usize::try_from(before).unwrap_or(usize::MAX)
+    }
+
+    /// Where the last look showed it on the lock item.
+    fn spot(&self) -> Option<Spot<'_>> {
+        self.look.item.standing(self.attempt.nonce, self.ticket)
     }
 
     /// Tickets from the last one seated to the first of this waiter's.
@@ -161,7 +166,7 @@ impl Waiter {
         .await?;
         let Some(answer) = left else { return Ok(false) };
         self.saw(answer.map(Look::of));
-        Ok(self.look.item.place_of(self.attempt.nonce).is_some())
+        Ok(self.spot().is_some())
     }
 
     /// What the last look asks for, done, or given up for a renewal that is due.
@@ -205,7 +210,7 @@ impl Waiter {
     /// By DynamoDB's clock, or by this waiter's own watches: whichever knows first.
     fn judge(&self, place: Place, entry: &Entry) -> Occupant {
         let now = self.store.now();
-        if entry.nonce == self.attempt.nonce {
+        if (entry.nonce, entry.ticket) == (self.attempt.nonce, self.ticket) {
             Occupant::Me
         } else if self.watches.is_dead(place, entry, now) {
             Occupant::Dead

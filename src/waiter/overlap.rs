@@ -82,7 +82,7 @@ impl Waiter {
 
     /// How long after a look the next is sent, by an heir that may have the lock any moment.
     fn overlap(&self) -> Option<Duration> {
-        match self.look.item.place_of(self.attempt.nonce)? {
+        match self.spot()? {
             Spot::Heir(before, _) if self.store.braked() == 1 => {
                 self.pace.overlap(before, self.store.now())
             }

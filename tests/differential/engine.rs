@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, TransactWriteItem};
-use fairlock_protocol::codec;
+use fairlock_protocol::codec::{self, FORMAT};
 use fairlock_protocol::item::{LockItem, TicketRow};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::value::{Map, Value};
@@ -77,7 +77,13 @@ impl Engine {
         let after = self
             .play("n/#lock", before, request, write.expressions())
             .await?;
-        let read = |item: Map| codec::lock_item(&item, TTL).map_err(|problem| problem.to_string());
+        let read = |item: Map| {
+            let read = codec::lock_item(&item, TTL).map_err(|problem| problem.to_string())?;
+            match stored::has_litter(&item, &read) {
+                true => Err("a ticket stands beside no place".to_owned()),
+                false => Ok(read),
+            }
+        };
         after.map(|item| item.map(read).transpose()).transpose()
     }
 
@@ -101,7 +107,7 @@ impl Engine {
             1 if !is_held && is_of(write, "enter") => {
                 drop(before.insert("taken".to_owned(), Value::number(1)))
             }
-            _ => drop(before.insert("format".to_owned(), Value::number(3))),
+            _ => drop(before.insert("format".to_owned(), Value::number(FORMAT + 1))),
         }
         let request = match () {
             () if write.deletes => Request::Delete,

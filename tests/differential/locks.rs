@@ -124,9 +124,14 @@ pub(crate) fn pair(kind: LockKind, some: &mut Few) -> (Option<LockItem>, LockWri
     }
 }
 
-/// Heirs come and go, but never change, nor does their order; and as long as there are heirs, nobody takes more.
+/// Heirs come and go, but never change, nor does their order, and no two have one nonce; and as long as there are heirs, nobody takes more.
 fn are_heirs_of(seen: &LockItem, item: &LockItem) -> bool {
     if item.taken() > seen.taken() || item.permits != seen.permits {
+        return false;
+    }
+    let mut nonces: Vec<_> = seen.heirs.iter().map(|heir| heir.nonce).collect();
+    nonces.sort_unstable();
+    if nonces.windows(2).any(|pair| pair[0] == pair[1]) {
         return false;
     }
     let shared = |index: usize| seen.heirs[..=index] == item.heirs[..=index];
@@ -188,11 +193,14 @@ fn place(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Optio
         }
         LockKind::Share => {
             let mut me = newcomer(permits, Some(Ticket::default()), some)?.entry;
-            me.tickets = 1;
+            (me.nonce, me.tickets) = (some.nonce_by_itself(), 1);
             LockWrite::share(permits, me)
         }
         LockKind::Sit => {
-            LockWrite::sit(permits, drawn(some)?.entry, seen, 1 + some.upto(2) as usize)
+            let mut me = newcomer(permits, Some(Ticket::default()), some)?.entry;
+            (me.nonce, me.tickets) = (some.nonce_by_itself(), tickets);
+            let below = below(seen, tickets, some);
+            LockWrite::sit(permits, me, below, 1 + some.upto(2) as usize)
         }
         _ => return draw(kind, permits, seen, some),
     })
@@ -213,12 +221,16 @@ fn draw(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
         keeps: (kind == LockKind::DrawKeeping).then(|| some.expiry()),
     };
     let tickets = 1 + some.upto(1);
-    // A bounded line, or the end of all tickets.
-    let below = match some.once_in(3) {
+    let below = below(seen, tickets, some);
+    Some(LockWrite::draw(permits, tickets, below, how))
+}
+
+/// A bounded line, or the end of all tickets.
+fn below(seen: &LockItem, tickets: u64, some: &mut Few) -> Ticket {
+    match some.once_in(3) {
         true => seen.last.next().unwrap_or_default().min(end(tickets)),
         false => end(tickets),
-    };
-    Some(LockWrite::draw(permits, tickets, below, how))
+    }
 }
 
 /// Serving the line.

@@ -35,6 +35,16 @@ impl Few {
         Nonce::new(u128::from(self.upto(3)) + 1)
     }
 
+    /// Of one that takes a seat, or a share: a nonce asks for a place in one way only.
+    pub(crate) fn nonce_by_itself(&mut self) -> Nonce {
+        Nonce::new(self.of(&[2, 4, 6]))
+    }
+
+    /// Whether it is such a nonce.
+    pub(crate) fn comes_by_itself(nonce: Nonce) -> bool {
+        [2, 4, 6].map(Nonce::new).contains(&nonce)
+    }
+
     pub(crate) fn date(&mut self) -> ServerTime {
         // Some of them differ by no more than the dates of one client do.
         ServerTime(Duration::from_secs(self.of(&[100, 101, 102, 110, 120])))

@@ -7,29 +7,28 @@ use fairlock_protocol::value::{Map, Value};
 
 use crate::some::Few;
 
-/// A holder that entered, or a sharer, has its ticket beside its entry, and every other place in it.
+/// A place has its ticket in its entry, or beside it, if it is of a nonce that came by a seat or a share: that of a holder which entered
+/// stands by itself.
 pub(crate) fn lock(item: &LockItem, some: &mut Few) -> Map {
-    let own = |entry: &Entry| codec::entry(entry, Some(entry.ticket));
-    let mut entered = 1;
+    let (mut entered, mut drawn) = (1, Map::new());
+    let mut placed = |entry: &Entry| {
+        let is_beside = Few::comes_by_itself(entry.nonce);
+        if is_beside {
+            drawn.insert(entry.nonce.to_string(), Value::number(entry.ticket));
+        }
+        codec::entry(entry, (!is_beside).then_some(entry.ticket))
+    };
     let holder = item.holder.as_ref().map(|holder| {
-        let is_beside = some.once_in(2);
-        if is_beside {
+        if !Few::comes_by_itself(holder.nonce) && some.once_in(2) {
             entered = holder.ticket.get();
+            return codec::entry(holder, None);
         }
-        codec::entry(holder, (!is_beside).then_some(holder.ticket))
+        placed(holder)
     });
-    let mut drawn = Map::new();
-    let sharers = item.sharers.iter().map(|sharer| {
-        let (nonce, is_beside) = (sharer.nonce.to_string(), some.once_in(2));
-        if is_beside {
-            drawn.insert(nonce.clone(), Value::number(sharer.ticket));
-        }
-        (
-            nonce,
-            codec::entry(sharer, (!is_beside).then_some(sharer.ticket)),
-        )
-    });
+    let sharers = item.sharers.iter();
+    let sharers = sharers.map(|sharer| (sharer.nonce.to_string(), placed(sharer)));
     let sharers: Map = sharers.collect();
+    let heirs = item.heirs.iter().map(placed).collect();
     let always = [
         ("format", Value::number(FORMAT)),
         ("permits", Value::number(item.permits)),
@@ -41,7 +40,7 @@ pub(crate) fn lock(item: &LockItem, some: &mut Few) -> Map {
         ("holder", holder.unwrap_or(Value::M(Map::new()))),
         ("sharers", Value::M(sharers)),
         ("drawn", Value::M(drawn)),
-        ("heirs", Value::L(item.heirs.iter().map(own).collect())),
+        ("heirs", Value::L(heirs)),
     ];
     let at_times = [
         (
@@ -62,4 +61,15 @@ pub(crate) fn lock(item: &LockItem, some: &mut Few) -> Map {
         .filter_map(|(name, value)| Some((name, value?)));
     let all = always.into_iter().chain(at_times);
     all.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Whether it has tickets beside its places of somebody who has none.
+pub(crate) fn has_litter(item: &Map, read: &LockItem) -> bool {
+    let nonces: Vec<_> = read
+        .entries()
+        .map(|entry| entry.nonce.to_string())
+        .collect();
+    let drawn = item.get("drawn").and_then(Value::as_m);
+    let mut drawn = drawn.into_iter().flat_map(Map::keys);
+    drawn.any(|nonce| !nonces.contains(nonce))
 }

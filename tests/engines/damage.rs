@@ -13,11 +13,11 @@ use crate::lab::{Host, acquire};
 use crate::place::{Place, SECOND};
 
 pub(crate) async fn an_item_of_another_format_is_not_written_to(place: &Place) {
-    let newer = Problem::NewerFormat { found: 3, known: 2 };
-    let older = Problem::OlderFormat { found: 1, known: 2 };
+    let newer = Problem::NewerFormat { found: 4, known: 3 };
+    let older = Problem::OlderFormat { found: 2, known: 3 };
     acquire(&place.host()).await.release().await.unwrap();
     let mut item = place.items().await.remove(0);
-    for (format, expected) in [("3", newer), ("1", older)] {
+    for (format, expected) in [("4", newer), ("2", older)] {
         item.insert("format".into(), AttributeValue::N(format.into()));
         place.put(&item).await;
         for refused in refusals(&place.host()).await {

@@ -54,8 +54,22 @@ pub(crate) async fn waits_for(place: &Place, before: usize, host: &Host, permits
 pub(crate) async fn counted(place: &Place) -> (u64, usize, usize, usize) {
     let item = &place.items().await[0];
     let taken = item["taken"].as_n().unwrap().parse().unwrap();
-    let of = |map: &str| item[map].as_m().unwrap().len();
-    (taken, of("sharers"), of("drawn"), heirs(item))
+    let of = |map: &str| item[map].as_m().unwrap();
+    let (sharers, drawn) = (of("sharers"), of("drawn"));
+    let nonces = nonces(item);
+    let mut beside = drawn.keys();
+    assert!(beside.all(|nonce| nonces.contains(nonce)), "{item:?}");
+    let shared = drawn.keys().filter(|nonce| sharers.contains_key(*nonce));
+    (taken, sharers.len(), shared.count(), heirs(item))
+}
+
+/// Of the places on the lock item.
+fn nonces(item: &Item) -> Vec<String> {
+    let heirs = item["heirs"].as_l().unwrap().iter();
+    let sharers = item["sharers"].as_m().unwrap().values();
+    let places = heirs.chain(sharers).chain([&item["holder"]]);
+    let nonces = places.filter_map(|place| place.as_m().unwrap().get("nonce"));
+    nonces.map(|nonce| nonce.as_s().unwrap().clone()).collect()
 }
 
 async fn has_no_holder(place: &Place) -> bool {
@@ -92,7 +106,7 @@ pub(crate) async fn readers_come_and_go_beside_each_other_and_the_last_hands_ove
     assert!(readers.iter().all(|reader| !reader.is_finished()));
     writer.release().await.unwrap();
     let readers = join_all(readers.map(granted)).await;
-    assert_eq!(counted(place).await, (2, 1, 0, 0));
+    assert_eq!(counted(place).await, (2, 1, 1, 0));
     for reader in readers {
         reader.release().await.unwrap();
     }
@@ -145,7 +159,7 @@ pub(crate) async fn a_downgrade_lets_readers_in_and_no_writer(place: &Place) {
     let writer = place.waits_behind(2, &hosts[3]).await;
     guard.downgrade().await.unwrap();
     let readers = join_all(readers.map(granted)).await;
-    assert_eq!(counted(place).await, (3, 2, 0, 1));
+    assert_eq!(counted(place).await, (3, 2, 2, 1));
     assert!(!writer.is_finished() && guard.is_held());
     guard.release().await.unwrap();
     for reader in readers {
@@ -171,7 +185,7 @@ pub(crate) async fn several_are_let_in_by_one_write_as_far_as_there_are_permits(
     // The next needs four, which are free when the last of these has gone.
     first.sort_by_key(LockGuard::permits);
     // One is left, for which the last is not let past the one before it.
-    assert_eq!(counted(place).await, (4, 2, 0, 2));
+    assert_eq!(counted(place).await, (4, 2, 2, 2));
     for guard in first {
         assert!(rest.iter().all(|waiting| !waiting.is_finished()));
         guard.release().await.unwrap();

@@ -23,6 +23,10 @@ pub(crate) struct Exchange {
     pub(crate) permits: Option<u64>,
     /// For how long it asks for them.
     pub(crate) lease: Option<Duration>,
+    /// Only if the newest ticket is below this one.
+    pub(crate) below: Option<u64>,
+    /// Only if the item does not stay for longer than until then.
+    pub(crate) keeps: Option<u64>,
     /// Conditional on a beat, so judged from outside.
     pub(crate) judges: bool,
     pub(crate) sent: Duration,
@@ -59,6 +63,8 @@ impl Exchange {
             draws: draws(values),
             permits: me(request).and_then(|me| number(&me["permits"])),
             lease: me(request).and_then(|me| number(&me["lease_ms"]).map(Duration::from_millis)),
+            below: number(&values[":end"]),
+            keeps: number(&values[":expiry"]),
             judges: !values[":beat"].is_null(),
             sent: now.saturating_sub(seen.took()),
             answer,

@@ -128,13 +128,14 @@ fn digests() -> Vec<String> {
 }
 
 /// The planted mistakes, the oracle that notices, and within how many seeds.
-const MUTATIONS: [(Mutation, &str, u64); 37] = [
+const MUTATIONS: [(Mutation, &str, u64); 38] = [
     (Mutation::ClosedIsRefused, "no surprise", 10),
     (Mutation::StartAtOne, "fencing", 10),
     (Mutation::StartAtOne, "ticket order", 10),
     (Mutation::UnknownState, "no surprise", 10),
     (Mutation::EnterHeld, "exclusion", 10),
     (Mutation::EnterPastTickets, "nobody timely passed", 30),
+    (Mutation::SitOneAtATime, "a seat for the asking", 10),
     (Mutation::SeatWithoutSeated, "the line in order", 30),
     (Mutation::SeatWithoutLeft, "who left is gone", 60),
     (Mutation::SeatByMemory, "who left is gone", 30),

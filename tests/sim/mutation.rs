@@ -32,9 +32,15 @@ const EXPIRIES: [&str; 2] = ["/ExpressionAttributeValues/:expiry/N", "/Item/expi
 /// The year 2128.
 const YEARS_LATER: &str = "5000000000";
 
+/// That the holder is the very one that is meant: how it begins and ends, with the nonce in between.
+const MINE: (&str, &str) = (
+    "#holder.#nonce = :nonce AND (#holder.#ticket = :held OR ",
+    "#entered = :held))))",
+);
 /// That the holder is the very one that is meant.
-const MINE: &str = "#holder.#nonce = :nonce AND (#holder.#ticket = :held \
-     OR (attribute_not_exists(#holder.#ticket) AND #entered = :held))";
+const IS_MINE: &str = "as `MINE` says";
+/// Takes a seat.
+const SITS: &str = "#heirs = list_append(#heirs, :me)";
 /// Stands before the clauses of a write.
 const OURS: &str = "#format = :format AND #permits = :permits AND ";
 /// All of these clauses.
@@ -46,6 +52,8 @@ pub(crate) enum Mutation {
     EnterHeld,
     /// Enter: whoever has a ticket.
     EnterPastTickets,
+    /// Sit: nobody, if there is an heir.
+    SitOneAtATime,
     /// Seat: whoever was seated since the look.
     SeatWithoutSeated,
     /// Seat: whoever left since the look.
@@ -144,6 +152,9 @@ impl Mutation {
             {
                 count(body, "/ExpressionAttributeValues/:tickets/N", -1);
             }
+            Mutation::SitOneAtATime if text(&body["UpdateExpression"]).contains(SITS) => {
+                put(body, "/ExpressionAttributeValues/:seats_taken/N", "0");
+            }
             Mutation::PlaceOfOneLess => PLACES.iter().for_each(|path| count(body, path, -1)),
             Mutation::PlaceOfOneMore => PLACES.iter().for_each(|path| count(body, path, 1)),
             Mutation::StartAtOne => put(body, "/ExpressionAttributeValues/:start/N", "0"),
@@ -186,6 +197,7 @@ impl Mutation {
         let condition = text(&body["ConditionExpression"]);
         let clause = match clause {
             BEHIND_OURS => condition.split_once(OURS).map_or("", |(_, rest)| rest),
+            IS_MINE => mine(condition).unwrap_or(IS_MINE),
             clause => clause,
         };
         if is_meant && condition.contains(clause) {
@@ -214,12 +226,12 @@ impl Mutation {
             Mutation::SharePastHeirs => (With("+ :share, #sharers"), "size(#heirs) = :zero"),
             Mutation::AdmitWhoeverIsThere => (With(" = #heirs["), BEHIND_OURS),
             Mutation::HandOverAmongOthers => (With("REMOVE #heirs[0]"), "#taken = :share"),
-            Mutation::DataOfTheLost => (With("#written = :written"), MINE),
+            Mutation::DataOfTheLost => (With("#written = :written"), IS_MINE),
             Mutation::DataGoesBack => (With("#written = :written"), "#written.#ticket < :ticket"),
             Mutation::EnterPastTickets => (With("#entered ="), "#seated = #last"),
             Mutation::SeatWithoutSeated => (With("#seated = :upto"), "#seated = :seated"),
             Mutation::SeatWithoutLeft => (With("#seated = :upto"), "#left = :left"),
-            Mutation::ReleaseWithoutNonce => (With("REMOVE #heirs[0]"), MINE),
+            Mutation::ReleaseWithoutNonce => (With("REMOVE #heirs[0]"), IS_MINE),
             Mutation::EvictWithoutBeat => (With("REMOVE #heirs[0]"), "#holder.#beat = :beat"),
             Mutation::VoidWithoutBeat => (With("#state = :void"), "#entry.#beat = :beat"),
             Mutation::VoidWithoutNotExists => (Put("void"), "attribute_not_exists(#pk)"),
@@ -230,6 +242,7 @@ impl Mutation {
             | Mutation::StartAtOne
             | Mutation::UnknownState
             | Mutation::SlowClock
+            | Mutation::SitOneAtATime
             | Mutation::DrawOneLess
             | Mutation::PlaceOfOneLess
             | Mutation::PlaceOfOneMore
@@ -267,11 +280,20 @@ fn put(body: &mut Value, path: &str, value: &str) {
 /// A condition that the holder has that nonce and that ticket: the nonce will do.
 fn by_nonce(body: &mut Value, path: &str) {
     let condition = body.pointer(path).and_then(Value::as_str);
-    if let Some(condition) = condition.filter(|condition| condition.contains(MINE)) {
-        let alone = format!("(#holder.#nonce = :nonce OR {MINE})");
-        let condition = condition.replace(MINE, &alone);
+    let mine = condition.and_then(|condition| Some((condition, mine(condition)?)));
+    if let Some((condition, mine)) = mine {
+        let alone = format!("(#holder.#nonce = :nonce OR {mine})");
+        let condition = condition.replace(mine, &alone);
         put(body, path, &condition);
     }
+}
+
+/// The clause of a condition which says that the holder is the very one that is meant.
+fn mine(condition: &str) -> Option<&str> {
+    let (begin, end) = MINE;
+    let mine = &condition[condition.find(begin)?..];
+    let ends = mine.find(end)? + end.len();
+    Some(&mine[..ends])
 }
 
 /// Of several tickets, or of milliseconds, so many more.

@@ -47,6 +47,7 @@ impl Mutation {
                 each(plan, |_, host| (host.seats, host.workers) = (2, 3));
             }
             Mutation::SeatByMemory => each(plan, |_, host| (host.seats, host.crowd) = (2, 1)),
+            Mutation::SitOneAtATime => one_lock(plan, 3_000, &["release"]),
             Mutation::SlowClock => {
                 one_lock(plan, 1_500, &[]);
                 plan.long_turns = 1;

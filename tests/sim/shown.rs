@@ -51,12 +51,12 @@ impl Shown {
         Some(Shown {
             last: number(&item["last"])?,
             seated: number(&item["seated"])?,
-            holder: Place::of(&item["holder"], entered),
+            holder: Place::of(&item["holder"], item, entered),
             sharers: sharers(item),
             taken: (number(&item["taken"])?, number(&item["permits"])?),
             expires_at: number(&item["expires_at"]),
             heirs: list(&item["heirs"]["L"])
-                .filter_map(|heir| Place::of(heir, None))
+                .filter_map(|heir| Place::of(heir, item, None))
                 .collect(),
         })
     }
@@ -72,10 +72,11 @@ impl Shown {
 }
 
 impl Place {
-    /// Who entered does not know its ticket when it writes its entry.
-    fn of(entry: &Value, entered: Option<u64>) -> Option<Place> {
+    /// Who came by itself does not know its ticket when it writes its entry.
+    fn of(entry: &Value, item: &Value, entered: Option<u64>) -> Option<Place> {
         let nonce = entry["M"]["nonce"]["S"].as_str()?.to_owned();
-        let ticket = number(&entry["M"]["ticket"]).or(entered)?;
+        let drawn = number(&item["drawn"]["M"][&nonce]);
+        let ticket = number(&entry["M"]["ticket"]).or(drawn).or(entered)?;
         let beat = number(&entry["M"]["beat"])?;
         Some(Place {
             ticket,
@@ -126,13 +127,9 @@ impl Row {
     }
 }
 
-/// Who came by itself does not know its ticket when it writes its entry.
 fn sharers(item: &Value) -> Vec<Place> {
     let sharers = item["sharers"]["M"].as_object().into_iter().flatten();
-    let sharers = sharers.filter_map(|(nonce, entry)| {
-        let drawn = number(&item["drawn"]["M"][nonce]);
-        Place::of(entry, drawn)
-    });
+    let sharers = sharers.filter_map(|(_, entry)| Place::of(entry, item, None));
     let mut sharers: Vec<_> = sharers.collect();
     sharers.sort_by_key(|sharer| sharer.ticket);
     sharers

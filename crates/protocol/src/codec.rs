@@ -9,10 +9,12 @@ use crate::problem::Problem;
 use crate::ticket::Ticket;
 use crate::value::{Map, Value};
 
-/// The format this version writes, and the newest it reads. In format 1 there were no permits.
-pub const FORMAT: u64 = 2;
+/// The format this version writes, and the newest it reads. In format 1 there were no permits, in format 2 every heir had its ticket
+/// in its entry.
+pub const FORMAT: u64 = 3;
 
-/// An entry. One that enters has no ticket of its own: it is the one that this very write drew, in `entered`.
+/// An entry. It has no ticket of its own if the very write that gives the place draws it: of one that enters it stands in `entered`, of
+/// others in `drawn`.
 pub fn entry(entry: &Entry, ticket: Option<Ticket>) -> Value {
     let mut map = Map::from([
         ("nonce".into(), Value::text(entry.nonce.to_string())),
@@ -51,17 +53,18 @@ pub fn lock_item(item: &Map, ttl: &str) -> Result<LockItem, Problem> {
         });
     }
     let entered = Ticket::new(integer(item, "entered")?);
+    let drawn = map_of(required(item, "drawn")?, "drawn")?;
     let heirs = list(item, "heirs")?
         .iter()
-        .map(|heir| read_entry(map_of(heir, "heirs")?, None));
+        .map(|heir| read_placed(map_of(heir, "heirs")?, drawn, None));
     let item = LockItem {
         permits: integer(item, "permits")?,
         taken: integer(item, "taken")?,
         last: Ticket::new(integer(item, "last")?),
         seated: Ticket::new(integer(item, "seated")?),
         left: integer(item, "left")?,
-        holder: read_holder(item, entered)?,
-        sharers: read_sharers(item)?,
+        holder: read_holder(item, drawn, entered)?,
+        sharers: read_sharers(item, drawn)?,
         heirs: heirs.collect::<Result<_, _>>()?,
         data: read_data(item)?,
         written: read_written(item)?,
@@ -172,26 +175,24 @@ fn check(item: &LockItem) -> Result<(), Problem> {
 }
 
 /// An empty map is nobody: that is what a release without heirs leaves.
-fn read_holder(item: &Map, entered: Ticket) -> Result<Option<Entry>, Problem> {
+fn read_holder(item: &Map, drawn: &Map, entered: Ticket) -> Result<Option<Entry>, Problem> {
     let Some(holder) = item.get("holder") else {
         return Ok(None);
     };
     let holder = map_of(holder, "holder")?;
     if holder.contains_key("nonce") {
-        read_entry(holder, Some(entered)).map(Some)
+        read_placed(holder, drawn, Some(entered)).map(Some)
     } else {
         Ok(None)
     }
 }
 
-/// Each by its nonce. One that came by itself has its ticket in `drawn`, where the write put it that drew it.
-fn read_sharers(item: &Map) -> Result<Vec<Entry>, Problem> {
+/// Each by its nonce.
+fn read_sharers(item: &Map, drawn: &Map) -> Result<Vec<Entry>, Problem> {
     let rule = "sharers stand under their nonces";
-    let drawn = map_of(required(item, "drawn")?, "drawn")?;
     let sharers = map_of(required(item, "sharers")?, "sharers")?.iter();
     let sharers = sharers.map(|(nonce, sharer)| {
-        let ticket = optional(drawn, nonce, "drawn")?.map(Ticket::new);
-        let entry = read_entry(map_of(sharer, "sharers")?, ticket)?;
+        let entry = read_placed(map_of(sharer, "sharers")?, drawn, None)?;
         match entry.nonce.to_string() == *nonce {
             true => Ok(entry),
             false => Err(Problem::Inconsistent { rule }),
@@ -200,6 +201,14 @@ fn read_sharers(item: &Map) -> Result<Vec<Entry>, Problem> {
     let mut sharers = sharers.collect::<Result<Vec<_>, _>>()?;
     sharers.sort_by_key(|sharer| sharer.ticket);
     Ok(sharers)
+}
+
+/// On the lock item. One that came by itself has its ticket in `drawn`, where the write put it that drew it, or where the lock was
+/// free, in `entered`.
+fn read_placed(map: &Map, drawn: &Map, entered: Option<Ticket>) -> Result<Entry, Problem> {
+    let nonce = read_nonce(map)?.to_string();
+    let ticket = optional(drawn, &nonce, "drawn")?.map(Ticket::new);
+    read_entry(map, ticket.or(entered))
 }
 
 fn read_entry(map: &Map, unless_written: Option<Ticket>) -> Result<Entry, Problem> {

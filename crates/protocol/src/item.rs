@@ -71,7 +71,7 @@ impl LockItem {
         self.holders().chain(&self.heirs)
     }
 
-    /// Where an attempt stands on the lock item.
+    /// Where an attempt stands on the lock item, with whichever ticket.
     pub fn place_of(&self, nonce: Nonce) -> Option<Spot<'_>> {
         if let Some(holder) = self.holder.as_ref().filter(|holder| holder.nonce == nonce) {
             return Some(Spot::Has(At::Holder, holder));
@@ -83,11 +83,19 @@ impl LockItem {
         Some(Spot::Heir(index, &self.heirs[index]))
     }
 
-    /// Where a hold stands on the lock item. None: it has ended, though another of its nonce may have begun.
+    /// Where a place stands on the lock item. None: it has ended, though another of its nonce may have begun: a late copy of the
+    /// request for it gives the nonce a place anew, with a newer ticket.
+    pub fn standing(&self, nonce: Nonce, ticket: Ticket) -> Option<Spot<'_>> {
+        let spot = self.place_of(nonce)?;
+        let (Spot::Has(_, entry) | Spot::Heir(_, entry)) = spot;
+        (entry.ticket == ticket).then_some(spot)
+    }
+
+    /// Where a hold stands on the lock item. None: it has ended, as `standing` says.
     pub fn hold_of(&self, nonce: Nonce, ticket: Ticket) -> Option<(At, &Entry)> {
-        match self.place_of(nonce)? {
-            Spot::Has(at, entry) if entry.ticket == ticket => Some((at, entry)),
-            Spot::Has(..) | Spot::Heir(..) => None,
+        match self.standing(nonce, ticket)? {
+            Spot::Has(at, entry) => Some((at, entry)),
+            Spot::Heir(..) => None,
         }
     }
 

@@ -120,10 +120,10 @@ struct Watch {
     since: Moment,
 }
 
-/// An observer's watches over everyone it has seen: one for each place and nonce, on its own clock.
+/// An observer's watches over everyone it has seen: one for each place, nonce and ticket, on its own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Watches {
-    seen: BTreeMap<(Place, Nonce), Watch>,
+    seen: BTreeMap<(Place, Nonce, Ticket), Watch>,
 }
 
 impl Watches {
@@ -137,7 +137,7 @@ impl Watches {
     ) {
         let mut kept = BTreeMap::new();
         for (place, entry) in shown {
-            let key = (place, entry.nonce);
+            let key = (place, entry.nonce, entry.ticket);
             let watch = self
                 .seen
                 .remove(&key)
@@ -150,7 +150,7 @@ impl Watches {
                 }),
             );
         }
-        self.seen.retain(|(place, _), _| !read(*place));
+        self.seen.retain(|(place, ..), _| !read(*place));
         self.seen.append(&mut kept);
     }
 
@@ -170,7 +170,7 @@ impl Watches {
     }
 
     fn has_stood_still(&self, place: Place, entry: &Entry, span: Duration, now: Moment) -> bool {
-        let watch = self.seen.get(&(place, entry.nonce));
+        let watch = self.seen.get(&(place, entry.nonce, entry.ticket));
         let watch = watch.filter(|watch| watch.beat == entry.beat);
         watch.is_some_and(|watch| now.since(watch.since) >= span)
     }

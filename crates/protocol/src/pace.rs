@@ -27,7 +27,7 @@ pub enum Position {
 ///
 /// Requests are slow at first: connections are made, and many processes start at once. So a turn is remembered as what it took
 /// beyond the way of a request, and the line is as fast as the fastest of the last answers lets it be. And nobody sleeps for
-/// longer than it has known the line, or whoever looked once at a slow moment would stop the line for that look.
+/// longer than half of the time for which it has known the line, or whoever looked once at a slow moment would stop the line for that look.
 #[derive(Clone, Debug)]
 pub struct Pace {
     shortest: Duration,
@@ -177,11 +177,11 @@ impl Pace {
         times(self.turn(), turns)
     }
 
-    /// After how long it looks, however far back it is: a newcomer early, so as to know the line, and then after twice the time
+    /// After how long it looks, however far back it is: a newcomer early, so as to know the line, and then after half as long again
     /// each time.
     fn time_to_learn(&self, now: Moment) -> Duration {
         let early = self.shortest.min(self.turn()) * LOOKS_TO_LEARN;
-        early.max(self.known_for(now))
+        early.max(self.known_for(now) / 2)
     }
 
     fn known_for(&self, now: Moment) -> Duration {
@@ -376,11 +376,11 @@ mod tests {
         assert_eq!(next(Position::Heir(2)), 90 * MS);
         assert_eq!(next(Position::Queue(6)), 440 * MS);
         // Seen for 3.6 s.
-        assert_eq!(next(Position::Queue(u64::MAX)), 2_690 * MS);
+        assert_eq!(next(Position::Queue(u64::MAX)), 1_340 * MS);
     }
 
     #[test]
-    fn nobody_sleeps_for_longer_than_it_has_known_the_line() {
+    fn nobody_sleeps_for_longer_than_half_the_time_for_which_it_has_known_the_line() {
         let mut pace = pace();
         let next = |pace: &Pace, now| {
             let next = pace.until_next(Position::Queue(1_000_000), 1.0, 1, at(now));
@@ -390,10 +390,10 @@ mod tests {
         look(&mut pace, 1, 385);
         assert_eq!(next(&pace, 385), 375);
         look(&mut pace, 1, 8_010);
-        assert_eq!(next(&pace, 8_010), 6_000);
+        assert_eq!(next(&pace, 8_010), 3_000);
         pace = pace.at_rest();
         look(&mut pace, 9, 90_000);
-        assert_eq!(next(&pace, 90_000), 5_992);
+        assert_eq!(next(&pace, 90_000), 2_996);
     }
 
     #[test]

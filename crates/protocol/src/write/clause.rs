@@ -9,7 +9,7 @@ use crate::ticket::Ticket;
 use crate::value::Value;
 
 use super::entry::EntryClause;
-use super::expression::{Values, path};
+use super::expression::{Values, drawn, path};
 
 /// What must be true of the lock item for a write to apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub enum Clause {
     TakenIs(u64),
     /// Another hold stands beside the one that ends, or there is no heir who would be left with a free lock.
     OthersOrNoHeirs(u64),
-    /// This nonce shares nothing yet: a repeated request takes no second ticket.
-    NoSharer(Nonce),
+    /// This nonce has no place yet that came of a seat or a share: a repeated request takes no second ticket.
+    NoPlaceOf(Nonce),
     /// What must be true of the one who stands at a place.
     Entry(At, EntryClause),
     /// The newest draw has no later date: a late duplicate must not make who drew since look overdue.
@@ -89,7 +89,7 @@ impl Clause {
             Clause::TakenAtMost(most) => item.taken <= most,
             Clause::TakenIs(share) => item.taken == share,
             Clause::OthersOrNoHeirs(share) => item.taken > share || item.heirs.is_empty(),
-            Clause::NoSharer(nonce) => item.sharers.iter().all(|sharer| sharer.nonce != nonce),
+            Clause::NoPlaceOf(nonce) => item.entries().all(|entry| entry.nonce != nonce),
             Clause::GraceAtLeast(grace) => item.grace.is_some_and(|stands| stands >= grace),
             Clause::NoLongerGrace(grace) => item.grace.is_none_or(|stands| stands <= grace),
             Clause::StaysNoLonger(expiry) => item.expires_at <= expiry,
@@ -132,7 +132,7 @@ impl Clause {
                 values.number(":share", share);
                 zero(values, "(#taken > :share OR size(#heirs) = :zero)")
             }
-            Clause::NoSharer(nonce) => format!("attribute_not_exists(#sharers.#{nonce})"),
+            Clause::NoPlaceOf(nonce) => format!("attribute_not_exists({})", drawn(nonce)),
             Clause::GraceAtLeast(grace) => {
                 values.name(":grace", Value::millis(grace));
                 "#grace_ms >= :grace".into()
@@ -163,19 +163,20 @@ impl Clause {
     }
 }
 
-/// A holder that entered, and a sharer, have no ticket in their entries: the write that drew it put it beside.
+/// An entry has no ticket of its own if the write that gave the place drew it, too: that write put the ticket beside.
 fn is(at: At, (nonce, ticket): (Nonce, Ticket), values: &mut Values) -> String {
-    let place = path(at);
-    let beside = match at {
-        At::Heir(_) => return EntryClause::Is(nonce, ticket).text(&place, values),
-        At::Holder => "#entered".to_owned(),
-        At::Sharer(nonce) => format!("#drawn.#{nonce}"),
-    };
+    let (place, drawn) = (path(at), drawn(nonce));
     let of_nonce = EntryClause::NonceIs(nonce).text(&place, values);
     values.number(":held", ticket);
+    let beside = match at {
+        At::Heir(_) | At::Sharer(_) => format!("{drawn} = :held"),
+        At::Holder => {
+            format!("({drawn} = :held OR (attribute_not_exists({drawn}) AND #entered = :held))")
+        }
+    };
     format!(
         "{of_nonce} AND ({place}.#ticket = :held \
-         OR (attribute_not_exists({place}.#ticket) AND {beside} = :held))"
+         OR (attribute_not_exists({place}.#ticket) AND {beside}))"
     )
 }
 

@@ -10,7 +10,7 @@ use crate::ticket::{Sequence, Ticket};
 use crate::value::{Map, Value};
 
 use super::entry::EntryEffect;
-use super::expression::{Update, Values, path};
+use super::expression::{Update, Values, drawn, path};
 
 /// What becomes of the lock item. All effects of a write are made of the item as it was before the write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +26,13 @@ pub enum Effect {
     },
     /// The tickets up to this one are drawn, and settled, and it is the holder's who enters.
     EnterUpTo(Ticket),
-    /// The tickets up to this one are drawn, and have a seat.
-    SitUpTo(Ticket),
+    /// So many tickets are drawn, and have a seat; the newest of them is this heir's.
+    DrawSeated {
+        /// The heir's.
+        nonce: Nonce,
+        /// How many.
+        tickets: u64,
+    },
     /// A ticket is drawn, and settled, and it is this sharer's.
     DrawShared(Nonce),
     /// So many tickets are drawn.
@@ -56,6 +61,8 @@ pub enum Effect {
     NoHolder,
     /// The first heir is the holder, and takes what it waits for; nobody, if there is no heir.
     HandOver,
+    /// No ticket stands beside the places for this one, whose place ends.
+    Forget(Nonce),
     /// The holder was granted the lock then.
     GrantedAt(Option<ServerTime>),
     /// The lock has no sharers.
@@ -70,7 +77,7 @@ pub enum Effect {
     NoHeirs,
     /// These have the seats.
     Heirs(Vec<Entry>),
-    /// This one has the seat behind all others.
+    /// This one has the seat behind all others, with the ticket that the same write draws.
     Sit(Entry),
     /// These have the seats behind all others.
     Seat(Vec<Entry>),
@@ -102,7 +109,8 @@ impl Effect {
         match self {
             Effect::Ours(permits) => item.permits = *permits,
             Effect::Enter { tickets, .. } => settle(item, was.last.after(*tickets)),
-            Effect::EnterUpTo(ticket) | Effect::SitUpTo(ticket) => settle(item, Some(*ticket)),
+            Effect::EnterUpTo(ticket) => settle(item, Some(*ticket)),
+            Effect::DrawSeated { tickets, .. } => settle(item, was.last.after(*tickets)),
             Effect::DrawShared(_) => settle(item, was.last.next()),
             Effect::Draw(tickets) => item.last = was.last.after(*tickets).unwrap_or(item.last),
             Effect::Settle(upto) => item.seated = *upto,
@@ -116,6 +124,8 @@ impl Effect {
             Effect::Holder(entry) => item.holder = Some(with_ticket(entry, item.last)),
             Effect::HolderOf(entry) | Effect::Promoted(entry) => item.holder = Some(entry.clone()),
             Effect::NoHolder => item.holder = None,
+            // Only the item as it is stored has tickets beside the places.
+            Effect::Forget(_) => {}
             Effect::HandOver => {
                 item.holder = was.heirs.first().cloned();
                 item.taken = item.holder.as_ref().map_or(0, |holder| holder.permits);
@@ -132,7 +142,7 @@ impl Effect {
             }
             Effect::NoHeirs => item.heirs.clear(),
             Effect::Heirs(entries) => item.heirs.clone_from(entries),
-            Effect::Sit(entry) => item.heirs.push(entry.clone()),
+            Effect::Sit(entry) => item.heirs.push(with_ticket(entry, item.last)),
             Effect::Seat(entries) => item.heirs.extend(entries.iter().cloned()),
             Effect::RemoveHeir(index) => item
                 .heirs
@@ -167,16 +177,15 @@ impl Effect {
                 values.number(":ticket", ticket);
                 update.set("#last = :ticket, #seated = :ticket, #entered = :ticket");
             }
-            Effect::SitUpTo(ticket) => {
-                values.number(":ticket", ticket);
-                update.set("#last = :ticket, #seated = :ticket");
+            Effect::DrawSeated { nonce, tickets } => {
+                values.number(":tickets", tickets);
+                draw_beside(*nonce, ":tickets", update);
             }
             Effect::DrawShared(nonce) => {
                 values.number(":one", 1);
-                update.set(format!(
-                    "#last = #last + :one, #seated = #last + :one, #drawn.#{nonce} = #last + :one"
-                ));
+                draw_beside(*nonce, ":one", update);
             }
+            Effect::Forget(nonce) => update.remove(drawn(*nonce)),
             Effect::HandOver => {
                 values.name(":none", Value::M(Map::new()));
                 values.number(":zero", 0);
@@ -191,7 +200,7 @@ impl Effect {
                 update.set("#sharers = :none, #drawn = :none");
             }
             Effect::RemoveSharer(nonce) => {
-                update.remove(format!("#sharers.#{nonce}, #drawn.#{nonce}"));
+                update.remove(path(At::Sharer(*nonce)));
             }
             Effect::Admit(nonces) => admit(nonces, update),
             Effect::RemoveHeir(index) => update.remove(path(At::Heir(*index))),
@@ -237,7 +246,7 @@ impl Effect {
             Effect::NoHeirs => of("#heirs = :nobody", ":nobody", Value::L(Vec::new())),
             Effect::Heirs(entries) => of("#heirs = :rest", ":rest", list(entries)),
             Effect::Sit(entry) => {
-                let me = Value::L(vec![with_its_ticket(entry)]);
+                let me = Value::L(vec![codec::entry(entry, None)]);
                 of("#heirs = list_append(#heirs, :me)", ":me", me)
             }
             Effect::Seat(entries) => of(
@@ -297,6 +306,13 @@ fn enter(tickets: u64, start: Option<Ticket>, update: &mut Update, values: &mut 
     };
     for counter in ["#last", "#seated", "#entered"] {
         update.set(format!("{counter} = {before} + :tickets"));
+    }
+}
+
+fn draw_beside(nonce: Nonce, tickets: &str, update: &mut Update) {
+    let beside = drawn(nonce);
+    for counter in ["#last", "#seated", &beside] {
+        update.set(format!("{counter} = #last + {tickets}"));
     }
 }
 

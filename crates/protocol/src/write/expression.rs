@@ -1,5 +1,6 @@
 //! A write in DynamoDB's language.
 
+use crate::entry::Nonce;
 use crate::item::At;
 use crate::value::Value;
 
@@ -74,4 +75,9 @@ pub(super) fn path(at: At) -> String {
         At::Heir(index) => format!("#heirs[{index}]"),
         At::Sharer(nonce) => format!("#sharers.#{nonce}"),
     }
+}
+
+/// Where the ticket of one stands that was drawn by the write which gave it its place.
+pub(super) fn drawn(nonce: Nonce) -> String {
+    format!("#drawn.#{nonce}")
 }

@@ -206,7 +206,7 @@ impl LockWrite {
                 Clause::LastBelow(end(1)),
                 Clause::NoHeirs,
                 Clause::TakenAtMost(permits.saturating_sub(share)),
-                Clause::NoSharer(nonce),
+                Clause::NoPlaceOf(nonce),
             ])
             .makes([
                 Effect::DrawShared(nonce),
@@ -215,16 +215,20 @@ impl LockWrite {
             ])
     }
 
-    /// Draws the tickets of `entry` and takes the seat behind the last heir as `seen` shows them, all in one.
-    pub fn sit(permits: u64, entry: Entry, seen: &LockItem, seats: usize) -> Self {
+    /// Draws tickets, if the counter is below `below`, and takes the seat behind the last heir, all in one. What it compares stands on
+    /// the item itself, so nobody who asks at the same time makes it fail: it is refused only if the lock is free, if no seat is,
+    /// or if somebody waits for one.
+    pub fn sit(permits: u64, entry: Entry, below: Ticket, seats: usize) -> Self {
+        let (nonce, tickets) = (entry.nonce, entry.tickets);
         LockWrite::new("sit", permits)
             .when([
                 Clause::Held,
-                Clause::LastIs(seen.last),
-                Clause::SeatedIs(seen.last),
+                Clause::NoOpenTicket,
+                Clause::LastBelow(below),
                 Clause::HeirsAtMost(seats.saturating_sub(1)),
+                Clause::NoPlaceOf(nonce),
             ])
-            .makes([Effect::SitUpTo(entry.ticket), Effect::Sit(entry)])
+            .makes([Effect::DrawSeated { nonce, tickets }, Effect::Sit(entry)])
     }
 
     /// Draws so many tickets, if the counter is below `end`.
@@ -339,21 +343,23 @@ impl LockWrite {
                 .makes((!is_sharer).then_some(Effect::NoHolder))
                 .makes([Effect::GiveBack(share)]),
         };
-        write.makes(is_sharer.then_some(Effect::RemoveSharer(nonce)))
+        write
+            .makes(is_sharer.then_some(Effect::RemoveSharer(nonce)))
+            .makes([Effect::Forget(nonce)])
     }
 
     /// Takes the seat of a dead heir away. Seats shift, so the nonce decides which one is meant.
     pub fn unseat(permits: u64, index: usize, dead: &Entry) -> Self {
         LockWrite::new("unseat", permits)
             .when_at(At::Heir(index), [is(dead), EntryClause::BeatIs(dead.beat)])
-            .makes([Effect::RemoveHeir(index)])
+            .makes([Effect::RemoveHeir(index), Effect::Forget(dead.nonce)])
     }
 
     /// Gives up one's own seat.
     pub fn give_up_seat(permits: u64, index: usize, own: &Entry) -> Self {
         LockWrite::new("give up a seat", permits)
             .when_at(At::Heir(index), [is(own)])
-            .makes([Effect::RemoveHeir(index)])
+            .makes([Effect::RemoveHeir(index), Effect::Forget(own.nonce)])
     }
 
     /// Says that a waiter left the queue, so that no look from before can seat it.

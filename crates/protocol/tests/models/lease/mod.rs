@@ -12,6 +12,8 @@ mod world;
 
 use std::time::Duration;
 
+use fairlock_protocol::entry::Entry;
+use fairlock_protocol::ticket::Sequence;
 use fairlock_protocol::{lease, moment};
 
 use owner::Write;
@@ -109,6 +111,30 @@ fn a_refused_renewal_for_a_shorter_lease_takes_nothing_away() {
     assert!(beats.believed_until(1, rules::LONG_LEASE) < believed);
     beats.is_refused(before);
     assert_eq!(beats.believed_until(1, rules::LONG_LEASE), believed);
+}
+
+/// A late copy of a request gives a nonce another place, whose lease begins then.
+#[test]
+fn a_place_that_a_nonce_gets_anew_is_watched_anew() {
+    let at = |seconds| moment::Moment(Duration::from_secs(seconds));
+    let mark = owner::Mark {
+        beat: 0,
+        lease: rules::LEASE,
+    };
+    let rules = Rules {
+        mutant: None,
+        rate: FAST_OWNER,
+    };
+    let (place, first) = observer::watched(lease::Place::LockItem, mark, &rules);
+    let anew = Entry {
+        ticket: first.ticket.next().unwrap(),
+        ..first.clone()
+    };
+    let mut watches = lease::Watches::default();
+    watches.look(at(0), |_| true, [(place, &first)].into_iter());
+    assert!(watches.is_dead(place, &first, at(1)));
+    watches.look(at(1), |_| true, [(place, &anew)].into_iter());
+    assert!(!watches.is_dead(place, &anew, at(1)));
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Observer {
 }
 
 /// An entry as it is watched; the mutants hide from the watch what it goes by.
-fn watched(place: Place, mark: Mark, rules: &Rules) -> (Place, Entry) {
+pub(crate) fn watched(place: Place, mark: Mark, rules: &Rules) -> (Place, Entry) {
     let Mark { beat, lease } = mark;
     let beat = match rules.mutant {
         Some(Mutant::WatchIgnoresBeats) => 0,

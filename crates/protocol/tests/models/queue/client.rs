@@ -217,9 +217,18 @@ impl Client {
             return Spot::Nowhere;
         };
         match (item.hold(nonce), item.heir(nonce)) {
-            (Some(hold), _) => Spot::Holder(hold),
-            (_, Some(index)) => Spot::Heir(index as u8),
+            (Some(hold), _) if self.is(hold) => Spot::Holder(hold),
+            (_, Some(index)) if item.heirs.get(index).is_some_and(|heir| self.is(heir)) => {
+                Spot::Heir(index as u8)
+            }
             _ => Spot::Nowhere,
         }
+    }
+
+    /// Whether it is the place of this client: of its nonce, and of its ticket if it knows that. A late copy of a request gives a
+    /// nonce another place.
+    pub(crate) fn is(&self, entry: Entry) -> bool {
+        let is_mine = self.ticket.is_none_or(|ticket| ticket == entry.ticket);
+        self.nonce == Some(entry.nonce) && is_mine
     }
 }

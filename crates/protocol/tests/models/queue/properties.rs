@@ -17,6 +17,8 @@ pub(crate) const SEATS: &str = "no seat is left by somebody alive who went";
 pub(crate) const LINE: &str =
     "heirs are in ticket order, behind those who hold, no more than seats";
 pub(crate) const TAKEN: &str = "what is counted as taken is taken, and there is as much";
+pub(crate) const ROOM: &str = "a seat is refused only for want of one";
+pub(crate) const ONCE: &str = "nobody has two places";
 pub(crate) const DONE: &str = "all done";
 
 pub(crate) fn all() -> Vec<Property<Setup>> {
@@ -49,6 +51,14 @@ pub(crate) fn all() -> Vec<Property<Setup>> {
             let item = world.table.item.as_ref();
             item.is_none_or(|item| is_counted(item, setup.rules.permits))
         }),
+        Property::<Setup>::always(ROOM, |setup, world| {
+            let mut clients = world.clients.iter();
+            clients.all(|client| !is_refused_a_seat(client, setup.rules.seats))
+        }),
+        Property::<Setup>::always(ONCE, |_, world| {
+            let item = world.table.item.as_ref();
+            item.is_none_or(has_everybody_once)
+        }),
         Property::<Setup>::sometimes(DONE, |_, world| is_done(world)),
     ]
 }
@@ -75,11 +85,11 @@ fn who_believes_holds(world: &World) -> bool {
 /// In time, and yet out of the line: every ticket up to `seated` is settled or seated, and hers is neither.
 fn is_passed_over(world: &World, client: &Client) -> bool {
     let waits = !client.is_gone() && client.timely && !client.leaving && !client.had;
-    let (true, Some(nonce)) = (waits, client.nonce) else {
+    if !waits {
         return false;
-    };
+    }
     let item = world.table.item;
-    if item.is_some_and(|item| item.places().any(|at| at.nonce == nonce)) {
+    if item.is_some_and(|item| item.places().any(|at| client.is(at))) {
         return false;
     }
     let in_line = |ticket: u8| {
@@ -104,6 +114,27 @@ fn is_placed(client: &Client) -> bool {
         }
         _ => false,
     }
+}
+
+/// The lock was held, nobody waited for a seat, and there was one.
+fn is_refused_a_seat(client: &Client, seats: usize) -> bool {
+    let Task::Answered(Request::Sit { who }, answer) = client.task else {
+        return false;
+    };
+    let item = answer.shown.item().filter(|_| !answer.applied);
+    item.is_some_and(|item| {
+        let is_new = item.places().all(|at| at.nonce != who.nonce);
+        let is_open = !item.is_free() && item.last == item.seated;
+        is_new && is_open && item.heirs.len() < seats
+    })
+}
+
+fn has_everybody_once(item: &Item) -> bool {
+    let mut nonces: Vec<_> = item.places().map(|at| at.nonce).collect();
+    let all = nonces.len();
+    nonces.sort_unstable();
+    nonces.dedup();
+    nonces.len() == all
 }
 
 fn is_left(world: &World, entry: Entry) -> bool {

@@ -19,7 +19,6 @@ pub(crate) enum Request {
     },
     Sit {
         who: Who,
-        ticket: u8,
     },
     Draw {
         size: u8,

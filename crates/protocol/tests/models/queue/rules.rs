@@ -10,6 +10,10 @@ pub(crate) enum Mutant {
     GapSkipped,
     EnterOverUnsettled,
     SitOverUnsettled,
+    /// A repeated request for a seat takes another one.
+    SitTwice,
+    /// Who asks for a seat is refused it if there is an heir.
+    SitOneAtATime,
     LiveHolderEvicted,
     LiveHeirUnseated,
     EvictWithoutBeat,

@@ -11,7 +11,7 @@ use super::writes;
 pub(crate) const TICKETS: usize = 16;
 
 /// Names one attempt of one process; an entry whose process is on another attempt is nobody's.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Nonce(NonZeroU8);
 
 impl Nonce {

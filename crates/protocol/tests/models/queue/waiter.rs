@@ -18,7 +18,7 @@ impl Client {
             Request::Enter { .. } | Request::EnterOver { .. } | Request::Share { .. } => {
                 self.entered(me, rules, item)
             }
-            Request::Sit { ticket, .. } => self.sat(me, rules, ticket, item),
+            Request::Sit { .. } => self.sat(me, rules, item),
             Request::Draw { .. } => self.drew(me, answer.applied, item),
             Request::Join { .. } if !self.leaving && is_void(&answer) => self.retire(),
             Request::Seat { seen, seated, .. } if answer.applied => {
@@ -70,16 +70,13 @@ impl Client {
     fn sit_or_draw(&mut self, me: usize, rules: &Rules, item: Option<Item>) {
         let has_room = |item: &Item| self.shares && item.has_room(self.share, rules);
         let next = item.filter(|item| self.tries < 2 && (has_room(item) || may_sit(item, rules)));
-        let next = next.map(|item| (item.last, has_room(&item)));
+        let next = next.map(|item| has_room(&item));
         self.tries += 1;
         let nonce = self.name(me, rules);
         let who = self.who(nonce);
         match next {
-            Some((_, true)) => self.send(Request::Share { who }),
-            Some((last, false)) => {
-                let ticket = last + self.size;
-                self.send(Request::Sit { who, ticket });
-            }
+            Some(true) => self.send(Request::Share { who }),
+            Some(false) => self.send(Request::Sit { who }),
             None => {
                 let size = self.size;
                 self.send(Request::Draw { size });
@@ -87,11 +84,13 @@ impl Client {
         }
     }
 
-    fn sat(&mut self, me: usize, rules: &Rules, ticket: u8, item: Option<Item>) {
+    /// The ticket is the one that the item shows.
+    fn sat(&mut self, me: usize, rules: &Rules, item: Option<Item>) {
         match self.spot(item) {
             Spot::Holder(entry) => self.granted(entry),
-            Spot::Heir(_) => {
-                self.ticket = Some(ticket);
+            Spot::Heir(index) => {
+                let seat = item.and_then(|item| item.heirs.get(index.into()));
+                self.ticket = seat.map(|seat| seat.ticket);
                 self.heir = true;
                 self.look_again(me);
             }

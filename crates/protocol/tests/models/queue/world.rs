@@ -216,7 +216,7 @@ impl World {
 
     fn judge(&self, me: usize, entry: Entry) -> Occupant {
         match entry {
-            _ if self.clients[me].nonce == Some(entry.nonce) => Occupant::Me,
+            _ if self.clients[me].is(entry) => Occupant::Me,
             _ if self.is_dead(entry) => Occupant::Dead,
             _ if entry.beat < self.clients[entry.nonce.process()].tardy => Occupant::Late,
             _ => Occupant::Alive,
@@ -226,7 +226,7 @@ impl World {
     /// Nobody renews it any more, or its owner is late.
     pub(crate) fn is_dead(&self, entry: Entry) -> bool {
         let owner = &self.clients[entry.nonce.process()];
-        let renewed = !owner.is_gone() && owner.nonce == Some(entry.nonce);
+        let renewed = !owner.is_gone() && owner.is(entry);
         !renewed || entry.beat < owner.lapsed
     }
 
@@ -265,7 +265,6 @@ impl World {
         if let Some(item) = item.filter(|_| rules.mutant.is_none()) {
             self.late.retain(|request| match request {
                 Request::Seat { seen, .. } => seen.seated >= item.seated,
-                Request::Sit { ticket, who } => *ticket >= item.last + who.size,
                 Request::EnterOver { last, .. } => *last >= item.last,
                 _ => true,
             });

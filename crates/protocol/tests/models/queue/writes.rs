@@ -115,9 +115,9 @@ fn lock_write(
             &seen(last, seated),
         ),
         Request::Share { who } => LockWrite::share(permits, newcomer(who, 0, late).entry),
-        Request::Sit { who, ticket } => {
-            let (me, last) = (newcomer(who, ticket, late).entry, ticket - who.size);
-            LockWrite::sit(permits, me, &seen(last, last), rules.seats)
+        Request::Sit { who } => {
+            let me = newcomer(who, 0, late).entry;
+            LockWrite::sit(permits, me, end(who.size.into()), rules.seats)
         }
         Request::Draw { size } => {
             let how = Drawing {
@@ -250,7 +250,8 @@ fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
         Some(Mutant::ShareOverUnsettled) => verb == "share" && *clause == Clause::NoOpenTicket,
         Some(Mutant::ShareOverHeirs) => *clause == Clause::NoHeirs,
         Some(Mutant::ShareWithoutRoom) => matches!(clause, Clause::TakenAtMost(_)),
-        Some(Mutant::SitOverUnsettled) => verb == "sit" && matches!(clause, Clause::SeatedIs(_)),
+        Some(Mutant::SitOverUnsettled) => verb == "sit" && *clause == Clause::NoOpenTicket,
+        Some(Mutant::SitTwice) => verb == "sit" && matches!(clause, Clause::NoPlaceOf(_)),
         Some(Mutant::SeatWithoutSeated) => verb == "seat" && matches!(clause, Clause::SeatedIs(_)),
         Some(Mutant::SeatWithoutLeft) => verb == "seat" && matches!(clause, Clause::LeftIs(_)),
         Some(Mutant::EvictWithoutBeat) => verb == "evict" && is_beat(clause),
@@ -265,6 +266,9 @@ fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
     };
     write.clauses.retain(|clause| !is_left_out(clause));
     match rules.mutant {
+        Some(Mutant::SitOneAtATime) if verb == "sit" => {
+            write.clauses.push(Clause::HeirsAtMost(0));
+        }
         Some(Mutant::LeaveWithoutLeft) => write.effects.retain(|effect| *effect != Effect::Leave),
         Some(Mutant::DrawsOne) => write.effects.iter_mut().for_each(|effect| {
             if let Effect::Draw(tickets) = effect {
