@@ -283,6 +283,38 @@ fn each_sit_that_arrives_after_its_caller_gave_up_is_given_up_as_soon_as_it_is_s
     });
 }
 
+/// Nothing that was sent before was applied, so its seat is as good as any.
+#[test]
+fn a_seat_that_was_asked_for_through_an_outage_is_not_given_up_for_it() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, c) = (lab.host(), lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let (began, left) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+        let leaves = left.clone();
+        let _ = b
+            .network
+            .clone()
+            .script(move |request| match verb(request) {
+                "sit" => (began.elapsed() < 45 * SECOND).then_some(Fault::Throttle),
+                "give up" => {
+                    leaves.fetch_add(1, Ordering::SeqCst);
+                    None
+                }
+                _ => None,
+            });
+        let first = waits(&lab, &b).await;
+        lab.wait(60 * SECOND).await;
+        let second = waits(&lab, &c).await;
+        guard.release().await.unwrap();
+        let guard = first.await.unwrap();
+        assert!(!second.is_finished());
+        guard.release().await.unwrap();
+        second.await.unwrap().release().await.unwrap();
+        assert_eq!(left.load(Ordering::SeqCst), 0);
+    });
+}
+
 #[test]
 fn a_release_that_comes_twice_does_not_release_the_next_holder() {
     virtual_time(async {
