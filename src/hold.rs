@@ -57,8 +57,9 @@ pub(crate) struct Hold {
 struct Tenure {
     /// Where it stands and what it takes, and whether it is alone, as far as is known.
     held: Held,
-    /// What the lock carries, as far as is known.
+    /// What the lock carries, and the write that left it so, as far as is known.
     data: Option<LockData>,
+    written: Option<Written>,
     beats: Beats,
     /// The beat that the table shows.
     beat: u64,
@@ -68,6 +69,16 @@ struct Tenure {
     stagger: Option<Stagger>,
     /// What became of the last renewal, if it failed.
     trouble: Option<String>,
+}
+
+impl Tenure {
+    /// Takes in an answer. Where that of a renewal comes late, it shows what the lock carried before a write that was answered since.
+    fn shows(&mut self, item: &LockItem, at: At, entry: &Entry) {
+        self.held = Held::of(item, at, entry);
+        if self.written <= item.written {
+            (self.data, self.written) = (LockData::of(item), item.written);
+        }
+    }
 }
 
 /// How renewals go.
@@ -102,6 +113,7 @@ impl Hold {
         let tenure = Tenure {
             held: Held::of(item, at, entry),
             data: LockData::of(item),
+            written: item.written,
             beats,
             beat: entry.beat,
             is_dated: entry.renewed_at.is_some(),
@@ -146,6 +158,7 @@ impl Hold {
                 beats: tenure.beats.clone(),
                 stagger: tenure.stagger.clone(),
                 data: tenure.data.clone(),
+                written: tenure.written,
                 trouble: tenure.trouble.clone(),
                 ..*tenure
             }),
@@ -325,8 +338,7 @@ impl Hold {
         };
         {
             let mut tenure = locked(&self.tenure);
-            tenure.held = Held::of(item, at, entry);
-            tenure.data = LockData::of(item);
+            tenure.shows(item, at, entry);
             tenure.beats.renewed(entry.beat, sent);
             tenure.beat = entry.beat;
             tenure.trouble = None;
@@ -365,9 +377,7 @@ impl Hold {
         let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.newest) else {
             return false;
         };
-        let mut tenure = locked(&self.tenure);
-        tenure.held = Held::of(item, at, entry);
-        tenure.data = LockData::of(item);
+        locked(&self.tenure).shows(item, at, entry);
         true
     }
 

@@ -236,6 +236,25 @@ fn a_write_that_nobody_waited_for_never_comes_in_the_next_turn_at_the_same_place
     }
 }
 
+/// The answers to renewals come late, and show what the lock carried before.
+#[test]
+fn a_renewal_that_is_answered_late_takes_no_data_back() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let late = Fault::Delay(When::After, Duration::from_millis(1_013));
+        let renewed = meets(&host.network, "renew hold", 100, late);
+        for count in 0..600 {
+            let left = count.to_string();
+            guard.set_data(left.as_str()).await.unwrap();
+            lab.wait(SECOND / 20).await;
+            assert_eq!(with(&guard), Some((left.into_bytes(), guard.ticket())));
+        }
+        assert!(renewed.load(Ordering::SeqCst) > 1);
+    });
+}
+
 /// The first enter of a hold and its write of data are held up. The hold ends, another has its turn, the enter comes, and then
 /// the write.
 #[test]
