@@ -113,7 +113,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// How long a holder, an heir or a waiter that is not heard of keeps its place; at most a day. Default: 30 s.
+    /// How long a holder, an heir or a waiter that is not heard of keeps its place; at least 50 ms, and at most a day. Less its margin of 2 % it has
+    /// room for a [heartbeat](Self::heartbeat) and two [request time-outs](Self::request_timeout). Default: 30 s.
     ///
     /// # Examples
     ///
@@ -128,7 +129,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// How often a lease is renewed, at most four minutes. Default: a third of the lease.
+    /// How often a lease is renewed, at most four minutes. It has room for one and two [request time-outs](Self::request_timeout), as
+    /// [`lease`](Self::lease) says. Default: a third of the lease.
     ///
     /// # Examples
     ///
@@ -228,8 +230,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// How long one request may take before it is given up and tried again. Default: 2 s, or a sixth of the lease
-    /// if that is shorter.
+    /// How long one request may take before it is given up and tried again. A lease has room for two of them and a [heartbeat](Self::heartbeat), as
+    /// [`lease`](Self::lease) says. Default: 2 s, or a sixth of the lease if that is shorter.
     ///
     /// # Examples
     ///

@@ -193,7 +193,9 @@ impl LockClient {
     ///
     /// With [`HeldLocks::Keep`] locks that are held stay held and renewed until their guards are released or
     /// dropped: releasing one while its work goes on would let the next in before that work is over. With
-    /// [`HeldLocks::Release`] they are released, and their [`lost`](crate::LockGuard::lost) resolves.
+    /// [`HeldLocks::Release`] they are released, and their [`lost`](crate::LockGuard::lost) resolves. A lock whose release is still under way when
+    /// the time is over is in [`unfinished`](ShutdownReport::unfinished), and others wait until its lease ends at the latest. Drop its guard then: to
+    /// await its [`release`](crate::LockGuard::release) is to wait for the same.
     ///
     /// # Cancel safety
     ///
@@ -289,7 +291,7 @@ pub struct ShutdownReport {
     /// Background work that goes on, or that was tried since the client was closed and failed; leases end what it
     /// leaves.
     pub unfinished: Vec<Unfinished>,
-    /// Locks that are still held, with their tickets.
+    /// Locks that are still held by their guards, with their tickets.
     pub held: Vec<(String, Ticket)>,
     /// How many rows of past turns this client left in the table since it was built, because a policy denies their deletion. TTL
     /// and sweeps remove them; permit `dynamodb:BatchWriteItem`, or `dynamodb:DeleteItem`.

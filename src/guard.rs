@@ -162,7 +162,8 @@ impl LockGuard {
         self.hold.place_id()
     }
 
-    /// Whether a third of the lease is left, or less, and renewals are failing: finish soon, or save what can be saved.
+    /// Whether a third of the lease is left, or less, and renewals are failing: finish soon, or save what can be saved. Of a hold that is lost too,
+    /// so ask [`is_held`](Self::is_held) first.
     ///
     /// # Examples
     ///
@@ -177,7 +178,7 @@ impl LockGuard {
         self.hold.is_in_danger()
     }
 
-    /// What became of the last renewal, for people, if it failed; none if it was answered.
+    /// What became of the last renewal, for people, if it failed; none if it was answered. It stays when the hold is lost.
     ///
     /// # Examples
     ///

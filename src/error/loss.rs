@@ -66,7 +66,7 @@ impl fmt::Display for Loss {
                 )
             }
             Loss::NoRuntime => f.write_str("its client's runtime is gone, and nothing renews it"),
-            Loss::ShutDown => f.write_str("the client was shut down with its locks released"),
+            Loss::ShutDown => f.write_str("the client was shut down, and asked to release it"),
             Loss::Released => f.write_str("it was already released"),
         }
     }

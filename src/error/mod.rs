@@ -403,7 +403,7 @@ mod tests {
             waited: Duration::from_secs(8),
             source: "no answer".into(),
         };
-        let told = "table `locks` did not answer `describe the table` within 8.0s: no answer";
+        let told = "table `locks` did not serve `describe the table` within 8.0s: no answer";
         assert_eq!(silent.to_string(), told);
         assert!(silent.source().is_none(), "or a report would tell it twice");
     }

@@ -63,7 +63,7 @@ impl fmt::Display for Error {
                 let cause = Chain(source.as_ref());
                 write!(
                     f,
-                    "table `{table}` did not answer `{verb}` within {waited:.1?}: {cause}"
+                    "table `{table}` did not serve `{verb}` within {waited:.1?}: {cause}"
                 )
             }
             Error::ShutDown(closed) => closed.fmt(f),
@@ -163,7 +163,7 @@ fn has(f: &mut fmt::Formatter<'_>, holder: &Holder) -> fmt::Result {
         (false, false) => write!(f, "{owner} has it with ticket {ticket}"),
         (false, true) => write!(
             f,
-            "this process has it with ticket {ticket}, in another task or in this one (a lock is not re-entrant)"
+            "this process has it with ticket {ticket}, as {owner}, in another task or in this one (a lock is not re-entrant)"
         ),
         (true, false) => write!(
             f,
