@@ -136,6 +136,8 @@ struct Asked {
     under_way: u32,
     /// When the last of them ended without an answer.
     in_vain: Option<Instant>,
+    /// When the last one came to its end.
+    ended: Option<Instant>,
 }
 
 /// When something last befell a request, its own slowness too, or the host.
@@ -233,17 +235,20 @@ impl Link {
             let mut asked = self.asked.lock().unwrap();
             let asked = asked.entry(exchange.lock.clone()).or_default();
             asked.under_way -= 1;
+            asked.ended = Some(Instant::now());
             if exchange.answer == Answer::Failed {
                 asked.in_vain = Some(Instant::now());
             }
         }
     }
 
-    /// Whether a request for that lock has no answer yet, or found none since then.
+    /// Whether a request for that lock has no answer yet, or gets it at this very moment, which ends a call behind it too; or found none since
+    /// then.
     pub(crate) fn is_asking_for(&self, lock: &str, since: Instant) -> bool {
         let asked = self.asked.lock().unwrap();
         let asked = asked.get(lock).copied().unwrap_or_default();
-        asked.under_way > 0 || asked.in_vain.is_some_and(|at| since <= at)
+        let is_answered_now = asked.ended == Some(Instant::now());
+        asked.under_way > 0 || is_answered_now || asked.in_vain.is_some_and(|at| since <= at)
     }
 
     pub(crate) fn set(&self, mood: Mood) {
