@@ -36,8 +36,7 @@ impl Acquisition {
     ) -> Result<Option<Granted<LockGuard>>, Refused> {
         let lease = self.store().config().lease;
         let Some(Spot::Has(mut at, mut entry)) = item.standing(attempt.nonce, ticket) else {
-            self.core.forget(&self.name, &attempt);
-            return Ok(None);
+            return self.is_gone(&attempt);
         };
         let mut shown = item;
         let until = beats.believed_until(entry.beat, entry.lease);
@@ -54,14 +53,12 @@ impl Acquisition {
         if lease::is_short(lease, left) || entry.lease > lease || !is_kept {
             let footing = Footing::of(item, at, entry);
             let Some((item, sent)) = self.renew(&attempt, footing, until).await? else {
-                self.core.forget(&self.name, &attempt);
-                return Ok(None);
+                return self.is_gone(&attempt);
             };
             renewed = item;
             shown = &renewed;
             let Some(Spot::Has(now_at, now)) = shown.standing(attempt.nonce, ticket) else {
-                self.core.forget(&self.name, &attempt);
-                return Ok(None);
+                return self.is_gone(&attempt);
             };
             (at, entry) = (now_at, now);
             beats.renewed(entry.beat, sent);
@@ -85,6 +82,12 @@ impl Acquisition {
             return Err(Refused::GaveUp);
         }
         Ok(Some(guard))
+    }
+
+    /// The place was lost before it was granted; a copy of a request for it may still come.
+    fn is_gone(&self, attempt: &Attempt) -> Result<Option<Granted<LockGuard>>, Refused> {
+        self.core.forget(&self.name, attempt);
+        Ok(None)
     }
 
     /// Renews a hold before it is returned. None: it is not ours any more.

@@ -206,8 +206,7 @@ fn read_sharers(item: &Map, drawn: &Map) -> Result<Vec<Entry>, Problem> {
 /// On the lock item. One that came by itself has its ticket in `drawn`, where the write put it that drew it, or where the lock was
 /// free, in `entered`.
 fn read_placed(map: &Map, drawn: &Map, entered: Option<Ticket>) -> Result<Entry, Problem> {
-    let nonce = read_nonce(map)?.to_string();
-    let ticket = optional(drawn, &nonce, "drawn")?.map(Ticket::new);
+    let ticket = optional(drawn, string(map, "nonce")?, "drawn")?.map(Ticket::new);
     read_entry(map, ticket.or(entered))
 }
 

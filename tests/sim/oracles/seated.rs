@@ -27,13 +27,8 @@ fn has_a_reason(plan: &Plan, exchange: &Exchange) -> bool {
     let is_full = shown.heirs.len() >= host.seats;
     let is_waited_for = shown.seated < shown.last;
     let is_late = exchange.below.is_some_and(|below| below <= shown.last);
-    let stays_longer = exchange.keeps < shown.expires_at;
+    let stays_longer = { exchange.keeps }.is_some_and(|keeps| Some(keeps) < shown.expires_at);
     let mut places = shown.places();
     let is_there = places.any(|place| Some(&place.nonce) == exchange.nonce.as_ref());
-    is_free
-        || is_full
-        || is_waited_for
-        || is_late
-        || exchange.keeps.is_some() && stays_longer
-        || is_there
+    is_free || is_full || is_waited_for || is_late || stays_longer || is_there
 }
