@@ -11,7 +11,9 @@ mod lab;
 #[path = "common/verbs.rs"]
 mod verbs;
 
+use std::collections::VecDeque;
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
@@ -20,6 +22,7 @@ use fairlock::embedded::{Fault, Faults, Latency, Network, When};
 use fairlock::{Error, LockClient, Loss, RecordWait};
 use futures::{FutureExt, poll};
 use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use verbs::meets;
 
@@ -277,7 +280,7 @@ fn renewals_that_are_refused_go_on_until_the_policy_is_mended() {
         let denied = Fault::Refuse("AccessDeniedException");
         let met = meets(&host.network, "renew hold", 4, denied);
         lab.wait(100 * SECOND).await;
-        assert_eq!(met.load(std::sync::atomic::Ordering::SeqCst), 4);
+        assert_eq!(met.load(Ordering::SeqCst), 4);
         assert!(guard.is_held());
         guard.release().await.unwrap();
     });
@@ -454,6 +457,58 @@ fn an_heir_promoted_with_little_left_renews_before_its_guard_is_returned() {
         let guard = heir.await.unwrap();
         assert!(guard.remaining() > 15 * SECOND, "{:?}", guard.remaining());
         guard.release().await.unwrap();
+    });
+}
+
+/// Far back its row has a lease of minutes. The line before it goes away at once, and somebody gives it a seat. So it asks for the plain
+/// lease there, and has the lock when the request comes. What it did not get takes nothing from it: it has the lock for as long as its
+/// entry says.
+#[test]
+fn a_waiter_from_far_back_that_is_promoted_while_it_asks_for_a_shorter_lease_keeps_the_lock() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(30, 2);
+        let (first, [others @ .., far, newcomer]) = hosts.split_first().unwrap() else {
+            panic!("thirty");
+        };
+        let mut guard = acquire(first).await;
+        let mut line = VecDeque::new();
+        for host in others {
+            line.push_back(waits(&lab, host).await);
+        }
+        let far_back = waits(&lab, far).await;
+        for _ in 0..9 {
+            lab.wait(60 * SECOND).await;
+            guard.release().await.unwrap();
+            guard = line.pop_front().unwrap().await.unwrap();
+        }
+        let renewed = meets(
+            &far.network,
+            "renew row",
+            usize::MAX,
+            Fault::Delay(When::Before, MS),
+        );
+        while renewed.load(Ordering::SeqCst) == 0 {
+            lab.wait(SECOND).await;
+        }
+        lab.wait(25 * SECOND).await;
+        line.iter().for_each(JoinHandle::abort);
+        lab.settle().await;
+        let behind = waits(&lab, newcomer).await;
+        let asks = meets(
+            &far.network,
+            "renew seat",
+            1,
+            Fault::Delay(When::Before, SECOND),
+        );
+        while asks.load(Ordering::SeqCst) == 0 {
+            lab.wait(100 * MS).await;
+        }
+        behind.abort();
+        let ticket = guard.ticket().get();
+        guard.release().await.unwrap();
+        // Its own ticket: it did not ask anew.
+        assert_eq!(far_back.await.unwrap().ticket().get(), ticket + 19);
     });
 }
 
