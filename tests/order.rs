@@ -93,6 +93,48 @@ fn thirty_two_waiters_in_four_clients_are_granted_in_the_order_of_their_tickets(
     });
 }
 
+/// Nobody gains by what its own release showed it: that a ticket must be drawn the other learns by a request that is refused.
+#[test]
+fn whoever_has_just_had_the_lock_does_not_pass_one_who_asked_before_it() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(5, 1);
+        let constant = Latency::Constant(100 * MS);
+        for host in &hosts {
+            host.network.set_faults(Faults {
+                round_trip: constant.clone(),
+                ..Faults::default()
+            });
+        }
+        let [last, newcomer, line @ ..] = &hosts[..] else {
+            panic!("five");
+        };
+        let guard = acquire(last).await;
+        let mut waiting = Vec::new();
+        for host in line {
+            waiting.push(waits(&lab, host).await);
+        }
+        guard.release().await.unwrap();
+        let ticket = async |host: &Host| {
+            let guard = acquire(host).await;
+            let ticket = guard.ticket();
+            guard.release().await.unwrap();
+            ticket
+        };
+        let again = async {
+            lab.wait(10 * MS).await;
+            ticket(last).await
+        };
+        let others = async {
+            for one in waiting {
+                one.await.unwrap().release().await.unwrap();
+            }
+        };
+        let (earlier, later, ()) = tokio::join!(ticket(newcomer), again, others);
+        assert!(earlier < later, "{earlier} {later}");
+    });
+}
+
 #[test]
 fn thirty_two_waiters_who_came_one_after_the_other_are_granted_as_they_came() {
     virtual_time(async {

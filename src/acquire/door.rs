@@ -82,11 +82,17 @@ impl Acquisition {
         self.draw(time, seen, turnstile).await
     }
 
-    /// What the client's own release saw of the line a moment ago: it chooses the first request. A caller that bounds the line
-    /// is never refused by it, for the line may be gone since: where the hint shows too long a line, it is read anew.
+    /// What the client's own release saw of the line a moment ago: it chooses the first request.
+    ///
+    /// Where it shows that a ticket must be drawn, the lock item is read anew. The client that has just had the lock would draw with its
+    /// first request else, before those who asked earlier and whose first request found out that they must. And a caller that
+    /// bounds the line is never refused by a line that may be gone since.
     async fn hint(&self) -> Result<Option<LockItem>, Refused> {
+        let seats = self.store().config().seats;
         match self.core.hint(&self.name) {
-            Some(item) if self.is_too_long(&item) => self.look().await,
+            Some(item) if !item.has_open_seat(seats) || self.is_too_long(&item) => {
+                self.look().await
+            }
             hint => Ok(hint),
         }
     }
