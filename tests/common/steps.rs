@@ -10,7 +10,7 @@ const MARKS: [(&str, &str); 27] = [
     ("enter known", "#entered = #last + :tickets"),
     ("enter over", "#entered = :ticket"),
     ("remove lock", "#seated = :seated AND #expires_at"),
-    ("share", "= #last + :one, #drawn."),
+    ("share", "#taken <= :room"),
     ("admit", "#taken = #taken + :share, #sharers"),
     ("downgrade", "#taken = #taken - :freed"),
     ("sit", "+ :tickets, #drawn."),

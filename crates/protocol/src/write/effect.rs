@@ -26,15 +26,13 @@ pub enum Effect {
     },
     /// The tickets up to this one are drawn, and settled, and it is the holder's who enters.
     EnterUpTo(Ticket),
-    /// So many tickets are drawn, and have a seat; the newest of them is this heir's.
-    DrawSeated {
-        /// The heir's.
+    /// So many tickets are drawn, and have a place; the newest of them stands beside the places for this one.
+    DrawBeside {
+        /// The heir's, or the sharer's.
         nonce: Nonce,
         /// How many.
         tickets: u64,
     },
-    /// A ticket is drawn, and settled, and it is this sharer's.
-    DrawShared(Nonce),
     /// So many tickets are drawn.
     Draw(u64),
     /// Every ticket up to this one is settled or has a seat.
@@ -110,8 +108,7 @@ impl Effect {
             Effect::Ours(permits) => item.permits = *permits,
             Effect::Enter { tickets, .. } => settle(item, was.last.after(*tickets)),
             Effect::EnterUpTo(ticket) => settle(item, Some(*ticket)),
-            Effect::DrawSeated { tickets, .. } => settle(item, was.last.after(*tickets)),
-            Effect::DrawShared(_) => settle(item, was.last.next()),
+            Effect::DrawBeside { tickets, .. } => settle(item, was.last.after(*tickets)),
             Effect::Draw(tickets) => item.last = was.last.after(*tickets).unwrap_or(item.last),
             Effect::Settle(upto) => item.seated = *upto,
             Effect::NobodyLeft => item.left = 0,
@@ -177,13 +174,12 @@ impl Effect {
                 values.number(":ticket", ticket);
                 update.set("#last = :ticket, #seated = :ticket, #entered = :ticket");
             }
-            Effect::DrawSeated { nonce, tickets } => {
+            Effect::DrawBeside { nonce, tickets } => {
                 values.number(":tickets", tickets);
-                draw_beside(*nonce, ":tickets", update);
-            }
-            Effect::DrawShared(nonce) => {
-                values.number(":one", 1);
-                draw_beside(*nonce, ":one", update);
+                let beside = drawn(*nonce);
+                for counter in ["#last", "#seated", &beside] {
+                    update.set(format!("{counter} = #last + :tickets"));
+                }
             }
             Effect::Forget(nonce) => update.remove(drawn(*nonce)),
             Effect::HandOver => {
@@ -306,13 +302,6 @@ fn enter(tickets: u64, start: Option<Ticket>, update: &mut Update, values: &mut 
     };
     for counter in ["#last", "#seated", "#entered"] {
         update.set(format!("{counter} = {before} + :tickets"));
-    }
-}
-
-fn draw_beside(nonce: Nonce, tickets: &str, update: &mut Update) {
-    let beside = drawn(nonce);
-    for counter in ["#last", "#seated", &beside] {
-        update.set(format!("{counter} = #last + {tickets}"));
     }
 }
 

@@ -209,7 +209,7 @@ impl LockWrite {
                 Clause::NoPlaceOf(nonce),
             ])
             .makes([
-                Effect::DrawShared(nonce),
+                Effect::DrawBeside { nonce, tickets: 1 },
                 Effect::Take(share),
                 Effect::Sharer(entry),
             ])
@@ -228,7 +228,7 @@ impl LockWrite {
                 Clause::HeirsAtMost(seats.saturating_sub(1)),
                 Clause::NoPlaceOf(nonce),
             ])
-            .makes([Effect::DrawSeated { nonce, tickets }, Effect::Sit(entry)])
+            .makes([Effect::DrawBeside { nonce, tickets }, Effect::Sit(entry)])
     }
 
     /// Draws so many tickets, if the counter is below `end`.
