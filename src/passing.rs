@@ -232,7 +232,7 @@ async fn pass(
 ) -> Result<(), Failure> {
     let settle = || store.settle(name, &look.item, upto);
     let settled = store.persist(patience, settle).await?.value;
-    if settled.is_applied() {
+    if settled.is_applied() && store.has_patience(patience) {
         let litter: Vec<_> = look.litter(upto).map(|row| row.ticket).collect();
         clean(store, name, patience, &litter).await;
     }

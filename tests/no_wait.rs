@@ -14,7 +14,7 @@ mod lab;
 #[path = "common/verbs.rs"]
 mod verbs;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -352,6 +352,51 @@ fn a_renewal_before_the_grant_that_nobody_answers_ends_the_call_within_five_requ
         assert!(started.elapsed() <= 10 * SECOND, "{:?}", started.elapsed());
         assert!(host.network.counts().of("UpdateItem") > 3, "it renewed");
     });
+}
+
+/// Three of its attempts have no answer, the fourth one at the last moment, and no request after that.
+#[test]
+fn a_call_sends_nothing_more_when_its_last_attempt_is_answered_late() {
+    for (what, is_dead) in [("enter known", false), ("enter", true), ("read line", true)] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (dead, host) = (lab.host(), lab.host());
+            if is_dead {
+                host.locks
+                    .fair_lock("b")
+                    .unwrap()
+                    .try_acquire()
+                    .await
+                    .unwrap();
+                acquire(&dead).await.release().await.unwrap();
+                draw_and_die(&lab, 3).await;
+                lab.wait(60 * SECOND).await;
+            }
+            let asked = AtomicUsize::new(0);
+            let _ = host.network.clone().script(move |request| {
+                let is_it = verb(request) == what || asked.load(Ordering::SeqCst) > 0;
+                let nth = asked.fetch_add(usize::from(is_it), Ordering::SeqCst);
+                let late = Fault::Delay(When::After, 1999 * MS);
+                match (is_it, nth) {
+                    (false, _) => None,
+                    (true, 3) => Some(late),
+                    (true, _) => Some(Fault::Hang(When::Before)),
+                }
+            });
+            let started = Instant::now();
+            let outcome = acquires(&host, RecordWait::NoWait).await.unwrap();
+            assert!(
+                started.elapsed() <= 10 * SECOND,
+                "{what}: {:?}",
+                started.elapsed()
+            );
+            let refused = outcome.unwrap_err();
+            assert!(
+                matches!(refused, Error::NotGranted { .. }),
+                "{what}: {refused}"
+            );
+        });
+    }
 }
 
 #[test]

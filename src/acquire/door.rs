@@ -354,6 +354,7 @@ impl Acquisition {
             match passing::clear(store, &self.name, &patience, self.claim.permits, item).await? {
                 Way::Free => {}
                 Way::Settled(look) => {
+                    self.check()?;
                     if let Tried::Taken(attempt, taken) = self.enter_over(look).await?
                         && let Some(guard) = self.grant_taken(attempt, taken).await?
                     {

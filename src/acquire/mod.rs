@@ -370,8 +370,11 @@ impl Acquisition {
         self.long.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Before each step: the callers may have gone, and one that does not wait may have tried for long enough.
     fn check(&self) -> Result<(), Refused> {
-        if self.party.stop.is_cancelled() {
+        let is_late =
+            !self.claim.waits && self.core.no_wait_ends(self.started) <= self.store().now();
+        if is_late || self.party.stop.is_cancelled() {
             Err(Refused::GaveUp)
         } else {
             Ok(())
