@@ -168,6 +168,14 @@ impl Clock {
     }
 }
 
+/// An engine in this process may go by the clock of a test.
+#[cfg(feature = "embedded")]
+impl fairlock_embedded::WallClock for Clock {
+    fn unix(&self) -> Duration {
+        Clock::unix(self)
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "this is the door to wall time")]
 fn system_unix() -> Duration {
     std::time::SystemTime::now()

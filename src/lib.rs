@@ -100,8 +100,6 @@ mod config;
 mod core;
 mod counter;
 mod data;
-#[cfg(feature = "embedded")]
-pub mod embedded;
 mod error;
 mod events;
 mod fence;
@@ -145,6 +143,9 @@ pub use client::{HeldLocks, LockClient, ShutdownReport, Unfinished};
 pub use clock::Clock;
 pub use error::{Closed, Error, Holder, Invalid, Loss, LostLock, Problem};
 pub use events::HoldEvent;
+#[cfg(feature = "embedded")]
+#[doc(inline)]
+pub use fairlock_embedded as embedded;
 pub use fairlock_protocol::numeral::ParseTicketError;
 pub use fairlock_protocol::ticket::Ticket;
 pub use fence::{Fence, Fenceable};

@@ -34,14 +34,6 @@ impl<T: Clone> Signal<T> {
         changed
     }
 
-    #[cfg(feature = "embedded")]
-    pub(crate) fn set(&self, value: T) {
-        self.change(|now| {
-            *now = value;
-            true
-        });
-    }
-
     /// Waits until the value is such, which it may be already. Cancel safe.
     pub(crate) async fn is(&self, such: impl Fn(&T) -> bool) -> T {
         loop {

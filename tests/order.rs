@@ -102,7 +102,7 @@ fn whoever_has_just_had_the_lock_does_not_pass_one_who_asked_before_it() {
         let constant = Latency::Constant(100 * MS);
         for host in &hosts {
             host.network.set_faults(Faults {
-                round_trip: constant.clone(),
+                round_trip: constant,
                 ..Faults::default()
             });
         }

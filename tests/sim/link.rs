@@ -252,7 +252,10 @@ impl Link {
     }
 
     pub(crate) fn set(&self, mood: Mood) {
-        self.mood.set(mood);
+        self.mood.change(|now| {
+            *now = mood;
+            true
+        });
         if mood != Mood::Well {
             self.is_harmed();
         }

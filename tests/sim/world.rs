@@ -260,7 +260,10 @@ impl World {
 
     /// Starts all hosts of the plan, and their workers.
     pub(crate) fn start(self: &Arc<Self>) {
-        self.stopping.set(false);
+        self.stopping.change(|now| {
+            *now = false;
+            true
+        });
         self.crew.lock().unwrap().hosts.clear();
         for id in 0..self.plan.hosts.len() {
             let host = self.started(id);
@@ -294,7 +297,10 @@ impl World {
 
     /// The same hosts go on, one after the other, and new ones in place of the dead.
     pub(crate) fn resume(self: &Arc<Self>) {
-        self.stopping.set(false);
+        self.stopping.change(|now| {
+            *now = false;
+            true
+        });
         for host in self.hosts() {
             if host.link.mood() == Mood::Dead {
                 self.restart(host.id);
@@ -355,7 +361,10 @@ impl World {
 
     /// The end of all faults.
     pub(crate) fn heal(&self) {
-        self.stopping.set(true);
+        self.stopping.change(|now| {
+            *now = true;
+            true
+        });
         for host in self.hosts() {
             host.link.turns(Weather::default());
             if host.link.mood() != Mood::Dead {

@@ -3,15 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use aws_sdk_dynamodb::Client;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use dynoxide::DynoxideError;
 
-use super::answer::Answer;
-use super::network::Network;
-use super::store::{Access, Store};
-use super::{operations, ttl};
-use crate::Clock;
+use crate::answer::Answer;
+use crate::store::{Access, Store};
+use crate::time::{System, WallClock};
+use crate::{operations, ttl};
 
 const UNWRITTEN: &str = "this engine only reads its file";
 
@@ -24,7 +22,7 @@ const UNWRITTEN: &str = "this engine only reads its file";
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use fairlock::embedded::Engine;
+/// use fairlock_embedded::Engine;
 ///
 /// let engine = Engine::memory()?;
 /// let client: aws_sdk_dynamodb::Client = engine.client();
@@ -35,7 +33,7 @@ const UNWRITTEN: &str = "this engine only reads its file";
 #[derive(Clone)]
 pub struct Engine {
     store: Store,
-    clock: Clock,
+    clock: Arc<dyn WallClock>,
     dated: bool,
     shows_old_values: bool,
 }
@@ -45,7 +43,7 @@ pub struct Engine {
 /// # Examples
 ///
 /// ```
-/// use fairlock::embedded::{Engine, EngineError};
+/// use fairlock_embedded::{Engine, EngineError};
 ///
 /// let refused: Result<Engine, EngineError> = Engine::file("/no/such/directory/locks.db");
 /// assert!(refused.is_err());
@@ -67,8 +65,8 @@ impl Engine {
     /// # Examples
     ///
     /// ```
-    /// let engine = fairlock::embedded::Engine::memory()?;
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// let engine = fairlock_embedded::Engine::memory()?;
+    /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     pub fn memory() -> Result<Engine, EngineError> {
         Store::memory()
@@ -96,7 +94,7 @@ impl Engine {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use fairlock::embedded::Engine;
+    /// use fairlock_embedded::Engine;
     ///
     /// let directory = tempfile::tempdir()?;
     /// let one = Engine::file(directory.path().join("locks.db"))?;
@@ -124,7 +122,7 @@ impl Engine {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use fairlock::embedded::Engine;
+    /// use fairlock_embedded::Engine;
     ///
     /// let directory = tempfile::tempdir()?;
     /// let file = directory.path().join("locks.db");
@@ -148,7 +146,7 @@ impl Engine {
     fn on(store: Store) -> Engine {
         Engine {
             store,
-            clock: Clock::system(),
+            clock: Arc::new(System),
             dated: true,
             shows_old_values: true,
         }
@@ -160,18 +158,27 @@ impl Engine {
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), fairlock::embedded::EngineError> {
+    /// # async fn main() -> Result<(), fairlock_embedded::EngineError> {
     /// use std::time::Duration;
-    /// use fairlock::{Clock, embedded::Engine};
+    /// use fairlock_embedded::{Engine, WallClock};
     ///
-    /// let clock = Clock::of_tokio(Duration::from_secs(1_700_000_000));
+    /// #[derive(Debug)]
+    /// struct TestClock(tokio::time::Instant);
+    ///
+    /// impl WallClock for TestClock {
+    ///     fn unix(&self) -> Duration {
+    ///         Duration::from_secs(1_700_000_000) + self.0.elapsed()
+    ///     }
+    /// }
+    ///
+    /// let clock = TestClock(tokio::time::Instant::now());
     /// let engine = Engine::memory()?.with_clock(clock);
     /// # Ok(())
     /// # }
     /// ```
     #[must_use = "the clock is the returned engine's"]
-    pub fn with_clock(mut self, clock: Clock) -> Engine {
-        self.clock = clock;
+    pub fn with_clock(mut self, clock: impl WallClock + 'static) -> Engine {
+        self.clock = Arc::new(clock);
         self
     }
 
@@ -180,8 +187,8 @@ impl Engine {
     /// # Examples
     ///
     /// ```
-    /// let old = fairlock::embedded::Engine::memory()?.without_old_values();
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// let old = fairlock_embedded::Engine::memory()?.without_old_values();
+    /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     #[must_use = "the silence is the returned engine's"]
     pub fn without_old_values(mut self) -> Engine {
@@ -194,29 +201,13 @@ impl Engine {
     /// # Examples
     ///
     /// ```
-    /// let dateless = fairlock::embedded::Engine::memory()?.without_date();
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// let dateless = fairlock_embedded::Engine::memory()?.without_date();
+    /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     #[must_use = "the silence is the returned engine's"]
     pub fn without_date(mut self) -> Engine {
         self.dated = false;
         self
-    }
-
-    /// A client on a perfect network: nothing is late or lost. See [`Network`] for any other.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let client = fairlock::embedded::Engine::memory()?.client();
-    /// client.list_tables().send().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn client(&self) -> Client {
-        Network::to(self).client()
     }
 
     /// Does what DynamoDB's TTL does in its own time: deletes the items whose TTL attribute is past by the engine's
@@ -231,7 +222,7 @@ impl Engine {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let engine = fairlock::embedded::Engine::memory()?;
+    /// let engine = fairlock_embedded::Engine::memory()?;
     /// assert_eq!(engine.expire().await?, 0);
     /// # Ok(())
     /// # }
@@ -243,11 +234,11 @@ impl Engine {
     }
 
     /// Whether an answer takes no waiting.
-    pub(super) fn is_immediate(&self) -> bool {
+    pub(crate) fn is_immediate(&self) -> bool {
         self.store.is_immediate()
     }
 
-    pub(super) async fn answer(&self, operation: &Arc<str>, body: &Arc<[u8]>) -> HttpResponse {
+    pub(crate) async fn answer(&self, operation: &Arc<str>, body: &Arc<[u8]>) -> HttpResponse {
         let (name, body) = (Arc::clone(operation), Arc::clone(body));
         let work = move |db: &_| operations::run(db, &name, &body);
         let said = match () {
@@ -262,8 +253,8 @@ impl Engine {
     }
 
     /// An answer as it leaves this engine, whoever wrote it.
-    pub(super) fn respond(&self, answer: Answer) -> HttpResponse {
-        answer.into_http(self.dated.then_some(&self.clock))
+    pub(crate) fn respond(&self, answer: Answer) -> HttpResponse {
+        answer.into_http(self.dated.then_some(&*self.clock))
     }
 
     fn word(&self, said: Result<Option<String>, DynoxideError>) -> Answer {

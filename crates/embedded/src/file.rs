@@ -14,13 +14,13 @@ const LINKS: usize = 40;
 
 /// What tells a file from another one that has its name later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     device: u64,
     number: u64,
 }
 
 #[cfg(unix)]
-pub(super) fn identity(path: &Path) -> Result<Identity> {
+pub(crate) fn identity(path: &Path) -> Result<Identity> {
     use std::os::unix::fs::MetadataExt;
     let found = fs::metadata(path)?;
     Ok(Identity {
@@ -31,7 +31,7 @@ pub(super) fn identity(path: &Path) -> Result<Identity> {
 
 /// Where a file that is open cannot be deleted, its name is enough.
 #[cfg(not(unix))]
-pub(super) fn identity(path: &Path) -> Result<Identity> {
+pub(crate) fn identity(path: &Path) -> Result<Identity> {
     fs::metadata(path)?;
     Ok(Identity {
         device: 0,
@@ -42,7 +42,7 @@ pub(super) fn identity(path: &Path) -> Result<Identity> {
 /// SQLite keeps two more files beside it, by its name: whoever has the same file by another name has other ones, and both would
 /// damage it, or have the same lock.
 #[cfg(unix)]
-pub(super) fn has_one_name(path: &Path) -> Result<()> {
+pub(crate) fn has_one_name(path: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
     let names = fs::metadata(path)?.nlink();
     if names > 1 {
@@ -60,7 +60,7 @@ pub(super) fn has_one_name(path: &Path) -> Result<()> {
 
 /// Where a file cannot be asked for its names.
 #[cfg(not(unix))]
-pub(super) fn has_one_name(_: &Path) -> Result<()> {
+pub(crate) fn has_one_name(_: &Path) -> Result<()> {
     Ok(())
 }
 
@@ -80,7 +80,7 @@ fn is_mounted(_: &Path) -> bool {
 
 /// Makes an empty file, with the mode that the umask asks for, unless there is one. What SQLite left beside one that had the
 /// name before is another file's, and would be taken for this one's.
-pub(super) fn make(path: &Path, pause: impl Fn()) -> Result<()> {
+pub(crate) fn make(path: &Path, pause: impl Fn()) -> Result<()> {
     if fs::metadata(path).is_ok_and(|found| found.len() > 0) {
         return Ok(());
     }
@@ -111,14 +111,14 @@ pub(super) fn make(path: &Path, pause: impl Fn()) -> Result<()> {
 
 /// What changes about a file when somebody opens, writes or closes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(crate) struct State {
     /// Somebody has the file open, or had it open and was killed.
-    pub(super) has_log: bool,
+    pub(crate) has_log: bool,
     /// Where there is a log SQLite itself sees to it that what is read goes together.
     written: Option<(SystemTime, u64)>,
 }
 
-pub(super) fn state(path: &Path) -> Result<State> {
+pub(crate) fn state(path: &Path) -> Result<State> {
     let has_log = log(path).exists();
     let found = fs::metadata(path)?;
     let written = match has_log {
@@ -129,12 +129,12 @@ pub(super) fn state(path: &Path) -> Result<State> {
 }
 
 /// The log beside a file: beside the one that a symbolic link leads to, as SQLite has it.
-pub(super) fn log(path: &Path) -> PathBuf {
+pub(crate) fn log(path: &Path) -> PathBuf {
     beside(&real(path), "-wal")
 }
 
 /// Where symbolic links lead, also to a file that is not there yet.
-pub(super) fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
         if let Ok(found) = fs::canonicalize(&path) {
@@ -150,7 +150,7 @@ pub(super) fn real(path: &Path) -> PathBuf {
 }
 
 /// A name as SQLite takes it with parameters behind it.
-pub(super) fn uri(path: &str) -> String {
+pub(crate) fn uri(path: &str) -> String {
     let escaped = path
         .replace('%', "%25")
         .replace('?', "%3f")

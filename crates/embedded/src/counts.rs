@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Sub;
 
-use super::request::Request;
+use crate::request::Request;
 
-/// What clients sent over a [`Network`](super::Network): a snapshot, and by subtraction what was sent between two.
+/// What clients sent over a [`Network`](crate::Network): a snapshot, and by subtraction what was sent between two.
 ///
 /// Every attempt counts, so what the SDK retries counts again; what the network itself duplicates does not. A read is one
 /// `GetItem`, `Query` or `Scan`, or one item asked for in a batch or transaction; a write is one `PutItem`, `UpdateItem` or
@@ -16,7 +16,7 @@ use super::request::Request;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use fairlock::embedded::{Engine, Network};
+/// use fairlock_embedded::{Engine, Network};
 ///
 /// let network = Network::to(&Engine::memory()?);
 /// let before = network.counts();
@@ -40,7 +40,7 @@ impl Counts {
     /// # Examples
     ///
     /// ```
-    /// assert_eq!(fairlock::embedded::Counts::default().requests(), 0);
+    /// assert_eq!(fairlock_embedded::Counts::default().requests(), 0);
     /// ```
     pub fn requests(&self) -> u64 {
         self.by_operation.values().sum()
@@ -51,7 +51,7 @@ impl Counts {
     /// # Examples
     ///
     /// ```
-    /// assert_eq!(fairlock::embedded::Counts::default().reads(), 0);
+    /// assert_eq!(fairlock_embedded::Counts::default().reads(), 0);
     /// ```
     pub fn reads(&self) -> u64 {
         self.reads
@@ -62,7 +62,7 @@ impl Counts {
     /// # Examples
     ///
     /// ```
-    /// assert_eq!(fairlock::embedded::Counts::default().writes(), 0);
+    /// assert_eq!(fairlock_embedded::Counts::default().writes(), 0);
     /// ```
     pub fn writes(&self) -> u64 {
         self.writes
@@ -73,7 +73,7 @@ impl Counts {
     /// # Examples
     ///
     /// ```
-    /// assert_eq!(fairlock::embedded::Counts::default().of("UpdateItem"), 0);
+    /// assert_eq!(fairlock_embedded::Counts::default().of("UpdateItem"), 0);
     /// ```
     pub fn of(&self, operation: &str) -> u64 {
         self.by_operation.get(operation).copied().unwrap_or(0)
@@ -84,7 +84,7 @@ impl Counts {
     /// # Examples
     ///
     /// ```
-    /// assert_eq!(fairlock::embedded::Counts::default().by_operation().count(), 0);
+    /// assert_eq!(fairlock_embedded::Counts::default().by_operation().count(), 0);
     /// ```
     pub fn by_operation(&self) -> impl Iterator<Item = (&str, u64)> {
         self.by_operation
@@ -92,7 +92,7 @@ impl Counts {
             .map(|(name, sent)| (name.as_str(), *sent))
     }
 
-    pub(super) fn add(&mut self, request: &Request) {
+    pub(crate) fn add(&mut self, request: &Request) {
         self.reads += request.reads();
         self.writes += request.writes();
         *self

@@ -4,6 +4,8 @@
 //! For tests, demonstrations and work without a network; never for production: it is one SQLite database
 //! on one machine.
 //!
+//! With its feature `embedded`, the lock library fairlock has this crate as `fairlock::embedded`. It knows nothing of locks.
+//!
 //! # Limitations
 //!
 //! - Reads are always strongly consistent, and nothing is throttled, in conflict or left unprocessed unless a
@@ -25,7 +27,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use fairlock::embedded::Engine;
+//! use fairlock_embedded::Engine;
 //!
 //! let engine = Engine::memory()?;
 //! let tables = engine.client().list_tables().send().await?;
@@ -35,6 +37,7 @@
 //! ```
 
 mod answer;
+mod client;
 mod connections;
 mod connector;
 mod counts;
@@ -48,6 +51,7 @@ mod network;
 mod operations;
 mod request;
 mod store;
+mod time;
 mod timer;
 mod ttl;
 mod turnstile;
@@ -60,3 +64,4 @@ pub use gate::Gate;
 pub use latency::Latency;
 pub use network::Network;
 pub use request::{Exchange, Outcome, Request};
+pub use time::WallClock;

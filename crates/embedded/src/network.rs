@@ -3,19 +3,17 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region, SharedHttpClient};
+use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use serde_json::Value;
 
-use super::connections::{Connection, Connections};
-use super::connector::{Far, Line};
-use super::counts::Counts;
-use super::engine::Engine;
-use super::fate::Fate;
-use super::faults::{Fault, Faults};
-use super::request::{Exchange, Request};
-use super::timer::Timer;
+use crate::connections::{Connection, Connections};
+use crate::counts::Counts;
+use crate::engine::Engine;
+use crate::fate::Fate;
+use crate::faults::{Fault, Faults};
+use crate::request::{Exchange, Request};
+use crate::timer::Timer;
 
 /// The way from clients to an engine, or to any other server, and back.
 ///
@@ -31,7 +29,7 @@ use super::timer::Timer;
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use fairlock::embedded::{Engine, Faults, Latency, Network};
+/// use fairlock_embedded::{Engine, Faults, Latency, Network};
 ///
 /// let round_trip = Latency::Constant(Duration::from_millis(20));
 /// let network = Network::to(&Engine::memory()?)
@@ -43,6 +41,13 @@ use super::timer::Timer;
 /// ```
 #[derive(Clone)]
 pub struct Network(Arc<Inner>);
+
+/// What a network leads to.
+#[derive(Clone, Debug)]
+pub(crate) enum Far {
+    Engine(Engine),
+    Http(SharedHttpClient),
+}
 
 struct Inner {
     far: Far,
@@ -72,10 +77,10 @@ impl Network {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::{Engine, Network};
+    /// use fairlock_embedded::{Engine, Network};
     ///
     /// let network = Network::to(&Engine::memory()?);
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     pub fn to(engine: &Engine) -> Network {
         Network::ending_at(Far::Engine(engine.clone()))
@@ -87,7 +92,7 @@ impl Network {
     ///
     /// ```
     /// use aws_sdk_dynamodb::config::Config;
-    /// use fairlock::embedded::Network;
+    /// use fairlock_embedded::Network;
     ///
     /// fn through_a_bad_network(config: &Config) -> aws_sdk_dynamodb::Client {
     ///     let real = config.http_client().expect("a transport");
@@ -111,10 +116,10 @@ impl Network {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::{Engine, Network};
+    /// use fairlock_embedded::{Engine, Network};
     ///
     /// let network = Network::to(&Engine::memory()?).seeded(42);
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     #[must_use = "the returned network is the one to make clients of"]
     pub fn seeded(self, seed: u64) -> Network {
@@ -131,7 +136,7 @@ impl Network {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use fairlock::embedded::{Engine, Faults, Latency, Network};
+    /// use fairlock_embedded::{Engine, Faults, Latency, Network};
     ///
     /// let round_trip = Latency::Constant(Duration::from_micros(1_250));
     /// let network = Network::to(&Engine::memory()?)
@@ -152,11 +157,11 @@ impl Network {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::{Engine, Faults, Network};
+    /// use fairlock_embedded::{Engine, Faults, Network};
     ///
     /// let faults = Faults { lost_answers: 0.01, ..Faults::default() };
     /// let network = Network::to(&Engine::memory()?).faults(faults);
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     #[must_use = "the returned network is the one to make clients of"]
     pub fn faults(self, faults: Faults) -> Network {
@@ -169,12 +174,12 @@ impl Network {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::{Engine, Faults, Network};
+    /// use fairlock_embedded::{Engine, Faults, Network};
     ///
     /// let network = Network::to(&Engine::memory()?);
     /// network.set_faults(Faults { lost_requests: 1.0, ..Faults::default() }); // cut off
     /// network.set_faults(Faults::default()); // healed
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     pub fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
@@ -186,11 +191,11 @@ impl Network {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::{Engine, Fault, Network, When};
+    /// use fairlock_embedded::{Engine, Fault, Network, When};
     ///
     /// let first_answer_lost = Network::to(&Engine::memory()?)
     ///     .script(|request| (request.number() == 1).then_some(Fault::Lose(When::After)));
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     #[must_use = "the returned network is the one to make clients of"]
     pub fn script(
@@ -212,12 +217,12 @@ impl Network {
     /// Writes without their conditions:
     ///
     /// ```
-    /// use fairlock::embedded::{Engine, Network};
+    /// use fairlock_embedded::{Engine, Network};
     ///
     /// let careless = Network::to(&Engine::memory()?).rewrite(|body| {
     ///     body.as_object_mut().map(|fields| fields.remove("ConditionExpression"));
     /// });
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     #[must_use = "the returned network is the one to make clients of"]
     pub fn rewrite(self, rewrite: impl Fn(&mut Value) + Send + Sync + 'static) -> Network {
@@ -231,11 +236,11 @@ impl Network {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::{Engine, Network};
+    /// use fairlock_embedded::{Engine, Network};
     ///
     /// let network = Network::to(&Engine::memory()?)
     ///     .observe(|exchange| println!("{:?}", exchange.outcome()));
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     #[must_use = "the returned network is the one to make clients of"]
     pub fn observe(self, observer: impl Fn(&Exchange<'_>) + Send + Sync + 'static) -> Network {
@@ -249,12 +254,12 @@ impl Network {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::{Engine, Fault, Network, When};
+    /// use fairlock_embedded::{Engine, Fault, Network, When};
     ///
     /// let network = Network::to(&Engine::memory()?)
     ///     .script(|_| Some(Fault::Lose(When::After)))
     ///     .observe_server(|exchange| println!("{:?}", exchange.outcome()));
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     #[must_use = "the returned network is the one to make clients of"]
     pub fn observe_server(
@@ -276,11 +281,11 @@ impl Network {
     /// A front end that is an hour ahead, for as long as its connection is kept:
     ///
     /// ```
-    /// use fairlock::embedded::{Engine, Network};
+    /// use fairlock_embedded::{Engine, Network};
     ///
     /// let network = Network::to(&Engine::memory()?)
     ///     .front_ends(|connection| if connection == 1 { 3_600 } else { 0 });
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     #[must_use = "the returned network is the one to make clients of"]
     pub fn front_ends(self, ahead: impl Fn(u64) -> i64 + Send + Sync + 'static) -> Network {
@@ -295,7 +300,7 @@ impl Network {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use fairlock::embedded::{Engine, Network};
+    /// use fairlock_embedded::{Engine, Network};
     ///
     /// let network = Network::to(&Engine::memory()?);
     /// let client = network.client();
@@ -309,68 +314,27 @@ impl Network {
         self.state().connections.opened()
     }
 
-    /// A client on this network, with credentials and a region that mean nothing and the SDK's own retries and time-outs.
-    /// Over another transport than an engine its requests go to `http://localhost:8000`, the usual place of a local DynamoDB.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use fairlock::embedded::{Engine, Network};
-    ///
-    /// let client = Network::to(&Engine::memory()?).client();
-    /// client.list_tables().send().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn client(&self) -> Client {
-        let config = Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::from_static("us-east-1"))
-            .credentials_provider(Credentials::new(
-                "nobody", "nothing", None, None, "embedded",
-            ))
-            .endpoint_url("http://localhost:8000")
-            .http_client(self.http_client());
-        Client::from_conf(config.build())
-    }
-
-    /// The transport alone, for a configuration of one's own.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use aws_sdk_dynamodb::{Client, config::retry::RetryConfig};
-    /// use fairlock::embedded::{Engine, Network};
-    ///
-    /// let network = Network::to(&Engine::memory()?);
-    /// let config = network.client().config().to_builder();
-    /// let config = config.retry_config(RetryConfig::disabled()).http_client(network.http_client());
-    /// let client = Client::from_conf(config.build());
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
-    /// ```
-    pub fn http_client(&self) -> SharedHttpClient {
-        SharedHttpClient::new(Line::new(self.clone(), self.0.far.clone()))
-    }
-
     /// What was sent until now.
     ///
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::{Engine, Network};
+    /// use fairlock_embedded::{Engine, Network};
     ///
     /// let network = Network::to(&Engine::memory()?);
     /// assert_eq!(network.counts().requests(), 0);
-    /// # Ok::<(), fairlock::embedded::EngineError>(())
+    /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     pub fn counts(&self) -> Counts {
         self.state().counts.clone()
     }
 
+    pub(crate) fn far(&self) -> Far {
+        self.0.far.clone()
+    }
+
     /// Numbers and counts a request.
-    pub(super) fn enter(&self, http: HttpRequest) -> Request {
+    pub(crate) fn enter(&self, http: HttpRequest) -> Request {
         let (number, rewrite) = self.state().next();
         let request = match rewrite {
             Some(rewrite) => Request::rewritten(number, http, |body| rewrite(body)),
@@ -381,7 +345,7 @@ impl Network {
     }
 
     /// What becomes of a request. Each takes one draw from the seed, whatever comes of it, and the rest from that.
-    pub(super) fn fate(&self, request: &Request) -> Fate {
+    pub(crate) fn fate(&self, request: &Request) -> Fate {
         let (mut chance, faults, script, timer) = self.state().draw();
         let (there, back) = faults.round_trip.split(&mut chance);
         let drawn = faults.draw(&mut chance);
@@ -396,20 +360,20 @@ impl Network {
     }
 
     /// The connection that a request goes over.
-    pub(super) fn connect(&self) -> Connection {
+    pub(crate) fn connect(&self) -> Connection {
         self.state().connections.take()
     }
 
     /// Its answer came, so that the next request may go over it.
-    pub(super) fn keep(&self, connection: Connection) {
+    pub(crate) fn keep(&self, connection: Connection) {
         self.state().connections.keep(connection);
     }
 
-    pub(super) fn observer(&self) -> Option<Observer> {
+    pub(crate) fn observer(&self) -> Option<Observer> {
         self.state().observer.clone()
     }
 
-    pub(super) fn server_observer(&self) -> Option<Observer> {
+    pub(crate) fn server_observer(&self) -> Option<Observer> {
         self.state().server_observer.clone()
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dynoxide::{Database, DynoxideError};
 use serde_json::{Value, json};
 
-use super::operations;
+use crate::operations;
 
 /// DynamoDB takes an attribute that is further past than this for no time at all.
 const TOO_LONG_AGO: Duration = Duration::from_secs(5 * 365 * 24 * 3600);
@@ -13,7 +13,7 @@ const TOO_LONG_AGO: Duration = Duration::from_secs(5 * 365 * 24 * 3600);
 type Done<T> = Result<T, DynoxideError>;
 
 /// Deletes what is past at `now` in every table that has TTL, and says how many items that were.
-pub(super) fn expire(db: &Database, now: Duration) -> Done<usize> {
+pub(crate) fn expire(db: &Database, now: Duration) -> Done<usize> {
     let mut deleted = 0;
     // Ends because each page's last table is the next page's start.
     let mut page = json!({});

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Timer {
+pub(crate) enum Timer {
     /// Tokio's clock: to the millisecond, and a test may pause it.
     #[default]
     Tokio,
@@ -12,7 +12,7 @@ pub(super) enum Timer {
 }
 
 impl Timer {
-    pub(super) async fn pass(self, span: Duration) {
+    pub(crate) async fn pass(self, span: Duration) {
         if span.is_zero() {
             return;
         }

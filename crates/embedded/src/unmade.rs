@@ -4,12 +4,12 @@
 use dynoxide::{Database, DynoxideError};
 use serde_json::{Value, json};
 
-use super::operations;
+use crate::operations;
 
 type Done<T> = Result<T, DynoxideError>;
 
 /// Opening takes its turn with whoever makes tables, so none of them is being made.
-pub(super) fn remove(database: &Database) -> Done<()> {
+pub(crate) fn remove(database: &Database) -> Done<()> {
     for name in names(database)? {
         if is_unmade(database, &name) {
             ask(database, "DeleteTable", &json!({ "TableName": name }))?;

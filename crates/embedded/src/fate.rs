@@ -2,35 +2,35 @@
 
 use std::time::Duration;
 
-use super::answer::Answer;
-use super::faults::{Fault, When};
-use super::gate::Gate;
-use super::request::Request;
-use super::timer::Timer;
+use crate::answer::Answer;
+use crate::faults::{Fault, When};
+use crate::gate::Gate;
+use crate::request::Request;
+use crate::timer::Timer;
 
 /// Faults only ever make a fate worse: the order in which it suffers them does not matter, gates aside.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fate {
+pub(crate) struct Fate {
     timer: Timer,
     there: Way,
-    pub(super) arrival: Arrival,
+    pub(crate) arrival: Arrival,
     /// How long after the arrival it is applied again.
-    pub(super) again: Option<Duration>,
+    pub(crate) again: Option<Duration>,
     back: Way,
-    pub(super) ending: Ending,
+    pub(crate) ending: Ending,
     /// By how many seconds the clock of the front end is ahead.
-    pub(super) skew: i64,
+    pub(crate) skew: i64,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Way {
+pub(crate) struct Way {
     takes: Duration,
     gate: Option<Gate>,
 }
 
 /// What the server does with it, each worse than the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Arrival {
+pub(crate) enum Arrival {
     #[default]
     Applied,
     Refused(Refusal),
@@ -38,7 +38,7 @@ pub(super) enum Arrival {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     Conflict,
     Throttle,
     Code(&'static str),
@@ -47,7 +47,7 @@ pub(super) enum Refusal {
 
 /// What the client gets, each worse than the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     #[default]
     Answer,
     CutShort,
@@ -58,7 +58,7 @@ pub(super) enum Ending {
 }
 
 impl Fate {
-    pub(super) fn taking(there: Duration, back: Duration, timer: Timer) -> Self {
+    pub(crate) fn taking(there: Duration, back: Duration, timer: Timer) -> Self {
         let mut fate = Fate {
             timer,
             ..Fate::default()
@@ -68,7 +68,7 @@ impl Fate {
         fate
     }
 
-    pub(super) fn suffer(mut self, fault: Fault) -> Self {
+    pub(crate) fn suffer(mut self, fault: Fault) -> Self {
         match fault {
             Fault::Delay(when, longer) => self.way(when).takes += longer,
             Fault::Hold(when, gate) => self.way(when).gate = Some(gate),
@@ -89,7 +89,7 @@ impl Fate {
     }
 
     /// Whether nothing happens to it at all.
-    pub(super) fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.there.is_plain()
             && self.back.is_plain()
             && self.again.is_none()
@@ -98,12 +98,12 @@ impl Fate {
             && self.skew == 0
     }
 
-    pub(super) async fn go(&self) {
+    pub(crate) async fn go(&self) {
         self.there.travel(self.timer, Duration::ZERO).await;
     }
 
     /// The time the server took is a part of the round trip.
-    pub(super) async fn come_back(&self, served: Duration) {
+    pub(crate) async fn come_back(&self, served: Duration) {
         self.back.travel(self.timer, served).await;
     }
 
@@ -148,7 +148,7 @@ impl Way {
 }
 
 impl Refusal {
-    pub(super) fn answer(self, request: &Request) -> Answer {
+    pub(crate) fn answer(self, request: &Request) -> Answer {
         match self {
             Refusal::Conflict => match request.transaction() {
                 Some(items) => Answer::cancelled_by_conflict(items),

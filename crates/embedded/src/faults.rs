@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::gate::Gate;
-use super::latency::Latency;
+use crate::gate::Gate;
+use crate::latency::Latency;
 
 /// On which side of a request's being applied something happens: the difference between "certainly not applied" and
 /// "applied, and the client does not know it".
@@ -11,7 +11,7 @@ use super::latency::Latency;
 /// # Examples
 ///
 /// ```
-/// use fairlock::embedded::{Fault, When};
+/// use fairlock_embedded::{Fault, When};
 ///
 /// let lost_request = Fault::Lose(When::Before);
 /// let lost_answer = Fault::Lose(When::After);
@@ -32,7 +32,7 @@ pub enum When {
 ///
 /// ```
 /// use std::time::Duration;
-/// use fairlock::embedded::{Fault, When};
+/// use fairlock_embedded::{Fault, When};
 ///
 /// let late = Fault::Delay(When::After, Duration::from_secs(2));
 /// let late_and_lost = late.and(Fault::Lose(When::After));
@@ -84,7 +84,7 @@ impl Fault {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use fairlock::embedded::{Fault, When};
+    /// use fairlock_embedded::{Fault, When};
     ///
     /// // The client sees a broken connection; the request is applied a minute later.
     /// let very_late = Fault::Lose(When::Before).and(Fault::Duplicate { after: Duration::from_secs(60) });
@@ -102,7 +102,7 @@ impl Fault {
 ///
 /// ```
 /// use std::time::Duration;
-/// use fairlock::embedded::{Faults, Latency};
+/// use fairlock_embedded::{Faults, Latency};
 ///
 /// let storm = Faults {
 ///     round_trip: Latency::HeavyTailed { median: Duration::from_millis(5), p99: Duration::from_millis(80) },
@@ -144,7 +144,7 @@ pub struct Faults {
 
 impl Faults {
     /// What befalls one request besides latency. As many draws whatever comes of them.
-    pub(super) fn draw(&self, rng: &mut fastrand::Rng) -> Vec<Fault> {
+    pub(crate) fn draw(&self, rng: &mut fastrand::Rng) -> Vec<Fault> {
         let after = self.duplicate_within.mul_f64(rng.f64());
         let rates = [
             (self.lost_requests, Fault::Lose(When::Before)),

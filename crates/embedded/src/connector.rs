@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::config::{HttpClient, RuntimeComponents, SharedHttpClient};
+use aws_sdk_dynamodb::config::{HttpClient, RuntimeComponents};
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
 };
@@ -15,24 +15,17 @@ use aws_smithy_types::byte_stream::ByteStream;
 use aws_smithy_types::retry::ErrorKind;
 use tokio::time::Instant;
 
-use super::answer::{self, Answer};
-use super::connections::Connection;
-use super::engine::Engine;
-use super::fate::{Arrival, Ending, Fate};
-use super::network::Network;
-use super::request::{Exchange, Outcome, Request};
-use crate::Clock;
-
-/// What a network leads to.
-#[derive(Clone, Debug)]
-pub(super) enum Far {
-    Engine(Engine),
-    Http(SharedHttpClient),
-}
+use crate::answer::{self, Answer};
+use crate::connections::Connection;
+use crate::engine::Engine;
+use crate::fate::{Arrival, Ending, Fate};
+use crate::network::{Far, Network};
+use crate::request::{Exchange, Outcome, Request};
+use crate::time::System;
 
 /// A network and what it leads to, as the SDK wants to see it.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     network: Network,
     far: Far,
 }
@@ -53,7 +46,7 @@ enum Server {
 type Got = Result<HttpResponse, ConnectorError>;
 
 impl Line {
-    pub(super) fn new(network: Network, far: Far) -> Self {
+    pub(crate) fn new(network: Network, far: Far) -> Self {
         Line { network, far }
     }
 }
@@ -204,7 +197,7 @@ impl Server {
     fn respond(&self, answer: Answer) -> HttpResponse {
         match self {
             Server::Engine(engine) => engine.respond(answer),
-            Server::Http(_) => answer.into_http(Some(&Clock::system())),
+            Server::Http(_) => answer.into_http(Some(&System)),
         }
     }
 }

@@ -15,9 +15,9 @@ use serde_json::Value;
 /// A script that loses the third request that mentions one lock:
 ///
 /// ```
-/// # fn main() -> Result<(), fairlock::embedded::EngineError> {
+/// # fn main() -> Result<(), fairlock_embedded::EngineError> {
 /// use std::sync::atomic::{AtomicU32, Ordering};
-/// use fairlock::embedded::{Engine, Fault, Network, Request, When};
+/// use fairlock_embedded::{Engine, Fault, Network, Request, When};
 ///
 /// let seen = AtomicU32::new(0);
 /// let third = move |request: &Request| {
@@ -38,7 +38,7 @@ pub struct Request {
 }
 
 impl Request {
-    pub(super) fn read(number: u64, http: HttpRequest) -> Request {
+    pub(crate) fn read(number: u64, http: HttpRequest) -> Request {
         let target = http.headers().get("x-amz-target").unwrap_or_default();
         let operation = target.rsplit('.').next().unwrap_or_default();
         Request {
@@ -51,7 +51,7 @@ impl Request {
     }
 
     /// The request with its body changed, if that is JSON.
-    pub(super) fn rewritten(
+    pub(crate) fn rewritten(
         number: u64,
         mut http: HttpRequest,
         rewrite: impl FnOnce(&mut Value),
@@ -72,7 +72,7 @@ impl Request {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::Request;
+    /// use fairlock_embedded::Request;
     ///
     /// fn is_first(request: &Request) -> bool {
     ///     request.number() == 1
@@ -87,7 +87,7 @@ impl Request {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::Request;
+    /// use fairlock_embedded::Request;
     ///
     /// fn is_update(request: &Request) -> bool {
     ///     request.operation() == "UpdateItem"
@@ -102,7 +102,7 @@ impl Request {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::Request;
+    /// use fairlock_embedded::Request;
     ///
     /// fn is_ours(request: &Request) -> bool {
     ///     request.table() == Some("locks")
@@ -118,7 +118,7 @@ impl Request {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::Request;
+    /// use fairlock_embedded::Request;
     ///
     /// fn is_about(request: &Request, lock: &str) -> bool {
     ///     request.key("pk") == Some(lock)
@@ -135,7 +135,7 @@ impl Request {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::Request;
+    /// use fairlock_embedded::Request;
     ///
     /// fn is_query_of(request: &Request, lock: &str) -> bool {
     ///     request.operation() == "Query" && request.mentions(lock)
@@ -150,7 +150,7 @@ impl Request {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::Request;
+    /// use fairlock_embedded::Request;
     ///
     /// fn is_conditional(request: &Request) -> bool {
     ///     request.body()["ConditionExpression"].is_string()
@@ -162,7 +162,7 @@ impl Request {
     }
 
     /// How many items it may write.
-    pub(super) fn writes(&self) -> u64 {
+    pub(crate) fn writes(&self) -> u64 {
         match self.operation() {
             "PutItem" | "UpdateItem" | "DeleteItem" => 1,
             "BatchWriteItem" => self.batch(|table| table),
@@ -172,14 +172,14 @@ impl Request {
     }
 
     /// How many items it writes all together or not at all, if it is such a transaction.
-    pub(super) fn transaction(&self) -> Option<usize> {
+    pub(crate) fn transaction(&self) -> Option<usize> {
         let items = &self.body()["TransactItems"];
         let items = (self.operation() == "TransactWriteItems").then_some(items);
         items.and_then(Value::as_array).map(Vec::len)
     }
 
     /// How many items it asks for.
-    pub(super) fn reads(&self) -> u64 {
+    pub(crate) fn reads(&self) -> u64 {
         match self.operation() {
             "GetItem" | "Query" | "Scan" => 1,
             "BatchGetItem" => self.batch(|table| &table["Keys"]),
@@ -194,16 +194,16 @@ impl Request {
         tables.map(|table| length(items(table))).sum()
     }
 
-    pub(super) fn shared_operation(&self) -> &Arc<str> {
+    pub(crate) fn shared_operation(&self) -> &Arc<str> {
         &self.operation
     }
 
-    pub(super) fn bytes(&self) -> &Arc<[u8]> {
+    pub(crate) fn bytes(&self) -> &Arc<[u8]> {
         &self.bytes
     }
 
     /// A copy of it, whose transport tells the SDK of its connection.
-    pub(super) fn http(&self) -> Option<HttpRequest> {
+    pub(crate) fn http(&self) -> Option<HttpRequest> {
         let mut copy = self.http.try_clone()?;
         if let Some(capture) = self.capture() {
             copy.add_extension(capture.clone());
@@ -212,7 +212,7 @@ impl Request {
     }
 
     /// Where the SDK asks over which connection it went.
-    pub(super) fn capture(&self) -> Option<&CaptureSmithyConnection> {
+    pub(crate) fn capture(&self) -> Option<&CaptureSmithyConnection> {
         self.http.extension()
     }
 }
@@ -224,7 +224,7 @@ impl Request {
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use fairlock::embedded::{Engine, Network};
+/// use fairlock_embedded::{Engine, Network};
 ///
 /// let network = Network::to(&Engine::memory()?).observe(|exchange| {
 ///     let request = exchange.request();
@@ -236,9 +236,9 @@ impl Request {
 /// ```
 #[derive(Debug)]
 pub struct Exchange<'a> {
-    pub(super) request: &'a Request,
-    pub(super) outcome: Outcome,
-    pub(super) took: Duration,
+    pub(crate) request: &'a Request,
+    pub(crate) outcome: Outcome,
+    pub(crate) took: Duration,
 }
 
 /// What a client got for a request.
@@ -246,7 +246,7 @@ pub struct Exchange<'a> {
 /// # Examples
 ///
 /// ```
-/// use fairlock::embedded::Outcome;
+/// use fairlock_embedded::Outcome;
 ///
 /// fn certainly_refused(outcome: &Outcome) -> bool {
 ///     matches!(outcome, Outcome::Answered { status: 400..500, .. })
@@ -274,7 +274,7 @@ impl Exchange<'_> {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::Exchange;
+    /// use fairlock_embedded::Exchange;
     ///
     /// fn is_update(exchange: &Exchange<'_>) -> bool {
     ///     exchange.request().operation() == "UpdateItem"
@@ -289,7 +289,7 @@ impl Exchange<'_> {
     /// # Examples
     ///
     /// ```
-    /// use fairlock::embedded::{Exchange, Outcome};
+    /// use fairlock_embedded::{Exchange, Outcome};
     ///
     /// fn is_ambiguous(exchange: &Exchange<'_>) -> bool {
     ///     matches!(exchange.outcome(), Outcome::Broken | Outcome::Abandoned | Outcome::Answered { status: 500.., .. })
@@ -305,7 +305,7 @@ impl Exchange<'_> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use fairlock::embedded::Exchange;
+    /// use fairlock_embedded::Exchange;
     ///
     /// fn is_slow(exchange: &Exchange<'_>) -> bool {
     ///     exchange.took() > Duration::from_millis(100)
@@ -317,7 +317,7 @@ impl Exchange<'_> {
 }
 
 impl Outcome {
-    pub(super) fn of<E>(got: &Result<HttpResponse, E>) -> Outcome {
+    pub(crate) fn of<E>(got: &Result<HttpResponse, E>) -> Outcome {
         match got {
             Err(_) => Outcome::Broken,
             Ok(response) => Outcome::Answered {

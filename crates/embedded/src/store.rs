@@ -7,10 +7,10 @@ use std::time::Duration;
 use dynoxide::storage_backend::BackendError;
 use dynoxide::{Database, DynoxideError};
 
-use super::file::{self, Identity};
-use super::turnstile::Turnstile;
-use super::unmade;
-use crate::Clock;
+use crate::file::{self, Identity};
+use crate::time::now;
+use crate::turnstile::Turnstile;
+use crate::unmade;
 
 /// How often a request is tried on a file that other processes keep busy. Each try waits up to five seconds for the
 /// file, and one that found it busy changed nothing.
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 type Done<T> = Result<T, DynoxideError>;
 
 #[derive(Clone)]
-pub(super) enum Store {
+pub(crate) enum Store {
     Memory(Database),
     File(File),
 }
@@ -33,7 +33,7 @@ pub(super) enum Store {
 /// A file by its name. What that names may be deleted and made again while it is open; then all that was in it is gone, and what
 /// this process has open is nobody else's file.
 #[derive(Clone)]
-pub(super) struct File {
+pub(crate) struct File {
     path: Arc<str>,
     opened: Arc<Mutex<Opened>>,
     access: Access,
@@ -47,18 +47,18 @@ struct Opened {
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     Write,
     /// Each look takes a copy into memory: SQLite would write beside the file, also where it only reads.
     Look,
 }
 
 impl Store {
-    pub(super) fn memory() -> Done<Store> {
+    pub(crate) fn memory() -> Done<Store> {
         Database::memory().map(Store::Memory)
     }
 
-    pub(super) fn file(path: &Path, access: Access) -> Done<Store> {
+    pub(crate) fn file(path: &Path, access: Access) -> Done<Store> {
         let path = path.to_str().ok_or_else(not_text)?;
         // To SQLite `:memory:`, and what begins with `file:`, are no names of files.
         let path = &match Path::new(path).is_relative() {
@@ -75,7 +75,7 @@ impl Store {
         }))
     }
 
-    pub(super) fn may_write(&self) -> bool {
+    pub(crate) fn may_write(&self) -> bool {
         match self {
             Store::Memory(_) => true,
             Store::File(file) => file.access == Access::Write,
@@ -83,12 +83,12 @@ impl Store {
     }
 
     /// Whether asking takes no waiting, so that no task of its own is needed for it.
-    pub(super) fn is_immediate(&self) -> bool {
+    pub(crate) fn is_immediate(&self) -> bool {
         matches!(self, Store::Memory(_))
     }
 
     /// Reads the tables as this store knows them. Whoever reads a file waits for nobody who writes it.
-    pub(super) async fn read<T: Send + 'static>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
     ) -> Done<T> {
@@ -99,7 +99,7 @@ impl Store {
     }
 
     /// Writes the tables as this store knows them. Whoever writes a file takes turns with all others who do.
-    pub(super) async fn write<T: Send + 'static>(
+    pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
     ) -> Done<T> {
@@ -110,7 +110,7 @@ impl Store {
     }
 
     /// Works on the tables as the file has them now, whatever this store remembers of them.
-    pub(super) async fn ask_anew<T: Send + 'static>(
+    pub(crate) async fn ask_anew<T: Send + 'static>(
         &self,
         work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
     ) -> Done<T> {
@@ -140,11 +140,10 @@ impl Access {
 /// Blocks. Tries again while the file is busy, until [`OPENS_WITHIN`] is over: a refused opening changed nothing that
 /// the next one does not bring to its end.
 fn open(path: &str, turnstile: &Turnstile) -> Done<Database> {
-    let clock = Clock::system();
-    let until = clock.now() + OPENS_WITHIN;
+    let until = now() + OPENS_WITHIN;
     loop {
         match open_in_turn(path, turnstile) {
-            Err(error) if is_busy(&error) && clock.now() < until => pause(),
+            Err(error) if is_busy(&error) && now() < until => pause(),
             done => return done,
         }
     }

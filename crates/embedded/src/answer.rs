@@ -8,24 +8,24 @@ use aws_smithy_types::DateTime;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::date_time::Format;
 
-use crate::Clock;
+use crate::time::WallClock;
 
 const DYNAMODB: &str = "com.amazonaws.dynamodb.v20120810";
 const CORAL: &str = "com.amazon.coral.service";
 
 const IN_CONFLICT: &str = "Transaction is ongoing for the item";
 
-pub(super) struct Answer {
+pub(crate) struct Answer {
     status: u16,
     body: String,
 }
 
 impl Answer {
-    pub(super) fn new(status: u16, body: String) -> Self {
+    pub(crate) fn new(status: u16, body: String) -> Self {
         Answer { status, body }
     }
 
-    pub(super) fn throttled() -> Self {
+    pub(crate) fn throttled() -> Self {
         let message = "The level of configured provisioned throughput for the table was exceeded. \
                        Consider increasing your provisioning level with the UpdateTable API.";
         Answer::error(
@@ -36,12 +36,12 @@ impl Answer {
         )
     }
 
-    pub(super) fn conflict() -> Self {
+    pub(crate) fn conflict() -> Self {
         Answer::error(400, DYNAMODB, "TransactionConflictException", IN_CONFLICT)
     }
 
     /// What a transaction gets for the same: the reasons of its items in their order. Its last item is the one in conflict.
-    pub(super) fn cancelled_by_conflict(items: usize) -> Self {
+    pub(crate) fn cancelled_by_conflict(items: usize) -> Self {
         let others = items.saturating_sub(1);
         let codes = [vec!["None"; others], vec!["TransactionConflict"]].concat();
         let reasons: Vec<_> = codes.iter().map(|code| reason(code)).collect();
@@ -57,16 +57,16 @@ impl Answer {
         Answer::new(400, body.to_string())
     }
 
-    pub(super) fn refused(code: &str) -> Self {
+    pub(crate) fn refused(code: &str) -> Self {
         Answer::error(400, DYNAMODB, code, "Refused by the network's faults")
     }
 
-    pub(super) fn server_error() -> Self {
+    pub(crate) fn server_error() -> Self {
         let message = "Internal server error";
         Answer::error(500, DYNAMODB, "InternalServerError", message)
     }
 
-    pub(super) fn unknown_operation() -> Self {
+    pub(crate) fn unknown_operation() -> Self {
         Answer::error(400, CORAL, "UnknownOperationException", "")
     }
 
@@ -78,7 +78,7 @@ impl Answer {
 
     /// As HTTP, with the headers that DynamoDB sends; without a clock, without a `Date`.
     #[expect(clippy::expect_used, reason = "every status here is a constant")]
-    pub(super) fn into_http(self, clock: Option<&Clock>) -> HttpResponse {
+    pub(crate) fn into_http(self, clock: Option<&dyn WallClock>) -> HttpResponse {
         let status = StatusCode::try_from(self.status).expect("an HTTP status");
         let mut response = HttpResponse::new(status, SdkBody::from(self.body));
         let headers = response.headers_mut();
@@ -100,7 +100,7 @@ fn reason(code: &str) -> serde_json::Value {
 }
 
 /// The answer of a front end whose clock is so many seconds ahead.
-pub(super) fn skewed(mut answer: HttpResponse, seconds: i64) -> HttpResponse {
+pub(crate) fn skewed(mut answer: HttpResponse, seconds: i64) -> HttpResponse {
     let date = answer.headers().get("date");
     let date = date.and_then(|date| DateTime::from_str(date, Format::HttpDate).ok());
     let date = date.filter(|_| seconds != 0);
@@ -111,7 +111,7 @@ pub(super) fn skewed(mut answer: HttpResponse, seconds: i64) -> HttpResponse {
 }
 
 /// The clock's wall time in whole seconds, as HTTP writes it.
-fn date(clock: &Clock) -> Option<String> {
+fn date(clock: &dyn WallClock) -> Option<String> {
     text(i64::try_from(clock.unix().as_secs()).ok()?)
 }
 

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 type Said<T> = Result<T, DynoxideError>;
 
 /// The JSON answer to a JSON request; nothing if there is no such operation.
-pub(super) fn run(db: &Database, operation: &str, body: &[u8]) -> Said<Option<String>> {
+pub(crate) fn run(db: &Database, operation: &str, body: &[u8]) -> Said<Option<String>> {
     match operation {
         "GetItem" => json(body, |request| db.get_item(request)),
         "PutItem" => json(body, |request| db.put_item(request)),
@@ -32,12 +32,12 @@ pub(super) fn run(db: &Database, operation: &str, body: &[u8]) -> Said<Option<St
 
 /// Whether the operation reports what another process may have changed about a table. The engine keeps a table's
 /// description for as long as it is open, so these ask anew.
-pub(super) fn describes_a_table(operation: &str) -> bool {
+pub(crate) fn describes_a_table(operation: &str) -> bool {
     matches!(operation, "DescribeTable" | "DescribeTimeToLive")
 }
 
 /// Whether the operation changes nothing.
-pub(super) fn only_reads(operation: &str) -> bool {
+pub(crate) fn only_reads(operation: &str) -> bool {
     let reads = ["GetItem", "Query", "Scan", "ListTables"];
     let reads = reads.contains(&operation) || describes_a_table(operation);
     reads || matches!(operation, "BatchGetItem" | "TransactGetItems")

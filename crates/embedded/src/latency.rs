@@ -8,7 +8,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use fairlock::embedded::Latency;
+/// use fairlock_embedded::Latency;
 ///
 /// let steady = Latency::Constant(Duration::from_millis(10));
 /// let real = Latency::HeavyTailed { median: Duration::from_millis(4), p99: Duration::from_millis(40) };
@@ -38,7 +38,7 @@ impl Default for Latency {
 
 impl Latency {
     /// The way there and the way back of one round trip.
-    pub(super) fn split(self, rng: &mut fastrand::Rng) -> (Duration, Duration) {
+    pub(crate) fn split(self, rng: &mut fastrand::Rng) -> (Duration, Duration) {
         let share = match self {
             Latency::Constant(_) => 0.5,
             Latency::HeavyTailed { .. } => rng.f64(),

@@ -14,18 +14,18 @@ use std::path::Path;
 use dynoxide::DynoxideError;
 
 #[cfg(unix)]
-pub(super) use turns::Turnstile;
+pub(crate) use turns::Turnstile;
 
 type Done<T> = Result<T, DynoxideError>;
 
 /// Where a lock of the log would keep SQLite from it.
 #[cfg(not(unix))]
 #[derive(Clone, Debug, Default)]
-pub(super) struct Turnstile;
+pub(crate) struct Turnstile;
 
 #[cfg(not(unix))]
 impl Turnstile {
-    pub(super) fn write<T>(&self, _: &Path, work: impl FnOnce() -> Done<T>) -> Done<T> {
+    pub(crate) fn write<T>(&self, _: &Path, work: impl FnOnce() -> Done<T>) -> Done<T> {
         work()
     }
 }
@@ -37,12 +37,11 @@ mod turns {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::channel;
     use std::sync::{Arc, Mutex, PoisonError};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::{Done, DynoxideError, Path};
-    use crate::Clock;
-    use crate::embedded::file;
-    use fairlock_protocol::moment::Moment;
+    use crate::file;
+    use crate::time::now;
 
     /// How long a turn is waited for.
     const SOON: Duration = Duration::from_millis(500);
@@ -51,10 +50,10 @@ mod turns {
 
     /// The turnstile of this process.
     #[derive(Clone, Debug)]
-    pub(in crate::embedded) struct Turnstile {
+    pub(crate) struct Turnstile {
         /// One waits, in a thread that ends when it has had its turn. Others meanwhile go on without.
         is_waited_at: Arc<AtomicBool>,
-        wrote: Arc<Mutex<Moment>>,
+        wrote: Arc<Mutex<Instant>>,
     }
 
     /// By two locks of the log beside the file, of which SQLite itself locks nothing: who has written lately takes its turn in line
@@ -68,14 +67,14 @@ mod turns {
         fn default() -> Self {
             Turnstile {
                 is_waited_at: Arc::default(),
-                wrote: Arc::new(Mutex::new(Clock::system().now())),
+                wrote: Arc::new(Mutex::new(now())),
             }
         }
     }
 
     impl Turnstile {
         /// Blocks until the work is done: in this process's turn, or without one where it does not come soon.
-        pub(in crate::embedded) fn write<T: Send + 'static>(
+        pub(crate) fn write<T: Send + 'static>(
             &self,
             path: &Path,
             work: impl FnOnce() -> Done<T> + Send + 'static,
@@ -86,13 +85,13 @@ mod turns {
                 Some(turn) if turn.is_had() => work(),
                 Some(turn) => self.wait(turn, work).unwrap_or_else(panicked),
             };
-            *self.wrote.lock().unwrap_or_else(PoisonError::into_inner) = Clock::system().now();
+            *self.wrote.lock().unwrap_or_else(PoisonError::into_inner) = now();
             done
         }
 
         fn has_written_lately(&self) -> bool {
             let wrote = self.wrote.lock().unwrap_or_else(PoisonError::into_inner);
-            is_lately(*wrote, Clock::system().now())
+            is_lately(*wrote, now())
         }
 
         /// The thread that waits does the work too: to wake another one first would make everybody behind it wait for that, which
@@ -179,7 +178,7 @@ mod turns {
         }
     }
 
-    fn is_lately(wrote: Moment, now: Moment) -> bool {
+    fn is_lately(wrote: Instant, now: Instant) -> bool {
         now < wrote + LATELY
     }
 
@@ -213,7 +212,7 @@ mod turns {
 
         #[test]
         fn lately_ends() {
-            let wrote = Clock::system().now();
+            let wrote = now();
             assert!(is_lately(wrote, wrote));
             assert!(!is_lately(wrote, wrote + LATELY));
         }

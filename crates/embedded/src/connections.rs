@@ -10,28 +10,28 @@ use aws_smithy_runtime_api::client::connection::{
 };
 
 /// By how many seconds the clock of the front end is ahead to which a connection leads, by the connection's number.
-pub(super) type Clocks = Arc<dyn Fn(u64) -> i64 + Send + Sync>;
+pub(crate) type Clocks = Arc<dyn Fn(u64) -> i64 + Send + Sync>;
 
 /// Those of one network.
 #[derive(Default)]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     opened: u64,
     idle: Vec<Connection>,
-    pub(super) clocks: Option<Clocks>,
+    pub(crate) clocks: Option<Clocks>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     number: u64,
     /// It is not used again.
     is_retired: Arc<AtomicBool>,
     /// By how many seconds the clock of its front end is ahead.
-    pub(super) skew: i64,
+    pub(crate) skew: i64,
 }
 
 impl Connections {
     /// The one that was used last of those that are idle, or a new one.
-    pub(super) fn take(&mut self) -> Connection {
+    pub(crate) fn take(&mut self) -> Connection {
         while let Some(idle) = self.idle.pop() {
             if !idle.is_retired() {
                 return idle;
@@ -47,18 +47,18 @@ impl Connections {
     }
 
     /// An answer came, and it may be used again.
-    pub(super) fn keep(&mut self, connection: Connection) {
+    pub(crate) fn keep(&mut self, connection: Connection) {
         self.idle.push(connection);
     }
 
-    pub(super) fn opened(&self) -> u64 {
+    pub(crate) fn opened(&self) -> u64 {
         self.opened
     }
 }
 
 impl Connection {
     /// The SDK is told which it is when it asks.
-    pub(super) fn shown_to(&self, capture: &CaptureSmithyConnection) {
+    pub(crate) fn shown_to(&self, capture: &CaptureSmithyConnection) {
         let connection = self.clone();
         capture.set_connection_retriever(move || Some(connection.metadata()));
     }

@@ -1,0 +1,126 @@
+//! A place on a request's way that a test keeps closed until it says so.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Holds requests up where a [`Fault::Hold`](crate::Fault::Hold) puts it. Cheap to clone; the clones are one gate.
+///
+/// # Examples
+///
+/// A request stands at the gate until the test lets it through:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use fairlock_embedded::{Engine, Fault, Gate, Network, When};
+///
+/// let (gate, engine) = (Gate::closed(), Engine::memory()?);
+/// let at_gate = Fault::Hold(When::Before, gate.clone());
+/// let network = Network::to(&engine).script(move |_| Some(at_gate.clone()));
+/// let listing = network.client();
+/// let (listed, ()) = tokio::join!(listing.list_tables().send(), async {
+///     gate.reached(1).await;
+///     gate.open();
+/// });
+/// listed?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Gate(Arc<Posts>);
+
+/// Those who wait are woken in the order in which they came, so that a run from a seed repeats.
+#[derive(Debug, Default)]
+struct Posts {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    is_open: bool,
+    arrived: usize,
+}
+
+impl Posts {
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until the state is such, which it may be already. Cancel safe.
+    async fn is(&self, such: impl Fn(State) -> bool) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if such(*self.state()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Gate {
+    /// A gate that nothing passes until [`open`](Gate::open).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let gate = fairlock_embedded::Gate::closed();
+    /// ```
+    pub fn closed() -> Gate {
+        Gate(Arc::default())
+    }
+
+    /// Lets through who stands here and who comes, until [`close`](Gate::close).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let gate = fairlock_embedded::Gate::closed();
+    /// gate.open();
+    /// ```
+    pub fn open(&self) {
+        self.0.change(|state| state.is_open = true);
+    }
+
+    /// Holds up who comes from now on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let gate = fairlock_embedded::Gate::closed();
+    /// gate.open();
+    /// gate.close();
+    /// ```
+    pub fn close(&self) {
+        self.0.change(|state| state.is_open = false);
+    }
+
+    /// Waits until this many requests have come here in all, whether or not they have passed. Cancel safe.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// fairlock_embedded::Gate::closed().reached(0).await;
+    /// # }
+    /// ```
+    pub async fn reached(&self, requests: usize) {
+        self.0.is(|state| state.arrived >= requests).await;
+    }
+
+    /// Comes here, and passes when the gate is open.
+    pub(crate) async fn pass(&self) {
+        self.0.change(|state| state.arrived += 1);
+        self.0.is(|state| state.is_open).await;
+    }
+}

@@ -1,0 +1,52 @@
+//! The only door to time: what o'clock, and how long ago.
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+/// What the clock on the wall of an engine shows.
+///
+/// # Examples
+///
+/// An engine for which no time passes:
+///
+/// ```
+/// use std::time::Duration;
+/// use fairlock_embedded::{Engine, WallClock};
+///
+/// #[derive(Debug)]
+/// struct Stopped;
+///
+/// impl WallClock for Stopped {
+///     fn unix(&self) -> Duration {
+///         Duration::from_secs(1_700_000_000)
+///     }
+/// }
+///
+/// let engine = Engine::memory()?.with_clock(Stopped);
+/// # Ok::<(), fairlock_embedded::EngineError>(())
+/// ```
+pub trait WallClock: Debug + Send + Sync {
+    /// The time since 1970.
+    fn unix(&self) -> Duration;
+}
+
+/// That of the system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct System;
+
+impl WallClock for System {
+    #[expect(clippy::disallowed_methods, reason = "this is the door to wall time")]
+    fn unix(&self) -> Duration {
+        let now = std::time::SystemTime::now();
+        now.duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+}
+
+/// For spans within this process.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the door to monotonic time"
+)]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
