@@ -5,25 +5,17 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-#[path = "common/mishaps.rs"]
-mod mishaps;
-#[path = "common/verbs.rs"]
-mod verbs;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::virtual_time;
 use fairlock::embedded::{Fault, When};
 use fairlock::{Clock, RecordWait};
-use lab::{EPOCH, Lab, acquire, waits};
-use mishaps::applied_unseen;
+use fairlock_testkit::lab::{EPOCH, Lab, acquire, waits};
+use fairlock_testkit::mishaps::applied_unseen;
+use fairlock_testkit::verbs::{meets, verb};
+use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
-use verbs::{meets, verb};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -6,18 +6,14 @@
     reason = "callers' tasks, and helpers of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::virtual_time;
 use fairlock::{Error, FairLock, Invalid, LockState, Participant, RecordWait};
+use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::virtual_time;
 use futures::future::join_all;
-use lab::{Host, Lab, acquire, waits};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -6,11 +6,6 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/http.rs"]
-mod http;
-#[path = "common/lab.rs"]
-mod lab;
 #[path = "bad_input/told.rs"]
 mod told;
 
@@ -23,11 +18,12 @@ use std::time::Duration;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use aws_sdk_dynamodb::{Client, Config};
-use common::{real_time, virtual_time};
 use fairlock::embedded::{Engine, Fault, Network, When};
 use fairlock::{Error, Invalid, LockClient, LockClientBuilder, Problem, RecordWait, TableOptions};
-use lab::keys::create_table;
-use lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::http;
+use fairlock_testkit::keys::create_table;
+use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::{real_time, virtual_time};
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);

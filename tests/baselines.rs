@@ -9,7 +9,6 @@
 mod article;
 #[path = "../examples/contend/contender/baseline.rs"]
 mod baseline;
-mod common;
 #[path = "../examples/contend/contender/heartbeat.rs"]
 mod heartbeat;
 #[path = "../examples/contend/contender/lease.rs"]
@@ -25,7 +24,7 @@ use tokio::time::Instant;
 
 use article::{Article, Row};
 use baseline::{Baseline, number, text, unless_refused};
-use common::virtual_time;
+use fairlock_testkit::virtual_time;
 use lease::Lease;
 
 const LEASE: Duration = Duration::from_secs(20);

@@ -6,21 +6,15 @@
     reason = "callers' tasks, and helpers of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-#[path = "common/verbs.rs"]
-mod verbs;
-
 use std::time::Duration;
 
-use common::virtual_time;
 use fairlock::embedded::{Fault, Faults, Latency, When};
 use fairlock::{Error, Invalid, LockGuard, RecordWait};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 use futures::future::join_all;
-use lab::{Host, Lab, acquire, cut_off, waits};
 use tokio::task::JoinHandle;
-use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);

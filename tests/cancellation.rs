@@ -4,11 +4,8 @@
 
 #[path = "cancellation/caller.rs"]
 mod caller;
-mod common;
 #[path = "cancellation/fate.rs"]
 mod fate;
-#[path = "common/lab.rs"]
-mod lab;
 #[path = "cancellation/leased.rs"]
 mod leased;
 #[path = "cancellation/scene.rs"]
@@ -19,15 +16,13 @@ mod shared;
 mod stage;
 #[path = "cancellation/unpolled.rs"]
 mod unpolled;
-#[path = "common/verbs.rs"]
-mod verbs;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use common::virtual_time;
 use fairlock::RecordWait;
+use fairlock_testkit::virtual_time;
 use fate::{CLIENTS, Client, Fate};
 use leased::{ASKED_AGAIN, LEASES};
 use scene::{

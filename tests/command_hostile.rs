@@ -9,7 +9,6 @@
 mod blow;
 #[path = "common/command.rs"]
 mod command;
-mod common;
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,9 +16,9 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use blow::{Blow, FOREIGN, Item, OF_LOCK_ITEM, OF_ROW, RowBody, Table, Target, delete_all, values};
 use command::{Said, fairlock, said};
-use common::real_time;
 use fairlock::embedded::Engine;
 use fairlock::{HeldLocks, LockClient, RecordWait, TableOptions};
+use fairlock_testkit::real_time;
 use futures::future::join;
 use tempfile::TempDir;
 

@@ -11,7 +11,6 @@
 mod cloud;
 #[path = "common/command.rs"]
 mod command;
-mod common;
 #[path = "command_look/files.rs"]
 mod files;
 #[path = "command_look/home.rs"]

@@ -10,8 +10,6 @@
 
 #[path = "crash/crew.rs"]
 mod crew;
-#[path = "common/http.rs"]
-mod http;
 #[path = "crash/ledger.rs"]
 mod ledger;
 #[path = "../src/bin/fairlock/contest/monotonic.rs"]
@@ -30,7 +28,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crew::{Crew, Odds, Progress};
-use http::{over_http, say};
+use fairlock_testkit::http::{over_http, say};
 use ledger::{Fence, Ledger, PROCESS};
 use place::Place;
 use tempfile::TempDir;

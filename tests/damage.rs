@@ -5,9 +5,6 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
 #[path = "damage/shared.rs"]
 mod shared;
 
@@ -15,9 +12,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::virtual_time;
 use fairlock::{Error, Problem, RecordWait};
-use lab::{Lab, acquire, waits};
+use fairlock_testkit::lab;
+use fairlock_testkit::lab::{Lab, acquire, waits};
+use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 const WAITS: [RecordWait; 2] = [RecordWait::NoWait, RecordWait::Timeout(SECOND)];

@@ -5,22 +5,16 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-#[path = "common/verbs.rs"]
-mod verbs;
-
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::virtual_time;
 use fairlock::embedded::Fault::Duplicate;
 use fairlock::embedded::{Fault, Faults, Gate, When};
 use fairlock::{Error, Invalid, LockGuard, RecordWait, Ticket};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 use futures::future::{join_all, join3};
-use lab::{Host, Lab, acquire, cut_off, waits};
-use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -5,10 +5,6 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/counter.rs"]
-mod counter;
-
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,8 +19,8 @@ use futures::FutureExt;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use common::{real_time, virtual_time};
-use counter::*;
+use fairlock_testkit::counter::*;
+use fairlock_testkit::{real_time, virtual_time};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

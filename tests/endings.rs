@@ -5,20 +5,17 @@
     reason = "a helper of a test that cannot go on has failed the test; processes live in real time"
 )]
 
-mod common;
 #[path = "endings/ending.rs"]
 mod ending;
 #[path = "endings/home.rs"]
 mod home;
-#[path = "common/lines.rs"]
-mod lines;
 #[path = "endings/pause.rs"]
 mod pause;
 #[path = "endings/scope.rs"]
 mod scope;
 
-use common::real_time;
 use fairlock::RecordWait;
+use fairlock_testkit::real_time;
 use home::{Home, LEASE};
 
 /// Each ending is met so often: what it leaves is a matter of which thread comes first.

@@ -6,7 +6,6 @@
 
 #[path = "hostile/blow.rs"]
 mod blow;
-mod common;
 #[path = "engines/damage.rs"]
 mod damage;
 #[path = "engines/data.rs"]
@@ -15,18 +14,12 @@ mod data;
 mod dead;
 #[path = "engines/faults.rs"]
 mod faults;
-#[path = "common/http.rs"]
-mod http;
-#[path = "common/lab.rs"]
-mod lab;
 #[path = "engines/leased.rs"]
 mod leased;
 #[path = "engines/leaving.rs"]
 mod leaving;
 #[path = "engines/looks.rs"]
 mod looks;
-#[path = "common/mishaps.rs"]
-mod mishaps;
 #[path = "engines/place.rs"]
 mod place;
 #[path = "engines/refusals.rs"]
@@ -43,8 +36,6 @@ mod table;
 mod turns;
 #[path = "engines/upkeep.rs"]
 mod upkeep;
-#[path = "common/verbs.rs"]
-mod verbs;
 #[path = "engines/writes.rs"]
 mod writes;
 

@@ -1,23 +1,17 @@
 //! What befalls a hold is told to whoever listens, danger by the clock alone; and the end is missed by nobody.
 #![cfg(feature = "embedded")]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-#[path = "common/verbs.rs"]
-mod verbs;
-
 use std::pin::pin;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::virtual_time;
 use fairlock::embedded::{Fault, Faults, When};
 use fairlock::{HeldLocks, HoldEvent, Loss};
+use fairlock_testkit::lab::{Lab, acquire, cut_off};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 use futures::{FutureExt, Stream, StreamExt};
-use lab::{Lab, acquire, cut_off};
 use tokio::time::Instant;
-use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);

@@ -7,7 +7,6 @@
 
 #[path = "fencing/checks.rs"]
 mod checks;
-mod common;
 #[path = "fencing/conflicts.rs"]
 mod conflicts;
 #[path = "program/example.rs"]
@@ -18,18 +17,14 @@ mod expressions;
 mod history;
 #[path = "fencing/items.rs"]
 mod items;
-#[path = "common/lab.rs"]
-mod lab;
 #[path = "fencing/overtaken.rs"]
 mod overtaken;
 #[path = "fencing/recipes.rs"]
 mod recipes;
-#[path = "common/verbs.rs"]
-mod verbs;
 
 use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem, Update};
-use common::virtual_time;
 use fairlock::{Fence, Ticket};
+use fairlock_testkit::virtual_time;
 use history::{Writes, counted};
 use items::*;
 use overtaken::Overtaken;

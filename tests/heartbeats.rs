@@ -5,23 +5,17 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-#[path = "common/verbs.rs"]
-mod verbs;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::virtual_time;
 use fairlock::embedded::Faults;
 use fairlock::{LockGuard, RecordWait};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off};
+use fairlock_testkit::verbs::verb;
+use fairlock_testkit::virtual_time;
 use futures::future::join_all;
-use lab::{Host, Lab, acquire, cut_off};
 use tokio::time::Instant;
-use verbs::verb;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HEARTBEAT: Duration = Duration::from_secs(10);

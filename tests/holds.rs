@@ -1,15 +1,10 @@
 //! A hold from its grant to its end: how long it may be believed in, how it is lost, and who is told.
 #![cfg(feature = "embedded")]
 
-mod common;
 #[path = "holds/fleets.rs"]
 mod fleets;
 #[path = "holds/given_up.rs"]
 mod given_up;
-#[path = "common/lab.rs"]
-mod lab;
-#[path = "common/verbs.rs"]
-mod verbs;
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -17,14 +12,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use common::virtual_time;
 use fairlock::embedded::{Fault, Faults, Latency, Network, When};
 use fairlock::{Error, LockClient, Loss, RecordWait};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs;
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 use futures::{FutureExt, poll};
-use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);

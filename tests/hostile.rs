@@ -6,11 +6,6 @@
 
 #[path = "hostile/blow.rs"]
 mod blow;
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-#[path = "common/panics.rs"]
-mod panics;
 #[path = "hostile/siege.rs"]
 mod siege;
 
@@ -20,9 +15,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use blow::{
     Blow, FOREIGN, OF_A_SHARED_LOCK, OF_A_SHARER, OF_LOCK_ITEM, OF_ROW, RowBody, Target, values,
 };
-use common::virtual_time;
-use lab::{Lab, acquire, cut_off, waits};
-use panics::count_panics;
+use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
+use fairlock_testkit::panics::count_panics;
+use fairlock_testkit::virtual_time;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};

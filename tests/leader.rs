@@ -7,11 +7,8 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
 #[path = "program/example.rs"]
 mod example;
-#[path = "common/lab.rs"]
-mod lab;
 
 use std::future::pending;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -21,12 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{real_time, virtual_time};
 use example::example;
 use fairlock::embedded::{Fault, Faults, Latency, When};
 use fairlock::{Candidate, Error, HeldLocks, Leadership, LockGuard, Loss, Ticket};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::{real_time, virtual_time};
 use futures::{FutureExt, poll};
-use lab::{Host, Lab, acquire, cut_off, waits};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};

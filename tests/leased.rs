@@ -6,26 +6,21 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
 #[path = "leased/dates.rs"]
 mod dates;
-#[path = "common/lab.rs"]
-mod lab;
 #[path = "leased/late.rs"]
 mod late;
-#[path = "common/verbs.rs"]
-mod verbs;
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::virtual_time;
 use fairlock::embedded::{Fault, Faults, Gate, Latency, Network, When};
 use fairlock::{Error, Invalid, Lease, LeaseLock, Loss};
+use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 use futures::future::join;
-use lab::{Host, Lab, acquire, waits};
-use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

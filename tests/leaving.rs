@@ -6,26 +6,22 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
 #[path = "leaving/denied.rs"]
 mod denied;
-#[path = "common/lab.rs"]
-mod lab;
 #[path = "leaving/memory.rs"]
 mod memory;
-#[path = "common/verbs.rs"]
-mod verbs;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::virtual_time;
 use fairlock::embedded::{Engine, Fault, Faults, Gate, Latency, When};
 use fairlock::{Clock, Error, HeldLocks, Loss, RecordWait};
-use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs;
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
-use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How long a client waits for an answer, by default.

@@ -4,25 +4,15 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-#[path = "common/lines.rs"]
-mod lines;
-#[path = "common/said.rs"]
-mod said;
-#[path = "common/verbs.rs"]
-mod verbs;
-
 use std::future::pending;
 use std::time::Duration;
 
 use fairlock::embedded::{Fault, Faults, When};
-use lab::{Lab, acquire, cut_off, waits};
-use said::said;
+use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
+use fairlock_testkit::said::said;
+use fairlock_testkit::verbs::meets;
 use tokio::time::sleep;
 use tracing::Level;
-use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
 

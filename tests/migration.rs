@@ -6,20 +6,16 @@
     reason = "workers' tasks, and helpers of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::virtual_time;
 use fairlock::RecordWait;
-use lab::keys::{OF_LOCKS, create_table};
-use lab::{Host, Lab};
+use fairlock_testkit::keys::{OF_LOCKS, create_table};
+use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::virtual_time;
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -4,9 +4,6 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/counter.rs"]
-mod counter;
 #[path = "network/told.rs"]
 mod told;
 
@@ -22,8 +19,8 @@ use fairlock::embedded::{Fault, Faults, Gate, Latency, Network, When};
 use futures::FutureExt;
 use tokio::time::{Instant, sleep};
 
-use common::virtual_time;
-use counter::*;
+use fairlock_testkit::counter::*;
+use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

@@ -6,27 +6,22 @@
     reason = "tasks and helpers of a test that cannot go on has failed the test"
 )]
 
-mod common;
 #[path = "no_wait/dates.rs"]
 mod dates;
-#[path = "common/lab.rs"]
-mod lab;
-#[path = "common/verbs.rs"]
-mod verbs;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::virtual_time;
 use fairlock::embedded::{Fault, Faults, Gate, When};
 use fairlock::{Error, LockGuard, RecordWait};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::{meets, verb};
+use fairlock_testkit::virtual_time;
 use futures::future::join_all;
-use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use verbs::{meets, verb};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);

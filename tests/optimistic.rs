@@ -11,17 +11,10 @@ mod answers;
 mod bank;
 #[path = "optimistic/callers.rs"]
 mod callers;
-mod common;
 #[path = "optimistic/firsts.rs"]
 mod firsts;
-#[path = "common/keys.rs"]
-mod keys;
-#[path = "common/mishaps.rs"]
-mod mishaps;
 #[path = "optimistic/races.rs"]
 mod races;
-#[path = "common/reads.rs"]
-mod reads;
 #[path = "optimistic/slot.rs"]
 mod slot;
 #[path = "optimistic/steps.rs"]
@@ -31,8 +24,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bank::{Bank, Told, Way, Worker, audit, storm};
-use common::virtual_time;
 use fairlock::embedded::Faults;
+use fairlock_testkit::virtual_time;
 use futures::future::join_all;
 use tokio::time::sleep;
 

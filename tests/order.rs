@@ -5,24 +5,18 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-#[path = "common/verbs.rs"]
-mod verbs;
-
 use std::mem::take;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::virtual_time;
 use fairlock::embedded::{Fault, Faults, Gate, Latency, When};
 use fairlock::{Error, FairLock, LockGuard, RecordWait, Ticket};
+use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 use futures::future::join_all;
-use lab::{Host, Lab, acquire, waits};
 use tokio::time::Instant;
-use verbs::meets;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

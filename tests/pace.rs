@@ -8,11 +8,8 @@
 
 #[path = "pace/burst.rs"]
 mod burst;
-mod common;
 #[path = "pace/contest.rs"]
 mod contest;
-#[path = "common/lab.rs"]
-mod lab;
 #[path = "pace/line.rs"]
 mod line;
 #[path = "../examples/contend/traffic.rs"]
@@ -27,11 +24,11 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use burst::{Behind, Burst};
-use common::virtual_time;
 use contest::{Contest, Course, RTT, distant};
 use fairlock::RecordWait;
 use fairlock::embedded::{Fault, Faults, Latency, When};
-use lab::{Lab, acquire, cut_off, waits};
+use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
+use fairlock_testkit::virtual_time;
 use line::{Line, Toll};
 use tokio::time::Instant;
 

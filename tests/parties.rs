@@ -2,27 +2,22 @@
 //! away as freely as if each stood alone.
 #![cfg(feature = "embedded")]
 
-mod common;
 #[path = "parties/downgrades.rs"]
 mod downgrades;
-#[path = "common/lab.rs"]
-mod lab;
 #[path = "parties/party.rs"]
 mod party;
-#[path = "common/verbs.rs"]
-mod verbs;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::virtual_time;
 use fairlock::embedded::{Fault, When};
 use fairlock::{Closed, Error, Loss, RecordWait, Ticket};
-use lab::{Lab, acquire, waits};
+use fairlock_testkit::lab::{Lab, acquire, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 use party::{Line, Place, call, granted, holds_at};
 use tokio::time::Instant;
-use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
 const INFINITE: RecordWait = RecordWait::Infinite;

@@ -5,18 +5,14 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::virtual_time;
 use fairlock::{Error, HeldLocks, LockState, RecordWait, Stage};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::virtual_time;
 use futures::{StreamExt, TryStreamExt};
-use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 
 const SECOND: Duration = Duration::from_secs(1);
 

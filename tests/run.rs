@@ -6,10 +6,6 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, panic_any};
 use std::pin::pin;
@@ -18,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use common::virtual_time;
 use fairlock::{Error, FairLock, HeldLocks, LockGuard, Loss, RecordWait};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::virtual_time;
 use futures::{FutureExt, poll};
-use lab::{Host, Lab, acquire, cut_off, waits};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 

@@ -5,26 +5,18 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-#[path = "common/lines.rs"]
-mod lines;
-#[path = "common/said.rs"]
-mod said;
-
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, panic_any};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
-use common::virtual_time;
 use fairlock::embedded::Faults;
 use fairlock::{Clock, Error, HeldLocks, LockClient, Loss, RecordWait};
+use fairlock_testkit::keys::create_table;
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::said::said;
+use fairlock_testkit::virtual_time;
 use futures::FutureExt;
-use lab::keys::create_table;
-use lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
-use said::said;
 use tokio::time::{Instant, timeout};
 use tracing::Level;
 

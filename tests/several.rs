@@ -10,30 +10,25 @@
 
 #[path = "several/at_once.rs"]
 mod at_once;
-mod common;
 #[path = "several/dinner.rs"]
 mod dinner;
 #[path = "several/gone.rs"]
 mod gone;
 #[path = "several/history.rs"]
 mod history;
-#[path = "common/lab.rs"]
-mod lab;
 #[path = "several/losses.rs"]
 mod losses;
-#[path = "common/verbs.rs"]
-mod verbs;
 
 use std::time::Duration;
 
-use common::virtual_time;
 use dinner::{Manners, Plan, bad_weather, dine, fair_weather};
 use fairlock::embedded::{Faults, Latency};
 use fairlock::{Error, HeldLocks, Invalid, LockGuard, RecordWait, SeveralGuard, SeveralLocks};
+use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::virtual_time;
 use fastrand::Rng;
 use futures::future::join_all;
 use history::{Event, check};
-use lab::{Host, Lab};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 

@@ -7,27 +7,22 @@
     reason = "callers' tasks, and helpers of a test that cannot go on has failed the test"
 )]
 
-mod common;
 #[path = "sharing/downgrades.rs"]
 mod downgrades;
-#[path = "common/lab.rs"]
-mod lab;
 #[path = "sharing/permits.rs"]
 mod permits;
-#[path = "common/verbs.rs"]
-mod verbs;
 #[path = "sharing/waves.rs"]
 mod waves;
 
 use std::time::Duration;
 
-use common::virtual_time;
 use fairlock::embedded::{Fault, When};
 use fairlock::{Error, LockGuard, Loss, RecordWait, Stage};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 use futures::future::join_all;
-use lab::{Host, Lab, acquire, cut_off, waits};
 use tokio::task::JoinHandle;
-use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -7,29 +7,24 @@
     reason = "tasks and helpers of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
 #[path = "shutdown/standstill.rs"]
 mod standstill;
-#[path = "common/verbs.rs"]
-mod verbs;
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::{real_time, virtual_time};
 use fairlock::embedded::{Engine, Fault, Faults, Gate, When};
 use fairlock::{
     Closed, Error, HeldLocks, LockClient, LockGuard, Loss, RecordWait, ShutdownReport,
     SweepOptions, TableOptions,
 };
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::{real_time, virtual_time};
 use futures::future::{BoxFuture, FutureExt, join_all};
 use futures::poll;
-use lab::{Host, Lab, acquire, cut_off, waits};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
 

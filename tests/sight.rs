@@ -5,9 +5,6 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
 #[path = "sight/outages.rs"]
 mod outages;
 
@@ -15,11 +12,11 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::virtual_time;
 use fairlock::embedded::Faults;
 use fairlock::{Error, HeldLocks, Invalid, LockGuard, LockState, RecordWait, Ticket};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::virtual_time;
 use futures::{Stream, StreamExt};
-use lab::{Host, Lab, acquire, cut_off, waits};
 use tokio::task::JoinHandle;
 
 const SECOND: Duration = Duration::from_secs(1);

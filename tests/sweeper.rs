@@ -4,24 +4,20 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
 #[path = "sweeper/shared.rs"]
 mod shared;
-#[path = "common/world.rs"]
-mod world;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Request};
 use fairlock::{Error, FairLock, IdleLocks, RecordWait, SweepOptions, Swept, Ticket};
 use tokio::time::sleep;
 
-use common::virtual_time;
-use world::*;
+use fairlock_testkit::virtual_time;
+use fairlock_testkit::world::*;
 
 // ---------------------------------------------------------------------------------------------------------------
 // What is dead goes
@@ -372,13 +368,6 @@ async fn renew(world: &World, place: &str, entry: &str) {
     let request = request.expression_attribute_values(":by", number(1));
     let request = request.expression_attribute_values(":now", number(now));
     request.send().await.unwrap();
-}
-
-impl World {
-    /// What time it is: every test starts at the same.
-    fn time(&self) -> Duration {
-        Duration::from_secs(1_700_000_000) + self.started.elapsed()
-    }
 }
 
 #[test]

@@ -4,11 +4,6 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/world.rs"]
-mod world;
-
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fairlock::embedded::Network;
@@ -17,8 +12,8 @@ use fairlock::{
 };
 use tokio::time::sleep;
 
-use common::virtual_time;
-use world::*;
+use fairlock_testkit::virtual_time;
+use fairlock_testkit::world::*;
 
 // ---------------------------------------------------------------------------------------------------------------
 // Locks that nobody uses
@@ -232,7 +227,7 @@ fn a_sweeper_goes_on_after_a_sweep_that_failed() {
         crashed.crash();
         sweeping.crash();
         sleep(2 * DEATH).await;
-        sweeping.cut.store(false, Ordering::Relaxed);
+        sweeping.comes_back();
         sleep(2 * OFTEN).await;
         assert!(
             !world.lock_item("a").await["holder"]

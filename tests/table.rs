@@ -6,22 +6,18 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/keys.rs"]
-mod keys;
-
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{
     BillingMode, ScalarAttributeType, TableDescription, TimeToLiveSpecification,
 };
-use common::virtual_time;
 use fairlock::embedded::{Engine, Fault, Network, When};
 use fairlock::{
     Chance, Clock, Error, Finding, HeldLocks, LockClient, LockClientBuilder, RecordWait, Severity,
     TableOptions,
 };
-use keys::create_table;
+use fairlock_testkit::keys::create_table;
+use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 

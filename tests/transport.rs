@@ -9,9 +9,6 @@
 #[cfg(feature = "cli")]
 #[path = "common/command.rs"]
 mod command;
-mod common;
-#[path = "common/keys.rs"]
-mod keys;
 #[path = "transport/place.rs"]
 mod place;
 #[cfg(feature = "cli")]
@@ -26,8 +23,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use common::real_time;
 use fairlock::{Change, Error, RecordWait, UpdateError};
+use fairlock_testkit::real_time;
 use place::{Place, TIMEOUT};
 use server::{Blow, End, Part};
 use wire::Wire;

@@ -6,22 +6,17 @@
     reason = "callers' tasks, and helpers of a test that cannot go on has failed the test"
 )]
 
-mod common;
-#[path = "common/lab.rs"]
-mod lab;
-#[path = "common/verbs.rs"]
-mod verbs;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::virtual_time;
 use fairlock::embedded::{Engine, Fault, Faults, Latency, When};
 use fairlock::{Clock, Error, Invalid, RecordWait, Ticket};
+use fairlock_testkit::lab;
+use fairlock_testkit::lab::{EPOCH, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 use futures::future::join_all;
-use lab::{EPOCH, Lab, acquire, cut_off, waits};
-use verbs::meets;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);

@@ -1,8 +1,6 @@
 //! What a request on the wire is for, told from its expressions: the transport knows operations only.
 
-#[path = "../../tests/common/steps.rs"]
-mod steps;
-
+use fairlock_testkit::steps;
 use serde_json::Value;
 
 /// All names of renewals begin with it.

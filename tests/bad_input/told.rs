@@ -11,10 +11,10 @@ use aws_sdk_dynamodb::{Client, Config};
 use fairlock::embedded::{Engine, Fault, Network, When};
 use fairlock::{Error, LockClient, RecordWait};
 
-use crate::common::virtual_time;
-use crate::lab::keys::create_table;
-use crate::lab::{Host, Lab};
 use crate::{WAITS, refusal};
+use fairlock_testkit::keys::create_table;
+use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::virtual_time;
 
 /// A client whose configuration has these parts, and no others that it needs.
 fn configured(network: &Network, parts: impl FnOnce(config::Builder) -> config::Builder) -> Host {

@@ -18,9 +18,9 @@ use tokio::time::{Instant, timeout};
 
 use crate::caller::{asks, caller, leases};
 use crate::fate::{Client, Fate};
-use crate::lab::{EPOCH, Host, Lab, acquire, cut_off};
 use crate::scene::{ALL, Act, Besides, Event, Scene, Who};
-use crate::verbs::verb;
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off};
+use fairlock_testkit::verbs::verb;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The default.

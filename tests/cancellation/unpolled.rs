@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, advance, timeout};
 
-use crate::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::lab::{Host, Lab, acquire, waits};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The two request time-outs after which a guard is given back, and a few looks.

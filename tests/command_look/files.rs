@@ -2,8 +2,8 @@
 
 use fairlock::TableOptions;
 
-use crate::common::real_time;
 use crate::home::{ALL, Home, UNAVAILABLE, hold, run};
+use fairlock_testkit::real_time;
 
 #[test]
 fn a_damaged_lock_is_told_of_and_the_others_are_listed() {

@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 
 use crate::command::{fairlock, said};
-use crate::common::real_time;
 use crate::home::{Home, hold};
+use fairlock_testkit::real_time;
 
 /// All that there is to say something about a table.
 fn speaking(home: &Home) -> impl Iterator<Item = Command> {

@@ -8,9 +8,9 @@ use fairlock::{Clock, LockClient, RecordWait};
 use serde_json::Value;
 
 use crate::command::{Said, fairlock, said};
-use crate::common::real_time;
 use crate::home::{Home, hold, run, wait_behind, with_a_line};
 use crate::schema::{assert_a_documented_lock, parsed};
+use fairlock_testkit::real_time;
 
 const UNKNOWN: &str = "a: free: no such lock is known in table fairlock in locks.db, where nobody has used it lately\n";
 

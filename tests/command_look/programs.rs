@@ -6,9 +6,9 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::command::fairlock;
-use crate::common::real_time;
 use crate::home::{Home, hold, run, with_a_line};
 use crate::schema::{assert_a_documented_lock, is, parsed};
+use fairlock_testkit::real_time;
 
 #[test]
 fn the_json_of_a_lock_is_what_the_documentation_says_and_what_the_library_sees() {

@@ -2,8 +2,8 @@
 
 use fairlock::embedded::Engine;
 
-use crate::common::real_time;
 use crate::home::{Home, UNAVAILABLE};
+use fairlock_testkit::real_time;
 
 #[test]
 fn a_table_is_made_in_a_file_once_and_then_left_as_it_is() {

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::Client;
 use fairlock::embedded::Engine;
 use fairlock::{LockClient, LockClientBuilder, TableOptions};
 
-use crate::http;
+use fairlock_testkit::http;
 
 /// As the environment of a process says it.
 const FILE: &str = "FAIRLOCK_CRASH_FILE";

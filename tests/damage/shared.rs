@@ -9,9 +9,9 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Error, LockGuard, Problem, RecordWait};
 
-use crate::common::virtual_time;
-use crate::lab::{Host, Lab, acquire, cut_off};
 use crate::{Item, SECOND, WAITS, damage, items, number, text};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off};
+use fairlock_testkit::virtual_time;
 
 const ALL: u64 = 64;
 

@@ -13,10 +13,10 @@ use fairlock_protocol::value::{Map, Value};
 use fairlock_protocol::write::{Expressions, LockWrite, RowChange, RowWrite};
 
 use crate::is_of;
-use crate::keys::{OF_LOCKS, create_table};
 use crate::rows::TICKET;
 use crate::some::Few;
 use crate::{http, stored};
+use fairlock_testkit::keys::{OF_LOCKS, create_table};
 
 const TABLE: &str = "differential";
 const TTL: &str = "expires_at";

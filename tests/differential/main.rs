@@ -8,18 +8,13 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod engine;
-#[path = "../common/http.rs"]
-mod http;
-#[path = "../common/keys.rs"]
-mod keys;
 mod locks;
 mod rows;
 mod some;
 mod stored;
 
+use fairlock_testkit::http;
 use std::time::Duration;
 
 use engine::{Engine, Played};
@@ -43,7 +38,7 @@ fn pairs() -> usize {
 /// Nothing is timed: the bound only ends a test that hangs.
 fn bounded(work: impl Future<Output = ()>) {
     let bound = Duration::from_secs(900 + pairs() as u64);
-    common::real_time_within(bound, work);
+    fairlock_testkit::real_time_within(bound, work);
 }
 
 /// What an engine is to answer. Behind the last of all tickets a lock is called damaged.

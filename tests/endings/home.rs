@@ -17,7 +17,7 @@ use tokio::process::Command;
 use tokio::task::JoinHandle;
 use tracing::Level;
 
-use crate::lines::Lines;
+use fairlock_testkit::lines::Lines;
 
 /// As short as busy machines renew in time.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);

@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use fairlock::embedded::{Fault, When};
 use fairlock::{Error, LockGuard, Ticket};
 
-use crate::lab::acquire;
 use crate::place::{MS, Place, SECOND};
-use crate::verbs::meets;
+use fairlock_testkit::lab::acquire;
+use fairlock_testkit::verbs::meets;
 
 type Data = Option<(Vec<u8>, Ticket)>;
 

@@ -7,8 +7,8 @@
 use fairlock::embedded::Faults;
 use fairlock::{Clock, Error, Loss};
 
-use crate::lab::{EPOCH, Host, acquire, cut_off};
 use crate::place::{Place, SECOND, SHORT, granted};
+use fairlock_testkit::lab::{EPOCH, Host, acquire, cut_off};
 
 /// A client that is to die.
 fn mortal(place: &Place) -> Host {

@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering;
 use fairlock::embedded::{Fault, Faults, When};
 use futures::future::join_all;
 
-use crate::lab::acquire;
 use crate::place::{Place, SECOND, granted};
 use crate::turns::Visits;
-use crate::verbs::meets;
+use fairlock_testkit::lab::acquire;
+use fairlock_testkit::verbs::meets;
 
 /// The writes by which three callers come to their turns, and which of them sends each.
 const WRITES: [(&str, usize); 6] = [

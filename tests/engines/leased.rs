@@ -9,9 +9,9 @@ use std::time::Duration;
 use fairlock::embedded::{Fault, When};
 use fairlock::{Error, Finding, Lease, LeaseLock};
 
-use crate::lab::{Host, acquire};
 use crate::place::{Place, SECOND, granted};
-use crate::verbs::meets;
+use fairlock_testkit::lab::{Host, acquire};
+use fairlock_testkit::verbs::meets;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

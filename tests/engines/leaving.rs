@@ -8,8 +8,8 @@
 use fairlock::{Error, HeldLocks, Loss, RecordWait};
 use futures::FutureExt;
 
-use crate::lab::{Host, acquire};
 use crate::place::{Place, SECOND, granted, until};
+use fairlock_testkit::lab::{Host, acquire};
 
 /// Has the lock within the bound of the test, and lets it go.
 async fn a_turn(place: &Place) {

@@ -11,8 +11,8 @@ use fairlock::{LockState, RecordWait, Stage};
 use futures::TryStreamExt;
 use futures::future::join_all;
 
-use crate::lab::acquire;
 use crate::place::{Place, granted, until};
+use fairlock_testkit::lab::acquire;
 
 pub(crate) async fn who_only_looks_sees_the_holder_and_the_line_and_writes_nothing(place: &Place) {
     let onlooker = place.host();

@@ -18,10 +18,10 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::blow::{Item, Table};
-use crate::common::{real_time, virtual_time};
-use crate::http;
-use crate::lab::reads::Reads;
-use crate::lab::{EPOCH, Host};
+use fairlock_testkit::http;
+use fairlock_testkit::lab::{EPOCH, Host};
+use fairlock_testkit::reads::Reads;
+use fairlock_testkit::{real_time, virtual_time};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MS: Duration = Duration::from_millis(1);

@@ -12,8 +12,8 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailur
 use fairlock::{Error, RecordWait};
 
 use crate::blow::Table;
-use crate::lab::{Host, acquire};
 use crate::place::Place;
+use fairlock_testkit::lab::{Host, acquire};
 
 /// Whether a refusal shows the item, asked without fairlock.
 async fn shows_items(place: &Place) -> bool {

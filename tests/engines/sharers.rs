@@ -11,10 +11,10 @@ use fairlock::embedded::{Fault, Faults, Gate, When};
 use fairlock::{Error, Loss};
 
 use crate::faults::{in_vain, unseen};
-use crate::lab::{Host, cut_off};
 use crate::place::{Place, SECOND, SHORT, granted, until};
 use crate::sharing::{counted, shares, takes, waits_for};
-use crate::verbs::meets;
+use fairlock_testkit::lab::{Host, cut_off};
+use fairlock_testkit::verbs::meets;
 
 /// The writes by which four come to their permits and leave them, and which of them sends each.
 const WRITES: [(&str, usize); 6] = [

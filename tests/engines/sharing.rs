@@ -10,8 +10,8 @@ use fairlock::{Error, LockGuard, Problem, RecordWait, Stage};
 use futures::future::join_all;
 
 use crate::blow::Item;
-use crate::lab::{Host, acquire};
 use crate::place::{Place, SHORT, Waiting, granted, heirs, is_held, until};
+use fairlock_testkit::lab::{Host, acquire};
 
 /// Of the lock that the scenarios of permits are about.
 pub(crate) const FIVE: u64 = 5;

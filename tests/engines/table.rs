@@ -8,8 +8,8 @@
 use aws_sdk_dynamodb::types::ScalarAttributeType::{N, S};
 use fairlock::{Error, Finding, TableOptions};
 
-use crate::lab::keys::{OF_LOCKS, create_table};
 use crate::place::Place;
+use fairlock_testkit::keys::{OF_LOCKS, create_table};
 
 pub(crate) async fn a_table_is_made_once_and_found_fit(place: &Place) {
     let locks = place.host().locks;

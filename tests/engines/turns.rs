@@ -12,8 +12,8 @@ use fairlock::{Error, Invalid, RecordWait, Ticket};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use crate::lab::{Host, acquire};
 use crate::place::{MS, Place, SECOND, granted, heirs, is_held, until};
+use fairlock_testkit::lab::{Host, acquire};
 
 pub(crate) async fn an_uncontended_turn_is_two_requests_and_leaves_one_item(place: &Place) {
     let host = place.host();

@@ -7,8 +7,8 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{IdleLocks, RecordWait, SweepOptions};
 
-use crate::lab::{acquire, cut_off};
 use crate::place::{Place, SECOND, SHORT, is_held, until};
+use fairlock_testkit::lab::{acquire, cut_off};
 
 pub(crate) async fn a_sweep_removes_a_holder_that_died_and_no_other(place: &Place) {
     let dead = place.host_with(|builder| builder.lease(SHORT));

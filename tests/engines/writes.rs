@@ -11,9 +11,9 @@ use fairlock::{Change, Fence, Item as Attributes, Ticket, UpdateError, Version, 
 use futures::future::join_all;
 
 use crate::blow::Table;
-use crate::lab::acquire;
-use crate::mishaps::first;
 use crate::place::{Place, SHORT};
+use fairlock_testkit::lab::acquire;
+use fairlock_testkit::mishaps::first;
 
 fn text(text: &str) -> AttributeValue {
     AttributeValue::S(text.into())

@@ -17,11 +17,11 @@ use aws_sdk_dynamodb::types::{Put, TransactWriteItem};
 use fairlock::embedded::{Fault, Gate, Network, Request, When};
 use fairlock::{Error, LockGuard, Loss, RecordWait};
 
-use crate::common::virtual_time;
 use crate::items::*;
-use crate::lab::{Host, Lab, acquire, cut_off};
 use crate::overtaken::Overtaken;
-use crate::verbs::meets;
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use fairlock::embedded::{Fault, When};
 use fairlock::{Error, Loss};
 
-use crate::common::virtual_time;
-use crate::lab::{Lab, acquire, waits};
-use crate::verbs::meets;
+use fairlock_testkit::lab::{Lab, acquire, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -5,9 +5,9 @@ use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Fence, Ticket};
 
-use crate::common::virtual_time;
 use crate::items::*;
-use crate::lab::Lab;
+use fairlock_testkit::lab::Lab;
+use fairlock_testkit::virtual_time;
 
 fn on_things(test: impl AsyncFnOnce(&Client)) {
     virtual_time(async {

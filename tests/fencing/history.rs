@@ -12,7 +12,7 @@ use fairlock::{LockGuard, RecordWait};
 use futures::future::join_all;
 
 use crate::items::{applied, number, raise, set, things};
-use crate::lab::{Host, Lab, cut_off};
+use fairlock_testkit::lab::{Host, Lab, cut_off};
 
 /// Whether who counts asks the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

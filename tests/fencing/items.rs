@@ -16,8 +16,8 @@ use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use fairlock::{Fence, Item, Ticket};
 
-use crate::lab::Lab;
-use crate::lab::keys::create_table;
+use fairlock_testkit::keys::create_table;
+use fairlock_testkit::lab::Lab;
 
 /// The item's table, behind a network without faults.
 pub(crate) async fn things(lab: &Lab) -> Client {

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::Client;
 use fairlock::LockGuard;
 
 use crate::items::things;
-use crate::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 
 /// A holder who believes on although the next one has the lock: cut off, and on a clock that is too slow.
 pub(crate) struct Overtaken {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use fairlock::LockClientBuilder;
 use fairlock::embedded::{Fault, When};
 
-use crate::common::virtual_time;
-use crate::lab::{Host, Lab, acquire, cut_off, waits};
-use crate::verbs::meets;
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);

@@ -11,8 +11,8 @@ use fairlock::{Error, Loss, PlaceId, RecordWait};
 use tokio::time::Instant;
 
 use super::SECOND;
-use super::common::virtual_time;
-use super::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::virtual_time;
 
 /// As it is carried to another process.
 fn carried(place: &PlaceId) -> PlaceId {

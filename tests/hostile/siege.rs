@@ -14,8 +14,8 @@ use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 
 use crate::blow::{Blow, Table, delete_all, names_the_item};
-use crate::lab::{EPOCH, Host, Lab, acquire};
-use crate::panics::panics;
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire};
+use fairlock_testkit::panics::panics;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How long they are at it.

@@ -7,10 +7,10 @@ use fairlock::embedded::{Engine, Fault, When};
 use fairlock::{Clock, Error, Lease, Loss};
 use tokio::time::Instant;
 
-use crate::common::virtual_time;
-use crate::lab::{EPOCH, Host, Lab, acquire, waits};
-use crate::verbs::meets;
 use crate::{ALLOWED, MINUTE, SECOND, is_refused, named, process};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 
 #[test]
 fn a_process_whose_first_request_it_is_asks_for_the_time_first() {

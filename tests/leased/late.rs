@@ -4,10 +4,10 @@ use fairlock::embedded::{Fault, Gate, When};
 use fairlock::{Error, IdleLocks, Lease};
 use futures::future::join;
 
-use crate::common::virtual_time;
-use crate::lab::{Host, Lab, acquire};
-use crate::verbs::meets;
 use crate::{ALLOWED, MINUTE, SECOND, is_refused, named, process};
+use fairlock_testkit::lab::{Host, Lab, acquire};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 
 /// A client whose call under the name `job` was refused, and whose request for it took the lock afterwards.
 async fn refused_and_taken(lab: &Lab) -> Host {

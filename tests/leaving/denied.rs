@@ -8,8 +8,8 @@ use fairlock::{HeldLocks, RecordWait};
 use futures::future::join_all;
 
 use crate::SECOND;
-use crate::common::virtual_time;
-use crate::lab::{Host, Lab};
+use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::virtual_time;
 
 const CLIENTS: usize = 12;
 const TURNS: usize = 5;

@@ -4,10 +4,10 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Gate, When};
 use tokio::time::Instant;
 
-use crate::common::virtual_time;
-use crate::lab::{Host, Lab, acquire, cut_off, waits};
-use crate::verbs::meets;
 use crate::{LEASE, SECOND, make_void, waiting_row};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 
 /// The tickets of the heirs of lock `a`.
 async fn heirs(lab: &Lab) -> Vec<AttributeValue> {

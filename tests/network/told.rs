@@ -9,9 +9,9 @@ use aws_sdk_dynamodb::types::{KeysAndAttributes, PutRequest, WriteRequest};
 use fairlock::embedded::{Counts, Fault, Faults, Network, Outcome, Request, When};
 use tokio::time::sleep;
 
-use crate::common::virtual_time;
-use crate::counter::*;
 use crate::{MINUTE, SECOND, a_transaction};
+use fairlock_testkit::counter::*;
+use fairlock_testkit::virtual_time;
 
 /// What befalls the first request, the second, and so on.
 fn in_turn(faults: impl Into<Vec<Option<Fault>>>) -> impl Fn(&Request) -> Option<Fault> {

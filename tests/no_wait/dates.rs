@@ -13,10 +13,10 @@ use fairlock::RecordWait;
 use fairlock::embedded::Fault;
 use fairlock::embedded::When::Before;
 
-use crate::common::virtual_time;
-use crate::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
-use crate::verbs::{meets, verb};
 use crate::{acquires, calls_until_granted, number, on_the_lock_item, try_acquire};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::{meets, verb};
+use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);

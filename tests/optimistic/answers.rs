@@ -12,9 +12,9 @@ use fairlock::{Error, UpdateError, Version};
 use tokio::time::{Instant, sleep};
 
 use crate::bank::*;
-use crate::common::virtual_time;
-use crate::mishaps::{applied_unseen, first, lost_unseen};
 use crate::steps::*;
+use fairlock_testkit::mishaps::{applied_unseen, first, lost_unseen};
+use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -8,9 +8,9 @@ use fairlock::embedded::{Engine, Network};
 use fairlock::{Change, Error, Fence, Item, Ticket, UpdateError, VersionedTable};
 
 use crate::bank::*;
-use crate::common::virtual_time;
-use crate::reads;
 use crate::steps::*;
+use fairlock_testkit::reads;
+use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -11,9 +11,9 @@ use fairlock::{Change, Item, UpdateError, VersionedTable};
 use tokio::time::sleep;
 
 use crate::bank::*;
-use crate::common::virtual_time;
-use crate::mishaps::{applied_unseen, first};
 use crate::steps::*;
+use fairlock_testkit::mishaps::{applied_unseen, first};
+use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -7,9 +7,9 @@ use fairlock::{UpdateError, Version, VersionedTable};
 use tokio::time::{Instant, sleep};
 
 use crate::bank::*;
-use crate::common::virtual_time;
-use crate::mishaps::first;
 use crate::steps::*;
+use fairlock_testkit::mishaps::first;
+use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -20,7 +20,7 @@ use futures::future::join_all;
 use tokio::time::sleep;
 
 use crate::bank::{Bank, Told, key, storm, whole_key};
-use crate::common::virtual_time;
+use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -9,7 +9,7 @@ use fairlock::embedded::{Fault, Gate, When};
 use fairlock::{Change, Item, Version, VersionedTable};
 
 use crate::bank::{Bank, opened};
-use crate::mishaps::first;
+use fairlock_testkit::mishaps::first;
 
 pub(crate) fn number(version: i64) -> Version {
     Version::Number(version.try_into().unwrap())

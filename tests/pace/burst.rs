@@ -13,7 +13,7 @@ use futures::future::{join, join_all};
 use tokio::time::Instant;
 
 use crate::contest::{RTT, distant};
-use crate::lab::{Host, Lab, acquire};
+use fairlock_testkit::lab::{Host, Lab, acquire};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Burst {

@@ -12,7 +12,7 @@ use fairlock::embedded::{Faults, Latency};
 use futures::future::{join, join_all};
 use tokio::time::Instant;
 
-use crate::lab::{Host, Lab};
+use fairlock_testkit::lab::{Host, Lab};
 
 /// The time of one round trip.
 pub(crate) const RTT: Duration = Duration::from_millis(10);

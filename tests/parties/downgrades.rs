@@ -12,11 +12,11 @@ use fairlock::embedded::{Fault, When};
 use fairlock::{Error, HeldLocks, Invalid, LockGuard, RecordWait};
 use tokio::task::JoinHandle;
 
-use crate::common::virtual_time;
-use crate::lab::{Host, Lab};
 use crate::party::{Line, Place, granted, holds_at};
-use crate::verbs::meets;
 use crate::{INFINITE, SECOND};
+use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 
 const TIME: Duration = Duration::from_secs(20);
 

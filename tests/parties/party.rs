@@ -13,8 +13,8 @@ use fairlock::embedded::{Fault, Gate, Network, When};
 use fairlock::{Error, FairLock, LockGuard, RecordWait, Ticket, Waiting};
 use tokio::task::JoinHandle;
 
-use crate::lab::{Host, Lab, acquire, waits};
-use crate::verbs::verb;
+use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::verbs::verb;
 
 const SECOND: Duration = Duration::from_secs(1);
 

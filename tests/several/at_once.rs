@@ -7,10 +7,10 @@ use fairlock::embedded::{Fault, When};
 use fairlock::{Error, RecordWait};
 use tokio::time::Instant;
 
-use crate::common::virtual_time;
-use crate::lab::Lab;
-use crate::verbs::verb;
 use crate::{LEASE, REQUEST, TICK, several};
+use fairlock_testkit::lab::Lab;
+use fairlock_testkit::verbs::verb;
+use fairlock_testkit::virtual_time;
 
 /// A try of one lock ends within so many request time-outs.
 const TRY: u32 = 5;

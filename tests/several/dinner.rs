@@ -11,7 +11,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
 use crate::history::History;
-use crate::lab::{Host, Lab, cut_off};
+use fairlock_testkit::lab::{Host, Lab, cut_off};
 
 const FORKS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const PHILOSOPHERS: usize = 5;

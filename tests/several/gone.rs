@@ -7,11 +7,11 @@ use fairlock::{Error, RecordWait};
 use fastrand::Rng;
 use tokio::time::{Instant, sleep};
 
-use crate::common::virtual_time;
 use crate::dinner::bad_weather;
-use crate::lab::{Host, Lab};
-use crate::verbs::meets;
 use crate::{LEASE, REQUEST, SECOND, acquire, several, slow};
+use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 
 /// Nobody has any of them, nobody waits, and there is one item of each at the most.
 async fn is_clean(lab: &Lab, locks: &[&str]) -> bool {

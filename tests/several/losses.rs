@@ -9,10 +9,10 @@ use fairlock::{Error, Loss, RecordWait};
 use futures::{FutureExt, poll};
 use tokio::time::{Instant, sleep};
 
-use crate::common::virtual_time;
-use crate::lab::Lab;
-use crate::verbs::verb;
 use crate::{LEASE, REQUEST, SECOND, TICK, acquire, names, several, slow, waits};
+use fairlock_testkit::lab::Lab;
+use fairlock_testkit::verbs::verb;
+use fairlock_testkit::virtual_time;
 
 #[test]
 fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {

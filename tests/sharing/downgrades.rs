@@ -3,10 +3,10 @@
 use fairlock::embedded::{Fault, When};
 use fairlock::{Error, Invalid};
 
-use crate::common::virtual_time;
-use crate::lab::{Lab, acquire, cut_off, waits};
-use crate::verbs::meets;
 use crate::{SECOND, requests_of, shares, waits_to_share};
+use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 
 #[test]
 fn a_writer_that_downgrades_lets_others_share_and_no_writer_in() {

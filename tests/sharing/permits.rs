@@ -8,10 +8,10 @@ use fairlock::{Clock, Error, Invalid, LockGuard, Problem, RecordWait};
 use futures::future::join_all;
 use tokio::task::JoinHandle;
 
-use crate::common::virtual_time;
-use crate::lab::{EPOCH, Host, Lab, cut_off};
-use crate::verbs::meets;
 use crate::{SECOND, shares, waits_to_share};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, cut_off};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
 
 /// Starts waiting for permits of lock `s`, of which there are five.
 async fn waits_for(lab: &Lab, host: &Host, permits: u64) -> JoinHandle<LockGuard> {

@@ -8,9 +8,9 @@ use fairlock::{LockGuard, RecordWait};
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use crate::common::virtual_time;
-use crate::lab::{Host, Lab, acquire};
 use crate::{SECOND, waits_to_share};
+use fairlock_testkit::lab::{Host, Lab, acquire};
+use fairlock_testkit::virtual_time;
 
 /// More than there are seats, several times over.
 const CALLERS: usize = 40;

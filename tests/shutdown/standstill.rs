@@ -11,7 +11,7 @@ use futures::StreamExt;
 use futures::future::pending;
 
 use crate::SECOND;
-use crate::common::real_time;
+use fairlock_testkit::real_time;
 
 /// A client whose runtime stands still until it is told to go on.
 struct Elsewhere {

@@ -18,8 +18,8 @@ use fairlock::{Chance, Error, FairLock, LockClient, LockGuard, Outage, RecordWai
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::common::{real_time, virtual_time};
-use crate::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::{real_time, virtual_time};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -4,7 +4,7 @@ use fairlock::embedded::{Exchange, Outcome, Request};
 use serde_json::Value;
 
 use crate::shown::{Shown, number};
-use crate::verbs::verb;
+use fairlock_testkit::verbs::verb;
 
 /// What only a holder does.
 const ACTS: [&str; 7] = [

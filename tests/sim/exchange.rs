@@ -6,8 +6,8 @@ use fairlock::embedded::{Exchange as Seen, Outcome, Request};
 use serde_json::Value;
 
 use crate::shown::{Row, Shown, number, ticket_of};
-use crate::verbs::verb;
 use crate::world::{RETENTION, unix};
+use fairlock_testkit::verbs::verb;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {

@@ -12,7 +12,7 @@ use crate::exchange::{Answer, Exchange};
 use crate::faults::{LATEST, Rates, Tally};
 use crate::plan::HostPlan;
 use crate::signal::Signal;
-use crate::verbs::verb;
+use fairlock_testkit::verbs::verb;
 
 /// How a host fares as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

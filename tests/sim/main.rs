@@ -21,8 +21,6 @@ mod memory;
 mod mischief;
 mod mutation;
 mod oracles;
-#[path = "../common/panics.rs"]
-mod panics;
 mod parties;
 mod plan;
 mod provoke;
@@ -35,8 +33,6 @@ mod shown;
 #[path = "../../src/signal.rs"]
 mod signal;
 mod stay;
-#[path = "../common/verbs.rs"]
-mod verbs;
 mod wanted;
 mod worker;
 mod world;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use crate::doom;
 use crate::mutation::Mutation;
 use crate::oracles::{Violation, judge};
-use crate::panics::{count_panics, panics};
 use crate::plan::Plan;
 use crate::run::{Run, run};
+use fairlock_testkit::panics::{count_panics, panics};
 
 /// No seed takes longer in real time, however much virtual time passes in it.
 const BOUND: Duration = Duration::from_secs(180);

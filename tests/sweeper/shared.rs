@@ -10,9 +10,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{LockGuard, RecordWait};
 use tokio::time::sleep;
 
-use crate::common::virtual_time;
 use crate::updates;
-use crate::world::*;
+use fairlock_testkit::virtual_time;
+use fairlock_testkit::world::*;
 
 async fn shares(crashable: &Crashable) -> LockGuard {
     let lock = crashable.locks.fair_lock("a").unwrap();

@@ -11,9 +11,9 @@ use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use fairlock::embedded::{Engine, Network};
 use fairlock::{LockClient, VersionedTable};
 
-use crate::keys::{OF_LOCKS, create_table};
 use crate::server::{Server, Tap};
 use crate::wire::Wire;
+use fairlock_testkit::keys::{OF_LOCKS, create_table};
 
 /// Short, for these tests take real time.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);

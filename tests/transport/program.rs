@@ -14,10 +14,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::command::{Said, fairlock, said};
-use crate::common::real_time;
 use crate::place::Place;
 use crate::server::{Blow, End, Part};
 use crate::wire::Wire;
+use fairlock_testkit::real_time;
 
 /// A proxy that accepts a connection, reads a request and closes.
 const SHUT: Blow = Blow {

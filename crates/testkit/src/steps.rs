@@ -33,7 +33,8 @@ const MARKS: [(&str, &str); 27] = [
     ("give up", "REMOVE #heirs["),
 ];
 
-pub(crate) fn step(operation: &str, body: &Value) -> &'static str {
+/// The step of a request.
+pub fn step(operation: &str, body: &Value) -> &'static str {
     let expressions = ["UpdateExpression", "ConditionExpression"].map(|name| body[name].as_str());
     let has = |mark: &str| expressions.iter().flatten().any(|text| text.contains(mark));
     let marked = MARKS.into_iter().find(|(_, mark)| has(mark));

@@ -8,9 +8,11 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 /// Hands each line of this crate, up to a level, to `to`.
-pub(crate) struct Lines<F> {
-    pub(crate) upto: Level,
-    pub(crate) to: F,
+pub struct Lines<F> {
+    /// No line of a finer level is handed on.
+    pub upto: Level,
+    /// Takes each line.
+    pub to: F,
 }
 
 struct Line(String);

@@ -4,11 +4,11 @@ use std::sync::mpsc::channel;
 
 use tracing::Level;
 
-use crate::common::virtual_time;
 use crate::lines::Lines;
+use crate::virtual_time;
 
 /// The lines that come up to a level in `test`, on the test's own thread.
-pub(crate) fn said(upto: Level, test: impl AsyncFnOnce()) -> Vec<String> {
+pub fn said(upto: Level, test: impl AsyncFnOnce()) -> Vec<String> {
     let (keep, kept) = channel();
     let lines = Lines {
         upto,

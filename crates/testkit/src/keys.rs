@@ -9,22 +9,14 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 
-// Every suite is offered both, and need not use both.
-const _: () = {
-    let _ = OF_LOCKS;
-};
-
-pub(crate) const OF_LOCKS: [(&str, ScalarAttributeType); 2] = [
+/// Those of a table of locks.
+pub const OF_LOCKS: [(&str, ScalarAttributeType); 2] = [
     ("pk", ScalarAttributeType::S),
     ("sk", ScalarAttributeType::S),
 ];
 
 /// A table with these keys, the first of them the partition key.
-pub(crate) async fn create_table(
-    client: &Client,
-    name: &str,
-    keys: &[(&str, ScalarAttributeType)],
-) {
+pub async fn create_table(client: &Client, name: &str, keys: &[(&str, ScalarAttributeType)]) {
     let mut request = client.create_table().table_name(name);
     for ((name, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
         let key = KeySchemaElement::builder().attribute_name(*name);

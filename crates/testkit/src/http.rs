@@ -9,13 +9,8 @@ use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use fairlock::embedded::Network;
 
-// Every suite is offered all of it, and need not use all.
-const _: () = {
-    let _ = (over_http::<fn(&str)>, endpoint, say, network, client);
-};
-
 /// Runs a test where an endpoint is named, or says that it does not. That tests ran is said too: `.ci/run` looks for it.
-pub(crate) fn over_http<T: FnOnce(&str)>(test: T) {
+pub fn over_http<T: FnOnce(&str)>(test: T) {
     static RAN: AtomicUsize = AtomicUsize::new(0);
     static SKIPPED: Once = Once::new();
     let Some(url) = endpoint() else {
@@ -27,23 +22,25 @@ pub(crate) fn over_http<T: FnOnce(&str)>(test: T) {
     say(&format!("over HTTP: {ran} tests ran"));
 }
 
-pub(crate) fn endpoint() -> Option<String> {
+/// Where that engine listens, if it is named.
+pub fn endpoint() -> Option<String> {
     let set = std::env::var("FAIRLOCK_TEST_ENDPOINT").ok();
     set.filter(|url| !url.is_empty())
 }
 
 /// Not `println!`, whose words the harness keeps to itself while tests pass.
-pub(crate) fn say(words: &str) {
+pub fn say(words: &str) {
     let _ = std::io::stderr().write_all(format!("{words}\n").as_bytes());
 }
 
-pub(crate) fn network() -> Network {
+/// A network to it, over HTTP or HTTPS.
+pub fn network() -> Network {
     let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
     Network::over(https.build_https())
 }
 
 /// A client of what listens, or does not, at an address.
-pub(crate) fn client(network: &Network, url: &str) -> Client {
+pub fn client(network: &Network, url: &str) -> Client {
     let config = network.client().config().to_builder();
     Client::from_conf(config.endpoint_url(url).build())
 }

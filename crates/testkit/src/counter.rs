@@ -6,12 +6,10 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
-#[path = "keys.rs"]
-mod keys;
-
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::keys;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
@@ -22,48 +20,28 @@ use aws_sdk_dynamodb::types::{
 };
 use fairlock::embedded::{Engine, Fault, Network};
 
-pub(crate) type Refused = Box<SdkError<UpdateItemError>>;
+/// A write that was refused.
+pub type Refused = Box<SdkError<UpdateItemError>>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-// Both suites are offered all of it, and need not use all.
-const _: () = {
-    let _ = (
-        text,
-        put_expiring,
-        names,
-        number,
-        create_table,
-        switch_on_ttl,
-        engine,
-        once,
-        is_closed,
-        impatient,
-        first,
-        count_up,
-        add_one,
-        counted,
-        n_of,
-        shown,
-        status,
-        is_broken,
-        is_timed_out,
-    );
-};
-
-pub(crate) fn text(value: &str) -> AttributeValue {
+/// A string, as the SDK has it.
+pub fn text(value: &str) -> AttributeValue {
     AttributeValue::S(value.to_owned())
 }
 
-pub(crate) fn number(value: u64) -> AttributeValue {
+/// A number, as the SDK has it.
+pub fn number(value: u64) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-pub(crate) async fn create_table(client: &Client) {
+/// Makes the table of things.
+pub async fn create_table(client: &Client) {
     keys::create_table(client, "things", &keys::OF_LOCKS).await;
 }
 
-pub(crate) async fn switch_on_ttl(client: &Client) {
+/// From then on the engine deletes what is over when it is told to.
+pub async fn switch_on_ttl(client: &Client) {
     let ttl = TimeToLiveSpecification::builder()
         .enabled(true)
         .attribute_name("expires_at")
@@ -74,33 +52,33 @@ pub(crate) async fn switch_on_ttl(client: &Client) {
 }
 
 /// A table in memory.
-pub(crate) async fn engine() -> Engine {
+pub async fn engine() -> Engine {
     let engine = Engine::memory().unwrap();
     create_table(&engine.client()).await;
     engine
 }
 
 /// A client that tries once.
-pub(crate) fn once(network: &Network) -> Client {
+pub fn once(network: &Network) -> Client {
     let config = network.client().config().to_builder();
     let config = config.retry_config(RetryConfig::disabled());
     Client::from_conf(config.build())
 }
 
 /// A client that tries once and waits two seconds.
-pub(crate) fn impatient(network: &Network) -> Client {
+pub fn impatient(network: &Network) -> Client {
     let patience = TimeoutConfig::builder().operation_attempt_timeout(2 * SECOND);
     let config = once(network).config().to_builder();
     Client::from_conf(config.timeout_config(patience.build()).build())
 }
 
 /// The first request (after those that made the table) meets this fault, the others none.
-pub(crate) fn first(engine: &Engine, fault: Fault) -> Network {
+pub fn first(engine: &Engine, fault: Fault) -> Network {
     Network::to(engine).script(move |request| (request.number() == 1).then(|| fault.clone()))
 }
 
 /// Counts up from `seen`, or makes the counter.
-pub(crate) async fn count_up(client: &Client, seen: u64) -> Result<(), Refused> {
+pub async fn count_up(client: &Client, seen: u64) -> Result<(), Refused> {
     let request = client.update_item().table_name("things");
     let request = request.key("pk", text("counter")).key("sk", text("-"));
     let request = request.update_expression("SET n = :next");
@@ -114,7 +92,8 @@ pub(crate) async fn count_up(client: &Client, seen: u64) -> Result<(), Refused> 
     request.send().await.map(|_| ()).map_err(Box::new)
 }
 
-pub(crate) async fn add_one(client: &Client) -> Result<(), Refused> {
+/// Counts up by one, whatever the count.
+pub async fn add_one(client: &Client) -> Result<(), Refused> {
     let request = client.update_item().table_name("things");
     let request = request.key("pk", text("counter")).key("sk", text("-"));
     let request = request.update_expression("ADD n :one");
@@ -123,7 +102,7 @@ pub(crate) async fn add_one(client: &Client) -> Result<(), Refused> {
 }
 
 /// Where the counter stands, read past all faults.
-pub(crate) async fn counted(engine: &Engine) -> u64 {
+pub async fn counted(engine: &Engine) -> u64 {
     let request = engine.client().get_item().table_name("things");
     let request = request.key("pk", text("counter")).key("sk", text("-"));
     let request = request.consistent_read(true);
@@ -131,43 +110,49 @@ pub(crate) async fn counted(engine: &Engine) -> u64 {
     item.map_or(0, |item| n_of(&item))
 }
 
-pub(crate) fn n_of(item: &HashMap<String, AttributeValue>) -> u64 {
+/// The count of an item.
+pub fn n_of(item: &HashMap<String, AttributeValue>) -> u64 {
     item["n"].as_n().unwrap().parse().unwrap()
 }
 
 /// What the engine shows of the item whose condition failed.
-pub(crate) fn shown(refused: &Refused) -> Option<HashMap<String, AttributeValue>> {
+pub fn shown(refused: &Refused) -> Option<HashMap<String, AttributeValue>> {
     match refused.as_service_error() {
         Some(UpdateItemError::ConditionalCheckFailedException(failed)) => failed.item().cloned(),
         other => panic!("not a failed condition: {other:?}"),
     }
 }
 
-pub(crate) fn status(refused: &Refused) -> u16 {
+/// The HTTP status of a refusal.
+pub fn status(refused: &Refused) -> u16 {
     refused.raw_response().expect("an answer").status().as_u16()
 }
 
-pub(crate) fn is_broken(refused: &Refused) -> bool {
+/// As a connection that broke.
+pub fn is_broken(refused: &Refused) -> bool {
     matches!(&**refused, SdkError::DispatchFailure(failure) if failure.is_io())
 }
 
 /// As a connection that the server closed without an answer.
-pub(crate) fn is_closed(refused: &Refused) -> bool {
+pub fn is_closed(refused: &Refused) -> bool {
     matches!(&**refused, SdkError::DispatchFailure(failure) if !failure.is_io() && !failure.is_timeout())
 }
 
-pub(crate) fn is_timed_out(refused: &Refused) -> bool {
+/// As a request that nobody answered in time.
+pub fn is_timed_out(refused: &Refused) -> bool {
     matches!(&**refused, SdkError::TimeoutError(_))
 }
 
-pub(crate) async fn put_expiring(client: &Client, name: &str, at: u64) {
+/// Puts an item that is over at that time, in seconds since 1970.
+pub async fn put_expiring(client: &Client, name: &str, at: u64) {
     let request = client.put_item().table_name("things");
     let request = request.item("pk", text(name)).item("sk", text("-"));
     let request = request.item("expires_at", number(at));
     request.send().await.unwrap();
 }
 
-pub(crate) async fn names(client: &Client) -> Vec<String> {
+/// The partition keys of all items, in their order.
+pub async fn names(client: &Client) -> Vec<String> {
     let items = client.scan().table_name("things").send().await.unwrap();
     let name = |item: &HashMap<String, AttributeValue>| item["pk"].as_s().unwrap().clone();
     let mut names: Vec<_> = items.items().iter().map(name).collect();

@@ -4,7 +4,7 @@
     reason = "a test without a runtime or a watchdog has failed"
 )]
 
-use std::future::{Future, Ready};
+use std::future::Future;
 use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -12,23 +12,19 @@ use std::time::Duration;
 /// No test may take longer, however much virtual time passes in it.
 const BOUND: Duration = Duration::from_secs(120);
 
-// Every suite is offered all of them, and need not use all.
-const _: [fn(Ready<()>); 2] = [virtual_time, real_time];
-const _: fn(Duration, Ready<()>) = real_time_within;
-
 /// Runs a test on one thread, on a clock that jumps to the next timer whenever everything waits.
-pub(crate) fn virtual_time<F: Future>(test: F) -> F::Output {
+pub fn virtual_time<F: Future>(test: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     bounded(BOUND, runtime.enable_all().start_paused(true), test)
 }
 
 /// Runs a test on one thread and the clock on the wall, for what blocks on the world outside.
-pub(crate) fn real_time<F: Future>(test: F) -> F::Output {
+pub fn real_time<F: Future>(test: F) -> F::Output {
     real_time_within(BOUND, test)
 }
 
 /// The same for a test that may take longer, or less long.
-pub(crate) fn real_time_within<F: Future>(bound: Duration, test: F) -> F::Output {
+pub fn real_time_within<F: Future>(bound: Duration, test: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     bounded(bound, runtime.enable_all(), test)
 }

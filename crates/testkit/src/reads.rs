@@ -10,11 +10,11 @@ use fairlock::embedded::{Exchange, Network, Request};
 
 /// Fails the test as it is dropped if a watched network saw a read without it.
 #[derive(Default)]
-pub(crate) struct Reads(Arc<Mutex<Vec<String>>>);
+pub struct Reads(Arc<Mutex<Vec<String>>>);
 
 impl Reads {
     /// Watches what clients on this network send from now on.
-    pub(crate) fn watch(&self, network: Network) -> Network {
+    pub fn watch(&self, network: Network) -> Network {
         let careless = self.0.clone();
         network.observe(move |exchange: &Exchange<'_>| {
             let request = exchange.request();

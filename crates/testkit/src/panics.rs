@@ -8,7 +8,7 @@ thread_local! {
 }
 
 /// Counts this thread's panics anew.
-pub(crate) fn count_panics() {
+pub fn count_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
@@ -20,6 +20,7 @@ pub(crate) fn count_panics() {
     PANICS.with(|panics| panics.set(0));
 }
 
-pub(crate) fn panics() -> usize {
+/// How many there were since.
+pub fn panics() -> usize {
     PANICS.with(Cell::get)
 }

@@ -1,24 +1,18 @@
 //! Which step of the protocol a request is, and faults that meet one of them.
 
-#[path = "steps.rs"]
-mod steps;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::steps;
 use fairlock::embedded::{Fault, Network, Request};
 
-// Every suite is offered both, and need not use both.
-const _: () = {
-    let _ = (verb, meets);
-};
-
-pub(crate) fn verb(request: &Request) -> &'static str {
+/// The step that a request is.
+pub fn verb(request: &Request) -> &'static str {
     steps::step(request.operation(), request.body())
 }
 
 /// From now on the first `times` requests of a verb meet a fault; all others pass.
-pub(crate) fn meets(
+pub fn meets(
     network: &Network,
     what: &'static str,
     times: usize,

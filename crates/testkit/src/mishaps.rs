@@ -4,13 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fairlock::embedded::{Fault, Network, When};
 
-// Every suite is offered all of it, and need not use all.
-const _: () = {
-    let _ = (applied_unseen, lost_unseen, first);
-};
-
 /// Every way in which a request may be applied without its sender's knowing.
-pub(crate) fn applied_unseen() -> [Fault; 5] {
+pub fn applied_unseen() -> [Fault; 5] {
     [
         Fault::CutShort,
         Fault::Lose(When::After),
@@ -21,7 +16,7 @@ pub(crate) fn applied_unseen() -> [Fault; 5] {
 }
 
 /// And in which it is not applied, without its sender's knowing that.
-pub(crate) fn lost_unseen() -> [Fault; 4] {
+pub fn lost_unseen() -> [Fault; 4] {
     [
         Fault::Lose(When::Before),
         Fault::Close(When::Before),
@@ -31,7 +26,7 @@ pub(crate) fn lost_unseen() -> [Fault; 4] {
 }
 
 /// The first request of an operation meets a fault, the others none.
-pub(crate) fn first(network: &Network, operation: &'static str, fault: Fault) {
+pub fn first(network: &Network, operation: &'static str, fault: Fault) {
     let met = AtomicBool::new(false);
     let _ = network.clone().script(move |request| {
         let is_it = request.operation() == operation;

@@ -1,0 +1,18 @@
+//! What the suites share: tests on real and on virtual time, each with a bound; tables with clients on a clock of the test; and
+//! faults that meet one step of the protocol.
+
+mod bounded;
+pub mod counter;
+pub mod http;
+pub mod keys;
+pub mod lab;
+pub mod lines;
+pub mod mishaps;
+pub mod panics;
+pub mod reads;
+pub mod said;
+pub mod steps;
+pub mod verbs;
+pub mod world;
+
+pub use bounded::{real_time, real_time_within, virtual_time};
