@@ -441,3 +441,67 @@ fn reads_are_never_in_conflict() {
         client.scan().table_name("things").send().await.unwrap();
     });
 }
+
+#[test]
+fn a_gate_that_was_opened_lets_through_who_stood_there_though_it_is_closed_again_at_once() {
+    virtual_time(async {
+        let (gate, engine) = (Gate::closed(), engine().await);
+        let at_gate = Fault::Hold(When::Before, gate.clone());
+        let network = Network::to(&engine).script(move |_| Some(at_gate.clone()));
+        let (first, second) = (once(&network), once(&network));
+        let opens = async {
+            gate.reached(1).await;
+            gate.open();
+            gate.close();
+        };
+        let (passed, ()) = tokio::join!(add_one(&first), opens);
+        passed.unwrap();
+        // Who comes now stands there.
+        tokio::select! {
+            biased;
+            _ = add_one(&second) => panic!("passed a closed gate"),
+            () = gate.reached(2) => {}
+        }
+        assert_eq!(counted(&engine).await, 1);
+    });
+}
+
+#[test]
+fn the_clock_of_a_front_end_may_be_made_up_by_what_the_network_counted() {
+    virtual_time(async {
+        let network = Network::to(&engine().await);
+        let same = network.clone();
+        let network = network.front_ends(move |_| i64::from(same.counts().requests() > 3));
+        add_one(&once(&network)).await.unwrap();
+    });
+}
+
+#[test]
+fn no_fault_is_too_long_to_be_computed() {
+    virtual_time(async {
+        let engine = engine().await;
+        let ages = Duration::MAX;
+        for fault in [
+            Fault::Skew(i64::MAX).and(Fault::Skew(1)),
+            Fault::Skew(i64::MIN).and(Fault::Skew(-1)),
+        ] {
+            add_one(&once(&first(&engine, fault))).await.unwrap();
+        }
+        let delay = Fault::Delay(When::Before, ages).and(Fault::Delay(When::Before, ages));
+        assert!(is_timed_out(
+            &add_one(&impatient(&first(&engine, delay)))
+                .await
+                .unwrap_err()
+        ));
+        let network = Network::to(&engine).faults(Faults {
+            round_trip: Latency::HeavyTailed {
+                median: ages,
+                p99: ages,
+            },
+            ..Faults::default()
+        });
+        assert!(is_timed_out(
+            &add_one(&impatient(&network)).await.unwrap_err()
+        ));
+    });
+}

@@ -30,20 +30,20 @@ pub(crate) struct Connection {
 }
 
 impl Connections {
-    /// The one that was used last of those that are idle, or a new one.
-    pub(crate) fn take(&mut self) -> Connection {
+    /// The one that was used last of those that are idle.
+    pub(crate) fn take(&mut self) -> Option<Connection> {
         while let Some(idle) = self.idle.pop() {
             if !idle.is_retired() {
-                return idle;
+                return Some(idle);
             }
         }
+        None
+    }
+
+    /// The number of a new one, and whom to ask for the clock of its front end.
+    pub(crate) fn open(&mut self) -> (u64, Option<Clocks>) {
         self.opened += 1;
-        let number = self.opened;
-        Connection {
-            number,
-            is_retired: Arc::default(),
-            skew: self.clocks.as_ref().map_or(0, |clocks| clocks(number)),
-        }
+        (self.opened, self.clocks.clone())
     }
 
     /// An answer came, and it may be used again.
@@ -57,6 +57,14 @@ impl Connections {
 }
 
 impl Connection {
+    pub(crate) fn new(number: u64, skew: i64) -> Self {
+        Connection {
+            number,
+            is_retired: Arc::default(),
+            skew,
+        }
+    }
+
     /// The SDK is told which it is when it asks.
     pub(crate) fn shown_to(&self, capture: &CaptureSmithyConnection) {
         let connection = self.clone();

@@ -78,7 +78,8 @@ impl Wire {
         let request = Arc::new(self.network.enter(taken(http).await?));
         let connection = self.connect(&request);
         let mut fate = self.network.fate(&request);
-        fate.skew += connection.as_ref().map_or(0, |connection| connection.skew);
+        let ahead = connection.as_ref().map_or(0, |connection| connection.skew);
+        fate.skew = fate.skew.saturating_add(ahead);
         let stays_open = matches!(fate.ending, Ending::Answer | Ending::ServerError);
         let mut watch = Watch::begin(&self.network, &request);
         let got = match fate.is_plain() && self.server.is_immediate() {

@@ -70,7 +70,10 @@ impl Fate {
 
     pub(crate) fn suffer(mut self, fault: Fault) -> Self {
         match fault {
-            Fault::Delay(when, longer) => self.way(when).takes += longer,
+            Fault::Delay(when, longer) => {
+                let way = self.way(when);
+                way.takes = way.takes.saturating_add(longer);
+            }
             Fault::Hold(when, gate) => self.way(when).gate = Some(gate),
             Fault::Lose(when) => self.lost(when, Ending::Broken),
             Fault::Close(when) => self.lost(when, Ending::Closed),
@@ -82,7 +85,7 @@ impl Fate {
             Fault::Conflict => self.refused(Refusal::Conflict),
             Fault::Refuse(code) => self.refused(Refusal::Code(code)),
             Fault::Duplicate { after } => self.again = self.again.max(Some(after)),
-            Fault::Skew(seconds) => self.skew += seconds,
+            Fault::Skew(seconds) => self.skew = self.skew.saturating_add(seconds),
             Fault::Both(one, other) => self = self.suffer(*one).suffer(*other),
         }
         self

@@ -41,6 +41,8 @@ struct Posts {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     is_open: bool,
+    /// How often it was opened.
+    opened: usize,
     arrived: usize,
 }
 
@@ -88,7 +90,10 @@ impl Gate {
     /// gate.open();
     /// ```
     pub fn open(&self) {
-        self.0.change(|state| state.is_open = true);
+        self.0.change(|state| {
+            state.is_open = true;
+            state.opened += 1;
+        });
     }
 
     /// Holds up who comes from now on.
@@ -118,9 +123,15 @@ impl Gate {
         self.0.is(|state| state.arrived >= requests).await;
     }
 
-    /// Comes here, and passes when the gate is open.
+    /// Comes here, and passes when the gate is open, or was opened since.
     pub(crate) async fn pass(&self) {
-        self.0.change(|state| state.arrived += 1);
-        self.0.is(|state| state.is_open).await;
+        let mut opened = 0;
+        self.0.change(|state| {
+            state.arrived += 1;
+            opened = state.opened;
+        });
+        self.0
+            .is(|state| state.is_open || state.opened > opened)
+            .await;
     }
 }

@@ -44,7 +44,8 @@ impl Latency {
             Latency::HeavyTailed { .. } => rng.f64(),
         };
         let whole = self.sample(rng);
-        let there = whole.mul_f64(share);
+        // A product that is rounded up to more than any duration is the whole.
+        let there = Duration::try_from_secs_f64(whole.as_secs_f64() * share).unwrap_or(whole);
         (there, whole.saturating_sub(there))
     }
 
@@ -65,7 +66,8 @@ fn heavy_tailed(median: Duration, p99: Duration, share: f64) -> Duration {
     let stretch = p99.div_duration_f64(median).max(1.0);
     let shape = stretch.ln() / odds(0.99).ln();
     // A share of 0.9999 is as far above p99, by ratio, as p99 is above the median.
-    median.mul_f64(odds(share.min(0.9999)).powf(shape))
+    let seconds = median.as_secs_f64() * odds(share.min(0.9999)).powf(shape);
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 #[cfg(test)]

@@ -361,7 +361,12 @@ impl Network {
 
     /// The connection that a request goes over.
     pub(crate) fn connect(&self) -> Connection {
-        self.state().connections.take()
+        let idle = self.state().connections.take();
+        idle.unwrap_or_else(|| {
+            let (number, clocks) = self.state().connections.open();
+            // What the caller does in there may ask this network.
+            Connection::new(number, clocks.map_or(0, |ahead| ahead(number)))
+        })
     }
 
     /// Its answer came, so that the next request may go over it.
