@@ -14,6 +14,7 @@ use crate::seats::{Asked, Taken};
 use crate::state;
 use crate::store::{Attempt, Failure, Limit, Patience, Timed};
 use crate::waiter::Waiter;
+use fairlock_protocol::doorway::{Ask, Seen, Sight, next_ask};
 use fairlock_protocol::item::{LockItem, Spot};
 use fairlock_protocol::lease::{self, Beats};
 use fairlock_protocol::ticket::{Sequence, Ticket};
@@ -53,33 +54,36 @@ impl Acquisition {
     ) -> Result<Door, Refused> {
         // So many are before each of them at the least.
         self.party.turn_away(0);
-        let mut seen = self.hint().await?;
+        let mut shown = self.hint().await?;
+        let mut seen = shown.as_ref().map_or(Seen::Unknown, |item| self.seen(item));
         for tried in 0..TRIES_AT_THE_DOOR {
             self.check()?;
-            let asked = match seen.take() {
-                Some(item) if item.is_being_taken() || self.is_too_long(&item) => {
+            let ask = next_ask(seen, self.shares());
+            let asked = match shown.take() {
+                Some(item) if ask == Ask::Look || self.is_too_long(&item) => {
                     self.at_its_end(item, tried).await?
                 }
-                Some(item) if self.shares() && item.has_room_for(self.claim.permits) => {
-                    self.share().await?
-                }
-                // Refused, it shows why: the lock has become free, or there is no seat any more, and a ticket is drawn at once.
-                Some(item) if item.has_open_seat(self.store().config().seats) => {
-                    self.sit(&item).await?
-                }
-                Some(item) if !item.is_idle() => {
-                    seen = Some(item);
+                Some(item) if ask == Ask::Sit => self.sit(&item).await?,
+                _ if ask == Ask::Share => self.share().await?,
+                _ if ask == Ask::Enter => self.enter().await?,
+                item => {
+                    shown = item;
                     break;
                 }
-                _ => self.come_in(tried == 0).await?,
             };
             match asked {
                 Tried::Taken(attempt, taken) => return Ok(self.place(attempt, taken)),
-                Tried::Busy(item) => seen = item,
+                Tried::Busy(item) => shown = item,
             }
+            seen = shown.as_ref().map_or(Seen::Nobody, |item| self.seen(item));
         }
         self.check()?;
-        self.draw(time, seen, turnstile).await
+        self.draw(time, shown, turnstile).await
+    }
+
+    fn seen(&self, item: &LockItem) -> Seen {
+        let seats = self.store().config().seats;
+        Seen::Item(Sight::of(item, self.claim.permits, seats))
     }
 
     /// What the client's own release saw of the line a moment ago: it chooses the first request.
@@ -88,12 +92,16 @@ impl Acquisition {
     /// first request else, before those who asked earlier and whose first request found out that they must. And a caller that
     /// bounds the line is never refused by a line that may be gone since.
     async fn hint(&self) -> Result<Option<LockItem>, Refused> {
-        let seats = self.store().config().seats;
-        match self.core.hint(&self.name) {
-            Some(item) if !item.has_open_seat(seats) || self.is_too_long(&item) => {
-                self.look().await
-            }
-            hint => Ok(hint),
+        let hint = self.core.hint(&self.name);
+        let must_draw = |item| {
+            matches!(
+                next_ask(self.seen(item), self.shares()),
+                Ask::Draw | Ask::Look
+            )
+        };
+        match &hint {
+            Some(item) if must_draw(item) || self.is_too_long(item) => self.look().await,
+            _ => Ok(hint),
         }
     }
 
@@ -138,15 +146,6 @@ impl Acquisition {
                 Ok(Tried::Busy(self.look().await?))
             }
             Way::Taken(item) => Ok(Tried::Busy(Some(item))),
-        }
-    }
-
-    /// Who shares finds others there, or a lock that was used before; else it is the first.
-    async fn come_in(&self, is_used: bool) -> Result<Tried, Refused> {
-        if is_used && self.shares() {
-            self.share().await
-        } else {
-            self.enter().await
         }
     }
 
@@ -331,10 +330,14 @@ impl Acquisition {
 
     /// One request when somebody has the lock; a few more to get past those whose time is over.
     pub(super) async fn at_once(&self) -> Result<Granted<LockGuard>, Refused> {
-        let mut is_used = true;
+        let mut seen = Seen::Unknown;
         for _ in 0..TRIES_AT_THE_DOOR {
             self.check()?;
-            let item = match self.come_in(is_used).await? {
+            let asked = match next_ask(seen, self.shares()) {
+                Ask::Share => self.share().await?,
+                _ => self.enter().await?,
+            };
+            let item = match asked {
                 Tried::Taken(attempt, taken) => {
                     return self
                         .grant_taken(attempt, taken)
@@ -342,11 +345,11 @@ impl Acquisition {
                         .ok_or(Refused::GaveUp);
                 }
                 Tried::Busy(Some(item)) => {
-                    is_used = true;
+                    seen = Seen::Unknown;
                     item
                 }
                 Tried::Busy(None) => {
-                    is_used = false;
+                    seen = Seen::Nobody;
                     continue;
                 }
             };
@@ -363,6 +366,10 @@ impl Acquisition {
                 }
                 Way::Taken(item) => {
                     self.saw(&item, None);
+                    if item.is_free() {
+                        // Its line was not looked at to the end.
+                        self.check()?;
+                    }
                     return Err(Refused::GaveUp);
                 }
             }

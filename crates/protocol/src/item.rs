@@ -166,11 +166,6 @@ impl LockItem {
         self.is_free() && !self.is_idle()
     }
 
-    /// A next ticket would be seated at once: everyone who drew one is settled or seated, and there is a seat.
-    pub fn has_open_seat(&self, seats: usize) -> bool {
-        !self.is_free() && self.seated == self.last && self.heirs.len() < seats
-    }
-
     /// So many permits are to be had at once: nobody waits, and they are left.
     pub fn has_room_for(&self, permits: u64) -> bool {
         self.has_left(permits) && self.seated == self.last && self.heirs.is_empty()

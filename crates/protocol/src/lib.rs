@@ -7,6 +7,7 @@
 //! own.
 
 pub mod codec;
+pub mod doorway;
 pub mod entry;
 pub mod gaps;
 pub mod item;

@@ -4,6 +4,7 @@ use super::look::Look;
 use super::request::{Answer, Held, Request, Who};
 use super::rules::{Mutant, Rules};
 use super::table::{Entry, Item, Nonce};
+use fairlock_protocol::doorway::{Ask, Seen, next_ask};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -132,11 +133,16 @@ impl Client {
         self.heir = false;
         self.has = 0;
         let nonce = self.fresh(me);
-        let who = self.who(nonce);
-        self.send(if self.shares {
-            Request::Share { who }
-        } else {
-            Request::Enter { who }
+        self.ask(nonce, next_ask(Seen::Unknown, self.shares));
+    }
+
+    pub(crate) fn ask(&mut self, nonce: Nonce, ask: Ask) {
+        let (who, size) = (self.who(nonce), self.size);
+        self.send(match ask {
+            Ask::Enter => Request::Enter { who },
+            Ask::Share => Request::Share { who },
+            Ask::Sit => Request::Sit { who },
+            Ask::Draw | Ask::Look => Request::Draw { size },
         });
     }
 

@@ -6,8 +6,12 @@ use super::look::{Look, lowest};
 use super::request::{Answer, Request, Seen};
 use super::rules::{Mutant, Rules};
 use super::table::{Entry, Item, Row};
+use fairlock_protocol::doorway::{self, Ask, Sight, next_ask};
 use fairlock_protocol::line::{Has, Occupant, Seating, Standing, Step, Unsettled, next_step};
 use fairlock_protocol::ticket::Ticket;
+
+/// Requests at the door that may be refused, before a ticket is drawn: the product makes more.
+const TRIES_AT_THE_DOOR: u8 = 2;
 
 impl Client {
     /// Takes in the answer to its own write.
@@ -42,8 +46,7 @@ impl Client {
     /// There is no lock item: nobody has the lock.
     pub(crate) fn enter_first(&mut self, me: usize, rules: &Rules) {
         let nonce = self.name(me, rules);
-        let who = self.who(nonce);
-        self.send(Request::Enter { who });
+        self.ask(nonce, next_ask(doorway::Seen::Nobody, self.shares));
     }
 
     /// Whoever is there still was thought to be alone, or not, and is the other.
@@ -63,25 +66,19 @@ impl Client {
             Spot::Holder(entry) => self.granted(entry),
             Spot::Heir(_) => self.task = Task::Waiting,
             Spot::Nowhere if self.leaving => self.over(me),
-            Spot::Nowhere => self.sit_or_draw(me, rules, item),
+            Spot::Nowhere => self.ask_again(me, rules, item),
         }
     }
 
-    fn sit_or_draw(&mut self, me: usize, rules: &Rules, item: Option<Item>) {
-        let has_room = |item: &Item| self.shares && item.has_room(self.share, rules);
-        let next = item.filter(|item| self.tries < 2 && (has_room(item) || may_sit(item, rules)));
-        let next = next.map(|item| has_room(&item));
+    /// After so many tries it draws; and where the product would enter again, or look again, as one does whose tries are used up: a
+    /// model of few clients would have no rows else.
+    fn ask_again(&mut self, me: usize, rules: &Rules, item: Option<Item>) {
         self.tries += 1;
         let nonce = self.name(me, rules);
-        let who = self.who(nonce);
-        match next {
-            Some(true) => self.send(Request::Share { who }),
-            Some(false) => self.send(Request::Sit { who }),
-            None => {
-                let size = self.size;
-                self.send(Request::Draw { size });
-            }
-        }
+        let sight = item.map(|item| doorway::Seen::Item(sight(&item, self.share, rules)));
+        let ask = next_ask(sight.unwrap_or(doorway::Seen::Nobody), self.shares);
+        let asks_again = matches!(ask, Ask::Share | Ask::Sit) && self.tries <= TRIES_AT_THE_DOOR;
+        self.ask(nonce, if asks_again { ask } else { Ask::Draw });
     }
 
     /// The ticket is the one that the item shows.
@@ -95,7 +92,7 @@ impl Client {
                 self.look_again(me);
             }
             Spot::Nowhere if self.leaving => self.over(me),
-            Spot::Nowhere => self.sit_or_draw(me, rules, item),
+            Spot::Nowhere => self.ask_again(me, rules, item),
         }
     }
 
@@ -253,9 +250,14 @@ fn is_void(answer: &Answer) -> bool {
     !answer.applied && matches!(answer.shown, super::request::Shown::Row(Some(Row::Void(_))))
 }
 
-fn may_sit(item: &Item, rules: &Rules) -> bool {
-    let settled = item.last == item.seated || rules.broken(Mutant::SitOverUnsettled);
-    !item.is_free() && settled && item.heirs.len() < rules.seats
+/// What the item shows to one at the door.
+fn sight(item: &Item, share: u8, rules: &Rules) -> Sight {
+    Sight {
+        is_free: item.is_free(),
+        is_settled: item.last == item.seated || rules.broken(Mutant::SitOverUnsettled),
+        has_room: item.has_room(share, rules),
+        has_seat: item.heirs.len() < rules.seats,
+    }
 }
 
 pub(crate) fn evict(item: &Item, has: Has, rules: &Rules) -> Option<Request> {

@@ -1,0 +1,136 @@
+//! What one asks for who has no place yet: the lock itself, a part of it, a seat, or a ticket.
+
+use crate::item::LockItem;
+
+/// What a caller without a place knows of the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Nothing yet.
+    Unknown,
+    /// Nobody has it and nobody waits: there is no lock item, or what was in the way is over.
+    Nobody,
+    /// A lock item.
+    Item(Sight),
+}
+
+/// What a lock item shows to such a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// Nobody has the lock.
+    pub is_free: bool,
+    /// Nobody has an open ticket: everyone who drew one is settled or seated.
+    pub is_settled: bool,
+    /// What the caller asks for is left, and nobody waits for any.
+    pub has_room: bool,
+    /// A seat is open.
+    pub has_seat: bool,
+}
+
+impl Sight {
+    /// Of a caller that asks for so many permits, where there are so many seats.
+    pub fn of(item: &LockItem, permits: u64, seats: usize) -> Self {
+        Sight {
+            is_free: item.is_free(),
+            is_settled: item.seated == item.last,
+            has_room: item.has_room_for(permits),
+            has_seat: item.heirs.len() < seats,
+        }
+    }
+}
+
+/// What it asks for next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The lock, which nobody has.
+    Enter,
+    /// A part of it beside others, or the first part.
+    Share,
+    /// The seat behind the last heir.
+    Sit,
+    /// A ticket, and a row in the line.
+    Draw,
+    /// Nothing now. The lock is free with open tickets: nobody is left who holds one, or somebody is on the way to it.
+    Look,
+}
+
+/// What a caller asks for that waits. One that `shares` asks for a part of the lock.
+///
+/// Whatever it asks for is refused if the lock item is another by then, and the refusal shows it.
+pub fn next_ask(seen: Seen, shares: bool) -> Ask {
+    match seen {
+        // One who shares finds others there, or a lock that was used before.
+        Seen::Unknown if shares => Ask::Share,
+        Seen::Unknown | Seen::Nobody => Ask::Enter,
+        Seen::Item(item) => match item {
+            Sight {
+                is_free: true,
+                is_settled: false,
+                ..
+            } => Ask::Look,
+            Sight { has_room: true, .. } if shares => Ask::Share,
+            Sight { is_free: true, .. } => Ask::Enter,
+            Sight {
+                is_settled: true,
+                has_seat: true,
+                ..
+            } => Ask::Sit,
+            _ => Ask::Draw,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELD: Sight = Sight {
+        is_free: false,
+        is_settled: true,
+        has_room: false,
+        has_seat: true,
+    };
+
+    #[test]
+    fn a_ticket_is_drawn_only_where_no_seat_is_to_be_had() {
+        let full = Sight {
+            has_seat: false,
+            ..HELD
+        };
+        let waited_for = Sight {
+            is_settled: false,
+            ..HELD
+        };
+        assert_eq!(next_ask(Seen::Item(HELD), false), Ask::Sit);
+        assert_eq!(next_ask(Seen::Item(full), false), Ask::Draw);
+        assert_eq!(next_ask(Seen::Item(waited_for), false), Ask::Draw);
+    }
+
+    #[test]
+    fn a_part_is_asked_for_only_by_one_who_shares() {
+        let free = Sight {
+            is_free: true,
+            has_room: true,
+            ..HELD
+        };
+        for (seen, alone, shared) in [
+            (Seen::Unknown, Ask::Enter, Ask::Share),
+            (Seen::Nobody, Ask::Enter, Ask::Enter),
+            (Seen::Item(free), Ask::Enter, Ask::Share),
+            (Seen::Item(HELD), Ask::Sit, Ask::Sit),
+        ] {
+            assert_eq!(next_ask(seen, false), alone, "{seen:?}");
+            assert_eq!(next_ask(seen, true), shared, "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_goes_past_one_who_is_on_the_way_to_a_free_lock() {
+        let on_the_way = Sight {
+            is_free: true,
+            is_settled: false,
+            ..HELD
+        };
+        assert_eq!(next_ask(Seen::Item(on_the_way), false), Ask::Look);
+        assert_eq!(next_ask(Seen::Item(on_the_way), true), Ask::Look);
+    }
+}
