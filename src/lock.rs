@@ -215,7 +215,8 @@ impl FairLock {
     /// With [`RecordWait::NoWait`] a lock that somebody holds costs one request, or two in the first second of one whose process
     /// took it with its first request; and nothing of the call is left in the table. A
     /// holder, heir or waiter whose lease is over by DynamoDB's own clock does not count. The call tries for at most
-    /// four request time-outs, and ends within one more. With
+    /// four request time-outs, and ends within one more. If it has not found out by then whether somebody has the lock, it says
+    /// [`Error::Unavailable`]. With
     /// [`RecordWait::Timeout`] the call returns at most one request time-out after the given time, which covers all
     /// of it.
     ///
@@ -439,7 +440,11 @@ impl FairLock {
             },
             Refused::Failed(failure) => failure.into_error(&self.core.store.config().table, waited),
             Refused::Untaken => hold::untaken(&self.name, waited),
-            Refused::GaveUp => self.gave_up(call, waited),
+            Refused::Late if call.party.has_answers() => {
+                let why = "DynamoDB answers too slowly for a call that does not wait";
+                self.core.unavailable("acquire", waited, why)
+            }
+            Refused::Late | Refused::GaveUp => self.gave_up(call, waited),
         }
     }
 
@@ -589,17 +594,15 @@ impl<'a> Call<'a> {
             () = clock.sleep_until(until) => {}
         }
         self.party.part(self.core.store.now());
-        // A request under way may still bring the lock, or say why not.
+        // A request under way may still bring the lock, or say why not. What follows it is for the background.
         let timeout = self.core.store.config().request_timeout;
-        let more = match self.waits || !self.party.is_under_way() {
-            true => timeout,
-            // It ends by itself, unless its runtime stands still from now on.
-            false => timeout * 2,
-        };
         tokio::select! {
             biased;
             answer = &mut told => taken(answer),
-            () = clock.sleep(more) => Err(Refused::GaveUp),
+            () = clock.sleep(timeout) => Err(match self.waits {
+                true => Refused::GaveUp,
+                false => Refused::Late,
+            }),
         }
     }
 }

@@ -9,6 +9,8 @@
 #[path = "no_wait/dates.rs"]
 mod dates;
 
+use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -386,10 +388,68 @@ fn a_call_sends_nothing_more_when_its_last_attempt_is_answered_late() {
                 started.elapsed()
             );
             let refused = outcome.unwrap_err();
+            // It found out of nobody who has the lock.
             assert!(
-                matches!(refused, Error::NotGranted { .. }),
+                matches!(refused, Error::Unavailable { .. }),
                 "{what}: {refused}"
             );
+        });
+    }
+}
+
+/// A request that is answered late is followed by one of another kind that is not: by a renewal of a hold whose item would go soon, or by
+/// the read of an item that is not there.
+#[test]
+fn a_call_ends_within_five_request_timeouts_whatever_follows_a_late_answer() {
+    let late = || Fault::Delay(When::After, 1990 * MS);
+    let lost = |after: u32| Fault::Lose(When::Before).and(Fault::Delay(When::Before, after * MS));
+    for (is_shared, plan) in [
+        (
+            false,
+            vec![
+                Fault::Hang(When::Before),
+                Fault::Hang(When::Before),
+                Fault::Hang(When::Before),
+                late(),
+            ],
+        ),
+        (
+            true,
+            vec![
+                late(),
+                Fault::Hang(When::Before),
+                late(),
+                lost(1800),
+                late(),
+            ],
+        ),
+    ] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            if !is_shared {
+                acquire(&lab.host()).await.release().await.unwrap();
+                // The item has to be kept before anybody is granted anything.
+                lab.wait(5 * 86_400 * SECOND).await;
+            }
+            let host = lab.host();
+            let plan = Mutex::new(VecDeque::from(plan));
+            let _ = host.network.clone().script(move |_| {
+                let next = plan.lock().unwrap().pop_front();
+                Some(next.unwrap_or(Fault::Hang(When::Before)))
+            });
+            let lock = host.locks.fair_lock("a").unwrap();
+            let started = Instant::now();
+            let refused = match is_shared {
+                true => lock.try_acquire_shared().await.map(drop),
+                false => lock.try_acquire().await.map(drop),
+            };
+            let took = started.elapsed();
+            let refused = refused.unwrap_err();
+            assert!(took <= 10 * SECOND, "shared {is_shared}: {took:?}");
+            assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+            let _ = host.network.clone().script(|_| None);
+            lab.wait(3 * SECOND).await;
+            assert!(lab.is_free("a").await, "shared {is_shared}");
         });
     }
 }
@@ -401,7 +461,9 @@ fn a_call_ends_within_five_request_timeouts_however_much_is_in_the_way() {
         let late = Fault::Delay(When::After, 1500 * MS);
         let _ = host.network.clone().script(move |_| Some(late.clone()));
         let started = Instant::now();
-        assert!(try_acquire(&host).await.is_none());
+        let refused = acquires(&host, RecordWait::NoWait).await.unwrap();
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
         assert!(started.elapsed() <= 10 * SECOND, "{:?}", started.elapsed());
     });
 }

@@ -39,6 +39,8 @@ const MOST_TIME: u32 = 8;
 pub(crate) enum Refused {
     /// The caller stopped waiting, or does not wait and would have to.
     GaveUp,
+    /// The caller does not wait, and its requests took all of its time.
+    Late,
     /// The caller was granted the lock, and was not polled until it was given back.
     Untaken,
     /// So many wait before the caller that it will not.
@@ -58,6 +60,7 @@ impl Refused {
     fn shared(self) -> (Self, Self) {
         match self {
             Refused::GaveUp => (Refused::GaveUp, Refused::GaveUp),
+            Refused::Late => (Refused::Late, Refused::Late),
             Refused::Untaken => (Refused::Untaken, Refused::Untaken),
             Refused::LineFull { waiting, limit } => {
                 let told = || Refused::LineFull { waiting, limit };
@@ -372,12 +375,11 @@ impl Acquisition {
 
     /// Before each step: the callers may have gone, and one that does not wait may have tried for long enough.
     fn check(&self) -> Result<(), Refused> {
-        let is_late =
-            !self.claim.waits && self.core.no_wait_ends(self.started) <= self.store().now();
-        if is_late || self.party.stop.is_cancelled() {
-            Err(Refused::GaveUp)
-        } else {
-            Ok(())
+        let ends = self.core.no_wait_ends(self.started);
+        match () {
+            () if self.party.stop.is_cancelled() => Err(Refused::GaveUp),
+            () if !self.claim.waits && ends <= self.store().now() => Err(Refused::Late),
+            () => Ok(()),
         }
     }
 
