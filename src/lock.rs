@@ -1,7 +1,9 @@
 //! A name to be locked, and what a caller gets for asking.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::oneshot::error::RecvError;
@@ -515,6 +517,9 @@ pub(crate) fn check_attributes(attributes: &Attributes) -> Result<(), Invalid> {
     Ok(())
 }
 
+/// So often other tasks are let run before a call says that its time is over.
+const TURNS: usize = 64;
+
 /// One call of `acquire`: the acquisition runs in a task of its own, so that no request of it is ever cut short.
 struct Call<'a> {
     core: &'a Core,
@@ -593,16 +598,36 @@ impl<'a> Call<'a> {
             answer = &mut told => return taken(answer),
             () = clock.sleep_until(until) => {}
         }
-        self.party.part(self.core.store.now());
+        let now = self.core.store.now();
+        self.party.part(now);
         // A request under way may still bring the lock, or say why not. What follows it is for the background.
         let timeout = self.core.store.config().request_timeout;
+        let end = match self.waits || !self.party.is_under_way() {
+            true => now + timeout,
+            false => (self.started + self.core.no_wait_lasts()).max(now + timeout / 10),
+        };
+        tokio::select! {
+            biased;
+            answer = &mut told => return taken(answer),
+            () = clock.sleep_until(end) => {}
+        }
+        if self.waits {
+            return Err(Refused::GaveUp);
+        }
+        // Where the machine was busy for long, the last attempt may have ended in time and not been taken in.
+        let mut turns = TURNS;
+        let others = poll_fn(|context| {
+            turns -= 1;
+            context.waker().wake_by_ref();
+            match turns {
+                0 => Poll::Ready(()),
+                _ => Poll::Pending,
+            }
+        });
         tokio::select! {
             biased;
             answer = &mut told => taken(answer),
-            () = clock.sleep(timeout) => Err(match self.waits {
-                true => Refused::GaveUp,
-                false => Refused::Late,
-            }),
+            () = others => Err(self.party.refusal().unwrap_or(Refused::Late)),
         }
     }
 }

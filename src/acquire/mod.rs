@@ -148,9 +148,15 @@ impl Acquisition {
             never = self.keep_time() => match never {},
             ended = self.work(&mut turnstile) => ended,
         };
-        if ended.is_err() {
-            self.has_left().await;
-        }
+        let ended = match ended {
+            Ok(guard) => Ok(guard),
+            Err(refused) => {
+                let (told, refused) = refused.shared();
+                self.party.will_refuse(told);
+                self.has_left().await;
+                Err(refused)
+            }
+        };
         move || {
             self.is_over = true;
             match ended {

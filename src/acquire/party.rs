@@ -50,6 +50,8 @@ struct State {
     asked: u64,
     /// All have gone, or are about to.
     is_over: bool,
+    /// Why there will be no turn, while what is in the table is being left.
+    refusal: Option<Refused>,
     members: VecDeque<Member>,
     /// How many of them were before each who was refused, until it has heard of it.
     refused: BTreeMap<u64, usize>,
@@ -327,6 +329,19 @@ impl Party {
         if let Some(item) = item {
             self.saw(&item, Some(prospect.at(1)));
         }
+    }
+
+    /// There will be no turn. They are told when their place is left.
+    pub(super) fn will_refuse(&self, refused: Refused) {
+        self.state().refusal = Some(refused);
+    }
+
+    /// Why there will be no turn, for one whose time is over before it is told.
+    pub(crate) fn refusal(&self) -> Option<Refused> {
+        let mut state = self.state();
+        let (refusal, kept) = state.refusal.take()?.shared();
+        state.refusal = Some(kept);
+        Some(refusal)
     }
 
     /// Tells all of them that there will be no turn.

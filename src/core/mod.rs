@@ -118,12 +118,14 @@ impl Core {
         }
     }
 
-    /// When a call that does not wait has tried for long enough: for as long as its attempts take if none is answered.
+    /// When a call that does not wait has tried for long enough: for as long as its attempts take if none is answered. A little less,
+    /// so that the last one has said what failed before the call returns.
     pub(crate) fn no_wait_ends(&self, started: Moment) -> Moment {
-        started + self.store.config().request_timeout * ATTEMPTS_AT_ONCE
+        let timeout = self.store.config().request_timeout;
+        started + (timeout * ATTEMPTS_AT_ONCE).saturating_sub(timeout / 10)
     }
 
-    /// Such a call has returned after that: its last attempt takes one request time-out more.
+    /// Such a call has returned after that, whatever its last attempt has become.
     pub(crate) fn no_wait_lasts(&self) -> Duration {
         self.store.config().request_timeout * (ATTEMPTS_AT_ONCE + 1)
     }
