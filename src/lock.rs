@@ -1,21 +1,20 @@
 //! A name to be locked, and what a caller gets for asking.
 
+mod call;
+
 use std::fmt;
-use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot::error::RecvError;
+use call::Call;
 
-use crate::acquire::{Caller, Claim, Party, Refused, Told};
+use crate::acquire::Refused;
 use crate::config::{SHARERS, unusable};
-use crate::core::{Core, CoreHandle, READS};
+use crate::core::{CoreHandle, READS};
 use crate::error::{Closed, Error, Invalid, LostLock};
 use crate::guard::LockGuard;
 use crate::hold;
 use crate::name::LockName;
-use crate::offer::Granted;
 use crate::state::Waiting;
 use crate::store::check_room;
 use crate::wait::RecordWait;
@@ -515,135 +514,6 @@ pub(crate) fn check_attributes(attributes: &Attributes) -> Result<(), Invalid> {
         ));
     }
     Ok(())
-}
-
-/// So often other tasks are let run before a call says that its time is over.
-const TURNS: usize = 64;
-
-/// One call of `acquire`: the acquisition runs in a task of its own, so that no request of it is ever cut short.
-struct Call<'a> {
-    core: &'a Core,
-    started: Moment,
-    until: Option<Moment>,
-    waits: bool,
-    party: Arc<Party>,
-    number: u64,
-    told: Mutex<Option<Told>>,
-}
-
-impl<'a> Call<'a> {
-    /// Of a caller who has waited since the first of these moments, until the other.
-    fn start(
-        lock: &'a FairLock,
-        permits: u64,
-        wait: RecordWait,
-        (started, until): (Moment, Option<Moment>),
-    ) -> Self {
-        let FairLock {
-            core,
-            name,
-            observer,
-            max_waiters,
-            attributes,
-            reads_first: _,
-        } = lock;
-        let waits = wait != RecordWait::NoWait;
-        let caller = Caller {
-            until: until.filter(|_| waits),
-            limit: *max_waiters,
-            observer: observer.clone(),
-        };
-        // Those who wait for all of it go together with others of this client, who are shown as one.
-        let is_for_parties = waits && Some(permits) == name.permits() && attributes.is_empty();
-        let (party, (number, told), turnstile) = if is_for_parties {
-            core.take_in(name, caller)
-        } else {
-            let (party, joined) = core.alone(caller);
-            (party, joined, None)
-        };
-        if turnstile.is_some() || !is_for_parties {
-            let claim = Claim {
-                permits,
-                attributes: attributes.clone(),
-                waits,
-            };
-            core.acquire(name, Arc::clone(&party), claim, turnstile);
-        }
-        Call {
-            core,
-            started,
-            until,
-            waits,
-            party,
-            number,
-            told: Mutex::new(Some(told)),
-        }
-    }
-
-    async fn end(&self) -> Result<LockGuard, Refused> {
-        let told = self
-            .told
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let Some(mut told) = told else {
-            return Err(Refused::GaveUp);
-        };
-        let clock = &self.core.store.config().clock;
-        let Some(until) = self.until else {
-            return taken(told.await);
-        };
-        tokio::select! {
-            biased;
-            answer = &mut told => return taken(answer),
-            () = clock.sleep_until(until) => {}
-        }
-        let now = self.core.store.now();
-        self.party.part(now);
-        // A request under way may still bring the lock, or say why not. What follows it is for the background.
-        let timeout = self.core.store.config().request_timeout;
-        let end = match self.waits || !self.party.is_under_way() {
-            true => now + timeout,
-            false => (self.started + self.core.no_wait_lasts()).max(now + timeout / 10),
-        };
-        tokio::select! {
-            biased;
-            answer = &mut told => return taken(answer),
-            () = clock.sleep_until(end) => {}
-        }
-        if self.waits {
-            return Err(Refused::GaveUp);
-        }
-        // Where the machine was busy for long, the last attempt may have ended in time and not been taken in.
-        let mut turns = TURNS;
-        let others = poll_fn(|context| {
-            turns -= 1;
-            context.waker().wake_by_ref();
-            match turns {
-                0 => Poll::Ready(()),
-                _ => Poll::Pending,
-            }
-        });
-        tokio::select! {
-            biased;
-            answer = &mut told => taken(answer),
-            () = others => Err(self.party.refusal().unwrap_or(Refused::Late)),
-        }
-    }
-}
-
-/// Takes the guard, unless it was given back before its caller came for it.
-fn taken(
-    told: Result<Result<Granted<LockGuard>, Refused>, RecvError>,
-) -> Result<LockGuard, Refused> {
-    let granted = told.unwrap_or(Err(Refused::Dropped))?;
-    granted.take().ok_or(Refused::Untaken)
-}
-
-impl Drop for Call<'_> {
-    fn drop(&mut self) {
-        self.party.leave(self.number);
-    }
 }
 
 impl fmt::Debug for FairLock {

@@ -336,12 +336,9 @@ impl Party {
         self.state().refusal = Some(refused);
     }
 
-    /// Why there will be no turn, for one whose time is over before it is told.
+    /// Why there will be no turn, for one who went alone and whose time is over before it is told.
     pub(crate) fn refusal(&self) -> Option<Refused> {
-        let mut state = self.state();
-        let (refusal, kept) = state.refusal.take()?.shared();
-        state.refusal = Some(kept);
-        Some(refusal)
+        self.state().refusal.take()
     }
 
     /// Tells all of them that there will be no turn.

@@ -68,6 +68,6 @@ impl Network {
     /// # Ok::<(), fairlock_embedded::EngineError>(())
     /// ```
     pub fn http_client(&self) -> SharedHttpClient {
-        SharedHttpClient::new(Line::new(self.clone(), self.far()))
+        SharedHttpClient::new(Line(self.clone()))
     }
 }

@@ -23,12 +23,9 @@ use crate::network::{Far, Network};
 use crate::request::{Exchange, Outcome, Request};
 use crate::time::System;
 
-/// A network and what it leads to, as the SDK wants to see it.
+/// A network, as the SDK wants to see it.
 #[derive(Debug)]
-pub(crate) struct Line {
-    network: Network,
-    far: Far,
-}
+pub(crate) struct Line(pub(crate) Network);
 
 /// The same with the settings of one client applied.
 #[derive(Clone, Debug)]
@@ -45,23 +42,17 @@ enum Server {
 
 type Got = Result<HttpResponse, ConnectorError>;
 
-impl Line {
-    pub(crate) fn new(network: Network, far: Far) -> Self {
-        Line { network, far }
-    }
-}
-
 impl HttpClient for Line {
     fn http_connector(
         &self,
         settings: &HttpConnectorSettings,
         components: &RuntimeComponents,
     ) -> SharedHttpConnector {
-        let server = match &self.far {
-            Far::Engine(engine) => Server::Engine(engine.clone()),
+        let server = match self.0.far() {
+            Far::Engine(engine) => Server::Engine(engine),
             Far::Http(http) => Server::Http(http.http_connector(settings, components)),
         };
-        let network = self.network.clone();
+        let network = self.0.clone();
         SharedHttpConnector::new(Wire { network, server })
     }
 }
