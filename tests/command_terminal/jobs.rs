@@ -113,11 +113,9 @@ fn a_command_that_ignores_ctrl_z_goes_on() {
         terminal.type_in(&format!("{lock}sh -c '{ignore}'"));
         terminal.expect("ready");
         terminal.keys(CTRL_Z);
-        // What comes after it in the terminal came after it at the processes.
-        terminal.keys("some words");
+        terminal.type_ahead("some words");
         terminal.home.write("go", "");
         terminal.expect("went");
-        terminal.keys("\n");
         terminal.prompt().1
     });
     assert_eq!(shown, 0);
@@ -182,7 +180,7 @@ fn without_a_shell_nobody_could_continue_what_ctrl_z_stops() {
         let mut terminal = Terminal::of(Home::new(), &format!("{lock}{UNTIL_GO}"));
         terminal.expect("ready");
         terminal.keys(CTRL_Z);
-        terminal.keys("some words\n");
+        terminal.type_ahead("some words");
         terminal.home.write("go", "");
         terminal.expect("went");
         assert_eq!(terminal.end(), Some(0), "{lock}");

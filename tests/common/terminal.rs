@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
@@ -243,6 +244,21 @@ impl Terminal {
 
     pub(crate) fn type_in(&mut self, line: &str) {
         self.keys(&format!("{line}\n"));
+    }
+
+    /// Types a line that nobody reads yet, and waits until the terminal has it, and so has done what was typed before: of a
+    /// key that sends a signal the kernel throws away what the processes wrote until then, and does so in its own time.
+    pub(crate) fn type_ahead(&mut self, line: &str) {
+        self.type_in(line);
+        let master = self.master.as_ref().unwrap();
+        let name = ptsname(master, Vec::new()).unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let slave = rustix::fs::open(name, flags, Mode::empty()).unwrap();
+        let start = Instant::now();
+        while ioctl_fionread(&slave).unwrap() == 0 {
+            assert!(start.elapsed() < BOUND, "{line:?} is not taken in");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Takes in what has come. Whether more may come.
