@@ -203,9 +203,7 @@ impl Terminal {
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap();
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let slave = rustix::fs::open(name, flags, Mode::empty()).unwrap();
+        let slave = other_end(&master);
         let size = Winsize {
             ws_row: ROWS,
             ws_col: COLUMNS,
@@ -248,17 +246,13 @@ impl Terminal {
 
     /// Types a line that nobody reads yet, and waits until the terminal has it, and so has done what was typed before: of a
     /// key that sends a signal the kernel throws away what the processes wrote until then, and does so in its own time.
+    #[track_caller]
     pub(crate) fn type_ahead(&mut self, line: &str) {
         self.type_in(line);
-        let master = self.master.as_ref().unwrap();
-        let name = ptsname(master, Vec::new()).unwrap();
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let slave = rustix::fs::open(name, flags, Mode::empty()).unwrap();
-        let start = Instant::now();
-        while ioctl_fionread(&slave).unwrap() == 0 {
-            assert!(start.elapsed() < BOUND, "{line:?} is not taken in");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let slave = other_end(self.master.as_ref().unwrap());
+        until("the terminal has the line", || {
+            ioctl_fionread(&slave).unwrap() > 0
+        });
     }
 
     /// Takes in what has come. Whether more may come.
@@ -368,6 +362,13 @@ impl Drop for Terminal {
         signal(i32::try_from(self.shell.id()).unwrap(), Signal::KILL);
         let _ = self.shell.wait();
     }
+}
+
+/// The end of a terminal that its processes have.
+fn other_end(master: &OwnedFd) -> OwnedFd {
+    let name = ptsname(master, Vec::new()).unwrap();
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open(name, flags, Mode::empty()).unwrap()
 }
 
 /// Waits until something is so.
