@@ -1,6 +1,6 @@
 //! What a stopped process writes when it goes on: refused by a fence, lost without one.
 //!
-//! `cargo run --features embedded --example fencing`. All in memory, on a clock that jumps, so it takes no time.
+//! `cargo run --example fencing`. All in memory, on a clock that jumps, so it takes no time.
 
 use std::error::Error;
 use std::time::Duration;

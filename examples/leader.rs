@@ -1,6 +1,6 @@
 //! Two candidates of one lock: the first is cut off from the network and stops, the second takes over.
 //!
-//! `cargo run --features embedded --example leader`
+//! `cargo run --example leader`
 //!
 //! It runs on tokio's clock, paused, so that leases of thirty seconds are over at once.
 

@@ -1,5 +1,4 @@
 //! Requests whose answers never came: each step finds out what became of it, and no lock is lost or kept by mistake.
-#![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"

@@ -1,5 +1,4 @@
 //! What callers say of themselves, kept with their places and shown to whoever looks.
-#![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,

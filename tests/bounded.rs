@@ -1,5 +1,4 @@
 //! A bounded line: no more wait than a caller allows, however many come at once, and whoever is refused leaves nothing.
-#![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,

@@ -1,5 +1,4 @@
 //! What a lock carries from holder to holder.
-#![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"

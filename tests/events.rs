@@ -1,5 +1,4 @@
 //! What befalls a hold is told to whoever listens, danger by the clock alone; and the end is missed by nobody.
-#![cfg(feature = "embedded")]
 
 use std::pin::pin;
 use std::time::Duration;

@@ -26,9 +26,13 @@ fn source(suite: &str, parts: &[&str]) -> Option<String> {
         [] => suite.to_owned(),
         parts => format!("{suite}/{}", parts.join("/")),
     };
-    let folders = ["tests", "crates/protocol/tests"].into_iter();
+    // Tests of the baselines stand beside them, for they use what no other crate can.
+    let beside = "crates/bench/src/contend/contender";
+    let suites = ["", "crates/bench/", "crates/cli/", "crates/protocol/"];
+    let suites = suites.map(|of| format!("{of}tests"));
+    let folders = suites.into_iter().chain([beside.to_owned()]);
     let files = folders.flat_map(|folder| {
-        ["", "/main", "/mod"].map(|end| root.join(folder).join(format!("{file}{end}.rs")))
+        ["", "/main", "/mod"].map(|end| root.join(&folder).join(format!("{file}{end}.rs")))
     });
     { files }.find_map(|file| std::fs::read_to_string(file).ok())
 }

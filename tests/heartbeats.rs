@@ -1,5 +1,4 @@
 //! The renewals of a client with many holds are spread over the heartbeat, and none is ever late for it.
-#![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"

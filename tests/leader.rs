@@ -1,14 +1,10 @@
 //! Candidates of one lock: at most one leads, whoever loses, resigns or is stopped makes room for the next, and each
 //! learns what becomes of it.
-#![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     reason = "a helper of a test that cannot go on has failed the test"
 )]
-
-#[path = "program/example.rs"]
-mod example;
 
 use std::future::pending;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -18,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use example::example;
 use fairlock::embedded::{Fault, Faults, Latency, When};
 use fairlock::{Candidate, Error, HeldLocks, Leadership, LockGuard, Loss, Ticket};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::program::example;
 use fairlock_testkit::{real_time, virtual_time};
 use futures::{FutureExt, poll};
 use tokio::sync::{mpsc, oneshot};

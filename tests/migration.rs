@@ -1,5 +1,4 @@
 //! The cut-over of docs/migration.md, name by name: while both fleets run, nobody of the old one works beside the new one.
-#![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,

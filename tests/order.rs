@@ -1,5 +1,4 @@
 //! Many waiters in few clients: the lock goes round in the order of the tickets.
-#![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"

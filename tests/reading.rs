@@ -1,5 +1,4 @@
 //! Whoever only looks sees who has a lock, since when, and who waits in which order; and changes nothing.
-#![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"

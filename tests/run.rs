@@ -1,6 +1,5 @@
 //! Work under a lock as a scope: it is dropped when the lock is lost, what it returns comes back as it is, and the
 //! lock is released whatever became of it.
-#![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"

@@ -1,5 +1,4 @@
 //! Guards and what goes on around them: a caller that fails, and DynamoDB's own deletion.
-#![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"

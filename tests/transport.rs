@@ -1,23 +1,9 @@
 //! Real connections that end in the middle: whatever may have left the process may have been applied, and what did not
 //! leave it was not. Over TCP and over TLS, with kept connections, at every part of the answer.
-#![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
 )]
-
-#[cfg(feature = "cli")]
-#[path = "common/command.rs"]
-mod command;
-#[path = "transport/place.rs"]
-mod place;
-#[cfg(feature = "cli")]
-#[path = "transport/program.rs"]
-mod program;
-#[path = "transport/server.rs"]
-mod server;
-#[path = "transport/wire.rs"]
-mod wire;
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -25,9 +11,9 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Change, Error, RecordWait, UpdateError};
 use fairlock_testkit::real_time;
-use place::{Place, TIMEOUT};
-use server::{Blow, End, Part};
-use wire::Wire;
+use fairlock_testkit::wire::Wire;
+use fairlock_testkit::wire::place::{Place, TIMEOUT};
+use fairlock_testkit::wire::server::{Blow, End, Part};
 
 /// The clause by which a request is known.
 const ENTER: &str = "#entered = if_not_exists";

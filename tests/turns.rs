@@ -1,5 +1,4 @@
 //! What a caller of a fair lock sees: turns, waits, refusals, and what is left behind.
-#![cfg(feature = "embedded")]
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,

@@ -8,9 +8,9 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Error, HeldLocks, Problem, RecordWait};
 
-use crate::blow::{Blow, RowBody, Target, delete_all, names_the_item};
 use crate::place::{Place, SECOND};
 use fairlock_testkit::lab::{Host, acquire};
+use fairlock_testkit::tamper::{Blow, RowBody, Target, delete_all, names_the_item};
 
 pub(crate) async fn an_item_of_another_format_is_not_written_to(place: &Place) {
     let newer = Problem::NewerFormat { found: 4, known: 3 };

@@ -17,10 +17,10 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::blow::{Item, Table};
 use fairlock_testkit::http;
 use fairlock_testkit::lab::{EPOCH, Host};
 use fairlock_testkit::reads::Reads;
+use fairlock_testkit::tamper::{Item, Table};
 use fairlock_testkit::{real_time, virtual_time};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);

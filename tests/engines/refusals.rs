@@ -11,9 +11,9 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError::ConditionalCheckF
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure::AllOld};
 use fairlock::{Error, RecordWait};
 
-use crate::blow::Table;
 use crate::place::Place;
 use fairlock_testkit::lab::{Host, acquire};
+use fairlock_testkit::tamper::Table;
 
 /// Whether a refusal shows the item, asked without fairlock.
 async fn shows_items(place: &Place) -> bool {

@@ -9,9 +9,9 @@
 use fairlock::{Error, LockGuard, Problem, RecordWait, Stage};
 use futures::future::join_all;
 
-use crate::blow::Item;
 use crate::place::{Place, SHORT, Waiting, granted, heirs, is_held, until};
 use fairlock_testkit::lab::{Host, acquire};
+use fairlock_testkit::tamper::Item;
 
 /// Of the lock that the scenarios of permits are about.
 pub(crate) const FIVE: u64 = 5;

@@ -10,10 +10,10 @@ use fairlock::embedded::{Fault, When};
 use fairlock::{Change, Fence, Item as Attributes, Ticket, UpdateError, Version, VersionedTable};
 use futures::future::join_all;
 
-use crate::blow::Table;
 use crate::place::{Place, SHORT};
 use fairlock_testkit::lab::acquire;
 use fairlock_testkit::mishaps::first;
+use fairlock_testkit::tamper::Table;
 
 fn text(text: &str) -> AttributeValue {
     AttributeValue::S(text.into())

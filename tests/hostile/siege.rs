@@ -13,9 +13,9 @@ use fairlock::{Error, HeldLocks, LockClient, LockGuard, RecordWait};
 use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 
-use crate::blow::{Blow, Table, delete_all, names_the_item};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire};
 use fairlock_testkit::panics::panics;
+use fairlock_testkit::tamper::{Blow, Table, delete_all, names_the_item};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How long they are at it.

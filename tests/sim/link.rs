@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::exchange::{Answer, Exchange};
 use crate::faults::{LATEST, Rates, Tally};
 use crate::plan::HostPlan;
-use crate::signal::Signal;
+use fairlock::embedded::Signal;
 use fairlock_testkit::verbs::verb;
 
 /// How a host fares as a whole.
@@ -252,10 +252,7 @@ impl Link {
     }
 
     pub(crate) fn set(&self, mood: Mood) {
-        self.mood.change(|now| {
-            *now = mood;
-            true
-        });
+        self.mood.change(|now| *now = mood);
         if mood != Mood::Well {
             self.is_harmed();
         }
@@ -289,10 +286,7 @@ impl Link {
             return Some(Fault::Lose(When::Before));
         }
         self.tally.request();
-        self.sent.change(|sent| {
-            *sent += 1;
-            true
-        });
+        self.sent.change(|sent| *sent += 1);
         let heard = Fault::Hold(When::After, self.gate.clone());
         let heard = match &self.front_ends {
             Some(front_ends) => heard.and(Fault::Skew(front_ends.lock().unwrap().answer())),

@@ -30,8 +30,6 @@ mod run;
 mod seeds;
 mod several;
 mod shown;
-#[path = "../../src/signal.rs"]
-mod signal;
 mod stay;
 mod wanted;
 mod worker;

@@ -127,9 +127,7 @@ pub(crate) fn replay(seed: u64, trial: Trial) -> String {
         Trial::Doomed(None) => "who_never_waits",
         Trial::Doomed(Some(_)) => "a_planted_mistake_of_dates",
     };
-    format!(
-        "{trial:?}: replay with\nFAIRLOCK_SIM_SEED={seed} cargo test --all-features --test sim {test}"
-    )
+    format!("{trial:?}: replay with\nFAIRLOCK_SIM_SEED={seed} cargo test --test sim {test}")
 }
 
 /// Tells how to replay a seed that panics.

@@ -23,8 +23,8 @@ use crate::memory::Memory;
 use crate::mutation::Mutation;
 use crate::plan::{APART, DAYS_OFF, HostPlan, Plan};
 use crate::register::Registers;
-use crate::signal::Signal;
 use crate::worker;
+use fairlock::embedded::Signal;
 
 /// A host has more places than it has workers only for a moment.
 const MOST_KNOWN: usize = 6;
@@ -260,10 +260,7 @@ impl World {
 
     /// Starts all hosts of the plan, and their workers.
     pub(crate) fn start(self: &Arc<Self>) {
-        self.stopping.change(|now| {
-            *now = false;
-            true
-        });
+        self.stopping.change(|now| *now = false);
         self.crew.lock().unwrap().hosts.clear();
         for id in 0..self.plan.hosts.len() {
             let host = self.started(id);
@@ -297,10 +294,7 @@ impl World {
 
     /// The same hosts go on, one after the other, and new ones in place of the dead.
     pub(crate) fn resume(self: &Arc<Self>) {
-        self.stopping.change(|now| {
-            *now = false;
-            true
-        });
+        self.stopping.change(|now| *now = false);
         for host in self.hosts() {
             if host.link.mood() == Mood::Dead {
                 self.restart(host.id);
@@ -361,10 +355,7 @@ impl World {
 
     /// The end of all faults.
     pub(crate) fn heal(&self) {
-        self.stopping.change(|now| {
-            *now = true;
-            true
-        });
+        self.stopping.change(|now| *now = true);
         for host in self.hosts() {
             host.link.turns(Weather::default());
             if host.link.mood() != Mood::Dead {

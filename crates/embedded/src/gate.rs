@@ -1,9 +1,8 @@
 //! A place on a request's way that a test keeps closed until it says so.
 
-use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use tokio::sync::Notify;
+use crate::signal::Signal;
 
 /// Holds requests up where a [`Fault::Hold`](crate::Fault::Hold) puts it. Cheap to clone; the clones are one gate.
 ///
@@ -29,14 +28,7 @@ use tokio::sync::Notify;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Gate(Arc<Posts>);
-
-/// Those who wait are woken in the order in which they came, so that a run from a seed repeats.
-#[derive(Debug, Default)]
-struct Posts {
-    state: Mutex<State>,
-    changed: Notify,
-}
+pub struct Gate(Arc<Signal<State>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
@@ -44,29 +36,6 @@ struct State {
     /// How often it was opened.
     opened: usize,
     arrived: usize,
-}
-
-impl Posts {
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state());
-        self.changed.notify_waiters();
-    }
-
-    /// Waits until the state is such, which it may be already. Cancel safe.
-    async fn is(&self, such: impl Fn(State) -> bool) {
-        loop {
-            let mut changed = pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if such(*self.state()) {
-                return;
-            }
-            changed.await;
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Gate {

@@ -6,13 +6,18 @@ pub mod counter;
 pub mod http;
 pub mod keys;
 pub mod lab;
+pub mod line;
 pub mod lines;
 pub mod mishaps;
 pub mod panics;
+pub mod program;
 pub mod reads;
 pub mod said;
 pub mod steps;
+pub mod tamper;
+pub mod traffic;
 pub mod verbs;
+pub mod wire;
 pub mod world;
 
 pub use bounded::{real_time, real_time_within, virtual_time};

@@ -1,0 +1,210 @@
+//! What a run's turns say about speed and fairness, beyond the verdict.
+
+use std::fmt::{self, Formatter};
+use std::time::Duration;
+
+use fairlock_cli::contest::tally::Tally;
+use fairlock_cli::contest::turn::Turn;
+
+pub(crate) struct Figures {
+    tally: Tally,
+    passed: Passed,
+    /// From the first that asked to the last that released.
+    took: Duration,
+    round_trip: Option<Duration>,
+}
+
+impl Figures {
+    pub(crate) fn of(turns: &[Turn], round_trip: Option<Duration>) -> Figures {
+        let first = turns.iter().map(|turn| turn.requested_ns).min();
+        let last = turns.iter().map(|turn| turn.released_ns).max();
+        let took = last
+            .zip(first)
+            .map(|(last, first)| last.saturating_sub(first));
+        Figures {
+            tally: Tally::new(turns.to_vec()),
+            passed: Passed::of(turns),
+            took: Duration::from_nanos(took.unwrap_or_default()),
+            round_trip: round_trip.filter(|span| !span.is_zero()),
+        }
+    }
+
+    fn waits(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Some(waits) = self.tally.waits() else {
+            return Ok(());
+        };
+        write!(f, "waits       {waits}")?;
+        if !waits.mean.is_zero() {
+            write!(
+                f,
+                ", {:.1} times the mean",
+                waits.max.div_duration_f64(waits.mean)
+            )?;
+        }
+        writeln!(f)
+    }
+
+    fn hand_overs(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Some(took) = self.tally.hand_overs() else {
+            return Ok(());
+        };
+        writeln!(f, "hand-overs  {took}")?;
+        let Some(round_trip) = self.round_trip else {
+            return Ok(());
+        };
+        let spans = [took.p50, took.p99, took.max, took.mean];
+        let [p50, p99, max, mean] = spans.map(|span| span.div_duration_f64(round_trip));
+        writeln!(
+            f,
+            "            p50 {p50:.2}, p99 {p99:.2}, max {max:.2}, mean {mean:.2} round trips"
+        )
+    }
+
+    fn pace(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.took.is_zero() {
+            return Ok(());
+        }
+        let a_second = self.tally.turns() as f64 / self.took.as_secs_f64();
+        write!(f, "pace        {a_second:.2} turns a second")?;
+        if let Some(round_trip) = self.round_trip {
+            write!(
+                f,
+                ", {:.3} a round trip",
+                a_second * round_trip.as_secs_f64()
+            )?;
+        }
+        writeln!(f)
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.waits(f)?;
+        self.hand_overs(f)?;
+        self.pace(f)?;
+        let turns = self.tally.turns();
+        write!(
+            f,
+            "asked       {} of {turns} turns granted after one that asked later",
+            self.passed.turns
+        )?;
+        if self.passed.turns > 0 {
+            let Passed { by, ahead, .. } = self.passed;
+            write!(
+                f,
+                ", by {:.2} ms and {ahead} turns at the most",
+                by.as_secs_f64() * 1_000.0
+            )?;
+        }
+        writeln!(f)
+    }
+}
+
+/// How those who asked first were served after others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Passed {
+    /// Turns granted after one that had asked later.
+    turns: usize,
+    /// By so much later at the most had the other asked.
+    by: Duration,
+    /// So many of those others at the most came before one turn.
+    ahead: usize,
+}
+
+impl Passed {
+    fn of(turns: &[Turn]) -> Passed {
+        let mut granted: Vec<_> = turns.iter().collect();
+        granted.sort_by_key(|turn| turn.acquired_ns);
+        // When those asked who were granted before, in that order.
+        let (mut asked, mut passed) = (Vec::<u64>::new(), Passed::default());
+        for turn in granted {
+            let place = asked.partition_point(|other| *other <= turn.requested_ns);
+            let ahead = asked.len() - place;
+            let latest = asked.last().copied().unwrap_or_default();
+            let by = Duration::from_nanos(latest.saturating_sub(turn.requested_ns));
+            passed.turns += usize::from(ahead > 0);
+            passed.by = passed.by.max(by);
+            passed.ahead = passed.ahead.max(ahead);
+            asked.insert(place, turn.requested_ns);
+        }
+        passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// In milliseconds; it is released one after it is given back.
+    fn turn(ticket: u64, requested: u64, acquired: u64, releasing: u64) -> Turn {
+        Turn {
+            worker: 1,
+            cycle: 1,
+            ticket,
+            requested_ns: requested * MS,
+            acquired_ns: acquired * MS,
+            releasing_ns: releasing * MS,
+            released_ns: (releasing + 1) * MS,
+        }
+    }
+
+    #[test]
+    fn figures_are_in_milliseconds_and_in_round_trips() {
+        let turns = [turn(1, 0, 10, 20), turn(2, 0, 30, 40), turn(3, 5, 60, 99)];
+        let told = Figures::of(&turns, Some(Duration::from_millis(10))).to_string();
+        let lines: Vec<_> = told.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "waits       min 10.00 ms, mean 31.67 ms, max 55.00 ms, 1.7 times the mean",
+                "hand-overs  p50 10.00 ms, p99 20.00 ms, max 20.00 ms, mean 15.00 ms",
+                "            p50 1.00, p99 2.00, max 2.00, mean 1.50 round trips",
+                "pace        30.00 turns a second, 0.300 a round trip",
+                "asked       0 of 3 turns granted after one that asked later",
+            ]
+        );
+        let without = Figures::of(&turns, None).to_string();
+        assert!(!without.contains("round trip"), "{without}");
+    }
+
+    #[test]
+    fn whoever_asked_first_and_was_granted_last_was_passed_over_whatever_the_tickets() {
+        let turns = [turn(1, 2, 10, 20), turn(2, 1, 30, 40), turn(3, 3, 50, 60)];
+        let passed = Passed {
+            turns: 1,
+            by: Duration::from_millis(1),
+            ahead: 1,
+        };
+        assert_eq!(Passed::of(&turns), passed);
+    }
+
+    #[test]
+    fn one_whom_all_others_pass_is_passed_by_the_last_of_them() {
+        let turns = [
+            turn(1, 5, 10, 11),
+            turn(2, 9, 12, 13),
+            turn(3, 2, 14, 15),
+            turn(4, 12, 16, 17),
+        ];
+        let passed = Passed {
+            turns: 1,
+            by: Duration::from_millis(7),
+            ahead: 2,
+        };
+        assert_eq!(Passed::of(&turns), passed);
+        let told = Figures::of(&turns, None).to_string();
+        let line = "asked       1 of 4 turns granted after one that asked later, by 7.00 ms and 2 turns at the most\n";
+        assert!(told.ends_with(line), "{told}");
+    }
+
+    #[test]
+    fn no_turns_have_no_times() {
+        let told = Figures::of(&[], Some(Duration::ZERO)).to_string();
+        assert_eq!(
+            told,
+            "asked       0 of 0 turns granted after one that asked later\n"
+        );
+    }
+}

@@ -1,0 +1,36 @@
+//! The turns: a line for each on standard output, as it ends.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fairlock_cli::contest::say::say;
+use fairlock_cli::contest::turn::Turn;
+
+/// Prints turns and keeps them. Cheap to clone; the clones are one log.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Said>>);
+
+#[derive(Default)]
+struct Said {
+    turns: Vec<Turn>,
+    /// Why some were not printed: what was first in the way.
+    trouble: Option<String>,
+}
+
+impl Log {
+    pub(crate) fn add(&self, turn: Turn) {
+        let printed = say(&turn);
+        let mut said = self.said();
+        said.turns.push(turn);
+        said.trouble = said.trouble.take().or(printed.err());
+    }
+
+    /// The turns, and what kept them from being printed.
+    pub(crate) fn take(&self) -> (Vec<Turn>, Option<String>) {
+        let said = std::mem::take(&mut *self.said());
+        (said.turns, said.trouble)
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

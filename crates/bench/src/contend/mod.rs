@@ -1,0 +1,94 @@
+//! Workers contending for one lock: each waits for its turn, holds the lock, releases it, and asks again.
+//!
+//! Standard output has one JSON line a turn, in nanoseconds of CLOCK_MONOTONIC; standard error has how long turns
+//! waited, what was sent for them, and whether any two overlapped or came out of order. Fails if any did. The same work
+//! is done by fairlock or by one of two baselines.
+//!
+//! ```text
+//! cargo run --release -p fairlock-bench -- contend --workers 8 --cycles 5 --hold-ms 50
+//! ```
+
+pub(crate) mod backend;
+mod child;
+pub(crate) mod contender;
+mod events;
+mod figures;
+mod harvest;
+mod log;
+pub(crate) mod options;
+mod outputs;
+mod plot;
+mod processes;
+mod report;
+mod tasks;
+mod worker;
+
+use std::process::ExitCode;
+
+use fairlock::TableOptions;
+use fairlock_cli::contest::tally;
+use fairlock_cli::contest::verdict::Verdict;
+
+use crate::contend::backend::Backend;
+use crate::contend::figures::Figures;
+use crate::contend::harvest::Harvest;
+use crate::contend::options::Options;
+use crate::contend::outputs::Outputs;
+use crate::contend::report::Report;
+use crate::failure::Failure;
+use crate::tell::tell;
+
+/// As its command line says.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn run(options: Options) -> Result<ExitCode, Failure> {
+    match options.checked() {
+        Some(worker) => child::run(&options, worker).await,
+        None => contend(&options).await,
+    }
+}
+
+async fn contend(options: &Options) -> Result<ExitCode, Failure> {
+    let outputs = Outputs::open(options)?;
+    let backend = backend::open(options)?;
+    prepare(options, &backend).await?;
+    let harvest = if options.processes {
+        processes::run(options).await?
+    } else {
+        tasks::run(&backend, options).await?
+    };
+    Ok(judge(options, outputs, harvest))
+}
+
+/// Checks names and lease before anything is written and any process started, and makes the table if it is not there.
+async fn prepare(options: &Options, backend: &Backend) -> Result<(), Failure> {
+    let _named = backend::lock(options, &*backend.locks(options, 1)?)?;
+    let made = backend
+        .upkeep(options)?
+        .create_table(&TableOptions::default())
+        .await;
+    made.map_err(|error| Failure::run("no table to lock in", error))
+}
+
+fn judge(options: &Options, outputs: Outputs, mut harvest: Harvest) -> ExitCode {
+    if options.plant_fault {
+        tally::plant_fault(&mut harvest.turns);
+    }
+    let unwritten = outputs.write(options, &harvest);
+    harvest.troubles.extend(unwritten);
+    let report = Report {
+        figures: Figures::of(&harvest.turns, options.rtt_ms),
+        verdict: Verdict::new(
+            harvest.turns,
+            options.workers,
+            options.cycles,
+            harvest.troubles,
+        ),
+        traffic: harvest.traffic,
+    };
+    tell(&report);
+    if report.verdict.is_good() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,45 @@
+//! DynamoDB, or something that speaks its language, over HTTP.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{Credentials, Region, SharedHttpClient};
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use fairlock::embedded::Network;
+
+/// What the SDK's own configuration would look for beside these, these drivers do not.
+pub(crate) const ENVIRONMENT: &str = "\
+With --endpoint-url, credentials come from the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
+AWS_SESSION_TOKEN only, not from a profile or a role, and the region from AWS_REGION or AWS_DEFAULT_REGION.
+Placeholders that a local engine takes stand in for what is not set.";
+
+/// A transport with connections of its own.
+pub(crate) fn https() -> SharedHttpClient {
+    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
+    https.build_https()
+}
+
+/// A client of what is there.
+pub(crate) fn client(url: &str, network: &Network) -> Client {
+    let config = network.client().config().to_builder();
+    let config = config.endpoint_url(url).region(region());
+    Client::from_conf(config.credentials_provider(credentials()).build())
+}
+
+/// A local DynamoDB takes any.
+fn region() -> Region {
+    let named = set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION"));
+    Region::new(named.unwrap_or_else(|| "us-east-1".into()))
+}
+
+/// A local DynamoDB takes any.
+fn credentials() -> Credentials {
+    let id = set("AWS_ACCESS_KEY_ID").unwrap_or_else(|| "nobody".into());
+    let secret = set("AWS_SECRET_ACCESS_KEY").unwrap_or_else(|| "nothing".into());
+    Credentials::new(id, secret, set("AWS_SESSION_TOKEN"), None, "fairlock-bench")
+}
+
+fn set(variable: &str) -> Option<String> {
+    std::env::var(variable)
+        .ok()
+        .filter(|value| !value.is_empty())
+}

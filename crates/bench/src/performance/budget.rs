@@ -1,0 +1,68 @@
+//! How much is measured.
+
+use std::time::Duration;
+
+use fairlock_testkit::line::Line;
+
+pub(crate) struct Budget {
+    pub(crate) is_brief: bool,
+    /// Of what has a bound.
+    pub(crate) runs: usize,
+    /// Of all else that does not take long.
+    pub(crate) fewer: usize,
+    /// Of a run, at least.
+    pub(crate) turns: u32,
+    /// Where turns take long.
+    pub(crate) slow_turns: u32,
+    pub(crate) lengths: &'static [u32],
+    pub(crate) holds_ms: &'static [u32],
+    pub(crate) lines: Vec<Line>,
+    /// How long waiters are watched, to say what a day of waiting costs.
+    pub(crate) watched: Duration,
+    /// Tasks whose memory is measured.
+    pub(crate) tasks: usize,
+}
+
+impl Budget {
+    pub(crate) fn whole() -> Budget {
+        let short = [1, 2, 8, 32, 128].map(|waiters| line(waiters, 20, 300));
+        let long = [line(1_000, 100, 1_000), line(10_000, 150, 700)];
+        Budget {
+            is_brief: false,
+            runs: 5,
+            fewer: 3,
+            turns: 80,
+            slow_turns: 24,
+            lengths: &[2, 4, 8, 16, 32],
+            holds_ms: &[0, 10, 50, 200, 1_000],
+            lines: short.into_iter().chain(long).collect(),
+            watched: Duration::from_secs(1_800),
+            tasks: 10_000,
+        }
+    }
+
+    pub(crate) fn brief() -> Budget {
+        Budget {
+            is_brief: true,
+            runs: 1,
+            fewer: 1,
+            turns: 4,
+            slow_turns: 4,
+            lengths: &[2, 8],
+            holds_ms: &[0, 50],
+            lines: [2, 8].map(|waiters| line(waiters, 10, 5)).to_vec(),
+            watched: Duration::from_secs(60),
+            tasks: 20,
+        }
+    }
+}
+
+fn line(waiters: usize, settles: u64, hand_overs: usize) -> Line {
+    Line {
+        waiters,
+        hold: Duration::from_millis(50),
+        round_trip: Duration::from_millis(10),
+        settles: Duration::from_secs(settles),
+        hand_overs,
+    }
+}

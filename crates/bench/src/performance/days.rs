@@ -1,0 +1,92 @@
+//! What a day of waiting costs, and one of holding.
+
+use std::mem::take;
+use std::time::Duration;
+
+use fairlock::{FairLock, LockGuard, RecordWait};
+use fairlock_testkit::line::Site;
+use fairlock_testkit::traffic::{Counter, Traffic};
+use tokio::task::JoinSet;
+
+use crate::performance::Done;
+use crate::performance::budget::Budget;
+use crate::performance::dollars;
+use crate::performance::lines::in_virtual_time;
+use crate::performance::page::Page;
+use crate::performance::scene::ROUND_TRIP_MS;
+use crate::performance::table::{Table, digits};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// As long as all take to come to rest in their places.
+const SETTLES: Duration = Duration::from_secs(60);
+/// Who is watched, by how many come before them.
+const PLACES: [(usize, &str); 4] = [
+    (0, "holds the lock all day"),
+    (1, "is the first heir all day"),
+    (10, "has ten before it all day"),
+    (100, "has a hundred before it all day"),
+];
+
+pub(crate) fn report(budget: &Budget, page: &mut Page) -> Done<()> {
+    eprintln!("a long hold, in virtual time");
+    let traffic = in_virtual_time(watched(budget.watched));
+    let mut table = Table::new([
+        "who",
+        "requests a day",
+        "write units",
+        "read units",
+        "dollars a day",
+    ]);
+    for ((_, who), traffic) in PLACES.iter().zip(traffic) {
+        let (turns, beats) = (traffic.of_turns(), traffic.heartbeats());
+        let a_day = |count: f64| count * DAY.div_duration_f64(budget.watched);
+        let requests = a_day((turns.requests + beats.requests) as f64);
+        let writes = a_day(turns.write_units + beats.write_units);
+        let reads = a_day(turns.read_units + beats.read_units);
+        let dollars = format!("{:.4}", dollars::of(writes, reads));
+        table.row([
+            who.to_string(),
+            digits(requests),
+            digits(writes),
+            digits(reads),
+            dollars,
+        ]);
+    }
+    page.write("days", &table.to_string())
+}
+
+/// What each of [`PLACES`] sent in such a time in which nothing moved.
+async fn watched(span: Duration) -> Vec<Traffic> {
+    let site = Site::new(Duration::from_millis(ROUND_TRIP_MS.into())).await;
+    let (everybody, mut waiting) = (Counter::default(), JoinSet::new());
+    let mut watched = Vec::new();
+    let last = PLACES.iter().map(|(place, _)| *place).max();
+    for place in 0..=last.unwrap_or_default() {
+        let is_watched = PLACES.iter().any(|(of, _)| *of == place);
+        let counter = if is_watched {
+            Counter::default()
+        } else {
+            everybody.clone()
+        };
+        let lock = site.process(place, &counter);
+        watched.extend(is_watched.then_some(counter));
+        waiting.spawn(hold(lock));
+        // So that they come in this order.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    tokio::time::sleep(SETTLES).await;
+    let taken = |counter: &Counter| take(&mut *counter.counted());
+    watched.iter().for_each(|counter| drop(taken(counter)));
+    tokio::time::sleep(span).await;
+    watched.iter().map(taken).collect()
+}
+
+/// Ends when it is dropped.
+#[expect(
+    clippy::expect_used,
+    reason = "a day that does not come to pass cannot be measured"
+)]
+async fn hold(lock: FairLock) {
+    let guard: LockGuard = lock.acquire(RecordWait::Infinite).await.expect("a turn");
+    guard.lost().await;
+}

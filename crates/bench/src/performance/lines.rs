@@ -1,0 +1,108 @@
+//! Lines of up to ten thousand processes, in virtual time.
+
+use fairlock_cli::contest::tally::percentile;
+use fairlock_testkit::line::{Line, Toll};
+use tokio::runtime::Builder;
+
+use crate::performance::Done;
+use crate::performance::budget::Budget;
+use crate::performance::chart::{Curve, Panel, Style, draw};
+use crate::performance::page::Page;
+use crate::performance::table::{Table, digits};
+
+/// What a line's hand-overs took and cost.
+pub(crate) struct LongLine {
+    pub(crate) line: Line,
+    pub(crate) toll: Toll,
+}
+
+pub(crate) fn measure(budget: &Budget) -> Vec<LongLine> {
+    let lines = budget.lines.iter();
+    let measured = lines.map(|line| {
+        eprintln!("{} waiters, in virtual time", line.waiters);
+        LongLine {
+            line: *line,
+            toll: in_virtual_time(line.run()),
+        }
+    });
+    measured.collect()
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "without a runtime there is nothing to measure"
+)]
+pub(crate) fn in_virtual_time<F: Future>(work: F) -> F::Output {
+    let mut runtime = Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true).build();
+    runtime.expect("a runtime").block_on(work)
+}
+
+impl LongLine {
+    fn took(&self, percent: usize) -> String {
+        let took = percentile(&self.toll.took, percent).unwrap_or_default();
+        digits(took.div_duration_f64(self.line.round_trip))
+    }
+
+    /// What a row of the table says.
+    fn figures(&self) -> [f64; 7] {
+        let toll = &self.toll;
+        let heartbeats = toll.traffic.heartbeats().requests as f64 / toll.took.len() as f64;
+        let (looks, rows) = (self.sent_as("GetItem"), self.sent_as("Query"));
+        [
+            toll.requests(),
+            looks,
+            rows,
+            toll.requests() - looks - rows - heartbeats,
+            heartbeats,
+            toll.a_hand_over(|sent| sent.write_units),
+            toll.a_hand_over(|sent| sent.read_units),
+        ]
+    }
+
+    fn sent_as(&self, operation: &str) -> f64 {
+        let sent = self.toll.traffic.lines();
+        let sent = sent.filter(|(name, _, _)| *name == operation);
+        let sent: u64 = sent.map(|(_, _, sent)| sent.requests).sum();
+        sent as f64 / self.toll.took.len() as f64
+    }
+}
+
+pub(crate) fn report(lines: &[LongLine], page: &mut Page) -> Done<()> {
+    let mut table = Table::new([
+        "waiters",
+        "requests",
+        "of these: looks at the lock",
+        "looks at rows",
+        "writes",
+        "heartbeats",
+        "write units",
+        "read units",
+        "hand-over p50, p99, in round trips",
+    ]);
+    for long in lines {
+        let name = [long.line.waiters.to_string()].into_iter();
+        let took = format!("{}, {}", long.took(50), long.took(99));
+        table.row(name.chain(long.figures().map(digits)).chain([took]));
+    }
+    page.write("long-lines", &table.to_string())?;
+    let curve = |place, name: &str, of: fn(&Toll) -> f64| Curve {
+        name: name.into(),
+        style: Style::number(place, false),
+        values: lines.iter().map(|long| of(&long.toll)).collect(),
+    };
+    let panel = Panel {
+        title: "What a hand-over costs all of the line together".into(),
+        across: "processes that wait".into(),
+        upwards: "for each hand-over".into(),
+        categories: lines
+            .iter()
+            .map(|long| long.line.waiters.to_string())
+            .collect(),
+        curves: vec![
+            curve(0, "requests, heartbeats among them", Toll::requests),
+            curve(1, "capacity units", Toll::capacity),
+        ],
+    };
+    draw(&page.picture("long-lines.svg")?, &[panel])
+}

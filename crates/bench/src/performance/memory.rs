@@ -1,0 +1,54 @@
+//! How much memory tasks take that wait for a lock, in a process of its own.
+
+use std::process::Command;
+use std::time::Duration;
+
+use fairlock::RecordWait;
+use fairlock_testkit::line::Site;
+use fairlock_testkit::traffic::Counter;
+use procfs::process::Process;
+use tokio::task::JoinSet;
+
+use crate::performance::Done;
+use crate::performance::lines::in_virtual_time;
+use crate::performance::scene::ROUND_TRIP_MS;
+
+/// All have come, and wait.
+const SETTLES: Duration = Duration::from_secs(60);
+
+/// What so many waiting tasks add to an idle client, in bytes.
+pub(crate) fn of_waiting(tasks: usize) -> Done<f64> {
+    eprintln!("{tasks} tasks of one client that wait");
+    let mut shown = Command::new(std::env::current_exe()?);
+    let shown = shown
+        .args(["performance", "--waiting"])
+        .arg(tasks.to_string())
+        .output()?;
+    Ok(String::from_utf8(shown.stdout)?.trim().parse()?)
+}
+
+pub(crate) fn show(tasks: usize) -> Done<()> {
+    println!("{}", in_virtual_time(added_by(tasks))?);
+    Ok(())
+}
+
+async fn added_by(tasks: usize) -> Done<u64> {
+    let site = Site::new(Duration::from_millis(ROUND_TRIP_MS.into())).await;
+    let lock = site.process(0, &Counter::default());
+    let guard = lock.acquire(RecordWait::Infinite).await?;
+    let idle = resident()?;
+    let mut waiting = JoinSet::new();
+    for _ in 0..tasks {
+        let lock = lock.clone();
+        waiting.spawn(async move { lock.acquire(RecordWait::Infinite).await });
+    }
+    tokio::time::sleep(SETTLES).await;
+    let added = resident()?.saturating_sub(idle);
+    drop(guard);
+    Ok(added)
+}
+
+fn resident() -> Done<u64> {
+    let status = Process::myself()?.status()?;
+    Ok(status.vmrss.unwrap_or_default() * 1024)
+}

@@ -1,0 +1,85 @@
+//! Measures what docs/performance.md says, and writes its figures and its pictures; the prose around them is kept by hand.
+//!
+//! Workers are processes, of this program's `contend`. Long lines and days pass in virtual time, and
+//! instructions are counted by `scripts/instructions`. Nothing else should run on the machine meanwhile.
+//!
+//! ```text
+//! cargo run --release -p fairlock-bench -- performance
+//! ```
+
+mod budget;
+mod chart;
+mod comparison;
+mod days;
+mod dollars;
+mod driver;
+mod instructions;
+mod lines;
+mod machine;
+mod memory;
+mod page;
+mod promises;
+mod run;
+mod scene;
+mod table;
+mod timeline;
+mod waits;
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::performance::budget::Budget;
+use crate::performance::comparison::Comparison;
+use crate::performance::driver::Driver;
+use crate::performance::page::Page;
+
+pub(crate) type Done<T> = Result<T, Box<dyn Error>>;
+
+/// Measures what docs/performance.md says, and writes its figures and pictures.
+#[derive(Debug, Parser)]
+pub(crate) struct Options {
+    /// Where performance.md is, and the folder of its pictures
+    #[arg(long, default_value = "docs")]
+    docs: PathBuf,
+
+    /// Everything, but so briefly that the figures mean nothing: whether it works
+    #[arg(long)]
+    check: bool,
+
+    /// This process is to show how much memory so many tasks take that wait
+    #[arg(long, hide = true)]
+    waiting: Option<usize>,
+}
+
+/// As its command line says.
+pub(crate) fn run(options: &Options) -> Done<()> {
+    if let Some(tasks) = options.waiting {
+        return memory::show(tasks);
+    }
+    let budget = match options.check {
+        true => Budget::brief(),
+        false => Budget::whole(),
+    };
+    let mut page = Page::open(&options.docs)?;
+    measure(&budget, &mut page)?;
+    page.save()
+}
+
+fn measure(budget: &Budget, page: &mut Page) -> Done<()> {
+    let driver = Driver::new()?;
+    page.write("machine", &machine::described()?)?;
+    let long_lines = lines::measure(budget);
+    let by_length = Comparison::by_length(&driver, budget)?;
+    let by_hold = Comparison::by_hold(&driver, budget)?;
+    let promises = promises::measure(&driver, budget, &long_lines)?;
+    page.write("promises", &promises)?;
+    by_length.report(page)?;
+    by_hold.report(page)?;
+    waits::report(&by_length, page)?;
+    lines::report(&long_lines, page)?;
+    dollars::report(&by_length, page)?;
+    days::report(budget, page)?;
+    timeline::report(&driver, budget, page)
+}

@@ -1,0 +1,173 @@
+//! What is promised, and what was measured.
+
+use Bound::{AtLeast, AtMost};
+
+use crate::performance::Done;
+use crate::performance::budget::Budget;
+use crate::performance::driver::Driver;
+use crate::performance::instructions;
+use crate::performance::lines::LongLine;
+use crate::performance::memory;
+use crate::performance::run::{Run, in_round_trips, median};
+use crate::performance::scene::{FAIRLOCK, Place, Scene};
+use crate::performance::table::{Table, digits};
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// A line of the table.
+struct Promise {
+    what: String,
+    bound: Bound,
+    measured: f64,
+    by: String,
+}
+
+/// Which side of it is good.
+#[derive(Clone, Copy)]
+enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// What it is called, what is promised of it, and how a run shows it.
+type Figure = (&'static str, Bound, fn(&Run) -> f64);
+
+const ALONE: [Figure; 2] = [
+    ("uncontended: requests a turn", AtMost(2.0), Run::requests),
+    (
+        "uncontended: acquire, p50, round trips",
+        AtMost(1.05),
+        |run| in_round_trips(run.wait(50)),
+    ),
+];
+const EIGHT: [Figure; 4] = [
+    (
+        "hand-over, 8 workers, hold 50 ms: p50, round trips",
+        AtMost(1.6),
+        |run| in_round_trips(run.hand_over(50)),
+    ),
+    ("the same: p99", AtMost(3.0), |run| {
+        in_round_trips(run.hand_over(99))
+    }),
+    ("the same: requests a turn", AtMost(16.0), Run::requests),
+    (
+        "the same: longest wait, against the mean",
+        AtMost(1.5),
+        Run::unevenness,
+    ),
+];
+const NO_HOLD: [Figure; 1] = [(
+    "hold 0, 8 workers: turns a round trip",
+    AtLeast(0.55),
+    Run::turns_a_round_trip,
+)];
+const INSIDE: [Figure; 2] = [
+    (
+        "hand-over inside one client, 8 tasks: p50, round trips",
+        AtMost(1.15),
+        |run| in_round_trips(run.hand_over(50)),
+    ),
+    ("the same: requests a turn", AtMost(4.0), Run::requests),
+];
+const INSIDE_NO_HOLD: [Figure; 1] = [(
+    "hold 0, 8 tasks of one client: turns a round trip",
+    AtLeast(0.85),
+    Run::turns_a_round_trip,
+)];
+
+pub(crate) fn measure(driver: &Driver, budget: &Budget, lines: &[LongLine]) -> Done<String> {
+    let processes = |workers, hold_ms| Scene::new(FAIRLOCK, workers, hold_ms, budget.turns);
+    let inside = |hold_ms| Scene {
+        place: Place::OneClient,
+        ..processes(8, hold_ms)
+    };
+    let scenes: [(Scene, &[Figure]); 5] = [
+        (processes(1, 0), &ALONE),
+        (processes(8, 50), &EIGHT),
+        (processes(8, 0), &NO_HOLD),
+        (inside(50), &INSIDE),
+        (inside(0), &INSIDE_NO_HOLD),
+    ];
+    let mut promises = Vec::new();
+    for (scene, figures) in scenes {
+        let runs = driver.runs(scene, budget.runs)?;
+        promises.extend(figures.iter().map(|(what, bound, figure)| Promise {
+            what: what.to_string(),
+            bound: *bound,
+            measured: median(&runs, figure),
+            by: format!("`{}`", scene.command()),
+        }));
+    }
+    promises.extend(of_long_lines(lines));
+    promises.push(Promise {
+        what: "uncontended: instructions, against two bare calls of the SDK, times".into(),
+        bound: AtMost(1.15),
+        measured: instructions::ratio(budget)?,
+        by: "`scripts/instructions`".into(),
+    });
+    promises.push(Promise {
+        what: format!(
+            "memory of {} tasks of one client that wait, MB",
+            budget.tasks
+        ),
+        bound: AtMost(60.0),
+        measured: memory::of_waiting(budget.tasks)? / MIB,
+        by: "in virtual time, the rows in the engine among it".into(),
+    });
+    let mut table = Table::new(["", "promised", "measured", "kept", "by"]);
+    for promise in promises {
+        table.row(promise.cells());
+    }
+    Ok(table.to_string())
+}
+
+/// Those of the longest lines against that of eight.
+fn of_long_lines(lines: &[LongLine]) -> Vec<Promise> {
+    let Some(eight) = lines.iter().find(|long| long.line.waiters == 8) else {
+        return Vec::new();
+    };
+    let long = lines.iter().filter(|long| long.line.waiters >= 1_000);
+    let promises = long.flat_map(|long| {
+        let waiters = long.line.waiters;
+        let of = |what: &str, most, ratio| Promise {
+            what: format!("{what} a hand-over, {waiters} waiters against 8, times"),
+            bound: AtMost(most),
+            measured: ratio,
+            by: "in virtual time".into(),
+        };
+        [
+            of(
+                "requests",
+                2.0,
+                long.toll.requests() / eight.toll.requests(),
+            ),
+            of(
+                "capacity units",
+                3.0,
+                long.toll.capacity() / eight.toll.capacity(),
+            ),
+        ]
+    });
+    promises.collect()
+}
+
+impl Promise {
+    fn cells(&self) -> [String; 5] {
+        let (promised, is_kept) = match self.bound {
+            AtMost(most) => (format!("at most {most}"), self.measured <= most),
+            AtLeast(least) => (format!("at least {least}"), self.measured >= least),
+        };
+        let kept = match is_kept {
+            _ if self.measured.is_nan() => "not measured",
+            true => "yes",
+            false => "**no**",
+        };
+        [
+            self.what.clone(),
+            promised,
+            digits(self.measured),
+            kept.into(),
+            self.by.clone(),
+        ]
+    }
+}

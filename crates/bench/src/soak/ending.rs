@@ -1,0 +1,134 @@
+//! The end: everybody stops, all clients are shut down, and what is left is counted.
+
+use std::future::Future;
+use std::time::Duration;
+
+use fairlock::{HeldLocks, LockClient, SweepOptions};
+use fairlock_cli::contest::causes::told;
+use futures::StreamExt;
+use tokio::task::JoinSet;
+
+use crate::failure::Failure;
+use crate::soak::course::vitals;
+use crate::soak::expiry::Table;
+use crate::soak::findings::Findings;
+use crate::soak::host::LEASES;
+use crate::soak::stage::Soak;
+use crate::soak::vitals::Vitals;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// All that a lock may leave.
+const LOCK_ITEM: &str = "fairlock/#lock";
+/// For connections to close, and tasks to end, that nobody uses any more.
+const TO_CLOSE: Duration = Duration::from_secs(10);
+
+/// What the table has when all is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) locks: usize,
+    pub(crate) items: usize,
+}
+
+/// Ends all faults and all work, shuts the clients down, and sweeps the table.
+pub(crate) async fn end(soak: &Soak, crew: JoinSet<()>) -> Result<Left, Failure> {
+    soak.climate.calm();
+    soak.stop.cancel();
+    let findings = &soak.findings;
+    // A panic was found by the hook.
+    let bound = soak.options.ends_within;
+    if within(bound, crew.join_all()).await.is_none() {
+        findings.add(format!("stuck: somebody did not stop within {bound:?}"));
+    }
+    for place in 0..LEASES.len() {
+        let unfinished = soak.host(place).leave(HeldLocks::Release, bound).await;
+        for job in unfinished {
+            findings.add(format!("unfinished: {job}"));
+        }
+    }
+    Ok(settle(soak, &soak.steady()?).await)
+}
+
+/// Waits until there is nothing but lock items, and nobody has any. A sweeper, not single sweeps: what has no date is
+/// dead only to those who have watched it for a lease.
+async fn settle(soak: &Soak, locks: &LockClient) -> Left {
+    let sweeper = locks.start_sweeper(SweepOptions::every(SECOND));
+    let left = settled(soak, locks).await;
+    match sweeper {
+        Ok(sweeper) => sweeper.stop().await,
+        Err(error) => soak.findings.add(format!("surprise: no sweeper: {error}")),
+    }
+    left
+}
+
+async fn settled(soak: &Soak, locks: &LockClient) -> Left {
+    let table = soak.table();
+    let mut left = Left::default();
+    let mut over = vec!["the table was not read".to_owned()];
+    for _ in 0..soak.options.ends_within.as_secs() {
+        match what_is_left(locks, &table).await {
+            Ok(now) => (left, over) = now,
+            Err(trouble) => over = vec![trouble],
+        }
+        if over.is_empty() {
+            return left;
+        }
+        tokio::time::sleep(SECOND).await;
+    }
+    for what in over {
+        soak.findings.add(format!("left: {what}"));
+    }
+    left
+}
+
+/// What is left, and what of it should not be.
+async fn what_is_left(locks: &LockClient, table: &Table) -> Result<(Left, Vec<String>), String> {
+    let items = table.items().await?;
+    let states: Vec<_> = locks.locks().collect().await;
+    let states: Result<Vec<_>, _> = states.into_iter().collect();
+    let states = states.map_err(|error| told(&error))?;
+    let held = states.iter().filter(|state| state.holder.is_some());
+    let held = held.map(|state| format!("`{}` is held", state.lock));
+    let crowded = items.iter().filter(|(_, items)| **items != [LOCK_ITEM]);
+    let crowded = crowded.map(|(lock, items)| format!("`{lock}` has {}", items.join(", ")));
+    let left = Left {
+        locks: items.len(),
+        items: items.values().map(Vec::len).sum(),
+    };
+    Ok((left, held.chain(crowded).collect()))
+}
+
+/// Waits until the process has no more connections, descriptors and tasks than before the soak.
+pub(crate) async fn baseline(before: Vitals, findings: &Findings) -> Result<Vitals, Failure> {
+    for _ in 0..TO_CLOSE.as_secs() {
+        let now = vitals()?;
+        if more(before, now).next().is_none() {
+            return Ok(now);
+        }
+        tokio::time::sleep(SECOND).await;
+    }
+    let now = vitals()?;
+    for (what, before, after) in more(before, now) {
+        findings.add(format!(
+            "leak: {after} {what} after the end, {before} before"
+        ));
+    }
+    Ok(now)
+}
+
+/// Of what there is more now.
+fn more(before: Vitals, now: Vitals) -> impl Iterator<Item = (&'static str, usize, usize)> {
+    let all = [
+        ("connections", before.connections, now.connections),
+        ("descriptors", before.descriptors, now.descriptors),
+        ("tasks", before.tasks, now.tasks),
+    ];
+    all.into_iter().filter(|(_, before, now)| now > before)
+}
+
+async fn within<T>(bound: Duration, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = tokio::time::sleep(bound) => None,
+    }
+}

@@ -1,0 +1,76 @@
+//! Those who take no part: they inspect, list and sweep.
+
+use std::time::Duration;
+
+use fairlock::{Error, HeldLocks, IdleLocks, LockClient, LockState, SweepOptions};
+use fairlock_cli::contest::causes::told;
+use fastrand::Rng;
+use futures::StreamExt;
+
+use crate::soak::names::{HOT, Heat};
+use crate::soak::stage::Soak;
+
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+const TO_FINISH: Duration = Duration::from_secs(30);
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(5);
+
+pub(crate) async fn work(soak: &Soak, locks: LockClient, mut rng: Rng) {
+    let options = SweepOptions::every(BETWEEN_SWEEPS).idle_locks(IdleLocks::Remove);
+    let sweeper = locks.start_sweeper(options);
+    while soak.goes_on(BETWEEN_LOOKS).await {
+        let name = soak.names.next(Heat::Warm, &mut rng);
+        let looked = match rng.u8(0..8) {
+            0 => list(soak, &locks).await,
+            1 => sweep(soak, &locks, &name).await,
+            2..5 => inspect(soak, &locks, &name).await,
+            _ => inspect(soak, &locks, HOT).await,
+        };
+        match looked {
+            Ok(()) => {}
+            Err(Error::Unavailable { .. }) => soak.tally.outcome("onlooker not answered"),
+            Err(error) => {
+                let words = told(&error);
+                soak.findings
+                    .add(format!("surprise: an onlooker was told: {words}"));
+            }
+        }
+    }
+    match sweeper {
+        Ok(sweeper) => sweeper.stop().await,
+        Err(error) => soak.findings.add(format!("surprise: no sweeper: {error}")),
+    }
+    locks.shutdown(HeldLocks::Release, TO_FINISH).await;
+}
+
+async fn inspect(soak: &Soak, locks: &LockClient, name: &str) -> Result<(), Error> {
+    let state = locks.fair_lock(name)?.inspect().await?;
+    check(soak, &state);
+    soak.tally.outcome("lock inspected");
+    Ok(())
+}
+
+async fn list(soak: &Soak, locks: &LockClient) -> Result<(), Error> {
+    let mut all = std::pin::pin!(locks.locks());
+    // Ends with the table.
+    while let Some(state) = all.next().await {
+        check(soak, &state?);
+    }
+    soak.tally.outcome("table listed");
+    Ok(())
+}
+
+async fn sweep(soak: &Soak, locks: &LockClient, name: &str) -> Result<(), Error> {
+    locks.fair_lock(name)?.sweep().await?;
+    soak.tally.outcome("lock swept");
+    Ok(())
+}
+
+fn check(soak: &Soak, state: &LockState) {
+    let holder = state.holder.iter();
+    let all = holder.chain(&state.line).map(|place| place.ticket);
+    if !all.is_sorted_by(|before, after| before < after) {
+        let lock = &state.lock;
+        soak.findings
+            .add(format!("out of order: the line of `{lock}` as shown"));
+    }
+}

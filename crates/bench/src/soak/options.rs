@@ -1,0 +1,86 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use fairlock_cli::flags;
+
+use crate::endpoint;
+use crate::soak::plant::Plant;
+
+/// A mixed workload for a given time, judged all the while. Tables are in memory unless an endpoint or a file is given.
+#[derive(Clone, Debug, Parser)]
+#[command(after_help = endpoint::ENVIRONMENT)]
+pub(crate) struct Options {
+    /// How long to run
+    #[arg(long = "for", value_name = "DURATION", default_value = "1m", value_parser = span)]
+    pub(crate) lasts: Duration,
+
+    /// DynamoDB, or something that speaks its language, over HTTP
+    #[arg(long, value_name = "URL", value_parser = flags::url, conflicts_with = "local")]
+    pub(crate) endpoint_url: Option<String>,
+
+    /// Tables in this file, which is made if it is not there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) local: Option<PathBuf>,
+
+    /// A table for the soak alone, which is made if it is not there
+    #[arg(long, default_value = "fairlock-soak")]
+    pub(crate) table: String,
+
+    /// How often to report
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = span)]
+    pub(crate) every: Duration,
+
+    /// What the workload and the faults are drawn from
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// How many take turns at a time
+    #[arg(long, value_name = "N", default_value_t = 48, value_parser = callers)]
+    pub(crate) callers: usize,
+
+    /// How many of a thousand requests meet a fault
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=500))]
+    pub(crate) faults_per_mille: u32,
+
+    /// Nobody granted for so long, while somebody waits without end, is a stall
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = span)]
+    pub(crate) stalled_after: Duration,
+
+    /// Each step of the end that takes longer is a violation
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = span)]
+    pub(crate) ends_within: Duration,
+
+    /// Make this go wrong
+    #[arg(long, hide = true)]
+    pub(crate) plant: Option<Plant>,
+}
+
+impl Options {
+    /// Where the tables are, for people.
+    pub(crate) fn place(&self) -> String {
+        match (&self.endpoint_url, &self.local) {
+            (Some(url), _) => url.clone(),
+            (None, Some(path)) => path.display().to_string(),
+            (None, None) => "memory".into(),
+        }
+    }
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    let span = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let bounds = Duration::from_secs(1)..=Duration::from_secs(30 * 24 * 3600);
+    match bounds.contains(&span) {
+        true => Ok(span),
+        false => Err("not between 1s and 30days".into()),
+    }
+}
+
+fn callers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(callers @ 4..=1000) => Ok(callers),
+        _ => Err("not a number from 4 to 1000".into()),
+    }
+}

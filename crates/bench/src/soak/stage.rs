@@ -1,0 +1,115 @@
+//! What everybody in the soak shares.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fairlock::{LockClient, TableOptions};
+use fairlock_testkit::traffic::Counter;
+use tokio_util::sync::CancellationToken;
+
+use crate::failure::Failure;
+use crate::soak::expiry::Table;
+use crate::soak::findings::Findings;
+use crate::soak::host::{self, Host, LEASES};
+use crate::soak::names::Names;
+use crate::soak::options::Options;
+use crate::soak::oracle::Oracle;
+use crate::soak::place::Place;
+use crate::soak::plant::Plant;
+use crate::soak::register::Fence;
+use crate::soak::tally::Tally;
+use crate::soak::weather::{Climate, Weather};
+
+pub(crate) struct Soak {
+    pub(crate) options: Options,
+    pub(crate) place: Place,
+    pub(crate) climate: Arc<Climate>,
+    pub(crate) oracle: Oracle,
+    pub(crate) findings: Arc<Findings>,
+    pub(crate) tally: Tally,
+    pub(crate) names: Names,
+    /// What the callers' clients send.
+    pub(crate) turns: Counter,
+    /// Nobody begins anything new.
+    pub(crate) stop: CancellationToken,
+    hosts: Mutex<Vec<Arc<Host>>>,
+}
+
+impl Soak {
+    /// With a table and one client for each of [`LEASES`].
+    pub(crate) async fn open(
+        options: &Options,
+        findings: &Arc<Findings>,
+    ) -> Result<Arc<Soak>, Failure> {
+        let fence = match options.plant {
+            Some(Plant::Stale) => Fence::Open,
+            _ => Fence::Closed,
+        };
+        let soak = Soak {
+            options: options.clone(),
+            place: Place::open(options)?,
+            climate: Climate::new(options.faults_per_mille),
+            oracle: Oracle::new(fence, findings),
+            findings: Arc::clone(findings),
+            tally: Tally::default(),
+            names: Names::default(),
+            turns: Counter::default(),
+            stop: CancellationToken::new(),
+            hosts: Mutex::default(),
+        };
+        let made = soak.steady()?.create_table(&TableOptions::default()).await;
+        made.map_err(|error| Failure::run("no table to lock in", error))?;
+        for place in 0..LEASES.len() {
+            let host = Host::new(&soak, place, options.seed ^ place as u64)?;
+            soak.hosts().push(host);
+        }
+        Ok(Arc::new(soak))
+    }
+
+    /// A client to whose requests nothing happens.
+    pub(crate) fn steady(&self) -> Result<LockClient, Failure> {
+        host::built(self, LockClient::builder(self.table().dynamodb))
+    }
+
+    /// A client of its own to which happens what happens to all.
+    pub(crate) fn onlooker(&self, seed: u64) -> Result<LockClient, Failure> {
+        let weather = Weather::new(&self.climate, seed);
+        let network = weather.on(self.place.network().seeded(seed));
+        host::built(self, LockClient::builder(self.place.client(&network)))
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        Table {
+            dynamodb: self.place.client(&self.place.network()),
+            name: self.options.table.clone(),
+        }
+    }
+
+    pub(crate) fn host(&self, place: usize) -> Arc<Host> {
+        Arc::clone(&self.hosts()[place])
+    }
+
+    /// Puts a new client in the place of the one that is returned.
+    pub(crate) fn exchange(&self, place: usize, new: Arc<Host>) -> Arc<Host> {
+        std::mem::replace(&mut self.hosts()[place], new)
+    }
+
+    /// Passes the time, unless the soak ends before. Whether it goes on.
+    pub(crate) async fn goes_on(&self, span: Duration) -> bool {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => false,
+            () = tokio::time::sleep(span) => true,
+        }
+    }
+
+    fn hosts(&self) -> MutexGuard<'_, Vec<Arc<Host>>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Leaves a task to itself.
+#[expect(clippy::disallowed_methods, reason = "the task is the soak's own")]
+pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(work);
+}

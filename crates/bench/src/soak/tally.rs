@@ -1,0 +1,89 @@
+//! How many turns there were, how they and the calls without one ended, and how long they took. Of fixed size.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fairlock_cli::contest::monotonic::now_ns;
+use hdrhistogram::Histogram;
+
+/// In microseconds: to within a hundredth, and whatever is longer than an hour counts as an hour.
+const LONGEST: u64 = 3_600_000_000;
+const DIGITS: u8 = 2;
+
+/// What has come together until now, of which the latest part can be taken.
+#[derive(Default)]
+pub(crate) struct Tally {
+    whole: Mutex<Counts>,
+    latest: Mutex<Counts>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Counts {
+    pub(crate) turns: u64,
+    pub(crate) outcomes: BTreeMap<&'static str, u64>,
+    pub(crate) waits: Spans,
+    pub(crate) hand_overs: Spans,
+}
+
+/// Durations, of which only the shape is kept.
+#[derive(Clone)]
+pub(crate) struct Spans(Histogram<u64>);
+
+impl Tally {
+    /// A turn that was asked for at `asked`, and was handed over in that time if it was.
+    pub(crate) fn turn(&self, asked: u64, handed_over: Option<Duration>) {
+        let waited = Duration::from_nanos(now_ns().saturating_sub(asked));
+        self.note(|counts| {
+            counts.turns += 1;
+            counts.waits.add(waited);
+            handed_over
+                .into_iter()
+                .for_each(|span| counts.hand_overs.add(span));
+        });
+    }
+
+    pub(crate) fn outcome(&self, what: &'static str) {
+        self.note(|counts| *counts.outcomes.entry(what).or_default() += 1);
+    }
+
+    fn note(&self, note: impl Fn(&mut Counts)) {
+        note(&mut locked(&self.whole));
+        note(&mut locked(&self.latest));
+    }
+
+    pub(crate) fn whole(&self) -> Counts {
+        locked(&self.whole).clone()
+    }
+
+    /// Since this was last asked for.
+    pub(crate) fn latest(&self) -> Counts {
+        std::mem::take(&mut *locked(&self.latest))
+    }
+}
+
+impl Spans {
+    fn add(&mut self, span: Duration) {
+        self.0.saturating_record(span.as_micros() as u64);
+    }
+}
+
+#[expect(clippy::expect_used, reason = "the bounds are constants")]
+impl Default for Spans {
+    fn default() -> Spans {
+        Spans(Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("bounds that go together"))
+    }
+}
+
+impl fmt::Display for Spans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |micros: u64| format!("{:.1}", micros as f64 / 1e3);
+        let [p50, p99] = [0.5, 0.99].map(|share| ms(self.0.value_at_quantile(share)));
+        write!(f, "p50 {p50} ms, p99 {p99} ms, max {} ms", ms(self.0.max()))
+    }
+}
+
+fn locked(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}

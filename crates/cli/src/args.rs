@@ -1,0 +1,395 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use fairlock::RecordWait;
+use fairlock_cli::flags;
+
+use crate::failure::{Failure, LOST, MISUSE, NOT_GRANTED};
+use crate::place::Place;
+use crate::teller;
+
+/// A fair lock for any program: first come, first served, over DynamoDB
+#[derive(Debug, Parser)]
+#[command(name = "fairlock", version, propagate_version = true, after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fairlock table create                      once for all, in this AWS account
+  fairlock run nightly -- ./report.sh        one after the other, in their order
+  fairlock run --wait none nightly -- ./x    only if nobody else is at it
+  fairlock show nightly                      who has it, and who waits
+  fairlock demo                              eight processes, one lock, no AWS
+
+`fairlock COMMAND --help` says more.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Take a turn, and run a command in it
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Run),
+    /// Create the table of the locks, or check it
+    #[command(after_help = TABLE_EXAMPLES)]
+    Table {
+        #[command(subcommand)]
+        what: Table,
+    },
+    /// Show who has a lock and who waits for it
+    #[command(after_help = SHOW_EXAMPLES)]
+    Show(Show),
+    /// List the locks of a table
+    #[command(after_help = LS_EXAMPLES)]
+    Ls(Ls),
+    /// Watch processes take their turns at one lock, in a file of its own
+    #[command(after_help = DEMO_EXAMPLES)]
+    Demo(Demo),
+    #[command(hide = true)]
+    DemoWorker(DemoWorker),
+    #[command(hide = true)]
+    Guardian(Guardian),
+}
+
+impl Command {
+    /// The flags that say where the locks are, if it has them.
+    pub(crate) fn place(&mut self) -> Option<&mut Place> {
+        match self {
+            Command::Run(Run { place, .. })
+            | Command::Table {
+                what: Table::Create(Create { place, .. }) | Table::Check { place },
+            }
+            | Command::Show(Show { place, .. })
+            | Command::Ls(Ls { place, .. })
+            | Command::Guardian(Guardian { place, .. }) => Some(place),
+            Command::Demo(_) | Command::DemoWorker(_) => None,
+        }
+    }
+}
+
+const RUN_EXAMPLES: &str = "\
+The command finds the lock's name in FAIRLOCK_LOCK and its fencing token in FAIRLOCK_TICKET.
+
+Exit codes: those of the command, 128 + n if signal n ended it, 126 if it cannot be run, 127 if \
+there is no such command; 75 if the lock was not granted (or --conflict-exit-code), 76 if it was \
+lost and the command was ended (or --lost-exit-code), 64 for a wrong command line, 69 if the table \
+cannot be used, 70 if fairlock itself cannot go on, as when its guardian was killed.
+
+Examples:
+  fairlock run backup -- pg_dump -f /backup/db.sql mydb
+  fairlock run --wait none --conflict-exit-code 0 cleanup -- ./cleanup.sh
+  fairlock run --wait 5m --lease 60s deploy -- sh -c './x \"$FAIRLOCK_TICKET\"'
+  fairlock run --local /var/lib/locks.db nightly -- ./report.sh";
+
+const TABLE_EXAMPLES: &str = "\
+Examples:
+  fairlock table create
+  fairlock table check";
+
+const CREATE_EXAMPLES: &str = "\
+Exit codes: 0 if the table is there and ready, 64 for a wrong command line, 69 if it cannot be made.
+
+Examples:
+  fairlock table create
+  fairlock table create --table locks --read-capacity 5 --write-capacity 10
+  fairlock table create --local /var/lib/locks.db";
+
+const CHECK_EXAMPLES: &str = "\
+Nothing is created or changed. Exit codes: 0 if locks work, 1 if they do not, 64 for a wrong \
+command line, 69 if nothing could be found out.
+
+Examples:
+  fairlock table check
+  fairlock table check --table locks || exit 1";
+
+const SHOW_EXAMPLES: &str = "\
+Nothing is written, and what is shown may be over already: never decide by it whether to go ahead. \
+Exit codes: 0 if the lock could be read, held or free (but see --exit-code), 64 for a wrong \
+command line, 69 if not.
+
+Examples:
+  fairlock show deploy/prod
+  fairlock show --watch deploy/prod
+  fairlock show --exit-code --older-than 1h nightly || ./alarm.sh
+  fairlock show --json deploy/prod | jq -r .holder.owner";
+
+const LS_EXAMPLES: &str = "\
+Reads the whole table. Exit codes: 0 if all could be read, 64 for a wrong command line, 69 if not.
+
+Examples:
+  fairlock ls
+  fairlock ls --held --older-than 1h deploy/
+  fairlock ls --json | jq -r 'select(.holder != null) | .lock'";
+
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  fairlock demo
+  fairlock demo --workers 3 --turns 10 --hold 200ms";
+
+/// `fairlock run`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    /// How long to wait for the turn: none, infinite, or a duration such as 90s, 5m or 1h
+    #[arg(long, value_name = "WAIT", env = "FAIRLOCK_WAIT", default_value = "60s", value_parser = flags::wait)]
+    pub(crate) wait: RecordWait,
+
+    /// As with flock: do not wait at all, which is --wait none
+    #[arg(short = 'n', long, hide_short_help = true)]
+    pub(crate) nonblock: bool,
+
+    /// As with flock: wait for so many seconds, and not at all for 0
+    #[arg(short = 'w', long, value_name = "SECONDS", value_parser = seconds, hide_short_help = true)]
+    pub(crate) timeout: Option<RecordWait>,
+
+    /// As with flock: a turn alone, which every turn is
+    #[arg(short = 'x', short_alias = 'e', long, hide_short_help = true)]
+    pub(crate) exclusive: bool,
+
+    /// Of flock, and not here: who shares a lock needs the library.
+    #[arg(short = 's', long, hide = true)]
+    pub(crate) shared: bool,
+
+    /// How long the others wait for a host that went away; the lock is kept for as long as the command runs
+    #[arg(long, value_name = "DURATION", env = "FAIRLOCK_LEASE", default_value = "30s", value_parser = duration)]
+    pub(crate) lease: Duration,
+
+    /// How long the command has from SIGTERM to SIGKILL when the lock is about to be lost [default: a sixth of the lease]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) grace: Option<Duration>,
+
+    /// Say nothing of the wait
+    #[arg(long, short, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Say each change of the place in line
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+
+    /// Who this is, for people who look at the lock [default: user@host:pid]
+    #[arg(long, value_name = "NAME", env = "FAIRLOCK_OWNER")]
+    pub(crate) owner: Option<String>,
+
+    /// The exit code if the lock was not granted
+    #[arg(long, short = 'E', value_name = "CODE", default_value_t = NOT_GRANTED)]
+    pub(crate) conflict_exit_code: u8,
+
+    /// The exit code if the lock was lost and the command was ended
+    #[arg(long, value_name = "CODE", default_value_t = LOST)]
+    pub(crate) lost_exit_code: u8,
+
+    /// Wait also for a lock that is held by the very command in which this runs
+    #[arg(long, hide_short_help = true)]
+    pub(crate) nested: bool,
+
+    /// The lock's name
+    pub(crate) lock: String,
+
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+
+    // Last, because what follows comes under its heading.
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `fairlock table`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Table {
+    /// Create it, on demand unless told otherwise, and switch TTL on; one that is there is left as it is
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create(Create),
+    /// Say what is wrong with it, and what to do about that
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check {
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// `fairlock table create`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Create {
+    /// Provisioned instead of on demand: so many units of 4 KB a second
+    #[arg(long, value_name = "UNITS", requires = "write_capacity", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) read_capacity: Option<u32>,
+
+    /// Provisioned instead of on demand: so many units of 1 KB a second
+    #[arg(long, value_name = "UNITS", requires = "read_capacity", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) write_capacity: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `fairlock show`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    /// As JSON, whose fields docs/operations.md explains
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// End with 1 if somebody has the lock, with 2 if whoever has it looks dead, and with 0 if nobody has it
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+
+    /// With --exit-code: only if it has been held for so long
+    #[arg(long, value_name = "DURATION", requires = "exit_code", value_parser = duration)]
+    pub(crate) older_than: Option<Duration>,
+
+    /// Go on, and show it again whenever it has changed; it is read so often
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "2s", value_parser = duration, conflicts_with = "exit_code")]
+    pub(crate) watch: Option<Duration>,
+
+    /// The lock's name
+    pub(crate) lock: String,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `fairlock ls`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ls {
+    /// As JSON, a line for each lock, in no order; docs/operations.md explains the fields
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Only locks that somebody has
+    #[arg(long)]
+    pub(crate) held: bool,
+
+    /// Only locks for which somebody waits
+    #[arg(long)]
+    pub(crate) waiting: bool,
+
+    /// Only locks that have been held for so long
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) older_than: Option<Duration>,
+
+    /// Only locks whose names begin so
+    pub(crate) prefix: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `fairlock demo`
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Demo {
+    /// How many processes contend
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) workers: u32,
+
+    /// Turns of each
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) turns: u32,
+
+    /// How long each turn holds the lock
+    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = humantime::parse_duration)]
+    pub(crate) hold: Duration,
+
+    /// Make the turns look as if two had overlapped and two had come out of order
+    #[arg(long, hide = true)]
+    pub(crate) plant_fault: bool,
+}
+
+/// One of the demo's processes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoWorker {
+    #[arg(long)]
+    pub(crate) number: u32,
+    #[arg(long)]
+    pub(crate) turns: u32,
+    #[arg(long, value_parser = humantime::parse_duration)]
+    pub(crate) hold: Duration,
+    #[arg(long)]
+    pub(crate) file: std::path::PathBuf,
+    #[arg(long)]
+    pub(crate) ledger: std::path::PathBuf,
+}
+
+/// The process between `fairlock run` and its command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Guardian {
+    /// The process group that the command is to be in
+    #[arg(long)]
+    pub(crate) group: i32,
+
+    #[arg(required = true, last = true)]
+    pub(crate) command: Vec<OsString>,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// Help and version are no errors; anything else is a misuse, whose code is not that of clap.
+pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        teller::say(error.render().ansi().to_string(), teller::AT_LAST);
+        return ExitCode::from(MISUSE);
+    }
+    match error.print() {
+        // Nobody may be left to read it.
+        Err(unwritten) if unwritten.kind() != std::io::ErrorKind::BrokenPipe => {
+            Failure::unwritten(&unwritten).tell()
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("must be more than nothing".into()),
+        _ if flags::is_nothing(text) => Err("must be more than nothing".into()),
+        _ if flags::is_number(text) => Err(flags::unit_of(text)),
+        Ok(span) => Ok(span),
+        Err(error) => Err(format!("not a duration such as 30s: {error}")),
+    }
+}
+
+/// A number of seconds, as `flock` takes it.
+fn seconds(text: &str) -> Result<RecordWait, String> {
+    let seconds = text.parse().ok().filter(|_| flags::is_number(text));
+    let span = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match span {
+        Some(Duration::ZERO) => Ok(RecordWait::NoWait),
+        Some(span) => Ok(RecordWait::Timeout(span)),
+        None => Err("not a number of seconds such as 5 or 0.5; --wait takes other waits".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn a_number_is_seconds_where_flock_takes_them_and_asks_for_its_unit_elsewhere() {
+        let half = RecordWait::Timeout(Duration::from_millis(500));
+        assert_eq!(seconds("0.5"), Ok(half));
+        assert_eq!(seconds("0"), Ok(RecordWait::NoWait));
+        for bad in [
+            "",
+            "5s",
+            "-1",
+            "1e3",
+            "inf",
+            "1.2.3",
+            "99999999999999999999",
+        ] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+        assert_eq!(flags::wait("5"), Err("5 what? Say 5s, or 5m".to_owned()));
+    }
+
+    #[test]
+    fn the_flags_go_together() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,10 @@
+//! What a contest for one lock is made of, for the demo and for the driver `contend`, which includes this folder.
+
+pub mod causes;
+pub mod member;
+pub mod monotonic;
+pub mod parent;
+pub mod say;
+pub mod tally;
+pub mod turn;
+pub mod verdict;

@@ -1,0 +1,112 @@
+//! The demo's workers, each a process of its own.
+
+use std::env;
+use std::io;
+
+use fairlock_cli::contest::member::Member;
+use futures::future::{join, join_all, try_join_all};
+use tokio::process::Command;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::course::Course;
+use super::line::Line;
+use super::screen::Screen;
+use super::stage::Stage;
+use crate::args::Demo;
+use crate::failure::Failure;
+
+/// Lines that are sorted and shown together.
+const MOST_AT_ONCE: usize = 1000;
+
+#[derive(Default)]
+pub(crate) struct Crew(Vec<Member>);
+
+impl Crew {
+    pub(crate) fn start(&mut self, options: &Demo, stage: &Stage) -> Result<(), Failure> {
+        let failed = |error| Failure::internal(format!("cannot start a worker: {error}"));
+        for number in 1..=options.workers {
+            let command = command(number, options, stage).map_err(failed)?;
+            self.0.push(Member::start(number, command).map_err(failed)?);
+        }
+        Ok(())
+    }
+
+    /// When all of them only wait for the word.
+    pub(crate) async fn ready(&mut self) -> Result<(), Failure> {
+        try_join_all(self.0.iter_mut().map(ready)).await?;
+        Ok(())
+    }
+
+    /// Lets them all start, and shows what they do until the last of them has ended.
+    pub(crate) async fn contend(&mut self, screen: &Screen) -> Course {
+        let course = Course::start();
+        join_all(self.0.iter_mut().map(Member::go)).await;
+        let (tell, told) = unbounded_channel();
+        let follow = |member| follow(member, tell.clone());
+        let all = join_all(self.0.iter_mut().map(follow));
+        // Without a sender left, the course is over.
+        drop(tell);
+        // A worker says that it was granted the lock before it releases it. So when we hear one, those before have
+        // spoken, and are listened to first; sorted, they are shown in the order of the grants.
+        join(all, show(course, told, screen)).await.1
+    }
+
+    /// None of them is there any more when this ends; all of them end at once.
+    pub(crate) async fn dismiss(&mut self) {
+        for member in &mut self.0 {
+            // One that is gone needs no killing.
+            let _ = member.child.start_kill();
+        }
+        join_all(self.0.iter_mut().map(Member::end)).await;
+    }
+}
+
+fn command(number: u32, options: &Demo, stage: &Stage) -> io::Result<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["demo-worker", "--number", &number.to_string()]);
+    command.args(["--turns", &options.turns.to_string()]);
+    command.args([
+        "--hold",
+        &humantime::format_duration(options.hold).to_string(),
+    ]);
+    // An interrupt from the terminal is for the demo alone, which then ends them.
+    command.process_group(0);
+    command.arg("--file").arg(stage.file());
+    command.arg("--ledger").arg(stage.ledger().path());
+    Ok(command)
+}
+
+async fn ready(member: &mut Member) -> Result<(), Failure> {
+    match member.line().await {
+        Ok(Some(Line::Ready)) => Ok(()),
+        Ok(_) => Err(Failure::internal(format!(
+            "{} before it was ready",
+            member.end().await
+        ))),
+        Err(trouble) => Err(Failure::internal(trouble)),
+    }
+}
+
+/// Passes on what a worker says until it has ended.
+async fn follow(member: &mut Member, tell: UnboundedSender<Line>) {
+    let trouble = loop {
+        match member.line().await {
+            Ok(Some(Line::Done)) => return,
+            // Nobody listens when the demo is stopped.
+            Ok(Some(line)) => drop(tell.send(line)),
+            Ok(None) => break member.end().await,
+            Err(trouble) => break trouble,
+        }
+    };
+    let _ = tell.send(Line::Failed(trouble));
+}
+
+async fn show(mut course: Course, mut told: UnboundedReceiver<Line>, screen: &Screen) -> Course {
+    let mut lines = Vec::new();
+    while told.recv_many(&mut lines, MOST_AT_ONCE).await > 0 {
+        lines.sort_by_key(Line::order);
+        let shown = lines.drain(..).filter_map(|line| course.note(line));
+        shown.for_each(|line| screen.show(line));
+    }
+    course
+}

@@ -1,0 +1,136 @@
+//! One of the demo's processes: says that it is ready, waits for the word, takes its turns, says how each of them went.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use fairlock::{FairLock, HeldLocks, LockClient, LockGuard, RecordWait};
+use fairlock_cli::contest::causes::told;
+use fairlock_cli::contest::monotonic::now_ns;
+use fairlock_cli::contest::parent;
+use fairlock_cli::contest::say::say;
+use fairlock_cli::contest::turn::Turn;
+
+use super::ledger::{Ledger, LedgerError};
+use super::line::{Grant, Line};
+use super::stage;
+use crate::args::DemoWorker;
+use crate::failure::Failure;
+
+const LOCK: &str = "demo";
+
+/// What a worker leaves to be done in the background takes a few requests.
+const TO_FINISH: Duration = Duration::from_secs(30);
+
+struct Worker {
+    options: DemoWorker,
+    ledger: Ledger,
+    locks: LockClient,
+    lock: FairLock,
+}
+
+pub(crate) async fn work(options: DemoWorker) -> Result<ExitCode, Failure> {
+    let word = parent::word();
+    let worker = Worker::new(options)?;
+    send(&Line::Ready);
+    let no_word = |_| Failure::internal("the demo went away");
+    word.await.map_err(no_word)?;
+    worker.run().await;
+    send(&Line::Done);
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Worker {
+    fn new(options: DemoWorker) -> Result<Worker, Failure> {
+        let owner = format!("worker {}", options.number);
+        let locks = stage::locks(&options.file, owner)?;
+        let lock = locks.fair_lock(LOCK);
+        Ok(Worker {
+            ledger: Ledger::at(options.ledger.clone()),
+            options,
+            locks,
+            lock: lock.map_err(|error| Failure::internal(told(&error)))?,
+        })
+    }
+
+    async fn run(self) {
+        for cycle in 1..=self.options.turns {
+            match self.turn(cycle).await {
+                Ok(turn) => send(&Line::Turn(turn)),
+                Err(trouble) => send(&Line::Failed(self.named(cycle, &trouble))),
+            }
+        }
+        let report = self.locks.shutdown(HeldLocks::Keep, TO_FINISH).await;
+        for job in report.unfinished {
+            let number = self.options.number;
+            let undone = format!("worker {number}: not done after {TO_FINISH:?}: {job}");
+            send(&Line::Failed(undone));
+        }
+    }
+
+    async fn turn(&self, cycle: u32) -> Result<Turn, String> {
+        let requested_ns = now_ns();
+        let granted = self.lock.acquire(RecordWait::Infinite).await;
+        let acquired_ns = now_ns();
+        let guard = granted.map_err(|error| told(&error))?;
+        let ticket = guard.ticket().get();
+        let held = self.hold(&guard, cycle, acquired_ns).await;
+        let releasing_ns = now_ns();
+        let released = guard.release().await;
+        held?;
+        released.map_err(|error| told(&error))?;
+        Ok(Turn {
+            worker: self.options.number,
+            cycle,
+            ticket,
+            requested_ns,
+            acquired_ns,
+            releasing_ns,
+            released_ns: now_ns(),
+        })
+    }
+
+    /// What the lock protects.
+    async fn hold(&self, guard: &LockGuard, cycle: u32, acquired_ns: u64) -> Result<(), String> {
+        let ticket = guard.ticket().get();
+        send(&Line::Granted(self.grant(ticket, acquired_ns).await?));
+        self.enter(ticket, cycle)?;
+        tokio::select! {
+            biased;
+            lost = guard.lost() => Err(format!("lost the lock: {}", lost.reason)),
+            () = tokio::time::sleep(self.options.hold) => Ok(()),
+        }
+    }
+
+    async fn grant(&self, ticket: u64, acquired_ns: u64) -> Result<Grant, String> {
+        let seen = self.lock.inspect().await;
+        let seen = seen.map_err(|error| format!("cannot see the line: {}", told(&error)))?;
+        Ok(Grant {
+            worker: self.options.number,
+            ticket,
+            acquired_ns,
+            line: seen.line.into_iter().map(|other| other.owner).collect(),
+        })
+    }
+
+    /// Into the ledger. If that refuses, the turn goes on, for it is to be judged by its times too.
+    fn enter(&self, ticket: u64, cycle: u32) -> Result<(), String> {
+        let who = format!("worker {}, cycle {cycle}", self.options.number);
+        match self.ledger.append(ticket, &who) {
+            Ok(()) => Ok(()),
+            Err(stale @ LedgerError::Stale { .. }) => {
+                send(&Line::Refused(self.named(cycle, &stale.to_string())));
+                Ok(())
+            }
+            Err(unusable) => Err(unusable.to_string()),
+        }
+    }
+
+    fn named(&self, cycle: u32, trouble: &str) -> String {
+        format!("worker {}, cycle {cycle}: {trouble}", self.options.number)
+    }
+}
+
+/// A parent that hears nothing any more has gone, and takes this process with it.
+fn send(line: &Line) {
+    let _ = say(line);
+}

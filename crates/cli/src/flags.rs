@@ -1,0 +1,85 @@
+//! Values of flags that several programs take.
+
+use std::time::Duration;
+
+use fairlock::RecordWait;
+
+const NOT_AT_ALL: &str = "not to wait at all is called none";
+
+/// How long to wait: `none`, `infinite` or a duration.
+pub fn wait(text: &str) -> Result<RecordWait, String> {
+    match text {
+        "none" => Ok(RecordWait::NoWait),
+        "infinite" => Ok(RecordWait::Infinite),
+        _ if is_nothing(text) => Err(NOT_AT_ALL.into()),
+        _ if is_number(text) => Err(unit_of(text)),
+        _ => match humantime::parse_duration(text) {
+            Ok(Duration::ZERO) => Err(NOT_AT_ALL.into()),
+            Ok(span) => Ok(RecordWait::Timeout(span)),
+            Err(error) => Err(format!(
+                "neither none nor infinite nor a duration such as 90s: {error}"
+            )),
+        },
+    }
+}
+
+/// Without a unit.
+pub fn is_number(text: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit();
+    text.starts_with(is_digit) && text.chars().all(|c| is_digit(c) || c == '.')
+}
+
+/// No time at all, without a unit: whichever it is.
+pub fn is_nothing(text: &str) -> bool {
+    is_number(text) && text.parse() == Ok(0.0)
+}
+
+/// What a number is asked that stands alone.
+pub fn unit_of(text: &str) -> String {
+    format!("{text} what? Say {text}s, or {text}m")
+}
+
+/// An address with a scheme and a host.
+pub fn url(text: &str) -> Result<String, &'static str> {
+    let rest = ["http://", "https://"]
+        .iter()
+        .find_map(|scheme| text.strip_prefix(scheme));
+    let starts_with_host = |rest: &str| rest.starts_with(|c: char| c == '[' || c.is_alphanumeric());
+    match rest {
+        Some(rest) if starts_with_host(rest) && !text.contains(char::is_whitespace) => {
+            Ok(text.to_owned())
+        }
+        _ => Err("not a URL such as http://localhost:8000"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_none_infinite_or_a_duration() {
+        let second = RecordWait::Timeout(Duration::from_secs(1));
+        assert_eq!(wait("none"), Ok(RecordWait::NoWait));
+        assert_eq!(wait("infinite"), Ok(RecordWait::Infinite));
+        assert_eq!(wait("1s"), Ok(second));
+        assert!(wait("0s").is_err() && wait("soon").is_err() && wait("-1s").is_err());
+    }
+
+    #[test]
+    fn urls_have_a_scheme_and_a_host() {
+        for good in ["http://localhost:8000", "https://[::1]:1/x"] {
+            assert_eq!(url(good), Ok(good.to_owned()));
+        }
+        for bad in [
+            "",
+            "localhost:8000",
+            "http://",
+            "http:///x",
+            "ftp://a",
+            "http:// a",
+        ] {
+            assert!(url(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! `fairlock`: a fair lock for any program.
+//!
+//! Arguments, signals, exit codes and pictures. There is no lock logic here: what this program knows of locks is the
+//! library's public API.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "the command `fairlock` needs Linux, where it can find every process that a command has started"
+);
+
+mod args;
+mod cloud;
+mod demo;
+mod failure;
+mod family;
+mod guardian;
+mod line;
+mod local;
+mod ls;
+mod output;
+mod place;
+mod remedy;
+mod run;
+mod show;
+mod signals;
+mod table;
+mod teller;
+mod text;
+mod wire;
+
+use std::fs::File;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use tracing_subscriber::EnvFilter;
+
+use args::Command;
+use failure::Failure;
+
+/// More than a runtime and its signals need.
+const FILES: usize = 18;
+
+fn main() -> ExitCode {
+    let args = match line::read() {
+        Ok(args) => args,
+        Err(error) => return args::refuse(&error),
+    };
+    log();
+    let ended = may_open_enough().and_then(|()| match args.command {
+        Command::Run(options) => run::run(options),
+        Command::Table { what } => on_runtime(table::table(what)),
+        Command::Show(options) => on_runtime(show::show(options)),
+        Command::Ls(options) => on_runtime(ls::ls(options)),
+        Command::Demo(options) => demo::demo(&options),
+        Command::DemoWorker(options) => on_runtime(demo::work(options)),
+        Command::Guardian(options) => guardian::guard(options),
+    });
+    let code = ended.unwrap_or_else(|failure| failure.tell());
+    teller::finish();
+    code
+}
+
+/// Where files run out while a runtime starts, it panics.
+fn may_open_enough() -> Result<(), Failure> {
+    let opened: std::io::Result<Vec<File>> = (0..FILES).map(|_| File::open("/dev/null")).collect();
+    opened.map(drop).map_err(|error| {
+        Failure::internal(format!(
+            "cannot start: {error}: allow it {FILES} more than it has open (ulimit -n)"
+        ))
+    })
+}
+
+/// On standard error, if the environment asks for it by `RUST_LOG`.
+fn log() {
+    let asked = std::env::var("RUST_LOG").is_ok_and(|filter| !filter.is_empty());
+    if asked {
+        let log = tracing_subscriber::fmt().with_env_filter(EnvFilter::from_default_env());
+        let is_seen = std::io::stderr().is_terminal();
+        log.with_writer(|| teller::Log).with_ansi(is_seen).init();
+    }
+}
+
+/// Runs to the end on this thread alone. A request that still waits for a file that others keep busy is left behind.
+fn on_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
+    let ended = runtime.block_on(work);
+    runtime.shutdown_background();
+    ended
+}

@@ -1,0 +1,251 @@
+//! Where the locks are: a table of DynamoDB, of something that speaks its language, or of a file.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use aws_sdk_dynamodb::Client;
+use clap::Args;
+use fairlock::{LockClient, LockClientBuilder, TableOptions};
+use fairlock_cli::flags;
+
+use crate::cloud;
+use crate::failure::Failure;
+use crate::local;
+
+/// The flags that say where the locks are.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Where the locks are")]
+pub(crate) struct Place {
+    /// The table
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "FAIRLOCK_TABLE",
+        default_value = "fairlock"
+    )]
+    pub(crate) table: String,
+
+    /// Another DynamoDB than that of the AWS configuration, such as http://localhost:8000
+    #[arg(long, value_name = "URL", env = "FAIRLOCK_ENDPOINT_URL", value_parser = flags::url)]
+    pub(crate) endpoint_url: Option<String>,
+
+    /// No DynamoDB: a file that all processes of this machine share
+    #[arg(long, value_name = "FILE", env = "FAIRLOCK_LOCAL")]
+    pub(crate) local: Option<PathBuf>,
+
+    /// Locks of one name in different namespaces are different locks
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "FAIRLOCK_NAMESPACE",
+        default_value = "fairlock"
+    )]
+    pub(crate) namespace: String,
+
+    /// The table's partition key, a string
+    #[arg(
+        long,
+        value_name = "ATTRIBUTE",
+        default_value = "pk",
+        hide_short_help = true
+    )]
+    pub(crate) partition_key: String,
+
+    /// The table's sort key, a string
+    #[arg(
+        long,
+        value_name = "ATTRIBUTE",
+        default_value = "sk",
+        hide_short_help = true
+    )]
+    pub(crate) sort_key: String,
+
+    /// The table's TTL attribute
+    #[arg(
+        long,
+        value_name = "ATTRIBUTE",
+        default_value = "expires_at",
+        hide_short_help = true
+    )]
+    pub(crate) ttl_attribute: String,
+
+    /// What to look at when DynamoDB does not answer, once that is known.
+    #[arg(skip)]
+    way: OnceLock<String>,
+}
+
+/// What is to be done at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To make the table, and the file that it is in.
+    Make,
+    /// To take a turn. A file is made for it, as `flock` does; a table of an AWS account is not.
+    Turn,
+    /// To look, which changes nothing.
+    Look,
+}
+
+impl Place {
+    /// A client with these flags and the library's defaults.
+    pub(crate) async fn locks(&self) -> Result<LockClient, Failure> {
+        self.client(Purpose::Look, |builder| builder).await
+    }
+
+    /// A client with these flags and more settings.
+    pub(crate) async fn client(
+        &self,
+        purpose: Purpose,
+        set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
+    ) -> Result<LockClient, Failure> {
+        let dynamodb = match &self.local {
+            Some(file) => local::open(file, purpose, &self.command("table create")).await?,
+            None => self.dynamodb().await?,
+        };
+        let makes_a_table = match self.local {
+            Some(_) if purpose == Purpose::Turn => has_no_tables(&dynamodb).await,
+            _ => false,
+        };
+        let builder = LockClient::builder(dynamodb)
+            .table(&self.table)
+            .namespace(&self.namespace)
+            .key_names(&self.partition_key, &self.sort_key, &self.ttl_attribute);
+        let told = |error| Failure::of(&error, self);
+        let client = set(builder).build().map_err(told)?;
+        if makes_a_table {
+            let created = client.create_table(&TableOptions::default()).await;
+            created.map_err(told)?;
+        }
+        Ok(client)
+    }
+
+    async fn dynamodb(&self) -> Result<Client, Failure> {
+        let (client, way) = cloud::connect(self.endpoint_url.as_deref()).await?;
+        let _ = self.way.set(way);
+        Ok(client)
+    }
+
+    /// The table, and where it is.
+    pub(crate) fn name(&self) -> String {
+        let table = &self.table;
+        match (&self.local, &self.endpoint_url) {
+            (Some(file), _) => format!("table {table} in {}", file.display()),
+            (None, Some(url)) => format!("table {table} at {url}"),
+            (None, None) => format!("table {table}"),
+        }
+    }
+
+    /// What answers there.
+    pub(crate) fn engine(&self) -> String {
+        match &self.local {
+            Some(file) => file.display().to_string(),
+            None => "DynamoDB".into(),
+        }
+    }
+
+    /// By what a lock's place is the same as that of another command, as far as the command line and the environment tell.
+    pub(crate) fn identity(&self) -> String {
+        let variable = |name| std::env::var(name).unwrap_or_default();
+        let place = match (&self.local, &self.endpoint_url) {
+            (Some(file), _) => local::real(file).to_string_lossy().into_owned(),
+            (None, Some(url)) => url.clone(),
+            (None, None) => {
+                let names = ["AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"];
+                names.map(variable).join(" ")
+            }
+        };
+        format!("{place} {} {}", self.table, self.namespace)
+    }
+
+    /// What to look at when nothing answers.
+    pub(crate) fn way_there(&self) -> &str {
+        let way = self.way.get().map(String::as_str);
+        way.unwrap_or("see who keeps the file busy")
+    }
+
+    /// What has become of the file of locks and what to do about it, if that is why something failed.
+    pub(crate) fn explained(&self, said: &str) -> Option<String> {
+        let file = self.local.as_ref()?;
+        let remedy = local::remedy(file, said)?;
+        Some(format!("cannot use {}: {remedy}", file.display()))
+    }
+
+    /// The flags of this place, for another process of this program.
+    pub(crate) fn flags(&self) -> Vec<OsString> {
+        let always = [
+            ("--table", &self.table),
+            ("--namespace", &self.namespace),
+            ("--partition-key", &self.partition_key),
+            ("--sort-key", &self.sort_key),
+            ("--ttl-attribute", &self.ttl_attribute),
+        ];
+        let url = self
+            .endpoint_url
+            .as_ref()
+            .map(|url| ("--endpoint-url", url));
+        let named = always.into_iter().chain(url);
+        let mut flags: Vec<_> = named
+            .map(|(flag, value)| OsString::from(format!("{flag}={value}")))
+            .collect();
+        if let Some(file) = &self.local {
+            flags.extend(["--local".into(), file.clone().into()]);
+        }
+        flags
+    }
+
+    /// A command line of this program for the same place, for people to copy.
+    pub(crate) fn command(&self, what: &str) -> String {
+        let mut line = format!("fairlock {what}");
+        let mut add =
+            |flag: &str, value: &str| line.push_str(&format!(" {flag} {}", quoted(value)));
+        if self.table != "fairlock" {
+            add("--table", &self.table);
+        }
+        if let Some(url) = &self.endpoint_url {
+            add("--endpoint-url", url);
+        }
+        if let Some(file) = &self.local {
+            add("--local", &file.to_string_lossy());
+        }
+        let named = [
+            ("--namespace", &self.namespace, "fairlock"),
+            ("--partition-key", &self.partition_key, "pk"),
+            ("--sort-key", &self.sort_key, "sk"),
+            ("--ttl-attribute", &self.ttl_attribute, "expires_at"),
+        ];
+        named
+            .iter()
+            .filter(|(_, value, default)| value != default)
+            .for_each(|(flag, value, _)| add(flag, value));
+        line
+    }
+}
+
+/// Of a file that has just been made. One with tables, but not the one that is asked for, is another's, or its name is wrong.
+async fn has_no_tables(dynamodb: &Client) -> bool {
+    let tables = dynamodb.list_tables().send().await;
+    tables.is_ok_and(|found| found.table_names().is_empty())
+}
+
+/// As a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_as_a_shell_takes_them() {
+        assert_eq!(quoted("a-b/c.db"), "a-b/c.db");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,478 @@
+//! A turn: a command that runs while the lock is held, and is ended when the lock is lost.
+
+use std::fs::File;
+use std::iter;
+use std::pin::pin;
+use std::time::Duration;
+
+use fairlock::{Error, HeldLocks, LockClient, LockGuard, Loss};
+use rustix::process::{Pid, Signal, getpgid, getpgrp};
+use rustix::termios::{tcgetpgrp, tcsetpgrp};
+use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Interval, interval, sleep};
+
+use super::warden::Warden;
+use super::{Ended, PARTING, nesting, stop};
+use crate::args::Run;
+use crate::failure::{Failure, INTERNAL, LOST, killed_by, say};
+use crate::family;
+use crate::local::Known;
+use crate::place::Place;
+use crate::signals::Caught;
+use crate::text::shown;
+use crate::wire::{Deadline, Order, Report, now};
+
+/// From SIGTERM to SIGKILL when the lock is lost already, and each moment may be another holder's.
+const AT_ONCE: Duration = Duration::from_millis(250);
+/// What the kernel sends to a whole group arrives within this, one after the other.
+const STOP_SETTLES: Duration = Duration::from_millis(50);
+
+/// A command that runs while the lock is held.
+pub(super) struct Turn {
+    guard: LockGuard,
+    lock: String,
+    program: String,
+    warden: Warden,
+    signals: UnboundedReceiver<Caught>,
+    tick: Interval,
+    lease: Duration,
+    grace: Duration,
+    /// The exit code if the lock is lost.
+    lost_code: u8,
+    /// The command, once it runs.
+    pid: i32,
+    /// When the last deadline that the guardian was told of kills.
+    told: Duration,
+    /// Why the lock is lost.
+    loss: Option<String>,
+    place: Place,
+    /// The file that the lock is in, if it is in one.
+    file: Option<Known>,
+    /// When this process last saw to its turn, and for how long it did not before, if that was long.
+    ticked: Duration,
+    stood_still: Option<Duration>,
+    /// The lease is running out because renewals fail, and that was said.
+    is_in_danger: bool,
+    is_quiet: bool,
+    /// The command was told to end, because the lease was ending.
+    is_ended: bool,
+    /// The terminal's key came.
+    is_interrupted: bool,
+    /// The command has been stopped since then, and there is no shell that could continue it.
+    stopped: Option<Duration>,
+}
+
+/// How a command came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Exited(i32),
+    Killed(i32),
+    /// Could not be run.
+    Failed(i32),
+    /// The guardian is gone, or does not do its work.
+    Unguarded,
+}
+
+impl Turn {
+    pub(super) fn start(
+        options: &Run,
+        guard: LockGuard,
+        grace: Duration,
+        (signals, warden): (UnboundedReceiver<Caught>, Warden),
+    ) -> Result<Turn, Failure> {
+        let deadline = deadline(&guard, options.lease, grace);
+        let ticket = guard.ticket();
+        let variables = [
+            ("FAIRLOCK_LOCK", guard.name().to_owned()),
+            ("FAIRLOCK_TICKET", ticket.to_string()),
+            (nesting::VARIABLE, nesting::with(options, ticket)?),
+        ];
+        warden.begin(&Order::Start {
+            deadline,
+            environment: variables
+                .map(|(name, value)| (name.to_owned(), value))
+                .to_vec(),
+        })?;
+        let beat = (options.lease / 40).min(Duration::from_millis(250));
+        Ok(Turn {
+            lock: guard.name().to_owned(),
+            program: program(options),
+            warden,
+            told: deadline.kill,
+            tick: interval(beat),
+            lease: options.lease,
+            grace,
+            lost_code: options.lost_exit_code,
+            guard,
+            signals,
+            pid: 0,
+            loss: None,
+            place: options.place.clone(),
+            file: options.place.local.as_deref().and_then(Known::of),
+            ticked: now(),
+            stood_still: None,
+            is_in_danger: false,
+            is_quiet: options.quiet,
+            is_ended: false,
+            is_interrupted: false,
+            stopped: None,
+        })
+    }
+
+    pub(super) async fn run(mut self, locks: LockClient) -> Result<Ended, Failure> {
+        let end = self.watch().await;
+        match end {
+            End::Unguarded => self.end_unguarded().await,
+            End::Killed(SIGINT) => self.is_interrupted = self.was_interrupted().await,
+            _ => {}
+        }
+        self.conclude(end, locks).await
+    }
+
+    /// Ends with the command, or with the guardian.
+    async fn watch(&mut self) -> End {
+        let lost = self.guard.lost();
+        tokio::pin!(lost);
+        loop {
+            tokio::select! {
+                biased;
+                lost = &mut lost, if self.loss.is_none() => self.lose_by(&lost.reason),
+                report = self.warden.reports.recv() => match report {
+                    None => return End::Unguarded,
+                    Some(Report::Exited(code)) => return End::Exited(code),
+                    Some(Report::Killed(signal)) => return End::Killed(signal),
+                    Some(Report::Failed(reason)) => return End::Failed(reason),
+                    Some(Report::Started(pid)) => self.pid = pid,
+                    Some(Report::Ending) => self.is_ended = true,
+                    Some(Report::Stopped) => self.stop_too(),
+                    // Of the time before the command started.
+                    Some(Report::Claimed | Report::GivenUp) => {}
+                },
+                Some(caught) = self.signals.recv() => self.hear(caught).await,
+                _ = self.tick.tick() => {
+                    self.note_the_time();
+                    self.tell_the_deadline();
+                    self.warden.wake();
+                    self.look_at_the_file();
+                    self.tell_the_danger();
+                    if self.is_overdue() {
+                        self.is_ended = true;
+                        return End::Unguarded;
+                    }
+                }
+            }
+        }
+    }
+
+    fn lose_by(&mut self, reason: &Loss) {
+        self.note_the_time();
+        if let Some(loss) = deleted(&self.place, self.file.as_ref()) {
+            return self.lose(loss);
+        }
+        let why = match (reason, self.stood_still) {
+            (Loss::Expired, Some(span)) => {
+                format!("its lease ran out while fairlock was stopped for {span:.1?}")
+            }
+            (Loss::Unreachable { cause }, _) => {
+                let explained = self.place.explained(cause);
+                explained.unwrap_or_else(|| reason.to_string())
+            }
+            _ => reason.to_string(),
+        };
+        self.lose(why);
+    }
+
+    fn lose(&mut self, loss: String) {
+        self.loss = Some(loss);
+        let grace = AT_ONCE.min(self.grace);
+        self.told = self.told.min(now() + grace);
+        self.warden.tell(&Order::End(grace));
+    }
+
+    fn look_at_the_file(&mut self) {
+        if self.loss.is_some() {
+            return;
+        }
+        if let Some(loss) = deleted(&self.place, self.file.as_ref()) {
+            self.lose(loss);
+        }
+    }
+
+    /// Whoever sees to the table has the rest of the lease to mend it.
+    fn tell_the_danger(&mut self) {
+        let is_in_danger = self.guard.in_danger() && self.loss.is_none();
+        if is_in_danger == self.is_in_danger {
+            return;
+        }
+        self.is_in_danger = is_in_danger;
+        let lock = shown(&self.lock);
+        match is_in_danger {
+            _ if self.is_quiet || self.loss.is_some() => {}
+            true => say(&format!(
+                "lock `{lock}`: its lease is ending, and {}; goes on trying",
+                self.unrenewed()
+            )),
+            false => say(&format!("lock `{lock}`: its lease was renewed")),
+        }
+    }
+
+    fn note_the_time(&mut self) {
+        let gap = now().saturating_sub(self.ticked);
+        self.ticked += gap;
+        if gap > self.lease / 4 {
+            self.stood_still = Some(gap);
+        }
+    }
+
+    /// Why the lease was not renewed, when the guardian had to end the command.
+    fn trouble(&self) -> String {
+        match (self.stood_still, self.stopped) {
+            (Some(span), _) => {
+                format!("its lease was ending, because fairlock was stopped for {span:.1?}")
+            }
+            (None, Some(since)) => {
+                let span = now().saturating_sub(since);
+                format!("its command was stopped for {span:.1?}, and its lease was not renewed")
+            }
+            (None, None) => format!("its lease was ending, and {}", self.unrenewed()),
+        }
+    }
+
+    fn unrenewed(&self) -> String {
+        let cause = self.guard.trouble().map(|cause| {
+            let explained = self.place.explained(&cause);
+            format!(" ({})", explained.unwrap_or(cause))
+        });
+        format!("could not be renewed{}", cause.unwrap_or_default())
+    }
+
+    /// The guardian should have killed everybody by now, and has not, as when it is stopped itself.
+    fn is_overdue(&self) -> bool {
+        now() > self.told + self.lease / 40
+    }
+
+    /// A renewal has moved it, or this process would not be the one to say so.
+    fn tell_the_deadline(&mut self) {
+        if self.stopped.is_some() && family::is_stopped(self.pid) {
+            return;
+        }
+        self.stopped = None;
+        let deadline = deadline(&self.guard, self.lease, self.grace);
+        if self.loss.is_none() && deadline.kill > self.told + self.lease / 100 {
+            self.told = deadline.kill;
+            self.is_ended = false;
+            self.warden.tell(&Order::Until(deadline));
+        }
+    }
+
+    async fn hear(&mut self, caught: Caught) {
+        match caught.number {
+            SIGCONT => self.go_on().await,
+            _ => self.pass_on(caught),
+        }
+    }
+
+    /// A shell that continues its job continues the whole group: the command needs it again only if it has left the
+    /// group. One that is stopped because the terminal has just stopped the job once more does not.
+    async fn go_on(&mut self) {
+        // Each turn but the last has heard of somebody who continues the job once more, which is not for the command alone either.
+        loop {
+            let was_left_out = family::is_stopped(self.pid);
+            sleep(STOP_SETTLES).await;
+            let since: Vec<_> = iter::from_fn(|| self.signals.try_recv().ok()).collect();
+            let continues = |caught: &Caught| caught.number == SIGCONT;
+            let turns = |caught: &&Caught| continues(caught) || caught.is_key(SIGTSTP);
+            let last = since.iter().rev().find(turns).copied();
+            since
+                .into_iter()
+                .filter(|caught| !continues(caught))
+                .for_each(|caught| self.pass_on(caught));
+            match last {
+                Some(last) if continues(&last) => {}
+                None if was_left_out && family::is_stopped(self.pid) => {
+                    self.lend_the_terminal();
+                    return self.warden.tell(&Order::Signal(SIGCONT));
+                }
+                Some(_) | None => return,
+            }
+        }
+    }
+
+    /// What the terminal sends it sends to the whole group, the command included.
+    fn pass_on(&mut self, caught: Caught) {
+        self.is_interrupted |= caught.is_key(SIGINT);
+        // A descendant knows the group, and not this process, and has signalled itself too.
+        let is_ours = |sender| family::is_member(sender);
+        let is_for_us = !caught.is_everybodys() && !caught.sender.is_some_and(is_ours);
+        if is_for_us {
+            self.warden.tell(&Order::Signal(caught.number));
+        }
+    }
+
+    /// Whether the terminal interrupted the job. This process may hear of the command's end before it hears of that.
+    async fn was_interrupted(&mut self) -> bool {
+        sleep(STOP_SETTLES).await;
+        let since = iter::from_fn(|| self.signals.try_recv().ok());
+        self.is_interrupted || since.into_iter().any(|caught| caught.is_key(SIGINT))
+    }
+
+    /// A command that is a shell itself has made a group of its own, of which the shell knows nothing that gave the
+    /// terminal to the group of this process.
+    fn lend_the_terminal(&self) {
+        let Ok(terminal) = File::open("/dev/tty") else {
+            return;
+        };
+        let has_it = tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp());
+        let group = Pid::from_raw(self.pid).and_then(|command| getpgid(Some(command)).ok());
+        if let Some(group) = group.filter(|_| has_it) {
+            // The command may have been killed since, and then needs none.
+            let _ = tcsetpgrp(&terminal, group);
+        }
+    }
+
+    /// A shell waits for this process to see that its job was stopped. The lease goes on to end meanwhile. The guardian
+    /// continues this process if somebody continues the command alone. Where there is no shell, as in a cron job, nobody could continue
+    /// this process: it goes on, and the command has its turn for no longer than it has it now.
+    fn stop_too(&mut self) {
+        match family::is_stopped(self.pid) {
+            true if family::has_job_control() => stop(),
+            true => self.stopped = self.stopped.or(Some(now())),
+            false => {}
+        }
+    }
+
+    /// The guardian was killed, and its command is this process's own child now; or it is stopped, and dies too.
+    async fn end_unguarded(&mut self) {
+        family::signal(Signal::TERM);
+        family::signal(Signal::CONT);
+        let deadline = deadline(&self.guard, self.lease, self.grace);
+        let kill = deadline.kill.min(now() + self.grace);
+        while !family::members().is_empty() && now() < kill {
+            sleep(Duration::from_millis(10)).await;
+        }
+        family::kill();
+        while family::has_children() {
+            sleep(Duration::from_millis(10)).await;
+            family::kill();
+        }
+    }
+
+    async fn conclude(mut self, end: End, locks: LockClient) -> Result<Ended, Failure> {
+        self.note_the_time();
+        let trouble = self.trouble();
+        let (lock, ticket) = (self.lock, self.guard.ticket());
+        let gone = || deleted(&self.place, self.file.as_ref());
+        let released = match (self.loss.or_else(gone), self.is_ended) {
+            (Some(loss), _) => Err(loss),
+            (None, true) => Err(trouble),
+            (None, false) => match released(self.guard, &mut self.tick, gone).await {
+                Err(Unreleased::Lost(why)) => Err(why),
+                Err(Unreleased::Failed(error)) => {
+                    let why = self.place.explained(&chain(&error));
+                    let why = why.unwrap_or_else(|| error.to_string());
+                    say(&format!(
+                        "lock `{lock}`: {why}: the next waits for the lease to end"
+                    ));
+                    Ok(())
+                }
+                Ok(()) => Ok(()),
+            },
+        };
+        locks.shutdown(HeldLocks::Release, PARTING).await;
+        self.warden.dismiss();
+        if let Err(reason) = released {
+            let text =
+                format!("lock `{lock}` was lost while ticket {ticket} ran its command: {reason}");
+            return Err(Failure::new(LOST, text).with_code(self.lost_code));
+        }
+        match end {
+            End::Exited(code) => Ok(Ended::Exited(u8::try_from(code).unwrap_or(u8::MAX))),
+            End::Killed(SIGINT) if self.is_interrupted => Ok(Ended::Interrupted),
+            End::Killed(signal) => Ok(Ended::Exited(killed_by(signal))),
+            End::Failed(reason) => Err(cannot_run(&self.program, reason)),
+            End::Unguarded => Err(Failure::new(
+                INTERNAL,
+                format!("the guardian of `{lock}` was killed, so its command was ended"),
+            )),
+        }
+    }
+}
+
+/// Why a lock was not given back.
+enum Unreleased {
+    /// It was not had any more.
+    Lost(String),
+    Failed(Error),
+}
+
+/// Gives it back, unless the file goes meanwhile, to which nobody could. Each turn of the loop but the last looks whether it has gone.
+async fn released(
+    guard: LockGuard,
+    tick: &mut Interval,
+    gone: impl Fn() -> Option<String>,
+) -> Result<(), Unreleased> {
+    let mut release = pin!(guard.release());
+    loop {
+        tokio::select! {
+            biased;
+            released = &mut release => return released.map_err(|error| match error {
+                Error::Lost { reason, .. } => {
+                    Unreleased::Lost(gone().unwrap_or_else(|| reason.to_string()))
+                }
+                error => Unreleased::Failed(error),
+            }),
+            _ = tick.tick() => gone().map_or(Ok(()), |loss| Err(Unreleased::Lost(loss)))?,
+        }
+    }
+}
+
+/// Whoever made another file has this lock there, and nobody can know of the turn in the one that is gone.
+fn deleted(place: &Place, file: Option<&Known>) -> Option<String> {
+    let (file, name) = (file?, place.engine());
+    match file.lost_log() {
+        _ if file.is_gone() => Some(format!("{name} was deleted, or another has its name")),
+        Some(log) => Some(format!(
+            "{} was deleted, which is a part of {name}",
+            log.display()
+        )),
+        None => None,
+    }
+}
+
+/// An error, and what caused it.
+fn chain(error: &Error) -> String {
+    let causes = iter::successors(Some(error as &dyn std::error::Error), |&error| {
+        error.source()
+    });
+    causes
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
+}
+
+fn program(options: &Run) -> String {
+    let program = options.command.first();
+    program.map_or(String::new(), |program| {
+        program.to_string_lossy().into_owned()
+    })
+}
+
+/// As shells do.
+fn cannot_run(program: &str, reason: i32) -> Failure {
+    let error = std::io::Error::from_raw_os_error(reason);
+    let code = match error.kind() {
+        std::io::ErrorKind::NotFound => 127,
+        _ => 126,
+    };
+    Failure::new(code, format!("cannot run `{program}`: {error}"))
+}
+
+/// The kill comes so early that all is over when the lease is, and the request to end so much earlier as there is grace.
+fn deadline(guard: &LockGuard, lease: Duration, grace: Duration) -> Deadline {
+    let kill = (now() + guard.remaining()).saturating_sub(lease / 20);
+    Deadline {
+        term: kill.saturating_sub(grace),
+        kill,
+    }
+}

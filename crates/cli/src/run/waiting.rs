@@ -1,0 +1,225 @@
+//! What is said while `fairlock run` waits: the place in line, for how long, and for whom, drawn at a terminal and told in lines
+//! elsewhere; and everywhere that DynamoDB does not answer.
+
+use std::io::IsTerminal;
+use std::mem::{replace, take};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fairlock::{FairLock, Ticket, Waiting};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::entrance::Entrance;
+use super::warden::Line;
+use crate::args::Run;
+use crate::failure::say;
+use crate::output::rounded;
+use crate::place::Place;
+use crate::text::shown;
+use crate::wire::{Order, now};
+
+/// How often the picture changes.
+pub(super) const TICK: Duration = Duration::from_millis(200);
+/// Where there is no picture, another place is not told more often.
+const OFTEN: Duration = Duration::from_secs(30);
+
+/// How much is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// A line that is drawn over and over, and gone in the end.
+    Drawn,
+    /// A line when the wait begins, when the place has changed, though not too often, and at the grant.
+    Told,
+    /// The same, and each change of the place.
+    ToldAll,
+    Silent,
+}
+
+impl Manner {
+    fn of(options: &Run) -> Manner {
+        match () {
+            () if options.quiet => Manner::Silent,
+            () if options.verbose => Manner::ToldAll,
+            () if std::io::stderr().is_terminal() => Manner::Drawn,
+            () => Manner::Told,
+        }
+    }
+}
+
+/// What was told last, and when.
+struct Told {
+    place: usize,
+    at: Duration,
+}
+
+/// What is shown of the wait.
+pub(super) struct Picture {
+    bar: ProgressBar,
+    said: Arc<Mutex<Option<String>>>,
+    told: Arc<Mutex<Option<Told>>>,
+    name: String,
+    began: Duration,
+}
+
+impl Picture {
+    /// The same lock, which tells the picture how far the wait has come. Others come in when it has a place, or has to wait for one.
+    pub(super) fn of(
+        options: &Run,
+        lock: FairLock,
+        line: Line,
+        entrance: Entrance,
+    ) -> (Picture, FairLock) {
+        let manner = Manner::of(options);
+        let bar = match manner {
+            Manner::Drawn => ProgressBar::new_spinner().with_style(style()),
+            Manner::Told | Manner::ToldAll | Manner::Silent => ProgressBar::hidden(),
+        };
+        let (said, told) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
+        let picture = Picture {
+            bar: bar.clone(),
+            said: Arc::clone(&said),
+            told: Arc::clone(&told),
+            name: shown(lock.name()),
+            began: now(),
+        };
+        let (name, outage) = (picture.name.clone(), Mutex::new(false));
+        let place = options.place.clone();
+        let entrance = Mutex::new(entrance);
+        let lock = lock.observed(move |waiting| {
+            let is_out = waiting.outage.is_some();
+            if waiting.place_id.is_some() || is_out {
+                take(&mut *locked(&entrance));
+            }
+            line.tell(&Order::Place(
+                waiting.place_id.as_ref().map(ToString::to_string),
+            ));
+            let was_out = replace(&mut *locked(&outage), is_out);
+            if is_out != was_out && manner != Manner::Silent {
+                undrawn(&bar, || say(&outage_words(waiting, &place)));
+            }
+            let words = words(waiting);
+            if let Some((place, words)) = waiting.place.zip(words.as_ref())
+                && is_news(manner, &mut locked(&told), place)
+            {
+                say(&format!("lock `{name}`: {words}"));
+            }
+            *locked(&said) = words.map(|words| format!("{name}: {words}"));
+        });
+        (picture, lock)
+    }
+
+    /// Draws it, unless others have the terminal: it would be drawn over what they show.
+    pub(super) fn tick(&self) {
+        let said = locked(&self.said);
+        if let Some(said) = said.as_ref().filter(|_| is_in_foreground() && is_read()) {
+            self.bar.set_message(said.clone());
+            self.bar.tick();
+        }
+    }
+
+    /// The turn has come. Whoever was told of no wait is not told of its end.
+    pub(super) fn granted(&self, ticket: Ticket) {
+        if locked(&self.told).is_some() {
+            let waited = rounded(now().saturating_sub(self.began));
+            let name = &self.name;
+            say(&format!(
+                "lock `{name}`: granted with ticket {ticket} after {waited}"
+            ));
+        }
+    }
+}
+
+/// Whether this place is to be told, which then is the one that was told last.
+fn is_news(manner: Manner, told: &mut Option<Told>, place: usize) -> bool {
+    let often = match manner {
+        Manner::Told => OFTEN,
+        Manner::ToldAll => Duration::ZERO,
+        Manner::Drawn | Manner::Silent => return false,
+    };
+    let is_old = |told: &Told| told.place != place && now().saturating_sub(told.at) >= often;
+    let is_news = told.as_ref().is_none_or(is_old);
+    if is_news {
+        let at = now();
+        *told = Some(Told { place, at });
+    }
+    is_news
+}
+
+impl Drop for Picture {
+    fn drop(&mut self) {
+        if !is_read() {
+            self.bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Does it while nothing is drawn.
+fn undrawn(bar: &ProgressBar, work: impl FnOnce()) {
+    match is_read() {
+        true => bar.suspend(work),
+        false => work(),
+    }
+}
+
+/// Whether the terminal takes what is drawn: it does not after Ctrl-S, and nobody may wait for that.
+fn is_read() -> bool {
+    let stderr = std::io::stderr();
+    let mut terminal = [PollFd::new(&stderr, PollFlags::OUT)];
+    poll(&mut terminal, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+fn style() -> ProgressStyle {
+    let template = ProgressStyle::with_template("{spinner} {msg}, waited {elapsed}");
+    template.unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
+fn is_in_foreground() -> bool {
+    rustix::termios::tcgetpgrp(std::io::stderr())
+        .is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+fn outage_words(waiting: &Waiting, place: &Place) -> String {
+    let Some(outage) = &waiting.outage else {
+        return format!("reached {} again", place.engine());
+    };
+    match place.explained(&outage.cause) {
+        Some(why) => format!("{why}; goes on trying"),
+        None => format!(
+            "cannot reach {}, and goes on trying: {}: {}",
+            place.engine(),
+            outage.cause,
+            place.way_there()
+        ),
+    }
+}
+
+/// Nothing before there is a place in line.
+fn words(waiting: &Waiting) -> Option<String> {
+    // Its turn has come, and it is about to be told so.
+    let (own, holder) = (waiting.place_id.as_ref(), waiting.holder.as_ref());
+    if own
+        .zip(holder)
+        .is_some_and(|(own, holder)| own.ticket() == holder.ticket)
+    {
+        return None;
+    }
+    // The holder is before everybody, and does not wait.
+    let before = match waiting.place?.saturating_sub(1) {
+        0 => "you are next".to_owned(),
+        1 => "1 waits before you".to_owned(),
+        more => format!("{more} wait before you"),
+    };
+    let soon = match waiting.expected_wait {
+        Some(wait) if wait > Duration::ZERO => format!(", in about {}", rounded(wait)),
+        _ => String::new(),
+    };
+    let holder = waiting.holder.as_ref();
+    let holder = holder.map(|holder| format!("{} has it, ", shown(&holder.owner)));
+    Some(format!("{}{before}{soon}", holder.unwrap_or_default()))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

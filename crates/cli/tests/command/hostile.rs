@@ -1,0 +1,218 @@
+//! Whatever somebody writes into the table, the command ends with a documented code and one line that names the item and
+//! the way out; and the way out leads out.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::embedded::Engine;
+use fairlock::{HeldLocks, LockClient, RecordWait, TableOptions};
+use fairlock_testkit::real_time;
+use fairlock_testkit::tamper::{
+    Blow, FOREIGN, Item, OF_LOCK_ITEM, OF_ROW, RowBody, Table, Target, delete_all, values,
+};
+use futures::future::join;
+use tempfile::TempDir;
+
+use crate::command::{Said, fairlock, said};
+
+const SECOND: Duration = Duration::from_secs(1);
+const UNAVAILABLE: i32 = 69;
+const NOT_GRANTED: i32 = 75;
+/// Nobody who is in the table dies while a test looks at it.
+const LEASE: Duration = Duration::from_secs(3600);
+
+/// What is asked for at the damaged table, and the codes that its manual has for it.
+const LINES: [(&str, &[i32]); 7] = [
+    ("show a", &[0, UNAVAILABLE]),
+    ("show --json a", &[0, UNAVAILABLE]),
+    ("ls", &[0, UNAVAILABLE]),
+    ("ls --json", &[0, UNAVAILABLE]),
+    ("table check", &[0]),
+    ("run --wait none a -- true", &[0, UNAVAILABLE, NOT_GRANTED]),
+    (
+        "run --quiet --wait 250ms a -- true",
+        &[0, UNAVAILABLE, NOT_GRANTED],
+    ),
+];
+
+/// A directory with a file of locks, and what is in it of lock `a`: a holder, an heir and a row behind it.
+struct Home {
+    folder: TempDir,
+    table: Table,
+    whole: Vec<Item>,
+}
+
+impl Home {
+    async fn new() -> Home {
+        let folder = TempDir::new().unwrap();
+        let engine = Engine::file(folder.path().join("locks.db")).unwrap();
+        let table = Table {
+            client: engine.client(),
+            name: "fairlock".into(),
+        };
+        let whole = line_of_three(&table).await;
+        Home {
+            folder,
+            table,
+            whole,
+        }
+    }
+
+    /// The line as it was, and one blow at it.
+    async fn damaged(&self, blow: &Blow) {
+        delete_all(&self.table).await;
+        for item in &self.whole {
+            let put = self.table.client.put_item().table_name(&self.table.name);
+            put.set_item(Some(item.clone())).send().await.unwrap();
+        }
+        assert!(blow.strike(&self.table).await, "{blow:?} met nothing");
+    }
+
+    fn has_a_turn_with_a_new_ticket(&self) -> bool {
+        let lasts = self.whole.iter().filter_map(|item| item.get("last"));
+        let lasts = lasts.map(|last| last.as_n().unwrap().parse().unwrap());
+        let newest: u64 = lasts.max().unwrap();
+        let said = run(self.folder.path(), "run a -- printenv FAIRLOCK_TICKET");
+        let ticket = said.out.trim().parse();
+        said.code == Some(0) && ticket.is_ok_and(|ticket: u64| ticket > newest)
+    }
+}
+
+/// Three who come to lock `a`, as the table has them then; afterwards they leave.
+async fn line_of_three(table: &Table) -> Vec<Item> {
+    let locks = LockClient::builder(table.client.clone()).lease(LEASE);
+    let locks = locks.seats(1).build().unwrap();
+    locks.create_table(&TableOptions::default()).await.unwrap();
+    let lock = locks.fair_lock("a").unwrap();
+    let _guard = lock.acquire(RecordWait::NoWait).await.unwrap();
+    let waiting = || lock.acquire(RecordWait::Infinite);
+    let looking = async {
+        while lock.inspect().await.unwrap().line.len() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let scan = table.client.scan().table_name(&table.name).send().await;
+        scan.unwrap().items.unwrap()
+    };
+    let items = tokio::select! {
+        biased;
+        _ = join(waiting(), waiting()) => unreachable!("the lock is held"),
+        items = looking => items,
+    };
+    let left = locks.shutdown(HeldLocks::Release, 60 * SECOND).await;
+    assert!(left.unfinished.is_empty(), "{left:?}");
+    items
+}
+
+fn run(home: &Path, line: &str) -> Said {
+    let (verb, flags) = line.split_once(' ').unwrap_or((line, ""));
+    let words = match verb {
+        "table" => vec!["table", flags],
+        verb => [verb].into_iter().chain(flags.split_whitespace()).collect(),
+    };
+    let mut command = fairlock(home, &words);
+    said(command.env("FAIRLOCK_LOCAL", "locks.db"))
+}
+
+/// What is wrong with how a run ended.
+fn wrong(said: &Said, codes: &[i32]) -> Option<&'static str> {
+    let Said { code, err, .. } = said;
+    let (is_one_line, is_told) = (err.lines().count() == 1, err.starts_with("fairlock: "));
+    match code {
+        Some(code) if !codes.contains(code) => Some("a code that is not documented"),
+        Some(0) if err.is_empty() => None,
+        Some(0) => Some("words on standard error"),
+        Some(_) if !is_one_line || !is_told => Some("not one line"),
+        Some(UNAVAILABLE) if !names_the_way_out(err) => Some("no way out"),
+        Some(UNAVAILABLE) if !names_the_item(err) => Some("no item"),
+        Some(_) => None,
+        None => Some("killed"),
+    }
+}
+
+fn names_the_way_out(err: &str) -> bool {
+    err.contains("`Repairing a lock`")
+        || err.ends_with("this version knows formats up to 3: upgrade\n")
+}
+
+/// DynamoDB itself does not say which item is too large.
+fn names_the_item(err: &str) -> bool {
+    err.contains("`pk = a, sk = fairlock/") || err.contains("an item of the lock was filled")
+}
+
+/// One blow each: every line ends as documented, and then the way out leads out.
+fn each(blows: impl Iterator<Item = Blow>) {
+    let mut failed = Vec::new();
+    let home = real_time(Home::new());
+    for blow in blows {
+        real_time(async {
+            for (line, codes) in LINES {
+                // A run may have repaired or changed it.
+                home.damaged(&blow).await;
+                let said = run(home.folder.path(), line);
+                let wrong = wrong(&said, codes);
+                failed.extend(wrong.map(|wrong| format!("{blow:?}: {line}: {wrong}: {said:?}")));
+            }
+            delete_all(&home.table).await;
+            if !home.has_a_turn_with_a_new_ticket() {
+                failed.push(format!("{blow:?}: the way out leads nowhere"));
+            }
+        });
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// Some of the types, and the edges of numbers.
+fn each_attribute(target: Target, paths: &'static [&'static str]) {
+    let values = || values().into_iter().step_by(3);
+    each(paths.iter().flat_map(move |path| {
+        let sets = values().map(move |value| Blow::Set(target, path, value));
+        sets.chain([Blow::Remove(target, path)])
+    }));
+}
+
+#[test]
+fn every_attribute_of_a_lock_item_missing_or_of_another_type() {
+    each_attribute(Target::LockItem, &OF_LOCK_ITEM);
+}
+
+#[test]
+fn every_attribute_of_a_row_missing_or_of_another_type() {
+    each_attribute(Target::Row, &OF_ROW);
+}
+
+#[test]
+fn foreign_items_and_rows_deleted_items_shifted_counters_and_full_items() {
+    let big = AttributeValue::S("x".repeat(400_000));
+    let foreign = FOREIGN
+        .into_iter()
+        .map(|key| Blow::Foreign(key, big.clone()));
+    let bodies = [RowBody::Empty, RowBody::Stranger, RowBody::Nonsense];
+    let rows = [-1, 1, 50].into_iter();
+    let rows = rows.flat_map(|offset| bodies.map(|body| Blow::Row(offset, body)));
+    let targets = [Target::LockItem, Target::Row];
+    let shifts = [-1, 1, 1_000_000_000, i64::MAX].into_iter();
+    let shifts = shifts.flat_map(|by| [true, false].map(|both| Blow::Shift(both, by)));
+    let all = foreign.chain(rows).chain(targets.map(Blow::Delete));
+    each(all.chain(shifts).chain(targets.map(Blow::Fill)));
+}
+
+#[test]
+fn a_file_that_is_deleted_and_made_again_is_a_way_out_too() {
+    let mut home = real_time(Home::new());
+    let damage = Blow::Remove(Target::LockItem, "format");
+    real_time(home.damaged(&damage));
+    let folder = home.folder.path();
+    assert_eq!(run(folder, "run a -- true").code, Some(UNAVAILABLE));
+    // Nobody has the file open any more.
+    home.table.client = Engine::memory().unwrap().client();
+    for file in std::fs::read_dir(folder).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    assert_eq!(run(folder, "table create").code, Some(0));
+    assert!(home.has_a_turn_with_a_new_ticket());
+}

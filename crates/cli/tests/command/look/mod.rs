@@ -1,0 +1,17 @@
+//! The command creates and checks tables and shows locks as they are, to people and, by a documented schema, to
+//! programs; and whatever is in the way, it says what to do.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod cloud;
+mod files;
+mod home;
+mod output;
+mod people;
+mod programs;
+mod schema;
+mod tables;

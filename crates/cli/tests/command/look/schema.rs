@@ -1,0 +1,80 @@
+//! The JSON of a lock as the documentation has it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::command::Said;
+
+/// The tables of fields under "The command's JSON": of a lock, and of a participant.
+fn schema() -> [BTreeMap<String, String>; 2] {
+    let docs = include_str!("../../../../../docs/operations.md");
+    let (_, section) = docs.split_once("### The command's JSON").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let tables = section.split("|---|---|---|\n").skip(1);
+    let tables: Vec<_> = tables.map(fields).collect();
+    tables.try_into().unwrap()
+}
+
+fn fields(table: &str) -> BTreeMap<String, String> {
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
+    cells
+        .map(|cells| (cells[1].trim_matches('`').to_owned(), cells[2].to_owned()))
+        .collect()
+}
+
+/// Exactly the documented fields, of the documented types.
+#[track_caller]
+fn assert_documented(object: &Value, fields: &BTreeMap<String, String>) {
+    let found: Vec<_> = object.as_object().unwrap().keys().collect();
+    let documented: Vec<_> = fields.keys().collect();
+    assert_eq!(found, documented, "{object}");
+    for (field, kind) in fields {
+        let (value, kinds) = (&object[field], kind.split(" or "));
+        let fits = kinds.clone().any(|kind| is(value, kind));
+        assert!(fits, "{field} is no {kind}: {object}");
+    }
+}
+
+pub(crate) fn is(value: &Value, kind: &str) -> bool {
+    match kind {
+        "null" => value.is_null(),
+        "string" => value.is_string(),
+        "number" => value.is_u64(),
+        "time" => value.as_str().is_some_and(is_time),
+        "object of strings" => value
+            .as_object()
+            .is_some_and(|it| it.values().all(Value::is_string)),
+        "data" => value["ticket"].is_u64() && value["base64"].is_string(),
+        "participant" => value.is_object(),
+        "array of participants" => value.is_array(),
+        _ => panic!("the schema knows no {kind}"),
+    }
+}
+
+fn is_time(text: &str) -> bool {
+    let form = |c: char| if c.is_ascii_digit() { '0' } else { c };
+    text.chars()
+        .map(form)
+        .eq("0000-00-00T00:00:00.000Z".chars())
+}
+
+#[track_caller]
+pub(crate) fn assert_a_documented_lock(lock: &Value) {
+    let [of_lock, of_participant] = schema();
+    assert_documented(lock, &of_lock);
+    let line = lock["line"].as_array().unwrap();
+    let sharers = lock["sharers"].as_array().unwrap();
+    let people = line.iter().chain(sharers).chain(Some(&lock["holder"]));
+    for person in people.filter(|person| !person.is_null()) {
+        assert_documented(person, &of_participant);
+    }
+}
+
+pub(crate) fn parsed(said: &Said) -> Vec<Value> {
+    let lines = said.assert_done().lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}

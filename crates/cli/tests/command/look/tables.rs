@@ -1,0 +1,108 @@
+//! The table is made, and checked.
+
+use fairlock::embedded::Engine;
+use fairlock_testkit::real_time;
+
+use super::home::{Home, UNAVAILABLE};
+
+#[test]
+fn a_table_is_made_in_a_file_once_and_then_left_as_it_is() {
+    let home = Home::new();
+    let file = home.file("locks.db");
+    let file = file.to_str().unwrap();
+    for _ in 0..2 {
+        let created = home.run_words(&["table", "create", "--local", file]);
+        let ready = format!("table fairlock in {file} is ready\n");
+        assert_eq!(created.assert_done(), ready);
+    }
+    assert_eq!(home.files(), ["locks.db"]);
+    let check = home.run("table check --local locks.db");
+    let well = "table fairlock in locks.db: all is well\n";
+    assert_eq!(check.assert_done(), well);
+}
+
+#[test]
+fn a_table_is_on_demand_unless_its_throughput_is_given() {
+    let home = Home::with_table();
+    let provisioned = "--table locks --read-capacity 5 --write-capacity 10";
+    let line = format!("table create --local locks.db {provisioned}");
+    home.run(&line).assert_done();
+    real_time(async {
+        let dynamodb = Engine::file(home.file("locks.db")).unwrap().client();
+        let mut units = Vec::new();
+        for table in ["fairlock", "locks"] {
+            let answer = dynamodb.describe_table().table_name(table).send().await;
+            let throughput = answer.unwrap().table.unwrap().provisioned_throughput;
+            let read = throughput.as_ref().and_then(|it| it.read_capacity_units);
+            let write = throughput.and_then(|it| it.write_capacity_units);
+            units.push((read.unwrap_or(0), write.unwrap_or(0)));
+        }
+        assert_eq!(units, [(0, 0), (5, 10)]);
+    });
+}
+
+#[test]
+fn whoever_only_looks_creates_neither_file_nor_table() {
+    let home = Home::new();
+    for line in ["table check", "show a", "ls", "ls --json"] {
+        let ended = home.run(&format!("{line} --local none.db"));
+        let create = "`fairlock table create --local none.db`";
+        ended.assert_refused(UNAVAILABLE, &["no such file", create]);
+        assert!(home.files().is_empty(), "{line}");
+    }
+    std::fs::write(home.file("empty.db"), "").unwrap();
+    home.run("table check --local empty.db")
+        .assert_refused(UNAVAILABLE, &["it is empty", "table create"]);
+    assert_eq!(std::fs::read(home.file("empty.db")).unwrap(), b"");
+
+    let home = Home::with_table();
+    let other = "--local locks.db --table other";
+    for line in ["show a", "ls", "ls --json"] {
+        let ended = home.run(&format!("{line} {other}"));
+        let create = "`fairlock table create --table other --local locks.db`";
+        ended.assert_refused(UNAVAILABLE, &["no table other", create]);
+    }
+    for _ in 0..2 {
+        let check = home.run(&format!("table check {other}"));
+        assert_eq!(check.code, Some(1), "{check:?}");
+        assert_eq!(
+            check.out,
+            "fatal: there is no such table: create it with \
+             `fairlock table create --table other --local locks.db`\n"
+        );
+    }
+}
+
+#[test]
+fn a_check_is_one_line_a_finding_and_fails_if_locks_do_not_work() {
+    let home = Home::with_table();
+    let check = home.run("table check --local locks.db --partition-key id --ttl-attribute ttl");
+    assert_eq!((check.code, check.err.as_str()), (Some(1), ""), "{check:?}");
+    let [keys, ttl] = check.out.lines().collect::<Vec<_>>()[..] else {
+        panic!("{check:?}")
+    };
+    assert!(
+        keys.starts_with("fatal: ") && keys.contains("`--partition-key`"),
+        "{keys}"
+    );
+    assert!(ttl.starts_with("warning: "), "{ttl}");
+    assert!(ttl.ends_with("`--ttl-attribute expires_at`"), "{ttl}");
+
+    let check = home.run("table check --local locks.db --ttl-attribute ttl");
+    assert!(check.assert_done().starts_with("warning: "), "locks work");
+}
+
+#[test]
+fn a_table_of_other_keys_is_neither_taken_for_ours_nor_for_an_empty_one() {
+    let home = Home::with_table();
+    let other = "--local locks.db --partition-key id";
+    let create = home.run(&format!("table create {other}"));
+    create.assert_refused(UNAVAILABLE, &["`pk`", "`id`", "`--partition-key`"]);
+    for line in ["show a", "ls", "ls --json"] {
+        let ended = home.run(&format!("{line} {other}"));
+        let check = "`fairlock table check --local locks.db --partition-key id`";
+        ended.assert_refused(UNAVAILABLE, &[check]);
+    }
+    let create = home.run("table create --local locks.db --ttl-attribute ttl");
+    create.assert_refused(UNAVAILABLE, &["`--ttl-attribute expires_at`"]);
+}

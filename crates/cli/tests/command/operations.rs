@@ -1,0 +1,102 @@
+//! What docs/operations.md gives as examples runs as it stands there.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::command::{Said, fairlock, said};
+
+const MANUAL: &str = include_str!("../../../../docs/operations.md");
+
+/// The first block of code in a language after a heading.
+fn example(heading: &str, language: &str) -> &'static str {
+    let (_, section) = MANUAL.split_once(&format!("\n#### {heading}\n")).unwrap();
+    let (_, block) = section.split_once(&format!("```{language}\n")).unwrap();
+    block.split_once("```").unwrap().0
+}
+
+/// A directory with a file of locks, and a script that notes its ticket.
+fn home(script: &str) -> TempDir {
+    let home = TempDir::new().unwrap();
+    let made = said(&mut fairlock(
+        home.path(),
+        &["table", "create", "--local", "locks.db"],
+    ));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let script = home.path().join(script);
+    fs::write(
+        &script,
+        "#!/bin/sh\necho \"$FAIRLOCK_LOCK $FAIRLOCK_TICKET\" >> ran\n",
+    )
+    .unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    home
+}
+
+/// What a shell makes of a line, with the command on its path and its locks in the file.
+fn shell(home: &Path, line: &str) -> Said {
+    let folder = PathBuf::from(env!("CARGO_BIN_EXE_fairlock"));
+    let path = format!("{}:/usr/bin:/bin", folder.parent().unwrap().display());
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "60", "/bin/sh", "-c", line]);
+    command.current_dir(home).stdin(Stdio::null()).env_clear();
+    command.env("PATH", path).env("HOME", home);
+    said(command.env("FAIRLOCK_LOCAL", "locks.db"))
+}
+
+fn ran(home: &Path) -> String {
+    let ran = fs::read_to_string(home.join("ran")).unwrap_or_default();
+    ran.split(' ').next().unwrap().to_owned()
+}
+
+#[test]
+fn the_line_for_cron_runs_and_a_second_host_does_nothing() {
+    let home = home("report.sh");
+    let line = example("cron", "crontab").lines().last().unwrap();
+    // Five fields of time come before the command.
+    let command = line.splitn(6, ' ').last().unwrap();
+    assert!(command.ends_with("sleep 30'"), "{command}");
+    let second = command.replace("./report.sh; sleep 30", "touch second");
+    // Another host does not run within the first one's command.
+    let nested = format!(
+        "./report.sh; env -u FAIRLOCK_HELD {}",
+        second.replace('\'', "\"")
+    );
+    let first = command.replace("./report.sh; sleep 30", &nested);
+    let ended = shell(home.path(), &first);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ran(home.path()), "nightly-report");
+    assert!(!home.path().join("second").exists());
+    assert!(
+        ended.err.contains("`nightly-report` was not granted"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn the_service_runs_what_its_unit_says() {
+    let home = home("consumer.sh");
+    let unit = example("systemd", "ini");
+    let start = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart="))
+        .unwrap();
+    let ended = shell(home.path(), &start.replace("%H", "a-host"));
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!(ran(home.path()), "consumer");
+}
+
+#[test]
+fn the_deployment_runs() {
+    let home = home("deploy.sh");
+    let ended = shell(home.path(), example("Deployments from CI", "sh"));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ran(home.path()), "deploy/prod");
+}

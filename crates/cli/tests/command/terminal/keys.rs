@@ -1,0 +1,158 @@
+//! The terminal is the command's: what is typed, its name and size, and its interrupts.
+
+use super::pty::{COLUMNS, ROWS, Terminal, until};
+use super::scenario::{CTRL_C, CTRL_D, IS_FREE, LOCK, UNTIL_GO, alike};
+
+#[test]
+fn a_command_reads_what_is_typed() {
+    let shown = alike(|terminal, lock| {
+        terminal.type_in(&format!("{lock}cat"));
+        terminal.type_in("some words");
+        terminal.expect("some words");
+        terminal.keys(CTRL_D);
+        terminal.prompt()
+    });
+    assert_eq!(shown, (String::new(), 0));
+}
+
+#[test]
+fn a_command_has_the_terminal_with_its_name_and_size() {
+    let mut terminal = Terminal::new();
+    let ask = "sh -c 'tty; stty size; for f in 0 1 2; do [ -t $f ] && echo tty $f; done'";
+    let without = terminal.run(ask);
+    let with = terminal.run(&format!("{LOCK}{ask}"));
+    assert_eq!(with, without);
+    assert!(with.0.contains(&format!("{ROWS} {COLUMNS}")), "{with:?}");
+    assert!(with.0.contains("tty 2"), "{with:?}");
+}
+
+#[test]
+fn a_command_is_in_the_foreground_in_the_group_of_its_job() {
+    alike(|terminal, lock| {
+        let ask = "sh -c 'ps -o pgid=,tpgid=,sid= -p $$ > ids; ps -o pgid= -p $$'";
+        terminal.run(&format!("{lock}{ask}"));
+        let ids = terminal.home.read("ids");
+        let ids: Vec<_> = ids.split_whitespace().collect();
+        (ids[0] == ids[1], ids[0] == ids[2])
+    });
+}
+
+#[test]
+fn an_editor_reads_keys_without_an_end_of_line() {
+    let shown = alike(|terminal, lock| {
+        let edit =
+            "stty raw -echo; printf ready; dd bs=1 count=3 2>/dev/null | od -An -c; stty -raw";
+        terminal.type_in(&format!("{lock}sh -c '{edit}'"));
+        terminal.expect("ready");
+        terminal.keys("a\x03\r");
+        terminal.prompt()
+    });
+    assert_eq!(shown, ("a 003  \\r".to_owned(), 0));
+}
+
+#[test]
+fn ctrl_c_comes_to_the_command_once() {
+    let shown = alike(|terminal, lock| {
+        let count = "trap \"echo int >> ints\" INT; echo ready; \
+                     while [ ! -s ints ]; do sleep 0.02; done; sleep 0.5; exit 130";
+        terminal.type_in(&format!("{lock}sh -c '{count}'"));
+        terminal.expect("ready");
+        terminal.keys(CTRL_C);
+        (terminal.prompt().1, terminal.home.read("ints"))
+    });
+    assert_eq!(shown, (130, "int\n".to_owned()));
+}
+
+#[test]
+fn ctrl_c_ends_a_command_and_frees_the_lock() {
+    let mut terminal = Terminal::new();
+    terminal.type_in(&format!("{LOCK}sh -c 'echo ready; exec sleep 1000'"));
+    terminal.expect("ready");
+    terminal.keys(CTRL_C);
+    assert_eq!(terminal.prompt().1, 130);
+    assert_eq!(terminal.home.code(IS_FREE), Some(0));
+}
+
+#[test]
+fn ctrl_c_ends_a_loop_around_a_command() {
+    for shell in ["", "bash -c ", "sh -c "] {
+        let code = alike(|terminal, lock| {
+            let lines = format!("while true; do {lock}sh -c \"echo ready; exec sleep 1000\"; done");
+            match shell {
+                "" => terminal.type_in(&lines),
+                _ => terminal.type_in(&format!("{shell}'{lines}'")),
+            }
+            terminal.expect("ready");
+            terminal.keys(CTRL_C);
+            terminal.prompt().1
+        });
+        assert_eq!(code, 130, "{shell}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_loop_that_waits_for_its_turn() {
+    for shell in ["", "bash -c ", "sh -c "] {
+        let mut terminal = Terminal::new();
+        terminal.run(&format!("{LOCK}sleep 1000 &"));
+        until("held", || terminal.home.named("sleep 1000").len() == 1);
+        let lines = format!("while true; do {LOCK}true; done");
+        match shell {
+            "" => terminal.type_in(&lines),
+            _ => terminal.type_in(&format!("{shell}'{lines}'")),
+        }
+        terminal.expect("has it");
+        terminal.keys(CTRL_C);
+        assert_eq!(terminal.prompt().1, 130, "{shell}");
+    }
+}
+
+#[test]
+fn a_command_that_ignores_ctrl_c_keeps_its_turn() {
+    let mut terminal = Terminal::new();
+    let ignore = "trap \"\" INT; echo ready; while [ ! -e go ]; do sleep 0.02; done; echo went";
+    terminal.type_in(&format!("{LOCK}sh -c '{ignore}'"));
+    terminal.expect("ready");
+    terminal.keys(CTRL_C);
+    assert_eq!(terminal.home.code(IS_FREE), Some(75));
+    terminal.home.write("go", "");
+    terminal.expect("went");
+    assert_eq!(terminal.prompt().1, 0);
+}
+
+#[test]
+fn the_wait_is_shown_at_a_terminal_and_gone_afterwards() {
+    let mut terminal = Terminal::new();
+    terminal.run(&format!("{LOCK}{UNTIL_GO} > out &"));
+    terminal.home.wait_for("out");
+    terminal.type_in(&format!("{LOCK}echo mine"));
+    terminal.expect("has it, you are next");
+    terminal.home.write("go", "");
+    let (shown, code) = terminal.prompt();
+    assert_eq!(code, 0);
+    // The line is cleared before the command shows anything.
+    assert!(shown.contains("\x1b[2K"), "{shown:?}");
+    let after = shown.rsplit("\x1b[2K").next().unwrap();
+    assert_eq!(after.lines().next(), Some("mine"), "{shown:?}");
+}
+
+#[test]
+fn the_wait_is_not_shown_to_those_who_do_not_look() {
+    let mut terminal = Terminal::new();
+    // Nothing to wait for.
+    assert_eq!(terminal.run(&format!("{LOCK}true")), (String::new(), 0));
+    terminal.run(&format!("{LOCK}{UNTIL_GO} > out &"));
+    terminal.home.wait_for("out");
+    // In the background, and to a pipe.
+    terminal.run(&format!("{LOCK}echo > second &"));
+    terminal.run("fairlock run --quiet --local l.db a -- echo > third 2> errors &");
+    until("three", || terminal.home.named("fairlock run").len() == 3);
+    let (shown, _) = terminal.run("sleep 1");
+    assert_eq!(shown, "");
+    terminal.home.write("go", "");
+    terminal.home.wait_for("third");
+    let (shown, code) = terminal.run("wait");
+    assert_eq!(code, 0);
+    assert!(!terminal.transcript().contains('\x1b'), "{shown:?}");
+    assert_eq!(terminal.home.read("errors"), "");
+}

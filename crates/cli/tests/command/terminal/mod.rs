@@ -1,0 +1,15 @@
+//! A command behaves at a terminal as it does without a lock: in the foreground, stopped, in the background, in a pipe.
+//! And it never outlives its turn.
+//!
+//! What can be is compared with what the same shell shows without `fairlock run`.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod ends;
+mod jobs;
+mod keys;
+mod pty;
+mod scenario;
+mod signals;

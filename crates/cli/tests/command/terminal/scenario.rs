@@ -1,0 +1,33 @@
+//! The same at a terminal with a lock and without it.
+
+use std::fmt::Debug;
+
+use super::pty::Terminal;
+
+/// In front of a command.
+pub(crate) const LOCK: &str = "fairlock run --local l.db a -- ";
+/// With the lease of a test that loses it.
+pub(crate) const SHORT: &str = "fairlock run --local l.db --lease 2s a -- ";
+/// Whether somebody has the lock: 75 if so.
+pub(crate) const IS_FREE: &str = "fairlock run --local l.db --wait none a -- true";
+
+pub(crate) const CTRL_C: &str = "\x03";
+pub(crate) const CTRL_D: &str = "\x04";
+pub(crate) const CTRL_Z: &str = "\x1a";
+
+/// Does the same without a lock and with it, and gives what came of both.
+#[track_caller]
+pub(crate) fn alike<T: Debug + PartialEq>(scenario: impl Fn(&mut Terminal, &str) -> T) -> T {
+    let without = scenario(&mut Terminal::new(), "");
+    let with = scenario(&mut Terminal::new(), LOCK);
+    assert_eq!(with, without, "with and without a lock");
+    with
+}
+
+/// A command that says it is ready, and ends well once there is a file `go`.
+pub(crate) const UNTIL_GO: &str =
+    "bash -c 'echo $$ > pid; echo ready; while [ ! -e go ]; do sleep 0.02; done; echo went'";
+
+pub(crate) fn pid(terminal: &Terminal, name: &str) -> i32 {
+    terminal.home.wait_for(name).parse().unwrap()
+}

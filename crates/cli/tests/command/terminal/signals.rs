@@ -1,0 +1,72 @@
+//! A hang-up ends the job, and a signal to it comes to the command once.
+
+use super::pty::until;
+use super::scenario::{CTRL_Z, UNTIL_GO, alike};
+
+#[test]
+fn a_hang_up_ends_the_job() {
+    alike(|terminal, lock| {
+        terminal.type_in(&format!("{lock}sh -c 'echo ready; sleep 1000'"));
+        terminal.expect("ready");
+        terminal.close();
+        terminal.home.nothing_runs();
+    });
+}
+
+#[test]
+fn a_hang_up_ends_the_job_in_the_background() {
+    alike(|terminal, lock| {
+        terminal.run_behind(&format!("{lock}sh -c 'echo ready; sleep 1000'"), "ready");
+        terminal.close();
+        terminal.home.nothing_runs();
+    });
+}
+
+#[test]
+fn a_hang_up_ends_the_job_that_is_stopped() {
+    alike(|terminal, lock| {
+        terminal.type_in(&format!("{lock}sh -c 'echo ready; exec sleep 1000'"));
+        terminal.expect("ready");
+        terminal.keys(CTRL_Z);
+        terminal.expect("Stopped");
+        terminal.close();
+        terminal.home.nothing_runs();
+    });
+}
+
+#[test]
+fn a_command_with_nohup_survives_the_hang_up() {
+    alike(|terminal, lock| {
+        terminal.type_in(&format!("nohup {lock}{UNTIL_GO} > out 2>&1 &"));
+        terminal.home.wait_for("pid");
+        terminal.close();
+        until("the shell is gone", || {
+            terminal.home.named("bash --norc").is_empty()
+        });
+        terminal.home.write("go", "");
+        until("the end", || terminal.home.read("out").contains("went"));
+        terminal.home.nothing_runs();
+    });
+}
+
+#[test]
+fn a_signal_to_the_job_comes_to_the_command() {
+    // From a shell it may come twice: who sends to the group and who sends to `fairlock run` alone look the same.
+    let code = alike(|terminal, lock| {
+        let wait =
+            "trap \"code=3\" TERM; echo ready; until [ $code ]; do sleep 0.02; done; exit $code";
+        terminal.run_behind(&format!("{lock}sh -c '{wait}'"), "ready");
+        terminal.run("kill %1; wait %1").1
+    });
+    assert_eq!(code, 3);
+}
+
+#[test]
+fn a_command_that_signals_its_own_group_hears_it_once() {
+    let heard = alike(|terminal, lock| {
+        let heard = "trap \"echo term >> terms\" TERM; kill 0; sleep 0.5 & wait; exit 3";
+        let code = terminal.run(&format!("{lock}sh -c '{heard}'")).1;
+        (code, terminal.home.read("terms"))
+    });
+    assert_eq!(heard, (3, "term\n".to_owned()));
+}

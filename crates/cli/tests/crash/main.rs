@@ -1,0 +1,288 @@
+//! Real processes, killed and stopped at random moments: no two believe at the same time, nothing stale is taken, and
+//! the next has the lock soon after.
+//!
+//! `FAIRLOCK_CRASH_KILLS` is how many are killed, `FAIRLOCK_CRASH_SEED` when and who.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; processes live in real time"
+)]
+
+mod crew;
+mod ledger;
+mod place;
+mod verdict;
+mod worker;
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Once;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fairlock_cli::contest::monotonic::now_ns;
+use fairlock_testkit::http::{over_http, say};
+use tempfile::TempDir;
+
+use crew::{Crew, Odds, Progress};
+use ledger::{Fence, Ledger, PROCESS};
+use place::Place;
+use verdict::Verdict;
+use worker::{IGNORES_LOSS, LEASE, LEDGER, LOCK};
+
+/// Locks that are contended for at the same time, each by so many processes, in a place of its own.
+const ARENAS: usize = 4;
+const PROCESSES: usize = 4;
+
+/// What a run of the suite may take, whatever the machine does besides.
+const BOUND: Duration = Duration::from_secs(600);
+/// Besides, for each that is killed.
+const BOUND_OF_A_KILL: Duration = Duration::from_secs(5);
+
+fn set(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+fn kills() -> usize {
+    set("FAIRLOCK_CRASH_KILLS").unwrap_or(100) as usize
+}
+
+/// One for a process, so that one line replays it as far as real processes can be.
+fn seed() -> u64 {
+    static SAID: Once = Once::new();
+    static SEED: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    let seed = *SEED.get_or_init(|| {
+        let drawn = || u64::from(std::process::id()) ^ now_ns();
+        set("FAIRLOCK_CRASH_SEED").unwrap_or_else(drawn)
+    });
+    SAID.call_once(|| {
+        say(&format!("FAIRLOCK_CRASH_SEED={seed}"));
+        std::thread::spawn(watch);
+    });
+    seed
+}
+
+/// Ends the process when it takes too long; those that it started end with it.
+fn watch() {
+    let bound = BOUND + BOUND_OF_A_KILL * kills() as u32;
+    std::thread::sleep(bound);
+    say(&format!("ran longer than {bound:?}: aborting"));
+    std::process::abort();
+}
+
+/// This program, as one of its processes.
+fn process(role: &str, place: &Place, ledger: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", role, "--ignored", "--nocapture"]);
+    with_places(&mut command, place, ledger);
+    command
+}
+
+fn with_places(command: &mut Command, place: &Place, ledger: &Path) {
+    command.envs(place.environment()).env(LEDGER, ledger);
+    // Any will do for what answers at an endpoint of a test.
+    command.env("AWS_REGION", "us-east-1");
+    command.env("AWS_ACCESS_KEY_ID", "nobody");
+    command.env("AWS_SECRET_ACCESS_KEY", "nothing");
+}
+
+/// `fairlock run` of this program. Its command names it to the ledger.
+fn run(place: &Place, ledger: &Path) -> Command {
+    run_at(LOCK, place, ledger)
+}
+
+fn run_at(lock: &str, place: &Place, ledger: &Path) -> Command {
+    let mut command = Command::new("sh");
+    let named = format!("export {PROCESS}=$$; exec \"$@\"");
+    command.args(["-c", &named, "sh", env!("CARGO_BIN_EXE_fairlock"), "run"]);
+    command.args(place.flags());
+    command.args(["--wait", "infinite", "--lease"]);
+    command.arg(humantime::format_duration(LEASE).to_string());
+    command
+        .args([lock, "--"])
+        .arg(std::env::current_exe().unwrap());
+    command.args(["--exact", "writes_with_its_ticket", "--ignored"]);
+    with_places(&mut command, place, ledger);
+    command
+}
+
+/// What one lock went through.
+struct Arena {
+    verdict: Verdict,
+    kills: usize,
+    stops: usize,
+    progress: Progress,
+}
+
+/// The holder more often than others, and killed as often as stopped.
+const ODDS: Odds = Odds {
+    killed: 50,
+    holder: 70,
+};
+/// Nearly only what a worker that ignores its loss can be found by.
+const STOPPED_AS_HOLDER: Odds = Odds {
+    killed: 20,
+    holder: 100,
+};
+
+/// Contends for one lock until so many were killed.
+fn arena(
+    place: &Place,
+    (fence, odds): (Fence, Odds),
+    seed: u64,
+    kills: usize,
+    start: impl Fn(&Path) -> Command,
+) -> Arena {
+    place.create_table();
+    let home = TempDir::new().unwrap();
+    let socket = home.path().join("ledger");
+    let ledger = Ledger::open(&socket, fence);
+    let start = || start(&socket);
+    let mut crew = Crew::start(PROCESSES, seed, odds, &ledger, &start);
+    crew.suffer(kills);
+    let verdict = Verdict::of(&ledger.book());
+    Arena {
+        verdict,
+        kills: crew.kills,
+        stops: crew.stops,
+        progress: crew.progress,
+    }
+}
+
+/// Several locks at the same time, each in a place of its own.
+fn arenas(
+    what: &str,
+    place: impl Fn(usize) -> Place + Sync,
+    fence: Fence,
+    start: impl Fn(&Place, &Path) -> Command + Sync,
+) {
+    let (seed, kills) = (seed(), kills().div_ceil(ARENAS));
+    let one = |number: usize| {
+        let place = place(number);
+        let seed = seed.wrapping_add(number as u64);
+        arena(&place, (fence, ODDS), seed, kills, |ledger| {
+            start(&place, ledger)
+        })
+    };
+    std::thread::scope(|scope| {
+        let one = &one;
+        let all: Vec<_> = (0..ARENAS)
+            .map(|number| scope.spawn(move || one(number)))
+            .collect();
+        for arena in all {
+            let Arena {
+                verdict,
+                kills,
+                stops,
+                progress,
+            } = arena.join().unwrap();
+            say(&format!(
+                "{what}: {kills} killed, {stops} stopped, {verdict}; {progress}"
+            ));
+            assert!(verdict.is_good(), "{what}: {verdict}");
+        }
+    });
+}
+
+fn in_files(home: &TempDir) -> impl Fn(usize) -> Place {
+    let home = home.path().to_owned();
+    move |number| Place::file(home.join(format!("{number}.db")))
+}
+
+#[test]
+fn clients_killed_and_stopped_never_overlap_nor_write_late_on_a_shared_file() {
+    let home = TempDir::new().unwrap();
+    arenas(
+        "file, clients",
+        in_files(&home),
+        Fence::Closed,
+        |place, ledger| process("takes_turns", place, ledger),
+    );
+}
+
+/// The ledger takes whatever comes: what it has must be in order all the same, and no command may have started before
+/// another's last write.
+#[test]
+fn no_write_of_a_killed_or_stopped_fairlock_run_comes_after_the_next_holders_first() {
+    let home = TempDir::new().unwrap();
+    arenas("file, fairlock run", in_files(&home), Fence::Open, run);
+}
+
+#[test]
+fn clients_killed_and_stopped_never_overlap_nor_write_late_over_http() {
+    over_http(|url| {
+        let place = |number: usize| Place::endpoint(url, &format!("clients-{number}"));
+        arenas("HTTP, clients", place, Fence::Closed, |place, ledger| {
+            process("takes_turns", place, ledger)
+        });
+    });
+}
+
+#[test]
+fn no_write_of_a_killed_or_stopped_fairlock_run_comes_too_late_over_http() {
+    over_http(|url| {
+        let place = |number: usize| Place::endpoint(url, &format!("run-{number}"));
+        arenas("HTTP, fairlock run", place, Fence::Open, run);
+    });
+}
+
+/// Workers that go on believing and writing after they lost the lock.
+fn with_a_planted_fault(fence: Fence, is_found: impl Fn(&Verdict) -> bool) -> Verdict {
+    let mut verdict = Verdict::default();
+    // Each round finds it if one of a few is stopped while it writes.
+    for round in 0..10 {
+        let home = TempDir::new().unwrap();
+        let place = Place::file(home.path().join("locks.db"));
+        let start = |ledger: &Path| {
+            let mut command = process("takes_turns", &place, ledger);
+            command.env(IGNORES_LOSS, "yes");
+            command
+        };
+        verdict = arena(&place, (fence, STOPPED_AS_HOLDER), seed() + round, 3, start).verdict;
+        if is_found(&verdict) {
+            break;
+        }
+    }
+    verdict
+}
+
+#[test]
+fn workers_that_ignore_their_loss_are_found_by_their_overlaps_and_fenced_off() {
+    let found = with_a_planted_fault(Fence::Closed, |verdict| {
+        verdict.overlaps > 0 && verdict.refused > 0
+    });
+    assert!(found.overlaps > 0 && found.refused > 0, "{found}");
+    assert_eq!(found.stale, 0, "{found}");
+}
+
+#[test]
+fn a_ledger_that_does_not_look_at_tickets_is_found_by_the_writes_that_it_took() {
+    let found = with_a_planted_fault(Fence::Open, |verdict| verdict.stale > 0);
+    assert!(found.stale > 0, "{found}");
+}
+
+/// Each `fairlock run` is at a lock of its own, so nothing keeps their commands apart.
+#[test]
+fn commands_of_several_locks_are_found_by_their_overlaps() {
+    let home = TempDir::new().unwrap();
+    let place = Place::file(home.path().join("locks.db"));
+    let started = AtomicUsize::new(0);
+    let start = |ledger: &Path| {
+        let number = started.fetch_add(1, Ordering::Relaxed);
+        run_at(&format!("{LOCK}-{number}"), &place, ledger)
+    };
+    let found = arena(&place, (Fence::Open, ODDS), seed(), 3, start).verdict;
+    assert!(found.overlaps > 0, "{found}");
+}
+
+#[test]
+#[ignore = "one of the processes of the other tests"]
+fn takes_turns() {
+    worker::contend();
+}
+
+#[test]
+#[ignore = "one of the processes of the other tests"]
+fn writes_with_its_ticket() {
+    worker::write();
+}

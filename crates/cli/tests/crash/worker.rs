@@ -1,0 +1,101 @@
+//! The processes that contend: one with a client of its own, and the command of a `fairlock run`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a process of a test that cannot go on has failed; it holds for real time"
+)]
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fairlock::{FairLock, LockGuard, RecordWait};
+use fairlock_cli::contest::monotonic::now_ns;
+
+use crate::ledger::Pen;
+use crate::place::Place;
+
+pub(crate) const LOCK: &str = "crashed";
+pub(crate) const LEASE: Duration = Duration::from_secs(2);
+/// Where the ledger listens.
+pub(crate) const LEDGER: &str = "FAIRLOCK_CRASH_LEDGER";
+/// Set: the worker does not heed that it lost the lock.
+pub(crate) const IGNORES_LOSS: &str = "FAIRLOCK_CRASH_IGNORES_LOSS";
+
+const BETWEEN_WRITES: Duration = Duration::from_millis(10);
+/// Of a hold. Shorter ones are as likely.
+const MOST_WRITES: u64 = 40;
+
+fn pen() -> Pen {
+    Pen::to(&PathBuf::from(std::env::var_os(LEDGER).unwrap()))
+}
+
+/// Takes turns until it is killed, or the test ends, which keeps its input open.
+pub(crate) fn contend() {
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(1);
+    });
+    let locks = Place::of_environment().locks().lease(LEASE);
+    let runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = { runtime }.worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let lock = locks.build().unwrap().fair_lock(LOCK).unwrap();
+        let mut pen = pen();
+        loop {
+            turn(&lock, &mut pen).await;
+        }
+    });
+}
+
+async fn turn(lock: &FairLock, pen: &mut Pen) {
+    // A machine too busy to answer in time is no fault of the lock's: try again.
+    let Ok(guard) = lock.acquire(RecordWait::Infinite).await else {
+        return tokio::time::sleep(BETWEEN_WRITES).await;
+    };
+    let ticket = guard.ticket().get();
+    let (from, until) = believes(&guard);
+    if !pen.says("granted", ticket, from, until) {
+        return;
+    }
+    if hold(&guard, pen, from).await {
+        let now = now_ns();
+        pen.says("done", ticket, from, now);
+        // What stands in the way of the release ends with the lease.
+        let _ = guard.release().await;
+    }
+}
+
+/// Now, and until when it may be believed in. The instant is taken first: it is believed in then if it is later.
+fn believes(guard: &LockGuard) -> (u64, u64) {
+    let now = now_ns();
+    (now, now + guard.remaining().as_nanos() as u64)
+}
+
+/// Writes for some time. Whether it had the lock for all of it.
+async fn hold(guard: &LockGuard, pen: &mut Pen, from: u64) -> bool {
+    let ignores = std::env::var_os(IGNORES_LOSS).is_some();
+    for _ in 0..now_ns() % MOST_WRITES {
+        tokio::time::sleep(BETWEEN_WRITES).await;
+        let (now, until) = believes(guard);
+        let until = if ignores { until.max(now) } else { until };
+        if until == now && !ignores {
+            return false;
+        }
+        if !pen.says("writes", guard.ticket().get(), from, until) && !ignores {
+            return false;
+        }
+    }
+    guard.is_held() || ignores
+}
+
+/// The command of a `fairlock run`: writes, and knows of no lease. It believes from its start to its newest write.
+pub(crate) fn write() {
+    let ticket = std::env::var("FAIRLOCK_TICKET").unwrap().parse().unwrap();
+    let (mut pen, from) = (pen(), now_ns());
+    for _ in 0..5 + now_ns() % MOST_WRITES {
+        pen.says("writes", ticket, from, now_ns());
+        std::thread::sleep(BETWEEN_WRITES);
+    }
+    pen.says("done", ticket, from, now_ns());
+}

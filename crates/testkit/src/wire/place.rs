@@ -1,0 +1,121 @@
+//! An engine behind a real server, and clients of it.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
+use fairlock::embedded::{Engine, Network};
+use fairlock::{LockClient, VersionedTable};
+
+use super::Wire;
+use super::server::{Server, Tap};
+use crate::keys::{OF_LOCKS, create_table};
+
+/// Short, for these tests take real time.
+pub const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// An engine with the tables `locks` and `things`, the server before it, and the way there.
+pub struct Place {
+    engine: Engine,
+    /// Does to connections what it is told.
+    pub server: Server,
+    client: Client,
+}
+
+impl Place {
+    /// A server that answers everything.
+    pub async fn new(wire: Wire) -> Place {
+        Place::trusting(wire, true).await
+    }
+
+    /// A client that does not trust the server.
+    pub async fn untrusted() -> Place {
+        Place::trusting(Wire::Tls, false).await
+    }
+
+    /// Nobody listens there.
+    pub async fn nowhere(wire: Wire) -> Place {
+        let mut place = Place::new(wire).await;
+        let nowhere = std::net::TcpListener::bind("localhost:0").unwrap();
+        let url = format!("{}://{}", wire.scheme(), nowhere.local_addr().unwrap());
+        drop(nowhere);
+        let config = place.client.config().to_builder().endpoint_url(url);
+        place.client = Client::from_conf(config.build());
+        place
+    }
+
+    async fn trusting(wire: Wire, is_trusted: bool) -> Place {
+        Place::before(wire, is_trusted, |network| network).await
+    }
+
+    /// Before a network that does to requests what the test says.
+    pub async fn before(
+        wire: Wire,
+        is_trusted: bool,
+        set: impl FnOnce(Network) -> Network,
+    ) -> Place {
+        let engine = Engine::memory().unwrap();
+        create_table(&engine.client(), "locks", &OF_LOCKS).await;
+        create_table(
+            &engine.client(),
+            "things",
+            &[("id", ScalarAttributeType::S)],
+        )
+        .await;
+        let sides = wire.sides(is_trusted);
+        let tap = Tap::new(set(Network::to(&engine)).http_client(), sides.transport);
+        let server = Server::start(sides.acceptor, tap.far()).await;
+        let url = format!("{}://localhost:{}", wire.scheme(), server.port());
+        let config = engine.client().config().to_builder();
+        let config = config.endpoint_url(url).http_client(tap);
+        Place {
+            engine,
+            server,
+            client: Client::from_conf(config.build()),
+        }
+    }
+
+    /// Where the server is, for another process: it knows the way to the engine from now on.
+    pub async fn url(&self) -> String {
+        self.client.list_tables().send().await.unwrap();
+        format!("http://localhost:{}", self.server.port())
+    }
+
+    /// A new client over the wire.
+    pub fn locks(&self) -> LockClient {
+        self.locks_of(self.client.clone())
+    }
+
+    /// One that has the engine in its own process.
+    pub fn locks_at_hand(&self) -> LockClient {
+        self.locks_of(self.engine.client())
+    }
+
+    fn locks_of(&self, client: Client) -> LockClient {
+        let builder = LockClient::builder(client).table("locks");
+        let builder = builder.request_timeout(TIMEOUT).heartbeat(2 * TIMEOUT);
+        builder.build().unwrap()
+    }
+
+    /// The table `things`, over the wire.
+    pub fn versioned(&self) -> VersionedTable {
+        let builder = VersionedTable::builder(self.client.clone(), "things");
+        let builder = builder.request_timeout(TIMEOUT).within(6 * TIMEOUT);
+        builder.build().unwrap()
+    }
+
+    /// The sort keys of everything that the table has for a lock.
+    pub async fn items(&self, lock: &str) -> Vec<String> {
+        let query = self.engine.client().query().table_name("locks");
+        let query = query
+            .key_condition_expression("pk = :pk")
+            .expression_attribute_values(":pk", AttributeValue::S(lock.into()));
+        let items = query.send().await.unwrap().items.unwrap_or_default();
+        let keys = items.iter().map(|item| item["sk"].as_s().unwrap().clone());
+        keys.collect()
+    }
+}

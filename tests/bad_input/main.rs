@@ -1,0 +1,570 @@
+//! What callers get wrong, and what is wrong with the table or on the way to it: a typed error in time, and nothing
+//! left in the table.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod told;
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
+use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
+use aws_sdk_dynamodb::{Client, Config};
+use fairlock::embedded::{Engine, Fault, Network, When};
+use fairlock::{Error, Invalid, LockClient, LockClientBuilder, Problem, RecordWait, TableOptions};
+use fairlock_testkit::http;
+use fairlock_testkit::keys::create_table;
+use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::{real_time, virtual_time};
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+const WAITS: [RecordWait; 3] = [
+    RecordWait::NoWait,
+    RecordWait::Timeout(Duration::from_secs(5)),
+    RecordWait::Infinite,
+];
+
+// ---------------------------------------------------------------------------------------------------------------
+// Names and settings
+
+#[test]
+fn a_name_that_is_empty_or_too_long_is_refused_and_nothing_is_sent() {
+    virtual_time(async {
+        let host = Lab::new().await.host();
+        // In bytes: 683 letters of three bytes each are one too many.
+        for (name, length) in [
+            (String::new(), 0),
+            ("x".repeat(2049), 2049),
+            ("漢".repeat(683), 2049),
+        ] {
+            let refused = host.locks.fair_lock(name).unwrap_err();
+            assert!(
+                matches!(refused, Error::Invalid(Invalid::LockName { bytes, limit: 2048 }) if bytes == length),
+                "{refused}"
+            );
+        }
+        assert_eq!(host.network.counts().requests(), 0);
+    });
+}
+
+#[test]
+fn strange_names_are_locks_like_any_other_and_each_is_its_own() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        let longest = "x".repeat(2048);
+        let names = [
+            "/",
+            "a/b",
+            "a/",
+            "#lock",
+            "fairlock/#lock",
+            "a\nb",
+            "\n",
+            " ",
+            "\0",
+            "\"",
+            ":me",
+            "naïve",
+            "nai\u{308}ve",
+            "鎖",
+            "🔒",
+            "\u{202e}a",
+            "a",
+            "A",
+            &longest,
+        ];
+        let mut held = Vec::new();
+        for name in names {
+            let lock = host.locks.fair_lock(name).unwrap();
+            assert_eq!(lock.name(), name);
+            held.push(lock.acquire(RecordWait::NoWait).await.unwrap());
+        }
+        for (name, guard) in names.into_iter().zip(held) {
+            let lock = other.locks.fair_lock(name).unwrap();
+            assert!(lock.try_acquire().await.unwrap().is_none(), "{name:?}");
+            guard.release().await.unwrap();
+            let guard = lock.acquire(RecordWait::default()).await.unwrap();
+            assert_eq!(guard.name(), name);
+            guard.release().await.unwrap();
+            assert_eq!(lab.items(name).await, ["fairlock/#lock"], "{name:?}");
+        }
+    });
+}
+
+fn refusal(set: impl FnOnce(LockClientBuilder) -> LockClientBuilder) -> Invalid {
+    let network = Network::to(&Engine::memory().unwrap());
+    match set(LockClient::builder(network.client())).build() {
+        Err(Error::Invalid(invalid)) => invalid,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_namespace_with_a_slash_or_without_letters_or_with_too_many_is_refused() {
+    virtual_time(async {
+        for namespace in ["", "/", "a/b", "a/", &"x".repeat(986)] {
+            let refused = refusal(|builder| builder.namespace(namespace));
+            assert!(
+                matches!(&refused, Invalid::Namespace { namespace: said, .. } if said == namespace)
+            );
+        }
+    });
+}
+
+#[test]
+fn a_duration_of_zero_is_refused_wherever_it_is_said() {
+    virtual_time(async {
+        let zero = Duration::ZERO;
+        for refused in [
+            refusal(|builder| builder.lease(zero)),
+            refusal(|builder| builder.heartbeat(zero)),
+            refusal(|builder| builder.gap_grace(zero)),
+            refusal(|builder| builder.idle_retention(zero)),
+            refusal(|builder| builder.common_clock_allowance(zero)),
+            refusal(|builder| builder.request_timeout(zero)),
+            refusal(|builder| builder.look_bounds(zero, SECOND)),
+        ] {
+            let is_typed = matches!(refused, Invalid::TooShort { value, .. } if value == zero);
+            assert!(is_typed, "{refused}");
+        }
+        let host = Lab::new().await.host();
+        let lock = host.locks.fair_lock("a").unwrap();
+        let refused = lock.acquire(RecordWait::Timeout(zero)).await.unwrap_err();
+        assert!(matches!(refused, Error::Invalid(Invalid::ZeroTimeout)));
+        assert_eq!(host.network.counts().requests(), 0);
+    });
+}
+
+#[test]
+fn durations_that_cross_are_refused() {
+    virtual_time(async {
+        for refused in [
+            refusal(|builder| builder.lease(10 * SECOND).heartbeat(10 * SECOND)),
+            refusal(|builder| builder.lease(10 * SECOND).request_timeout(5 * SECOND)),
+            refusal(|builder| builder.request_timeout(2 * SECOND).gap_grace(3 * SECOND)),
+            refusal(|builder| builder.look_bounds(2 * SECOND, SECOND)),
+            refusal(|builder| {
+                builder
+                    .heartbeat(5 * SECOND)
+                    .look_bounds(SECOND, 6 * SECOND)
+            }),
+            refusal(|builder| builder.idle_retention(SECOND)),
+        ] {
+            let is_typed = matches!(refused, Invalid::TooShort { .. } | Invalid::TooLong { .. });
+            assert!(is_typed, "{refused}");
+        }
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Tables and items
+
+async fn assert_refused_at_once(host: &Host, code: &str) {
+    let lock = host.locks.fair_lock("a").unwrap();
+    let started = Instant::now();
+    let mut errors = Vec::new();
+    for wait in WAITS {
+        errors.push(lock.acquire(wait).await.unwrap_err());
+    }
+    errors.push(lock.try_acquire().await.unwrap_err());
+    errors.push(lock.sweep().await.unwrap_err());
+    for error in errors {
+        let Error::Refused { table, .. } = &error else {
+            panic!("{error}")
+        };
+        assert_eq!(table, "locks");
+        let told = error.to_string();
+        assert!(told.contains(code), "{told}");
+        let (_, cause) = told.rsplit_once(": ").unwrap();
+        assert_eq!(told.matches(cause).count(), 1, "said once: {told}");
+    }
+    assert!(started.elapsed() < SECOND);
+    assert!(host.network.counts().requests() <= 5);
+}
+
+fn host_on(engine: &Engine) -> Host {
+    let network = Network::to(engine);
+    let locks = LockClient::builder(network.client()).table("locks");
+    let locks = locks.build().unwrap();
+    Host { locks, network }
+}
+
+#[test]
+fn a_missing_table_is_a_refusal_at_once_whatever_the_wait() {
+    virtual_time(async {
+        let host = host_on(&Engine::memory().unwrap());
+        assert_refused_at_once(&host, "ResourceNotFoundException").await;
+    });
+}
+
+#[test]
+fn a_table_of_another_schema_is_a_refusal_at_once_and_stays_empty() {
+    virtual_time(async {
+        use ScalarAttributeType::{N, S};
+        let schemas: [&[_]; 3] = [
+            &[("pk", S)],
+            &[("id", S), ("sk", S)],
+            &[("pk", S), ("sk", N)],
+        ];
+        for keys in schemas {
+            let engine = Engine::memory().unwrap();
+            create_table(&engine.client(), "locks", keys).await;
+            assert_refused_at_once(&host_on(&engine), "ValidationException").await;
+            let items = engine.client().scan().table_name("locks").send().await;
+            assert_eq!(items.unwrap().count(), 0);
+        }
+    });
+}
+
+type Item = HashMap<String, AttributeValue>;
+
+async fn lock_item(lab: &Lab) -> Item {
+    let request = lab.engine.client().get_item().table_name("locks");
+    let request = request.key("pk", AttributeValue::S("a".into()));
+    let request = request.key("sk", AttributeValue::S("fairlock/#lock".into()));
+    request.send().await.unwrap().item.unwrap()
+}
+
+/// A newer version writes the lock item, in a format that only it knows.
+async fn renewed_by_a_newer_version(lab: &Lab) -> Item {
+    let mut item = lock_item(lab).await;
+    item.insert("format".into(), AttributeValue::N("4".into()));
+    item.insert("novelty".into(), AttributeValue::Bool(true));
+    let request = lab.engine.client().put_item().table_name("locks");
+    request.set_item(Some(item.clone())).send().await.unwrap();
+    item
+}
+
+fn assert_newer(error: &Error) {
+    let Error::Unreadable { problem, item, .. } = error else {
+        panic!("{error}")
+    };
+    assert_eq!(*problem, Problem::NewerFormat { found: 4, known: 3 });
+    assert!(item.contains("#lock"), "{item}");
+}
+
+/// As much as a call may say, in as many attributes as that can be.
+fn many_tiny_attributes() -> Vec<(String, String)> {
+    let letters = || (b'!'..=b'~').map(char::from);
+    let pairs = letters().flat_map(|a| letters().map(move |b| format!("{a}{b}")));
+    let names = letters().map(String::from).chain(pairs).take(559);
+    names.map(|name| (name, String::new())).collect()
+}
+
+#[test]
+fn a_call_whose_attributes_would_keep_others_from_renewing_is_refused_and_nothing_is_sent() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host_with(|builder| builder.owner("o".repeat(512)));
+        for (permits, fits) in [(100, true), (120, true), (170, false), (1000, false)] {
+            let semaphore = host.locks.semaphore("s", permits).unwrap();
+            let semaphore = semaphore.attributes(many_tiny_attributes());
+            let before = host.network.counts().requests();
+            match semaphore.try_acquire().await {
+                Ok(permit) => {
+                    assert!(fits && permit.is_some(), "{permits} permits");
+                    lab.wait(SECOND).await;
+                    drop(permit);
+                }
+                Err(Error::Invalid(Invalid::TooLargeForPermits { bytes, most, .. })) => {
+                    assert!(!fits && bytes > most, "{permits} permits");
+                    assert_eq!(host.network.counts().requests(), before);
+                }
+                Err(error) => panic!("{permits} permits: {error}"),
+            }
+            lab.delete_lock_item("s").await;
+        }
+    });
+}
+
+#[test]
+fn a_lock_item_without_room_for_another_entry_says_what_to_shorten() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        let guard = acquire(&host).await;
+        let key = |value: &str| AttributeValue::S(value.into());
+        let fill = async |bytes: usize| {
+            let fill = lab.engine.client().update_item().table_name("locks");
+            let fill = fill.key("pk", key("a")).key("sk", key("fairlock/#lock"));
+            let fill = fill.update_expression("SET foreign_bytes = :bytes");
+            let bytes = AttributeValue::S("x".repeat(bytes));
+            let fill = fill.expression_attribute_values(":bytes", bytes);
+            fill.send().await.is_ok()
+        };
+        // As much as there is room for, to fifty bytes.
+        let mut bytes = 400 * 1024;
+        while !fill(bytes).await {
+            bytes -= 50;
+        }
+        let lock = other.locks.fair_lock("a").unwrap();
+        let refused = lock.acquire(RecordWait::Infinite).await.unwrap_err();
+        assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+        let told = refused.to_string();
+        for word in ["400 KB", "shorten", "data", "owners and attributes"] {
+            assert!(told.contains(word), "{told}");
+        }
+        drop(guard);
+    });
+}
+
+#[test]
+fn a_newer_format_is_said_to_everybody_who_comes_and_its_item_stays_as_it_is() {
+    virtual_time(async {
+        for held in [false, true] {
+            let lab = Lab::new().await;
+            let (holder, host) = (lab.host(), lab.host());
+            let guard = acquire(&holder).await;
+            let guard = match held {
+                true => Some(guard),
+                false => {
+                    guard.release().await.unwrap();
+                    None
+                }
+            };
+            let item = renewed_by_a_newer_version(&lab).await;
+            let lock = host.locks.fair_lock("a").unwrap();
+            let started = Instant::now();
+            for wait in WAITS {
+                assert_newer(&lock.acquire(wait).await.unwrap_err());
+            }
+            assert_newer(&lock.try_acquire().await.unwrap_err());
+            assert_newer(&lock.sweep().await.unwrap_err());
+            assert!(started.elapsed() < SECOND);
+            // Longer than a heartbeat, and than the lease of whoever holds it.
+            lab.wait(60 * SECOND).await;
+            assert_eq!(lock_item(&lab).await, item);
+            drop(guard);
+            lab.wait(60 * SECOND).await;
+            assert_eq!(lock_item(&lab).await, item);
+            assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+        }
+    });
+}
+
+#[test]
+fn a_lock_of_an_older_format_is_said_to_be_one_and_stays_as_it_is() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        acquire(&lab.host()).await.release().await.unwrap();
+        let mut item = lock_item(&lab).await;
+        item.insert("format".into(), AttributeValue::N("2".into()));
+        let request = lab.engine.client().put_item().table_name("locks");
+        let put = request.set_item(Some(item.clone())).send();
+        put.await.unwrap();
+        let lock = lab.host().locks.fair_lock("a").unwrap();
+        for wait in WAITS {
+            let refused = [lock.acquire(wait).await, lock.acquire_shared(wait).await];
+            for refused in refused {
+                let Err(Error::Unreadable { problem, .. }) = refused else {
+                    panic!("{refused:?}")
+                };
+                assert_eq!(problem, Problem::OlderFormat { found: 2, known: 3 });
+            }
+        }
+        assert_eq!(lock_item(&lab).await, item);
+    });
+}
+
+#[test]
+fn a_release_that_meets_a_newer_format_says_so_and_its_item_stays_as_it_is() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let guard = acquire(&lab.host()).await;
+        let item = renewed_by_a_newer_version(&lab).await;
+        let started = Instant::now();
+        assert_newer(&guard.release().await.unwrap_err());
+        assert!(started.elapsed() < 31 * SECOND, "{:?}", started.elapsed());
+        lab.wait(60 * SECOND).await;
+        assert_eq!(lock_item(&lab).await, item);
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// The way to the table
+
+#[test]
+fn a_client_made_without_credentials_is_refused_at_once_and_nothing_is_sent() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let network = Network::to(&lab.engine);
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::from_static("us-east-1"))
+            .http_client(network.http_client());
+        let locks = LockClient::builder(Client::from_conf(config.build())).table("locks");
+        let lock = locks.build().unwrap().fair_lock("a").unwrap();
+        let started = Instant::now();
+        for wait in WAITS {
+            let refused = lock.acquire(wait).await.unwrap_err();
+            assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+        }
+        assert!(started.elapsed() < SECOND);
+        assert_eq!(network.counts().requests(), 0);
+        assert!(lab.items("a").await.is_empty());
+    });
+}
+
+#[test]
+fn a_code_that_asks_for_patience_ends_no_wait_without_end() {
+    virtual_time(async {
+        for code in [
+            "SlowDown",
+            "RequestThrottled",
+            "RequestThrottledException",
+            "BandwidthLimitExceeded",
+            "LimitExceededException",
+            "RequestTimeout",
+            "RequestTimeoutException",
+        ] {
+            // From the first request of all, and on the way into the line.
+            for first in [0, 1, 2] {
+                let lab = Lab::new().await;
+                let (holder, host) = (lab.host(), lab.host());
+                let guard = acquire(&holder).await;
+                let sent = AtomicUsize::new(0);
+                let _ = host.network.clone().script(move |_| {
+                    let nth = sent.fetch_add(1, Ordering::Relaxed);
+                    let meets = (first..first + 3).contains(&nth);
+                    meets.then_some(Fault::Refuse(code))
+                });
+                let waiting = waits(&lab, &host).await;
+                lab.wait(10 * SECOND).await;
+                assert!(host.network.counts().requests() > 6, "{code}");
+                guard.release().await.unwrap();
+                waiting.await.unwrap().release().await.unwrap();
+            }
+        }
+    });
+}
+
+/// A client of what listens, or does not, at an address, and the network to it.
+fn over_http(listener: &TcpListener) -> Host {
+    let network = http::network();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let locks = LockClient::builder(http::client(&network, &url));
+    // Short, for these tests take real time.
+    let locks = locks.request_timeout(200 * MS).outage_timeout(SECOND);
+    let locks = locks.build().unwrap();
+    Host { locks, network }
+}
+
+async fn assert_unavailable(host: &Host) {
+    for wait in WAITS {
+        let lock = host.locks.fair_lock("a").unwrap();
+        let before = host.network.counts().of("UpdateItem");
+        // It comes at all, also for a wait without end: the client's outage time-out bounds it.
+        let refused = lock.acquire(wait).await.unwrap_err();
+        let is_typed = matches!(refused, Error::Unavailable { verb: "enter", .. });
+        assert!(is_typed, "{refused}");
+        let enters = host.network.counts().of("UpdateItem") - before;
+        let is_few = enters == 4;
+        assert!(is_few || wait != RecordWait::NoWait, "{enters}");
+    }
+}
+
+#[test]
+fn an_endpoint_where_nobody_listens_is_unavailable_after_a_few_attempts_or_an_outage_time_out() {
+    real_time(async {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let host = over_http(&listener);
+        drop(listener);
+        assert_unavailable(&host).await;
+    });
+}
+
+#[test]
+fn an_endpoint_that_takes_connections_and_says_nothing_is_as_one_where_nobody_listens() {
+    real_time(async {
+        // Its backlog takes the connections.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert_unavailable(&over_http(&listener)).await;
+    });
+}
+
+/// Answers every request on its one thread with an empty document.
+fn says_nothing_of_worth(listener: TcpListener) {
+    let answer = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
+    std::thread::spawn(move || {
+        // Ends with the test's process.
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+}
+
+#[test]
+fn a_server_that_is_not_dynamodb_is_told_from_a_table_without_keys() {
+    real_time(async {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let host = over_http(&listener);
+        says_nothing_of_worth(listener);
+        let created = host.locks.create_table(&TableOptions::default()).await;
+        let checked = host.locks.check_table().await.map(drop);
+        for refused in [created.unwrap_err(), checked.unwrap_err()] {
+            assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+            let told = refused.to_string();
+            assert!(told.contains("not DynamoDB's"), "{told}");
+        }
+    });
+}
+
+/// Silent from the first request on, for longer than the caller waits; then it speaks again.
+async fn silent(when: When, wait: RecordWait) {
+    let lab = Lab::new().await;
+    let host = lab.host();
+    let heals = Instant::now() + 15 * SECOND;
+    let network = host.network.clone();
+    let _ = network.script(move |_| (Instant::now() < heals).then_some(Fault::Hang(when)));
+    let lock = host.locks.fair_lock("a").unwrap();
+    let started = Instant::now();
+    let ended = lock.acquire(wait).await;
+    let took = started.elapsed();
+    if wait == RecordWait::Infinite {
+        // It goes on until there is an answer.
+        assert!((15 * SECOND..20 * SECOND).contains(&took), "{took:?}");
+        ended.unwrap().release().await.unwrap();
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+        return;
+    }
+    let refused = ended.unwrap_err();
+    let is_typed = matches!(
+        refused,
+        Error::Unavailable { .. } | Error::NotGranted { .. }
+    );
+    assert!(is_typed, "{when:?}, {wait:?}: {refused}");
+    let bound = match wait {
+        RecordWait::Timeout(span) => span + 2 * SECOND,
+        RecordWait::NoWait | RecordWait::Infinite => 10 * SECOND,
+    };
+    assert!(took <= bound + 10 * MS, "{when:?}, {wait:?}: {took:?}");
+    lab.wait(15 * SECOND).await;
+    // Within the lease that an applied request may have begun: it was given back, not left to lapse.
+    assert!(started.elapsed() < 27 * SECOND);
+    let left = lab.items("a").await;
+    assert!(left.is_empty() || left == ["fairlock/#lock"], "{left:?}");
+    let other = lab.host().locks.fair_lock("a").unwrap();
+    let guard = other.try_acquire().await.unwrap();
+    assert!(guard.is_some(), "{when:?}, {wait:?}: not free");
+}
+
+#[test]
+fn an_endpoint_that_falls_silent_is_waited_for_or_a_typed_error_in_time_and_nothing_is_left() {
+    for when in [When::Before, When::After] {
+        for wait in WAITS {
+            virtual_time(silent(when, wait));
+        }
+    }
+}

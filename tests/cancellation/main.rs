@@ -1,0 +1,236 @@
+//! A caller goes away at any request whatever becomes of that: whoever comes next waits for no lease where the client
+//! lives, and for one at the most where it died, and nothing is left behind.
+
+mod caller;
+mod fate;
+mod leased;
+mod scene;
+mod shared;
+mod stage;
+mod unpolled;
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use fairlock::RecordWait;
+use fairlock_testkit::virtual_time;
+use fate::{CLIENTS, Client, Fate};
+use leased::{ASKED_AGAIN, LEASES};
+use scene::{
+    AT_ONCE, AT_ONCE_NEVER, CLEANING_UP, COMING, HOLDING, LONG, Scene, TOGETHER, VERBS, WAITING,
+    WAITING_NEVER,
+};
+use shared::{SHARING, SHARING_AT_ONCE, SHARING_CLEANING_UP, SHARING_HOLDING, SHARING_VERBS};
+use stage::{Cell, play};
+use unpolled::{MOMENTS, Stall, Way, is_prompt};
+
+/// Every fate of every scene, for one kind of client. Names the cells that failed, says how many there were, and the
+/// longest wait in them.
+fn play_all(scenes: &[Scene], wait: RecordWait, client: Client) {
+    let cells = scenes.iter().flat_map(|scene| {
+        Fate::all().map(|fate| Cell {
+            scene: *scene,
+            wait,
+            fate,
+            client,
+        })
+    });
+    let (mut played, mut longest, mut failed) = (0, Duration::ZERO, Vec::new());
+    for cell in cells {
+        played += 1;
+        match catch_unwind(AssertUnwindSafe(|| virtual_time(play(cell)))) {
+            Ok(took) => longest = longest.max(took),
+            Err(_) => failed.push(cell.to_string()),
+        }
+    }
+    println!("{played} cells, {wait:?}, {client:?}: the next waited {longest:?} at the most");
+    let list = failed.join("\n");
+    assert!(failed.is_empty(), "{} cells failed:\n{list}", failed.len());
+}
+
+#[test]
+fn an_acquisition_without_end_dropped_anywhere_by_a_client_that_lives_holds_nobody_up() {
+    play_all(
+        &[COMING, WAITING].concat(),
+        RecordWait::Infinite,
+        Client::Lives,
+    );
+}
+
+#[test]
+fn an_acquisition_without_end_whose_request_comes_after_the_clean_up_costs_one_lease_at_most() {
+    play_all(
+        &[COMING, WAITING].concat(),
+        RecordWait::Infinite,
+        Client::IsOvertaken,
+    );
+}
+
+#[test]
+fn an_acquisition_without_end_of_a_client_that_dies_anywhere_costs_one_lease_at_most() {
+    play_all(
+        &[COMING, WAITING].concat(),
+        RecordWait::Infinite,
+        Client::Dies,
+    );
+}
+
+#[test]
+fn an_acquisition_with_a_time_out_dropped_anywhere_is_as_one_without() {
+    for client in CLIENTS {
+        play_all(&[COMING, WAITING].concat(), LONG, client);
+    }
+}
+
+#[test]
+fn an_acquisition_beside_another_at_its_place_dropped_anywhere_holds_nobody_up() {
+    for client in CLIENTS {
+        play_all(TOGETHER, RecordWait::Infinite, client);
+    }
+}
+
+#[test]
+fn an_acquisition_that_does_not_wait_dropped_anywhere_holds_nobody_up_or_costs_one_lease_at_most() {
+    for client in CLIENTS {
+        play_all(&[COMING, AT_ONCE].concat(), RecordWait::NoWait, client);
+    }
+}
+
+#[test]
+fn a_clean_up_that_meets_faults_is_done_all_the_same_or_costs_one_lease_at_most() {
+    for client in CLIENTS {
+        play_all(CLEANING_UP, RecordWait::Infinite, client);
+    }
+}
+
+#[test]
+fn a_guard_or_a_release_dropped_anywhere_holds_nobody_up_or_costs_one_lease_at_most() {
+    for client in CLIENTS {
+        play_all(HOLDING, RecordWait::Infinite, client);
+    }
+}
+
+#[test]
+fn a_wait_for_permits_dropped_anywhere_holds_nobody_up_or_costs_one_lease_at_most() {
+    for client in CLIENTS {
+        play_all(SHARING, RecordWait::Infinite, client);
+    }
+}
+
+#[test]
+fn permits_asked_for_without_a_wait_or_left_in_doubt_hold_nobody_up_or_cost_one_lease_at_most() {
+    for client in CLIENTS {
+        play_all(SHARING_AT_ONCE, RecordWait::NoWait, client);
+        play_all(SHARING_CLEANING_UP, RecordWait::Infinite, client);
+    }
+}
+
+#[test]
+fn a_release_beside_others_a_downgrade_or_a_write_of_data_dropped_anywhere_leaves_nothing_taken() {
+    for client in CLIENTS {
+        play_all(SHARING_HOLDING, RecordWait::Infinite, client);
+    }
+}
+
+#[test]
+fn whatever_is_asked_of_a_lease_dropped_anywhere_costs_no_more_than_the_lease() {
+    for client in CLIENTS {
+        play_all(LEASES, RecordWait::NoWait, client);
+    }
+}
+
+#[test]
+fn whatever_is_asked_of_a_lease_dropped_anywhere_is_had_by_asking_again_with_its_name() {
+    for client in CLIENTS {
+        play_all(ASKED_AGAIN, RecordWait::NoWait, client);
+    }
+}
+
+#[test]
+fn every_request_of_those_who_share_has_a_scene() {
+    let scenes = [SHARING, SHARING_HOLDING].concat();
+    let played: BTreeSet<_> = scenes.iter().map(|scene| scene.verb).collect();
+    assert!(SHARING_VERBS.iter().all(|verb| played.contains(verb)));
+}
+
+#[test]
+fn every_request_has_a_scene_or_a_reason_why_there_is_none() {
+    for (scenes, never) in [(WAITING, WAITING_NEVER), (AT_ONCE, AT_ONCE_NEVER)] {
+        let others = ["renew hold", "release"];
+        let scenes = [COMING, scenes].concat();
+        let played: BTreeSet<_> = scenes.iter().map(|scene| scene.verb).collect();
+        let listed: BTreeSet<_> = never.iter().map(|(verb, _)| *verb).collect();
+        assert!(played.is_disjoint(&listed));
+        for verb in VERBS {
+            assert!(played.contains(verb) || listed.contains(verb), "{verb}");
+        }
+        let known = |verb: &&str| VERBS.contains(verb) || others.contains(verb);
+        assert!(played.iter().all(known));
+    }
+}
+
+/// None: the next was not granted the lock, or the call was told what is not so.
+fn stall(cell: Stall) -> Option<Duration> {
+    catch_unwind(AssertUnwindSafe(|| virtual_time(unpolled::play(cell)))).ok()
+}
+
+#[test]
+fn a_call_that_nobody_polls_keeps_no_lock_and_no_place_whatever_holds_its_caller_up() {
+    let (mut played, mut longest, mut failed) = (0, Duration::ZERO, Vec::new());
+    for cell in unpolled::all() {
+        played += 1;
+        match stall(cell).filter(|took| is_prompt(*took)) {
+            Some(took) => longest = longest.max(took),
+            None => failed.push(format!("{cell:?}")),
+        }
+    }
+    println!("{played} cells: the next waited {longest:?} at the most");
+    let list = failed.join("\n");
+    assert!(failed.is_empty(), "{} cells failed:\n{list}", failed.len());
+}
+
+#[test]
+fn a_guard_that_a_stalled_caller_keeps_is_noticed_wherever_its_call_stood() {
+    for wait in [
+        RecordWait::Timeout(Duration::from_secs(5)),
+        RecordWait::Infinite,
+    ] {
+        let cells = unpolled::at_places(Way::Keeps, wait);
+        let cells = cells
+            .into_iter()
+            .filter(|cell| cell.releases.as_secs() == 2);
+        for cell in cells {
+            assert!(stall(cell).is_none(), "{cell:?}");
+        }
+    }
+}
+
+#[test]
+fn a_runtime_that_stands_still_at_any_moment_takes_no_lock_from_a_caller_that_is_polled() {
+    let granted = MOMENTS.map(|after| virtual_time(unpolled::stands_still(after)));
+    let granted = granted.filter(|was_granted| *was_granted).count();
+    assert!(0 < granted && granted < MOMENTS.len(), "{granted}");
+}
+
+#[test]
+fn join_has_its_first_lock_for_no_longer_than_its_second_is_waited_for() {
+    virtual_time(unpolled::joined());
+}
+
+#[test]
+fn several_locks_that_nobody_polls_for_are_all_given_back() {
+    for wait in [
+        RecordWait::Timeout(Duration::from_secs(5)),
+        RecordWait::Infinite,
+    ] {
+        for releases in [1, 60].map(Duration::from_secs) {
+            virtual_time(unpolled::several(wait, releases));
+        }
+    }
+}
+
+#[test]
+fn a_candidate_that_was_not_polled_in_time_stands_again() {
+    virtual_time(unpolled::candidate());
+}

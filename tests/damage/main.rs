@@ -1,0 +1,373 @@
+//! Items that fairlock did not write, or that were damaged: a typed error that names the item, never a panic, and nothing made worse.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod shared;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::{Error, Problem, RecordWait};
+use fairlock_testkit::lab;
+use fairlock_testkit::lab::{Lab, acquire, waits};
+use fairlock_testkit::virtual_time;
+
+const SECOND: Duration = Duration::from_secs(1);
+const WAITS: [RecordWait; 2] = [RecordWait::NoWait, RecordWait::Timeout(SECOND)];
+
+type Item = HashMap<String, AttributeValue>;
+
+fn text(value: &str) -> AttributeValue {
+    AttributeValue::S(value.into())
+}
+
+fn number(value: u64) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+async fn items(lab: &Lab) -> Vec<Item> {
+    let query = lab.engine.client().query().table_name("locks");
+    let query = query
+        .key_condition_expression("pk = :pk")
+        .expression_attribute_values(":pk", text("a"));
+    query.send().await.unwrap().items.unwrap()
+}
+
+/// Changes an item of the lock behind everybody's back.
+async fn damage(lab: &Lab, index: usize, change: impl FnOnce(&mut Item)) {
+    let mut item = items(lab).await.swap_remove(index);
+    change(&mut item);
+    lab.engine
+        .client()
+        .put_item()
+        .table_name("locks")
+        .set_item(Some(item))
+        .send()
+        .await
+        .unwrap();
+}
+
+#[test]
+fn an_enter_mends_what_nobody_reads_before_it() {
+    for name in ["left", "drawn_at", "entered"] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host();
+            acquire(&host).await.release().await.unwrap();
+            damage(&lab, 0, |item| drop(item.insert(name.into(), text("?")))).await;
+            acquire(&host).await.release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_counter_at_its_end_is_said_and_not_written_to() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        acquire(&host).await.release().await.unwrap();
+        damage(&lab, 0, |item| {
+            for name in ["last", "seated"] {
+                item.insert(name.into(), number(u64::MAX));
+            }
+        })
+        .await;
+        let before = items(&lab).await;
+        for wait in WAITS {
+            let refused = host
+                .locks
+                .fair_lock("a")
+                .unwrap()
+                .acquire(wait)
+                .await
+                .unwrap_err();
+            assert!(
+                matches!(
+                    &refused,
+                    Error::Unreadable {
+                        problem: Problem::Inconsistent { .. },
+                        ..
+                    }
+                ),
+                "{refused}"
+            );
+        }
+        lab.settle().await;
+        assert_eq!(items(&lab).await, before);
+    });
+}
+
+#[test]
+fn a_nonce_in_capitals_which_no_condition_would_meet_is_said_and_not_tried_without_end() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let guard = acquire(&lab.host()).await;
+        damage(&lab, 0, |item| {
+            let mut holder = item["holder"].as_m().unwrap().clone();
+            holder.insert("nonce".into(), text(&"A".repeat(32)));
+            item.insert("holder".into(), AttributeValue::M(holder));
+        })
+        .await;
+        lab.wait(60 * SECOND).await;
+        for wait in WAITS {
+            let lock = lab.host().locks.fair_lock("a").unwrap();
+            let refused = lock.acquire(wait).await.unwrap_err();
+            assert!(matches!(refused, Error::Unreadable { .. }), "{refused}");
+        }
+        drop(guard);
+    });
+}
+
+#[test]
+fn a_row_of_another_ticket_is_said_and_never_given_a_seat() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let single = || lab.host_with(|builder| builder.seats(1));
+        let (a, b, c, d) = (single(), single(), single(), single());
+        let guard = acquire(&a).await;
+        let heir = waits(&lab, &b).await;
+        let _queued = waits(&lab, &c).await;
+        c.network.set_faults(lab::cut_off());
+        damage(&lab, 1, |row| {
+            let mut entry = row["entry"].as_m().unwrap().clone();
+            entry.insert("ticket".into(), number(u64::MAX));
+            row.insert("entry".into(), AttributeValue::M(entry));
+        })
+        .await;
+        let refused = d
+            .locks
+            .fair_lock("a")
+            .unwrap()
+            .acquire(RecordWait::Timeout(5 * SECOND))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&refused, Error::Unreadable { item, .. } if item.contains("fairlock/0")),
+            "{refused}"
+        );
+        guard.release().await.unwrap();
+        heir.await.unwrap().release().await.unwrap();
+        assert_eq!(items(&lab).await[0]["heirs"], AttributeValue::L(Vec::new()));
+    });
+}
+
+/// Where a count of tickets stands.
+#[derive(Clone, Copy, Debug)]
+enum Counted {
+    Holder,
+    Heir,
+    Waiting,
+    Void,
+}
+
+impl Counted {
+    /// Changes the count, which becomes nothing or another for the newest ticket that it belongs to.
+    fn change(self, item: &mut Item, count: impl Fn(u64) -> Option<AttributeValue>) {
+        let set = |map: &mut Item| {
+            let newest: u64 = map["ticket"].as_n().unwrap().parse().unwrap();
+            map.remove("tickets");
+            map.extend(count(newest).map(|count| ("tickets".to_owned(), count)));
+        };
+        match self {
+            Counted::Holder => {
+                let entered = item["entered"].clone();
+                let AttributeValue::M(holder) = item.get_mut("holder").unwrap() else {
+                    unreachable!()
+                };
+                holder.entry("ticket".into()).or_insert(entered);
+                set(holder);
+            }
+            Counted::Heir => {
+                let drawn = item["drawn"].as_m().unwrap().clone();
+                let AttributeValue::L(heirs) = item.get_mut("heirs").unwrap() else {
+                    unreachable!()
+                };
+                let AttributeValue::M(heir) = &mut heirs[0] else {
+                    unreachable!()
+                };
+                let nonce = heir["nonce"].as_s().unwrap();
+                let ticket = drawn.get(nonce).cloned();
+                heir.extend(ticket.map(|ticket| ("ticket".into(), ticket)));
+                set(heir);
+            }
+            Counted::Waiting => {
+                let AttributeValue::M(entry) = item.get_mut("entry").unwrap() else {
+                    unreachable!()
+                };
+                set(entry);
+            }
+            Counted::Void => {
+                item.insert("state".into(), text("void"));
+                let AttributeValue::M(mut entry) = item.remove("entry").unwrap() else {
+                    unreachable!()
+                };
+                set(&mut entry);
+                item.extend(entry.remove_entry("tickets"));
+            }
+        }
+    }
+
+    fn index(self) -> usize {
+        match self {
+            Counted::Holder | Counted::Heir => 0,
+            Counted::Waiting | Counted::Void => 1,
+        }
+    }
+}
+
+/// A holder, an heir, one who waits behind it, and nobody who renews.
+async fn three_in_line(lab: &Lab) -> impl Sized {
+    let hosts = lab.hosts_with_seats(3, 1);
+    let guard = acquire(&hosts[0]).await;
+    let heir = waits(lab, &hosts[1]).await;
+    let behind = waits(lab, &hosts[2]).await;
+    for host in &hosts {
+        host.network.set_faults(lab::cut_off());
+    }
+    (hosts, guard, heir, behind)
+}
+
+#[test]
+fn a_count_of_tickets_that_cannot_be_is_said_wherever_it_stands() {
+    let counts: [fn(u64) -> AttributeValue; 6] = [
+        |_| number(0),
+        |newest| number(newest + 1),
+        |_| number(u64::MAX),
+        |_| AttributeValue::N("-1".into()),
+        |_| AttributeValue::N("1.5".into()),
+        |_| text("1"),
+    ];
+    let places = [
+        Counted::Holder,
+        Counted::Heir,
+        Counted::Waiting,
+        Counted::Void,
+    ];
+    for (place, count) in places
+        .into_iter()
+        .flat_map(|place| counts.map(|count| (place, count)))
+    {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let _line = three_in_line(&lab).await;
+            damage(&lab, place.index(), |item| {
+                place.change(item, |newest| Some(count(newest)));
+            })
+            .await;
+            let lock = lab.host().locks.fair_lock("a").unwrap();
+            let looked = lock.inspect().await.unwrap_err();
+            let refused = lock.acquire(RecordWait::Timeout(5 * SECOND)).await;
+            for error in [looked, refused.unwrap_err()] {
+                let is_said = matches!(
+                    error,
+                    Error::Unreadable {
+                        problem: Problem::Inconsistent { .. } | Problem::WrongType { .. },
+                        ..
+                    }
+                );
+                assert!(is_said, "{place:?}, {:?}: {error}", count(7));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_count_of_tickets_that_is_not_there_is_one() {
+    for place in [
+        Counted::Holder,
+        Counted::Heir,
+        Counted::Waiting,
+        Counted::Void,
+    ] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let _line = three_in_line(&lab).await;
+            damage(&lab, place.index(), |item| place.change(item, |_| None)).await;
+            let state = lab.host().locks.fair_lock("a").unwrap().inspect().await;
+            let state = state.unwrap();
+            assert_eq!(state.holder.unwrap().tickets, 1);
+            assert!(state.line.iter().all(|at| at.tickets == 1));
+        });
+    }
+}
+
+#[test]
+fn a_count_of_tickets_that_somebody_changed_lowers_no_token() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let heir = waits(&lab, &b).await;
+        damage(&lab, 0, |item| {
+            Counted::Heir.change(item, |_| Some(number(1000)));
+        })
+        .await;
+        let before = guard.ticket();
+        guard.release().await.unwrap();
+        let guard = heir.await.unwrap();
+        assert!(guard.ticket() > before);
+        guard.release().await.unwrap();
+        assert!(acquire(&a).await.ticket() > before);
+    });
+}
+
+#[test]
+fn a_caller_that_does_not_wait_goes_past_a_thousand_million_old_tickets_at_once() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        acquire(&host).await.release().await.unwrap();
+        let mut drawn = 0;
+        damage(&lab, 0, |item| {
+            let last: u64 = item["last"].as_n().unwrap().parse().unwrap();
+            drawn = last + 1_000_000_000;
+            item.insert("last".into(), number(drawn));
+            item.insert("drawn_at".into(), number(1_600_000_000_000));
+        })
+        .await;
+        let before = host.network.counts();
+        let lock = host.locks.fair_lock("a").unwrap();
+        let guard = lock.try_acquire().await.unwrap().unwrap();
+        let sent = (host.network.counts() - before).requests();
+        assert!(guard.ticket().get() > drawn && sent < 20, "{sent} requests");
+    });
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a caller's task, not the client's"
+)]
+fn a_waiter_that_meets_a_newer_format_writes_nothing_more() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(3, 1);
+        let guard = acquire(&hosts[0]).await;
+        let heir = hosts[1].locks.fair_lock("a").unwrap();
+        let heir = tokio::spawn(async move { heir.acquire(RecordWait::Infinite).await });
+        lab.wait(SECOND).await;
+        let lock = hosts[2].locks.fair_lock("a").unwrap();
+        let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
+        lab.wait(SECOND).await;
+        damage(&lab, 0, |item| {
+            item.insert("format".into(), number(4));
+        })
+        .await;
+        let before = hosts[2].network.counts().writes();
+        let refused = waiting.await.unwrap().unwrap_err();
+        let is_newer = matches!(
+            refused,
+            Error::Unreadable {
+                problem: Problem::NewerFormat { found: 4, .. },
+                ..
+            }
+        );
+        assert!(is_newer, "{refused}");
+        lab.wait(5 * SECOND).await;
+        assert_eq!(hosts[2].network.counts().writes(), before);
+        drop((guard, heir));
+    });
+}

@@ -1,0 +1,136 @@
+//! Writes of the callers' own that are fenced: a stale one is refused, whatever its writer believes.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod checks;
+mod conflicts;
+mod expressions;
+mod history;
+mod items;
+mod overtaken;
+mod recipes;
+
+use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem, Update};
+use fairlock::{Fence, Ticket};
+use fairlock_testkit::program::example;
+use fairlock_testkit::virtual_time;
+use history::{Writes, counted};
+use items::*;
+use overtaken::Overtaken;
+
+#[test]
+fn a_stale_put_update_or_deletion_is_refused_though_its_writer_believes_to_hold_the_lock() {
+    virtual_time(async {
+        let Overtaken {
+            things,
+            stale,
+            fresh,
+            ..
+        } = &Overtaken::new().await;
+        let (stale, fresh) = (stale.fence("fence"), fresh.fence("fence"));
+        assert!(applied(fresh.on(put(things, 1)).send().await));
+        assert!(!applied(stale.on(put(things, 7)).send().await));
+        assert!(!applied(stale.on(set(things, 7)).send().await));
+        assert!(!applied(stale.on(delete(things)).send().await));
+        assert_eq!(number(things, "value").await, Some(1));
+        let remembered = number(things, "fence").await.unwrap();
+        assert_eq!(Ticket::new(remembered), fresh.ticket());
+        // The same token again, in as many writes as the holder likes.
+        assert!(applied(fresh.on(set(things, 2)).send().await));
+        assert!(applied(fresh.on(put(things, 3)).send().await));
+        assert!(applied(fresh.on(delete(things)).send().await));
+        assert_eq!(item(things).await, None);
+    });
+}
+
+#[test]
+fn stale_parts_of_a_transaction_are_refused_and_fresh_ones_are_not() {
+    virtual_time(async {
+        let overtaken = Overtaken::new().await;
+        let things = &overtaken.things;
+        let fresh = overtaken.fresh.fence("fence");
+        assert!(applied(fresh.on(put(things, 1)).send().await));
+        let stale = overtaken.stale.fence("fence");
+        for part in parts(&stale) {
+            let transaction = things.transact_write_items().transact_items(part);
+            assert!(!committed(transaction.send().await, 0));
+        }
+        assert_eq!(number(things, "value").await, Some(1));
+        for part in parts(&fresh) {
+            let transaction = things.transact_write_items().transact_items(part);
+            assert!(committed(transaction.send().await, 0));
+        }
+        assert_eq!(item(things).await, None);
+    });
+}
+
+/// A put, an update and a deletion.
+fn parts(fence: &Fence) -> [TransactWriteItem; 3] {
+    let put = Put::builder().table_name("things").item("id", id());
+    let update = Update::builder()
+        .table_name("things")
+        .key("id", id())
+        .update_expression("SET #v = :v")
+        .expression_attribute_names("#v", "value")
+        .expression_attribute_values(":v", n(7));
+    let delete = Delete::builder().table_name("things").key("id", id());
+    let part = TransactWriteItem::builder;
+    [
+        part().put(fence.on(put).build().unwrap()).build(),
+        part().update(fence.on(update).build().unwrap()).build(),
+        part().delete(fence.on(delete).build().unwrap()).build(),
+    ]
+}
+
+#[test]
+fn no_update_is_lost_while_holders_lose_the_lock_and_go_on_unless_they_write_unfenced() {
+    let of = |writes, seed| virtual_time(counted(writes, seed));
+    let (mut known, mut lost) = (0, 0);
+    for seed in 0..4 {
+        let (count, found) = of(Writes::Fenced, seed);
+        assert_eq!(count, found, "seed {seed}");
+        known += count;
+        let (count, found) = of(Writes::Unfenced, seed);
+        lost += count - found;
+    }
+    // Of 48 turns.
+    assert!(known > 20 && known < 48, "{known}");
+    assert!(lost > 4, "unfenced writes lost {lost} updates only");
+}
+
+#[test]
+fn a_raised_fence_refuses_the_stale_before_the_new_holder_has_written() {
+    virtual_time(async {
+        let Overtaken {
+            things,
+            stale,
+            fresh,
+            ..
+        } = &Overtaken::new().await;
+        let (stale, fresh) = (stale.fence("fence"), fresh.fence("fence"));
+        // Nothing tells the item yet that there is a newer token.
+        assert!(applied(stale.on(set(things, 1)).send().await));
+        assert!(applied(fresh.on(raise(things)).send().await));
+        assert!(!applied(stale.on(set(things, 2)).send().await));
+        assert_eq!(number(things, "value").await, Some(1));
+    });
+}
+
+#[test]
+fn the_example_tells_its_story() {
+    let ran = example("fencing").output().unwrap();
+    let said = String::from_utf8(ran.stdout).unwrap();
+    assert!(ran.status.success(), "{said}");
+    for line in [
+        "A writes under token",
+        "A is stopped",
+        "B has the lock",
+        "A goes on, and its fenced write is refused",
+        "A goes on without a fence, and what B wrote is lost",
+        "A's transaction is refused",
+    ] {
+        assert!(said.contains(line), "no `{line}` in {said}");
+    }
+}

@@ -1,0 +1,543 @@
+//! A hold from its grant to its end: how long it may be believed in, how it is lost, and who is told.
+
+mod fleets;
+mod given_up;
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use fairlock::embedded::{Fault, Faults, Latency, Network, When};
+use fairlock::{Error, LockClient, Loss, RecordWait};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs;
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
+use futures::{FutureExt, poll};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+/// The default lease less its margin.
+const BELIEVED: Duration = Duration::from_millis(29_400);
+
+#[test]
+fn a_lock_is_held_for_as_long_as_it_is_renewed() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let _waiting = waits(&lab, &b).await;
+        for _ in 0..100 {
+            lab.wait(6 * SECOND).await;
+            assert!(guard.is_held() && guard.remaining() > 19 * SECOND && !guard.in_danger());
+        }
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn the_lease_counts_from_before_the_request_and_not_from_the_answer() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        acquire(&host).await.release().await.unwrap();
+        host.network.set_faults(Faults {
+            round_trip: Latency::Constant(SECOND),
+            ..Faults::default()
+        });
+        let started = Instant::now();
+        let guard = acquire(&host).await;
+        assert_eq!(guard.remaining(), BELIEVED - started.elapsed());
+        for _ in 0..600 {
+            lab.wait(100 * MS).await;
+            assert!(
+                guard.remaining() <= BELIEVED - SECOND,
+                "{:?}",
+                guard.remaining()
+            );
+        }
+    });
+}
+
+#[test]
+fn a_cut_off_holder_is_told_at_its_local_deadline_before_anybody_else_has_the_lock() {
+    for fault in [
+        Fault::Lose(When::Before),
+        Fault::Close(When::Before),
+        Fault::Hang(When::Before),
+        Fault::Hang(When::After),
+        Fault::Throttle,
+    ] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (a, b) = (lab.host(), lab.host());
+            let guard = acquire(&a).await;
+            let waiting = waits(&lab, &b).await;
+            meets(&a.network, "renew hold", usize::MAX, fault);
+            let cut = Instant::now();
+            let loss = guard.lost().await.reason;
+            let Loss::Unreachable { cause } = loss else {
+                panic!("{loss}");
+            };
+            assert!(cause.starts_with("`renew` "), "{cause}");
+            assert!(cut.elapsed() <= BELIEVED, "{:?}", cut.elapsed());
+            assert!(!guard.is_held() && guard.remaining().is_zero());
+            assert!(
+                !waiting.is_finished(),
+                "two believe that they hold the lock"
+            );
+            let next = waiting.await.unwrap();
+            assert!(next.ticket() > guard.ticket());
+            let Err(Error::Lost {
+                reason: Loss::Unreachable { .. },
+                ..
+            }) = guard.release().await
+            else {
+                panic!()
+            };
+            assert!(next.is_held(), "the late release released the next holder");
+        });
+    }
+}
+
+#[test]
+fn a_holder_is_in_danger_in_its_last_third_while_renewals_fail_and_recovers() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        host.network.set_faults(cut_off());
+        lab.wait(15 * SECOND).await;
+        assert!(!guard.in_danger(), "more than a third is left");
+        lab.wait(6 * SECOND).await;
+        assert!(guard.in_danger() && guard.is_held());
+        host.network.set_faults(Faults::default());
+        lab.wait(3 * SECOND).await;
+        assert!(!guard.in_danger() && guard.remaining() > 20 * SECOND);
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn an_evicted_holder_learns_by_whom() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (
+            lab.host_with(|builder| builder.clock(slow(&lab_clock()))),
+            lab.host(),
+        );
+        let guard = acquire(&a).await;
+        let waiting = waits(&lab, &b).await;
+        meets(&a.network, "renew hold", usize::MAX, Fault::Throttle);
+        let next = waiting.await.unwrap();
+        meets(&a.network, "renew hold", 0, Fault::Throttle);
+        let loss = guard.lost().await.reason;
+        let told = loss.to_string();
+        let Loss::Evicted { by: Some(by) } = loss else {
+            panic!("{told}");
+        };
+        assert_eq!((by.ticket, by.is_this_process), (next.ticket(), true));
+        for word in [by.owner.as_str(), &by.ticket.to_string()] {
+            assert!(told.contains(word), "{told}");
+        }
+    });
+}
+
+/// A clock that takes twice as long for a lease: what the margin does not cover.
+fn slow(clock: &fairlock::Clock) -> fairlock::Clock {
+    clock.clone().at_rate(0.5)
+}
+
+fn lab_clock() -> fairlock::Clock {
+    fairlock::Clock::of_tokio(EPOCH)
+}
+
+#[test]
+fn a_holder_whose_lock_item_was_deleted_is_told_so_and_the_next_ticket_is_larger() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        lab.wait(2 * SECOND).await;
+        lab.delete_lock_item("a").await;
+        assert_eq!(guard.lost().await.reason, Loss::Deleted);
+        let next = acquire(&b).await;
+        assert!(next.ticket() > guard.ticket());
+        assert!(matches!(
+            guard.release().await,
+            Err(Error::Lost {
+                reason: Loss::Deleted,
+                ..
+            })
+        ));
+        assert!(next.is_held());
+    });
+}
+
+/// A client carries the last time that it was told on for as long as it is quiet, later rather than earlier.
+#[test]
+fn tickets_grow_over_an_item_that_was_made_after_a_silence_and_deleted_at_once() {
+    virtual_time(async {
+        for quiet in [0, 60, 120, 290, 1_000] {
+            let lab = Lab::new().await;
+            let (a, b) = (lab.host(), lab.host());
+            let other = a.locks.fair_lock("another").unwrap();
+            for _ in 0..3 {
+                other.try_acquire().await.unwrap();
+            }
+            lab.wait(quiet * SECOND).await;
+            let first = acquire(&a).await.ticket();
+            lab.wait(SECOND).await;
+            lab.delete_lock_item("a").await;
+            let next = acquire(&b).await.ticket();
+            assert!(first < next, "{quiet} s: {first}, {next}");
+        }
+    });
+}
+
+#[test]
+fn a_deletion_that_only_the_release_notices_is_a_loss_too() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        lab.delete_lock_item("a").await;
+        let Err(Error::Lost {
+            reason: Loss::Deleted,
+            ticket,
+            ..
+        }) = guard.release().await
+        else {
+            panic!()
+        };
+        assert!(ticket.get() > 0);
+    });
+}
+
+#[test]
+fn a_hung_renewal_of_one_lock_lets_no_other_lapse() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let _ = host.network.clone().script(|request| {
+            let hangs = verbs::verb(request) == "renew hold" && request.key("pk") == Some("b");
+            hangs.then_some(Fault::Hang(When::Before))
+        });
+        let mut guards = Vec::new();
+        for name in ["b", "a", "c"] {
+            let lock = host.locks.fair_lock(name).unwrap();
+            guards.push(lock.acquire(RecordWait::NoWait).await.unwrap());
+        }
+        lab.wait(100 * SECOND).await;
+        assert_eq!(
+            [0, 1, 2].map(|n: usize| guards[n].is_held()),
+            [false, true, true]
+        );
+    });
+}
+
+#[test]
+fn lost_is_told_to_every_future_of_the_hold_and_never_after_a_release() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let released = guard.lost();
+        guard.release().await.unwrap();
+        let told =
+            tokio::select! { biased; _ = released => true, () = lab.wait(100 * SECOND) => false };
+        assert!(!told);
+        let guard = acquire(&host).await;
+        let (first, second) = (guard.lost(), guard.lost());
+        host.network.set_faults(cut_off());
+        assert_eq!(
+            (first.await, second.await),
+            (guard.lost().await, guard.lost().await)
+        );
+        let lost = guard.lost().await;
+        assert_eq!((lost.lock.as_str(), lost.ticket), ("a", guard.ticket()));
+        assert!(matches!(lost.reason, Loss::Unreachable { .. }), "{lost}");
+    });
+}
+
+#[test]
+fn renewals_that_are_refused_go_on_until_the_policy_is_mended() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let denied = Fault::Refuse("AccessDeniedException");
+        let met = meets(&host.network, "renew hold", 4, denied);
+        lab.wait(100 * SECOND).await;
+        assert_eq!(met.load(Ordering::SeqCst), 4);
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_release_that_is_refused_is_tried_until_the_policy_is_mended() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let _met = meets(
+            &a.network,
+            "release",
+            3,
+            Fault::Refuse("AccessDeniedException"),
+        );
+        guard.release().await.unwrap();
+        acquire(&b).await.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_long_lease_stays_dated_and_its_dead_holder_can_be_taken_by_one_who_does_not_wait() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let long = |lab: &Lab| lab.host_with(|builder| builder.lease(1_200 * SECOND));
+        let (a, b) = (long(&lab), long(&lab));
+        let _guard = acquire(&a).await;
+        lab.wait(3_000 * SECOND).await;
+        a.network.set_faults(cut_off());
+        lab.wait(1_300 * SECOND).await;
+        let taken = b.locks.fair_lock("a").unwrap().try_acquire().await.unwrap();
+        assert!(taken.is_some());
+    });
+}
+
+#[test]
+fn the_callers_own_time_outs_and_retries_do_not_count() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let slow = Faults {
+            round_trip: Latency::Constant(300 * MS),
+            ..Faults::default()
+        };
+        let network = Network::to(&lab.engine).faults(slow);
+        let hurried = TimeoutConfig::builder()
+            .operation_timeout(MS)
+            .read_timeout(MS);
+        let config = network
+            .client()
+            .config()
+            .to_builder()
+            .timeout_config(hurried.build());
+        let client = aws_sdk_dynamodb::Client::from_conf(config.build());
+        let locks = LockClient::builder(client)
+            .table("locks")
+            .clock(lab.clock.clone())
+            .build();
+        let lock = locks.unwrap().fair_lock("a").unwrap();
+        lock.acquire(RecordWait::NoWait)
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        // The first enter of a client makes no lock.
+        assert_eq!(network.counts().requests(), 3);
+    });
+}
+
+#[test]
+fn a_release_is_tried_until_the_lease_ends() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        a.network.set_faults(cut_off());
+        let started = Instant::now();
+        let mended = async {
+            lab.wait(10 * SECOND).await;
+            a.network.set_faults(Faults::default());
+        };
+        let (released, ()) = tokio::join!(guard.release(), mended);
+        released.unwrap();
+        assert!(started.elapsed() < 14 * SECOND);
+        let guard = acquire(&b).await;
+        b.network.set_faults(cut_off());
+        let started = Instant::now();
+        assert!(matches!(
+            guard.release().await,
+            Err(Error::Unavailable { .. })
+        ));
+        assert!(
+            started.elapsed() < BELIEVED + 5 * SECOND,
+            "{:?}",
+            started.elapsed()
+        );
+    });
+}
+
+#[test]
+fn a_release_that_is_no_longer_waited_for_is_done_all_the_same() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        a.network.set_faults(Faults {
+            round_trip: Latency::Constant(100 * MS),
+            ..Faults::default()
+        });
+        let guard = acquire(&a).await;
+        let waited =
+            tokio::select! { biased; _ = guard.release() => true, () = lab.wait(10 * MS) => false };
+        assert!(!waited);
+        lab.settle().await;
+        assert!(
+            b.locks
+                .fair_lock("a")
+                .unwrap()
+                .try_acquire()
+                .await
+                .unwrap()
+                .is_some()
+        );
+    });
+}
+
+#[test]
+fn a_grant_whose_lease_is_already_over_is_given_up_and_never_returned() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, c) = (lab.host(), lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let first = guard.ticket().get();
+        let heir = waits(&lab, &b).await;
+        // The heir cannot renew, and learns of its promotion only when its lease is over.
+        let blocked = |host: &Host| {
+            host.network.set_faults(Faults {
+                hangs_before: 1.0,
+                ..Faults::default()
+            })
+        };
+        blocked(&b);
+        lab.wait(25 * SECOND).await;
+        guard.release().await.unwrap();
+        lab.wait(5 * SECOND).await;
+        b.network.set_faults(Faults::default());
+        let guard = heir.await.unwrap();
+        assert!(
+            guard.ticket().get() > first + 1,
+            "the heir's own ticket was given up"
+        );
+        assert!(
+            guard.is_held() && guard.remaining() > 15 * SECOND,
+            "{:?}",
+            guard.remaining()
+        );
+        guard.release().await.unwrap();
+        acquire(&c).await.release().await.unwrap();
+    });
+}
+
+#[test]
+fn an_heir_promoted_with_little_left_renews_before_its_guard_is_returned() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        let heir = waits(&lab, &b).await;
+        b.network.set_faults(cut_off());
+        lab.wait(20 * SECOND).await;
+        guard.release().await.unwrap();
+        b.network.set_faults(Faults::default());
+        let guard = heir.await.unwrap();
+        assert!(guard.remaining() > 15 * SECOND, "{:?}", guard.remaining());
+        guard.release().await.unwrap();
+    });
+}
+
+/// Far back its row has a lease of minutes. The line before it goes away at once, and somebody gives it a seat. So it asks for the plain
+/// lease there, and has the lock when the request comes. What it did not get takes nothing from it: it has the lock for as long as its
+/// entry says.
+#[test]
+fn a_waiter_from_far_back_that_is_promoted_while_it_asks_for_a_shorter_lease_keeps_the_lock() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(30, 2);
+        let (first, [others @ .., far, newcomer]) = hosts.split_first().unwrap() else {
+            panic!("thirty");
+        };
+        let mut guard = acquire(first).await;
+        let mut line = VecDeque::new();
+        for host in others {
+            line.push_back(waits(&lab, host).await);
+        }
+        let far_back = waits(&lab, far).await;
+        for _ in 0..9 {
+            lab.wait(60 * SECOND).await;
+            guard.release().await.unwrap();
+            guard = line.pop_front().unwrap().await.unwrap();
+        }
+        let renewed = meets(
+            &far.network,
+            "renew row",
+            usize::MAX,
+            Fault::Delay(When::Before, MS),
+        );
+        while renewed.load(Ordering::SeqCst) == 0 {
+            lab.wait(SECOND).await;
+        }
+        lab.wait(25 * SECOND).await;
+        line.iter().for_each(JoinHandle::abort);
+        lab.settle().await;
+        let behind = waits(&lab, newcomer).await;
+        let asks = meets(
+            &far.network,
+            "renew seat",
+            1,
+            Fault::Delay(When::Before, SECOND),
+        );
+        while asks.load(Ordering::SeqCst) == 0 {
+            lab.wait(100 * MS).await;
+        }
+        behind.abort();
+        let ticket = guard.ticket().get();
+        guard.release().await.unwrap();
+        // Its own ticket: it did not ask anew.
+        assert_eq!(far_back.await.unwrap().ticket().get(), ticket + 19);
+    });
+}
+
+#[test]
+fn a_hold_that_ended_before_its_caller_came_for_it_is_asked_for_again_while_there_is_time() {
+    let lease = 10 * SECOND;
+    for (wait, is_in_time) in [
+        // Its tries are over before a lease is.
+        (RecordWait::NoWait, false),
+        (RecordWait::Timeout(lease / 2), false),
+        (RecordWait::Timeout(2 * lease), true),
+        (RecordWait::Infinite, true),
+    ] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host_with(|builder| builder.lease(lease));
+            let lock = host.locks.fair_lock("job").unwrap();
+            let mut acquiring = pin!(lock.acquire(wait));
+            assert!(poll!(&mut acquiring).is_pending());
+            lab.settle().await;
+            assert!(!lab.is_free("job").await);
+            // The process stands still, and its caller goes on first.
+            let _ = tokio::time::advance(lease).now_or_never();
+            match acquiring.await {
+                Ok(guard) => {
+                    assert!(is_in_time && guard.is_held(), "{wait:?}");
+                    assert!(guard.ticket() > "1".parse().unwrap(), "{wait:?}");
+                    guard.release().await.unwrap();
+                }
+                Err(Error::NotGranted { untaken, .. }) => {
+                    assert!(!is_in_time && !untaken, "{wait:?}");
+                }
+                Err(other) => panic!("{wait:?}: {other}"),
+            }
+            lab.wait(SECOND).await;
+            assert!(lab.is_free("job").await, "{wait:?}");
+        });
+    }
+}

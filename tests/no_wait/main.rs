@@ -1,0 +1,511 @@
+//! Callers that never wait are neither shut out by those who are over, nor go before those who are not.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tasks and helpers of a test that cannot go on has failed the test"
+)]
+
+mod bounds;
+mod dates;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::embedded::{Fault, Faults, Gate, When};
+use fairlock::{Error, LockGuard, RecordWait};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
+use futures::future::join_all;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+/// The request time-out, by default.
+const REQUEST: Duration = Duration::from_secs(2);
+
+fn acquires(host: &Host, wait: RecordWait) -> JoinHandle<Result<LockGuard, Error>> {
+    let lock = host.locks.fair_lock("a").unwrap();
+    tokio::spawn(async move { lock.acquire(wait).await })
+}
+
+async fn try_acquire(host: &Host) -> Option<LockGuard> {
+    let lock = host.locks.fair_lock("a").unwrap();
+    lock.try_acquire().await.unwrap()
+}
+
+/// How many calls it takes, a minute apart.
+async fn calls_until_granted(lab: &Lab, host: &Host) -> usize {
+    for call in 1..=20 {
+        lab.wait(60 * SECOND).await;
+        if try_acquire(host).await.is_some() {
+            return call;
+        }
+    }
+    usize::MAX
+}
+
+/// An update of the lock item as no client makes it.
+fn on_the_lock_item(lab: &Lab, expression: &str) -> UpdateItemFluentBuilder {
+    let text = |value: &str| AttributeValue::S(value.into());
+    let update = lab.engine.client().update_item().table_name("locks");
+    let update = update
+        .key("pk", text("a"))
+        .key("sk", text("fairlock/#lock"));
+    update.update_expression(expression)
+}
+
+fn number(value: u128) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+/// Adds to the tickets drawn, whose drawers never came with a row.
+async fn draw_and_die(lab: &Lab, tickets: u128) {
+    let draw = on_the_lock_item(lab, "SET #last = #last + :tickets, drawn_at = :at")
+        .expression_attribute_names("#last", "last")
+        .expression_attribute_values(":tickets", number(tickets))
+        .expression_attribute_values(":at", number(EPOCH.as_millis()));
+    draw.send().await.unwrap();
+}
+
+/// Free, and so many who drew and died are long overdue.
+async fn full_of_the_dead(tickets: u128) -> (Lab, Host) {
+    let lab = Lab::new().await;
+    let host = lab.host();
+    acquire(&host).await.release().await.unwrap();
+    draw_and_die(&lab, tickets).await;
+    lab.wait(100 * SECOND).await;
+    (lab, host)
+}
+
+/// The same, and every other of them has a void row: each gap between them takes a write.
+async fn full_of_holes(gaps: u128) -> (Lab, Host) {
+    let (lab, host) = full_of_the_dead(2 * gaps).await;
+    let lock = host.locks.fair_lock("a").unwrap();
+    let last = lock.inspect().await.unwrap().newest_ticket.unwrap().get();
+    let text = |value: String| AttributeValue::S(value);
+    for gap in 0..gaps as u64 {
+        let put = lab.engine.client().put_item().table_name("locks");
+        let put = put.item("pk", text("a".into()));
+        let put = put.item("sk", text(format!("fairlock/{:038}", last - 2 * gap)));
+        put.item("state", text("void".into())).send().await.unwrap();
+    }
+    (lab, host)
+}
+
+#[test]
+fn hundreds_who_left_the_line_are_passed_in_one_call() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, leaving) = (lab.host(), lab.host());
+        let guard = acquire(&host).await;
+        let wait = RecordWait::Timeout(10 * SECOND);
+        let left = join_all((0..320).map(|_| acquires(&leaving, wait))).await;
+        assert!(left.iter().all(|ended| ended.as_ref().unwrap().is_err()));
+        lab.wait(20 * SECOND).await;
+        guard.release().await.unwrap();
+        lab.wait(20 * SECOND).await;
+        assert_eq!(calls_until_granted(&lab, &host).await, 1);
+    });
+}
+
+#[test]
+fn a_million_who_drew_and_died_are_passed_in_one_call() {
+    virtual_time(async {
+        let (lab, host) = full_of_the_dead(1_000_000).await;
+        assert_eq!(calls_until_granted(&lab, &host).await, 1);
+        let lock = host.locks.fair_lock("a").unwrap();
+        lock.sweep().await.unwrap();
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+    });
+}
+
+#[test]
+fn a_lock_item_full_of_the_dead_is_cleared_in_one_call_with_as_many_seats_as_there_can_be() {
+    for seats in [15, 16] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let dead = lab.host_with(|builder| builder.seats(seats));
+            for _ in 0..=seats {
+                // Whoever is granted holds on: the guard goes with the test.
+                let acquiring = acquires(&dead, RecordWait::Infinite);
+                tokio::spawn(async move { std::mem::forget(acquiring.await) });
+                lab.wait(SECOND).await;
+            }
+            dead.network.set_faults(cut_off());
+            lab.wait(60 * SECOND).await;
+            let host = lab.host_with(|builder| builder.seats(seats));
+            assert!(try_acquire(&host).await.is_some(), "{seats} seats");
+        });
+    }
+}
+
+#[test]
+fn one_who_has_just_drawn_and_not_joined_yet_keeps_the_turn() {
+    for sweeps in [false, true] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let hosts = lab.hosts_with_seats(3, 1);
+            // Both have seen a `Date`.
+            let _ = try_acquire(&hosts[2]).await;
+            let guard = acquire(&hosts[0]).await;
+            let heir = acquires(&hosts[1], RecordWait::Infinite);
+            lab.wait(SECOND).await;
+            let gate = Gate::closed();
+            let held = Fault::Hold(When::Before, gate.clone());
+            meets(&hosts[2].network, "join", usize::MAX, held);
+            let drawer = acquires(&hosts[2], RecordWait::Infinite);
+            gate.reached(1).await;
+            heir.abort();
+            guard.release().await.unwrap();
+            lab.wait(4 * SECOND).await;
+            let other = lab.host_with(|builder| builder.seats(1));
+            let lock = other.locks.fair_lock("a").unwrap();
+            let drawn = lock.inspect().await.unwrap().newest_ticket;
+            if sweeps {
+                let swept = lock.sweep().await.unwrap();
+                assert_eq!(swept.gaps, 0);
+            }
+            assert!(try_acquire(&other).await.is_none());
+            gate.open();
+            let guard = drawer.await.unwrap().unwrap();
+            assert_eq!(Some(guard.ticket()), drawn);
+            guard.release().await.unwrap();
+            assert!(try_acquire(&other).await.is_some());
+        });
+    }
+}
+
+#[test]
+fn a_process_that_died_right_after_its_first_request_keeps_nobody_out_for_long() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let dead = lab.host();
+        // No answer has told it the time, so there is no date on its hold.
+        let guard = acquire(&dead).await;
+        dead.network.set_faults(cut_off());
+        // Each caller is a process of its own.
+        assert!(try_acquire(&lab.host()).await.is_none());
+        lab.wait(41 * SECOND).await;
+        assert!(try_acquire(&lab.host()).await.is_none());
+        lab.wait(2 * SECOND).await;
+        assert!(try_acquire(&lab.host()).await.is_some());
+        drop(guard);
+    });
+}
+
+#[test]
+fn a_process_that_read_first_and_died_right_after_keeps_nobody_out() {
+    for (years, requests) in [(0, 2), (3, 3)] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let wall = years * 365 * 24 * 3600 * SECOND;
+            let dead = lab.host_with(|builder| builder.clock(lab.clock.clone().ahead(wall)));
+            let lock = dead.locks.fair_lock("a").unwrap().read_first();
+            let guard = lock.try_acquire().await.unwrap().unwrap();
+            assert_eq!(dead.network.counts().requests(), requests);
+            dead.network.set_faults(cut_off());
+            lab.wait(42 * SECOND).await;
+            assert!(try_acquire(&lab.host()).await.is_some());
+            drop(guard);
+        });
+    }
+}
+
+#[test]
+fn a_process_reads_first_only_until_it_knows_the_time_and_no_longer_than_its_call_has() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = host.locks.fair_lock("a").unwrap().read_first();
+        lock.try_acquire()
+            .await
+            .unwrap()
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        let before = host.network.counts().requests();
+        lock.try_acquire()
+            .await
+            .unwrap()
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        assert_eq!(host.network.counts().requests() - before, 2);
+        let nowhere = lab.host();
+        nowhere.network.set_faults(Faults {
+            hangs_before: 1.0,
+            ..Faults::default()
+        });
+        let lock = nowhere.locks.fair_lock("a").unwrap().read_first();
+        for (wait, most) in [
+            (RecordWait::NoWait, (1 + 5) * REQUEST),
+            (RecordWait::Timeout(SECOND), SECOND + REQUEST),
+        ] {
+            let started = Instant::now();
+            let ended = lock.acquire(wait).await.map(drop).unwrap_err();
+            assert!(matches!(ended, Error::Unavailable { .. }), "{ended}");
+            let took = started.elapsed();
+            assert!(took <= most + SECOND / 10, "{wait:?}: {took:?}");
+        }
+    });
+}
+
+/// So many readers share the lock, each a fresh process: all but the first have it by their first request, and left no date.
+async fn fresh_readers(lab: &Lab, readers: usize) -> Vec<(Host, LockGuard)> {
+    let mut sharing = Vec::new();
+    for _ in 0..readers {
+        let host = lab.host();
+        let lock = host.locks.fair_lock("a").unwrap();
+        let guard = lock.try_acquire_shared().await.unwrap().unwrap();
+        sharing.push((host, guard));
+    }
+    sharing
+}
+
+#[test]
+fn a_refused_call_writes_one_date_more_at_the_most_however_many_holders_have_none() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let _sharing = fresh_readers(&lab, 50).await;
+        let mut updates = Vec::new();
+        for _ in 0..6 {
+            let late = lab.host();
+            assert!(try_acquire(&late).await.is_none());
+            assert_eq!(
+                late.network.counts().requests(),
+                late.network.counts().of("UpdateItem")
+            );
+            updates.push(late.network.counts().requests());
+        }
+        // The enter, and a write that dates 16 holds; of 49 three hold sixteen each, and the fourth the last.
+        assert_eq!(updates, [2, 2, 2, 2, 1, 1]);
+    });
+}
+
+#[test]
+fn readers_that_died_right_after_their_first_requests_keep_nobody_out_for_long() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let sharing = fresh_readers(&lab, 12).await;
+        for (host, _) in &sharing {
+            host.network.set_faults(cut_off());
+        }
+        assert!(try_acquire(&lab.host()).await.is_none());
+        lab.wait(43 * SECOND).await;
+        assert!(try_acquire(&lab.host()).await.is_some());
+    });
+}
+
+#[test]
+fn a_call_that_is_dropped_sends_nothing_more_but_what_cleans_up() {
+    virtual_time(async {
+        let (lab, host) = full_of_holes(1000).await;
+        let late = Fault::Delay(When::After, SECOND / 2);
+        let _ = host.network.clone().script(move |_| Some(late.clone()));
+        let call = acquires(&host, RecordWait::NoWait);
+        lab.wait(3 * SECOND).await;
+        call.abort();
+        lab.wait(2 * SECOND).await;
+        let sent = host.network.counts().requests();
+        lab.wait(20 * SECOND).await;
+        assert_eq!(host.network.counts().requests(), sent);
+    });
+}
+
+#[test]
+fn cleaning_that_is_refused_keeps_nobody_out() {
+    virtual_time(async {
+        let (lab, host) = full_of_the_dead(300).await;
+        let refused = Fault::Refuse("AccessDeniedException");
+        meets(&host.network, "clean", usize::MAX, refused);
+        let calls = calls_until_granted(&lab, &host).await;
+        assert!(calls <= 3, "{calls}");
+    });
+}
+
+#[test]
+fn a_refusal_whose_answer_is_cut_short_is_asked_for_again() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, c) = (lab.host(), lab.host(), lab.host());
+        let guard = acquire(&a).await;
+        for verb in ["enter known", "enter"] {
+            let met = meets(&b.network, verb, 1, Fault::CutShort);
+            assert!(try_acquire(&b).await.is_none());
+            assert_eq!(met.load(Ordering::SeqCst), 1, "{verb}");
+        }
+        for verb in ["enter known", "enter", "sit", "read lock"] {
+            let met = meets(&c.network, verb, 1, Fault::CutShort);
+            let waiting = acquires(&c, RecordWait::Timeout(5 * SECOND));
+            let refused = waiting.await.unwrap().unwrap_err();
+            assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
+            assert_eq!(met.load(Ordering::SeqCst), 1, "{verb}");
+        }
+        guard.release().await.unwrap();
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// At the door of a lock that is free, with open tickets, for those who wait
+
+/// Free, with two tickets open whose waiters have left: nobody is on the way to it.
+async fn left_behind(lab: &Lab) {
+    let hosts = lab.hosts_with_seats(3, 1);
+    let guard = acquire(&hosts[0]).await;
+    let heir = acquires(&hosts[1], RecordWait::Infinite);
+    lab.wait(SECOND).await;
+    let behind = acquires(&hosts[2], RecordWait::Infinite);
+    lab.wait(SECOND).await;
+    behind.abort();
+    lab.wait(SECOND).await;
+    heir.abort();
+    lab.wait(SECOND).await;
+    guard.release().await.unwrap();
+    lab.wait(SECOND).await;
+}
+
+#[test]
+fn a_free_lock_whose_line_has_left_is_entered_at_once_whatever_the_bounds_of_looks() {
+    for shortest in [20 * MS, 5 * SECOND] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            left_behind(&lab).await;
+            let host = lab.host_with(|builder| builder.seats(1).look_bounds(shortest, 10 * SECOND));
+            let started = Instant::now();
+            let guard = acquire(&host).await;
+            assert!(started.elapsed() < SECOND / 10, "{:?}", started.elapsed());
+            guard.release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn one_who_died_on_the_way_to_a_free_lock_costs_the_grace() {
+    for shortest in [20 * MS, 5 * SECOND] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            acquire(&lab.host()).await.release().await.unwrap();
+            draw_and_die(&lab, 1).await;
+            let host = lab.host_with(|builder| builder.look_bounds(shortest, 10 * SECOND));
+            let started = Instant::now();
+            let guard = acquire(&host).await;
+            // The grace, or the look after it.
+            assert!(started.elapsed() < 16 * SECOND, "{:?}", started.elapsed());
+            guard.release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_caller_that_gives_up_at_the_door_draws_no_ticket() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        acquire(&lab.host()).await.release().await.unwrap();
+        draw_and_die(&lab, 1).await;
+        let host = lab.host();
+        let drawn = meets(&host.network, "draw", usize::MAX, Fault::Lose(When::Before));
+        for patience in [10, 30, 50, 100, 130] {
+            let wait = RecordWait::Timeout(patience * MS);
+            assert!(acquires(&host, wait).await.unwrap().is_err());
+            lab.wait(SECOND).await;
+        }
+        assert_eq!(drawn.load(Ordering::SeqCst), 0);
+    });
+}
+
+#[test]
+fn a_table_that_falls_silent_at_the_door_is_told_also_when_only_reads_are_lost() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        acquire(&lab.host()).await.release().await.unwrap();
+        draw_and_die(&lab, 1).await;
+        let host = lab.host();
+        let _ = host.network.clone().script(|request| {
+            let is_read = ["GetItem", "Query"].contains(&request.operation());
+            is_read.then_some(Fault::Hang(When::Before))
+        });
+        let wait = RecordWait::Timeout(20 * SECOND);
+        let refused = acquires(&host, wait).await.unwrap();
+        assert!(
+            matches!(refused, Err(Error::Unavailable { .. })),
+            "{refused:?}"
+        );
+    });
+}
+
+#[test]
+fn a_late_duplicate_of_a_renewal_does_not_make_a_living_holder_look_dead() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [holder, other] = [(); 2].map(|()| lab.host_with(|builder| builder.lease(6 * SECOND)));
+        let guard = acquire(&holder).await;
+        let after = 41 * SECOND;
+        meets(&holder.network, "renew hold", 1, Fault::Duplicate { after });
+        // Up to just behind the duplicate, and before the next renewal.
+        for _ in 0..200 {
+            lab.wait(SECOND / 4).await;
+            assert!(try_acquire(&other).await.is_none());
+            assert!(guard.is_held());
+        }
+    });
+}
+
+#[test]
+fn a_late_duplicate_of_a_draw_does_not_make_a_ticket_overdue_that_was_drawn_since() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(4, 1);
+        let [first, heir, drawer, other] = &hosts[..] else {
+            unreachable!("four hosts")
+        };
+        let after = 41 * SECOND;
+        meets(&drawer.network, "draw", 1, Fault::Duplicate { after });
+        let guard = acquire(first).await;
+        let [next, last] = [waits(&lab, heir).await, waits(&lab, drawer).await];
+        guard.release().await.unwrap();
+        next.await.unwrap().release().await.unwrap();
+        last.await.unwrap().release().await.unwrap();
+
+        // Just before the duplicate comes another draws, and its row is on the way when the lock is free.
+        lab.wait(37 * SECOND).await;
+        let guard = acquire(first).await;
+        let next = waits(&lab, heir).await;
+        let gate = Gate::closed();
+        meets(
+            &drawer.network,
+            "join",
+            100,
+            Fault::Hold(When::Before, gate.clone()),
+        );
+        let drawn = waits(&lab, drawer).await;
+        lab.wait(3 * SECOND / 2).await;
+        guard.release().await.unwrap();
+        next.await.unwrap().release().await.unwrap();
+        assert!(try_acquire(other).await.is_none());
+        gate.open();
+        drawn.await.unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_hold_goes_on_without_a_date_though_a_later_one_stands_there() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [holder, other] = [(); 2].map(|()| lab.host_with(|builder| builder.lease(6 * SECOND)));
+        let guard = acquire(&holder).await;
+        lab.settle().await;
+        let later = number((EPOCH + 3600 * SECOND).as_millis());
+        let date = on_the_lock_item(&lab, "SET holder.renewed_at = :later")
+            .expression_attribute_values(":later", later);
+        date.send().await.unwrap();
+        lab.wait(60 * SECOND).await;
+        assert!(guard.is_held());
+        assert!(try_acquire(&other).await.is_none());
+    });
+}

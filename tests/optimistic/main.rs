@@ -1,0 +1,123 @@
+//! Items with versions: no change is lost, none is made twice, and whoever loses a race is told what was found.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod answers;
+mod bank;
+mod callers;
+mod firsts;
+mod races;
+mod slot;
+mod steps;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bank::{Bank, Told, Way, Worker, audit, storm};
+use fairlock::embedded::Faults;
+use fairlock_testkit::virtual_time;
+use futures::future::join_all;
+use tokio::time::sleep;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The article's two withdrawals at once; what is wrong afterwards.
+fn two_withdrawals(way: Way, seed: u64) -> Vec<String> {
+    virtual_time(async {
+        let bank = Bank::new().await;
+        bank.open().await;
+        let faults = Faults {
+            round_trip: storm().round_trip,
+            ..Faults::default()
+        };
+        let [one, other] =
+            [2 * seed, 2 * seed + 1].map(|seed| Worker::new(&bank, way, seed, faults));
+        let (one, other) = tokio::join!(one.withdraw("one", 400), other.withdraw("other", 300));
+        let account = bank.account().await.unwrap();
+        let told = BTreeMap::from([("one".to_owned(), one), ("other".to_owned(), other)]);
+        let mut wrong = audit(&account, &told);
+        if one == other {
+            wrong.push(format!("both were told {one:?}"));
+        }
+        wrong
+    })
+}
+
+#[test]
+fn of_the_articles_two_withdrawals_exactly_one_is_made() {
+    for seed in 0..50 {
+        let wrong = two_withdrawals(Way::Versioned, seed);
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:?}");
+    }
+    let wrong = |seed| !two_withdrawals(Way::Naive, seed).is_empty();
+    let naive = (0..50).filter(|seed| wrong(*seed)).count();
+    assert!(naive > 5, "the naive way was wrong {naive} times only");
+}
+
+/// Four workers with five withdrawals each, in a storm; what is wrong afterwards, and how often who was told what.
+fn many_withdrawals(way: Way, seed: u64) -> (Vec<String>, BTreeMap<Told, usize>) {
+    virtual_time(async {
+        let bank = Bank::new().await;
+        bank.open().await;
+        let bank = &bank;
+        let workers = (0..4).map(|who| async move {
+            let worker = Worker::new(bank, way, 4 * seed + who, storm());
+            let mut told = Vec::new();
+            for turn in 0..5 {
+                let name = format!("{who}/{turn}");
+                let amount = i64::try_from(10 + (seed + 7 * who + 3 * turn) % 50).unwrap();
+                told.push((name.clone(), worker.withdraw(&name, amount).await));
+            }
+            told
+        });
+        let told: BTreeMap<_, _> = join_all(workers).await.into_iter().flatten().collect();
+        // Until the last copy of a request has come.
+        sleep(10 * SECOND).await;
+        let wrong = audit(&bank.account().await.unwrap(), &told);
+        let mut counts = BTreeMap::new();
+        for told in told.into_values() {
+            *counts.entry(told).or_default() += 1;
+        }
+        (wrong, counts)
+    })
+}
+
+#[test]
+fn in_a_storm_each_withdrawal_is_made_once_or_not_at_all_as_its_caller_is_told() {
+    let mut all = BTreeMap::new();
+    for seed in 0..60 {
+        let (wrong, counts) = many_withdrawals(Way::Versioned, seed);
+        assert!(wrong.is_empty(), "seed {seed}: {wrong:?}");
+        counts
+            .into_iter()
+            .for_each(|(told, count)| *all.entry(told).or_insert(0) += count);
+    }
+    let of = |told| all.get(&told).copied().unwrap_or(0);
+    assert!(of(Told::Done) > 900 && of(Told::Refused) > 10, "{all:?}");
+    assert!(of(Told::Unknown) < 20, "{all:?}");
+}
+
+#[test]
+fn the_audit_notices_lost_withdrawals_and_doubled_ones() {
+    let wrong = |way| (0..20).flat_map(move |seed| many_withdrawals(way, seed).0);
+    let naive: Vec<_> = wrong(Way::Naive).collect();
+    assert!(
+        naive
+            .iter()
+            .any(|it| it.ends_with("Done and is there 0 times")),
+        "{naive:?}"
+    );
+    let forgetful: Vec<_> = wrong(Way::Forgetful).collect();
+    assert!(
+        forgetful
+            .iter()
+            .any(|it| it.ends_with("Done and is there 2 times")),
+        "{forgetful:?}"
+    );
+    assert!(
+        !forgetful.iter().any(|it| it.ends_with("there 0 times")),
+        "{forgetful:?}"
+    );
+}

@@ -1,0 +1,394 @@
+//! How fast a lock is handed over and what that costs, in round trips and requests, on virtual time: exact, and the same
+//! on every machine.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod burst;
+mod contest;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use burst::{Behind, Burst};
+use contest::{Contest, Course, RTT, distant};
+use fairlock::RecordWait;
+use fairlock::embedded::{Fault, Faults, Latency, When};
+use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
+use fairlock_testkit::line::{Line, Toll};
+use fairlock_testkit::virtual_time;
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Workers in a process each.
+fn contest(workers: usize, turns: usize, holds: &'static [u64]) -> Course {
+    let contest = Contest {
+        workers,
+        processes: workers,
+        turns,
+        holds,
+    };
+    virtual_time(contest.run())
+}
+
+/// Workers in one process.
+fn contest_inside(workers: usize, turns: usize, holds: &'static [u64]) -> Course {
+    let contest = Contest {
+        workers,
+        processes: 1,
+        turns,
+        holds,
+    };
+    virtual_time(contest.run())
+}
+
+/// `--nocapture` shows what was measured.
+fn at_most(what: &str, measured: f64, bound: f64) {
+    println!("{what}: {measured:.2} of {bound:.2}");
+    assert!(measured <= bound, "{what}: {measured:.2}, not {bound:.2}");
+}
+
+#[test]
+fn an_uncontended_acquire_takes_one_round_trip() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = distant(&lab);
+        // Making a lock takes a client that knows no time yet another one.
+        acquire(&lab.host()).await.release().await.unwrap();
+        let asked = Instant::now();
+        let guard = acquire(&host).await;
+        assert_eq!(asked.elapsed(), RTT);
+        guard.release().await.unwrap();
+        assert_eq!(asked.elapsed(), 2 * RTT);
+    });
+}
+
+#[test]
+fn eight_processes_hand_over_in_one_and_a_half_round_trips_for_sixteen_requests() {
+    let course = contest(8, 400, &[50]);
+    at_most("half of the hand-overs", course.hand_over(0.5), 1.6);
+    at_most(
+        "the slowest but one in a hundred",
+        course.hand_over(0.99),
+        3.0,
+    );
+    at_most("requests a turn", course.requests_a_turn(), 16.0);
+    at_most(
+        "the longest wait against the mean",
+        course.unevenness(),
+        1.5,
+    );
+}
+
+#[test]
+fn eight_processes_that_hold_for_no_time_take_more_than_a_turn_in_two_round_trips() {
+    let course = contest(8, 400, &[0]);
+    at_most(
+        "round trips a turn",
+        1.0 / course.turns_a_round_trip(),
+        1.0 / 0.55,
+    );
+}
+
+/// The release's answer says who is next, and nobody looks.
+#[test]
+fn a_hand_over_inside_a_process_takes_one_round_trip_for_four_requests() {
+    let course = contest_inside(8, 400, &[50]);
+    at_most("half of the hand-overs", course.hand_over(0.5), 1.0);
+    at_most(
+        "the slowest but one in a hundred",
+        course.hand_over(0.99),
+        1.0,
+    );
+    at_most("requests a turn", course.requests_a_turn(), 4.0);
+    let course = contest_inside(8, 400, &[0]);
+    at_most(
+        "round trips a turn",
+        1.0 / course.turns_a_round_trip(),
+        1.0 / 0.85,
+    );
+}
+
+/// Half a round trip each for the release, the look that is on its way, and its answer, and a twentieth of the hold.
+#[test]
+fn a_hand_over_after_a_long_hold_waits_for_a_twentieth_of_it_at_the_most() {
+    for (holds, share) in [(&[1000], 5.0), (&[5000], 25.0)] {
+        let course = contest(4, 40, holds);
+        at_most(&format!("{holds:?} ms"), course.hand_over(1.0), 1.5 + share);
+    }
+}
+
+/// All who are behind look by the long hold, and the turns after it are short: each that is late is so for the same twentieth.
+#[test]
+fn a_long_hold_makes_all_behind_it_late_by_a_twentieth_of_it_together() {
+    for (seconds, processes) in [(5, 12), (20, 12), (100, 12), (200, 12), (600, 40)] {
+        let (hold, turn) = (SECOND * seconds, RTT / 2);
+        let behind = Behind {
+            processes,
+            hold,
+            turn,
+        };
+        let lasted = virtual_time(behind.run());
+        let ideal = (turn + 2 * RTT) * processes as u32;
+        let told = format!("{processes} behind {seconds} s");
+        at_most(
+            &told,
+            lasted.as_secs_f64(),
+            (hold / 20 + ideal).as_secs_f64(),
+        );
+    }
+}
+
+/// The lock is free, and one who drew the next ticket has died: what the wait for its grace costs whoever stands behind it,
+/// and for how long.
+fn behind_a_gap(grace: Duration) -> (u64, Duration) {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = || lab.host_with(|builder| builder.seats(1));
+        let (heir, behind) = (host(), host());
+        let guard = acquire(&host()).await;
+        let heir = waits(&lab, &heir).await;
+        let dies = lab.host_with(|builder| builder.seats(1).gap_grace(grace));
+        let is_dead = Arc::new(AtomicBool::new(false));
+        let _ = dies.network.clone().script(move |request| {
+            // It draws, and nothing of it arrives any more.
+            let is_row = request.operation() == "PutItem";
+            let is_lost = is_dead.load(Ordering::SeqCst) || is_row;
+            is_dead.store(is_lost, Ordering::SeqCst);
+            is_lost.then_some(Fault::Lose(When::Before))
+        });
+        let lock = dies.locks.fair_lock("a").unwrap();
+        let dead = lock.acquire(RecordWait::Timeout(SECOND)).await;
+        assert!(dead.is_err());
+        let waiting = waits(&lab, &behind).await;
+        guard.release().await.unwrap();
+        heir.await.unwrap().release().await.unwrap();
+        let (before, free) = (behind.network.counts().requests(), Instant::now());
+        waiting.await.unwrap().release().await.unwrap();
+        (behind.network.counts().requests() - before, free.elapsed())
+    })
+}
+
+#[test]
+fn a_grace_costs_a_twentieth_of_itself_and_few_looks() {
+    for (grace, requests) in [(5, 200.0), (60, 250.0), (3_600, 2_500.0)] {
+        let (sent, waited) = behind_a_gap(SECOND * grace);
+        at_most(&format!("{grace} s: requests"), sent as f64, requests);
+        let most = 1.05 * grace as f64 + 0.1;
+        at_most(&format!("{grace} s: waited"), waited.as_secs_f64(), most);
+    }
+}
+
+#[test]
+fn holds_of_all_lengths_are_handed_over_as_fast() {
+    let course = contest(8, 400, &[10, 90, 35, 0, 120]);
+    at_most("half of the hand-overs", course.hand_over(0.5), 1.6);
+    at_most(
+        "the slowest but one in a hundred",
+        course.hand_over(0.99),
+        3.0,
+    );
+}
+
+/// A waiter that takes a stall for a slow line sleeps for longer still, and the line stalls for that.
+#[test]
+fn no_line_stalls_however_long_it_is() {
+    let short = contest(8, 200, &[50]).requests_a_turn();
+    for workers in [32, 96] {
+        let course = contest(workers, workers * 4, &[50]);
+        at_most(
+            &format!("{workers}, hand-overs"),
+            course.hand_over(1.0),
+            3.0,
+        );
+        at_most(
+            &format!("{workers}, requests"),
+            course.requests_a_turn(),
+            2.0 * short,
+        );
+    }
+}
+
+/// A hundred processes start at one moment, and requests take twenty times as long at first: whoever made its plans by that would sleep,
+/// and so would the line. In all that takes twice as long as turns of the hold and two round trips, at the most.
+#[test]
+fn a_line_that_began_while_requests_were_slow_is_fast_when_they_are() {
+    let ms = Duration::from_millis;
+    for (slow, until, hold) in [
+        (50, 1_500, 0),
+        (100, 1_000, 50),
+        (200, 1_500, 0),
+        (500, 3_000, 0),
+    ] {
+        let burst = Burst {
+            processes: 100,
+            slow: ms(slow),
+            until: ms(until),
+            hold: ms(hold),
+        };
+        let drained = virtual_time(burst.run());
+        let turns = drained.hand_overs.len() as u32;
+        let told = format!("{slow} ms until {until} ms, holds of {hold} ms, {turns} turns");
+        let ideal = (ms(hold) + 2 * RTT) * turns;
+        let share = drained.lasted.div_duration_f64(ideal);
+        at_most(&told, share, 2.0);
+        let most = drained.hand_overs[drained.hand_overs.len() - 1];
+        at_most(
+            &format!("{told}: the slowest hand-over"),
+            most.div_duration_f64(RTT),
+            40.0,
+        );
+        at_most(&format!("{told}: requests"), drained.requests_a_turn, 28.0);
+    }
+}
+
+/// What all of a line of so many processes send for a hand-over.
+fn toll(waiters: usize) -> Toll {
+    virtual_time(
+        Line {
+            waiters,
+            hold: Duration::from_millis(50),
+            round_trip: RTT,
+            settles: 20 * SECOND,
+            hand_overs: 200,
+        }
+        .run(),
+    )
+}
+
+/// A request that is dropped takes its connection with it.
+#[test]
+fn looks_that_are_under_way_when_the_lock_comes_are_answered() {
+    let sent = toll(8).traffic.of_turns();
+    assert!(sent.requests > 2000, "{}", sent.requests);
+    assert_eq!(sent.unanswered, 0);
+}
+
+/// Ten processes more than there are seats, and holds of three leases.
+#[test]
+fn every_request_of_a_line_is_counted_as_what_it_is() {
+    let line = Line {
+        waiters: 18,
+        hold: 90 * SECOND,
+        round_trip: RTT,
+        settles: 100 * SECOND,
+        hand_overs: 8,
+    };
+    let traffic = virtual_time(line.run()).traffic;
+    let steps: BTreeSet<_> = traffic.lines().map(|(_, step, _)| step).collect();
+    let expected = [
+        "clean",
+        "draw",
+        "join",
+        "read line",
+        "read lock",
+        "release",
+        "renew hold",
+        "renew row",
+        "renew seat",
+        "seat",
+    ];
+    assert_eq!(steps, BTreeSet::from(expected));
+    // Of the holder alone: three a lease.
+    let (beats, turns) = (traffic.heartbeats(), traffic.of_turns());
+    assert!(beats.requests > 8 * 9, "{}", beats.requests);
+    assert_eq!(beats.read_units, 0.0);
+    assert!(turns.requests > 0 && turns.read_units > 0.0);
+}
+
+#[test]
+fn a_hand_over_costs_a_line_of_a_hundred_and_twenty_eight_little_more_than_one_of_eight() {
+    let (short, long) = (toll(8), toll(128));
+    let requests = long.requests() / short.requests();
+    at_most("requests of 128 against 8", requests, 2.0);
+    let capacity = long.capacity() / short.capacity();
+    at_most("capacity of 128 against 8", capacity, 3.0);
+}
+
+#[test]
+fn a_table_that_is_too_busy_is_asked_less_and_no_heartbeat_is_missed() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (holder, heir) = (lab.host(), distant(&lab));
+        let guard = acquire(&holder).await;
+        let waiting = waits(&lab, &heir).await;
+        let calm = heir.network.counts().requests();
+        lab.wait(60 * SECOND).await;
+        let calm = heir.network.counts().requests() - calm;
+        heir.network.set_faults(Faults {
+            round_trip: Latency::Constant(RTT),
+            throttles: 0.8,
+            ..Faults::default()
+        });
+        let busy = heir.network.counts().requests();
+        lab.wait(300 * SECOND).await;
+        let busy = heir.network.counts().requests() - busy;
+        assert!(busy < calm * 5, "{busy} in five minutes, {calm} in one");
+        heir.network.set_faults(Faults::default());
+        let before = guard.ticket();
+        guard.release().await.unwrap();
+        // Its first ticket: it never lost its seat.
+        let next = waiting.await.unwrap();
+        assert_eq!(next.ticket().get(), before.get() + 1);
+    });
+}
+
+/// Every lease in the rows of the line, in seconds.
+async fn leases(lab: &Lab) -> Vec<u64> {
+    let scan = lab.engine.client().scan().table_name("locks");
+    let items = scan.send().await.unwrap().items.unwrap();
+    let entry = |item: &std::collections::HashMap<String, AttributeValue>| {
+        let lease = item.get("entry")?.as_m().ok()?["lease_ms"].as_n().ok()?;
+        Some(lease.parse::<u64>().unwrap() / 1000)
+    };
+    items.iter().filter_map(entry).collect()
+}
+
+/// With turns of ten seconds, a place from which thirty turns come first is renewed for three quarters of their time.
+#[test]
+fn leases_far_back_are_stretched_and_those_near_a_seat_are_not() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let holder = distant(&lab);
+        let mut guard = acquire(&holder).await;
+        let hosts: Vec<_> = (0..45).map(|_| distant(&lab)).collect();
+        let mut line = std::collections::VecDeque::new();
+        for host in &hosts {
+            line.push_back(waits(&lab, host).await);
+        }
+        assert!(leases(&lab).await.iter().all(|lease| *lease == 30));
+        let mut slowest = Duration::ZERO;
+        let mut longest = 0;
+        for turn in 0..40 {
+            lab.wait(10 * SECOND).await;
+            if turn == 12 {
+                // Far back, with a long lease: over before its turn comes.
+                hosts[40].network.set_faults(cut_off());
+            }
+            let seen = leases(&lab).await;
+            longest = longest.max(seen.iter().copied().max().unwrap_or(0));
+            if let Some(first) = seen.first()
+                && turn < 30
+            {
+                assert_eq!(*first, 30, "the first in the queue, turn {turn}: {seen:?}");
+            }
+            let released = Instant::now();
+            guard.release().await.unwrap();
+            guard = line.pop_front().unwrap().await.unwrap();
+            slowest = slowest.max(released.elapsed());
+        }
+        assert!(longest > 100, "{longest} s");
+        assert!(slowest < SECOND, "{slowest:?}");
+        line.pop_front().unwrap().abort();
+        lab.wait(10 * SECOND).await;
+        guard.release().await.unwrap();
+        let released = Instant::now();
+        let _next = line.pop_front().unwrap().await.unwrap();
+        assert!(released.elapsed() < SECOND, "{:?}", released.elapsed());
+    });
+}

@@ -1,0 +1,377 @@
+//! The end of a client: nobody keeps a lock that was to be released, nobody is told of a theft that was none, and what could
+//! not be done is in the report.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tasks and helpers of a test that cannot go on has failed the test"
+)]
+
+mod standstill;
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::embedded::{Engine, Fault, Faults, Gate, When};
+use fairlock::{
+    Closed, Error, HeldLocks, LockClient, LockGuard, Loss, RecordWait, ShutdownReport,
+    SweepOptions, TableOptions,
+};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::{real_time, virtual_time};
+use futures::future::{BoxFuture, FutureExt, join_all};
+use futures::poll;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn acquires(host: &Host) -> JoinHandle<Result<LockGuard, Error>> {
+    let lock = host.locks.fair_lock("a").unwrap();
+    tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await })
+}
+
+/// Shuts a client down, and opens a gate when it has begun to.
+async fn shut_down_and_open(lab: &Lab, host: &Host, how: HeldLocks, gate: &Gate) -> ShutdownReport {
+    let locks = host.locks.clone();
+    let closing = tokio::spawn(async move { locks.shutdown(how, 5 * SECOND).await });
+    lab.wait(SECOND / 10).await;
+    gate.open();
+    closing.await.unwrap()
+}
+
+fn is_clean(report: &ShutdownReport) -> bool {
+    report.unfinished.is_empty() && report.held.is_empty()
+}
+
+#[test]
+fn an_acquisition_that_is_granted_during_the_shutdown_is_given_up() {
+    for how in [HeldLocks::Release, HeldLocks::Keep] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (host, other) = (lab.host(), lab.host());
+            let gate = Gate::closed();
+            let held = Fault::Hold(When::After, gate.clone());
+            meets(&host.network, "enter", 1, held);
+            let acquiring = acquires(&host);
+            gate.reached(1).await;
+            let report = shut_down_and_open(&lab, &host, how, &gate).await;
+            assert!(is_clean(&report), "{how:?}: {report:?}");
+            assert!(matches!(acquiring.await.unwrap(), Err(Error::ShutDown(_))));
+            let lock = other.locks.fair_lock("a").unwrap();
+            assert!(lock.try_acquire().await.unwrap().is_some());
+        });
+    }
+}
+
+#[test]
+fn a_waiter_that_is_promoted_during_the_shutdown_gives_the_lock_up() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, heir) = (lab.host(), lab.host());
+        let guard = acquire(&host).await;
+        let acquiring = acquires(&heir);
+        lab.wait(SECOND).await;
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::Before, gate.clone());
+        meets(&heir.network, "read lock", 1, held);
+        gate.reached(1).await;
+        guard.release().await.unwrap();
+        let report = shut_down_and_open(&lab, &heir, HeldLocks::Release, &gate).await;
+        assert!(is_clean(&report), "{report:?}");
+        assert!(matches!(acquiring.await.unwrap(), Err(Error::ShutDown(_))));
+        let lock = host.locks.fair_lock("a").unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_some());
+    });
+}
+
+/// Three who ask at once behind a hold of their own client: the first stands alone, the others together. Those at the front
+/// have had their turns.
+async fn three_behind(
+    lab: &Lab,
+    host: &Host,
+    turns: usize,
+) -> (LockGuard, Vec<JoinHandle<Result<LockGuard, Error>>>) {
+    let mut guard = acquire(host).await;
+    let mut calls: Vec<_> = (0..3).map(|_| acquires(host)).collect();
+    lab.wait(SECOND).await;
+    for call in calls.drain(..turns) {
+        guard.release().await.unwrap();
+        guard = call.await.unwrap().unwrap();
+    }
+    (guard, calls)
+}
+
+#[test]
+fn all_who_wait_together_are_told_of_the_shutdown_in_line_and_behind_a_hold_of_theirs() {
+    for (how, turns) in [HeldLocks::Release, HeldLocks::Keep]
+        .into_iter()
+        .flat_map(|how| [0, 1, 2].map(|turns| (how, turns)))
+    {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (host, other) = (lab.host(), lab.host());
+            let (guard, calls) = three_behind(&lab, &host, turns).await;
+            let report = host.locks.shutdown(how, 5 * SECOND).await;
+            assert!(report.unfinished.is_empty(), "{report:?}");
+            for call in calls {
+                assert!(matches!(call.await.unwrap(), Err(Error::ShutDown(_))));
+            }
+            let lock = other.locks.fair_lock("a").unwrap();
+            if how == HeldLocks::Keep {
+                assert_eq!(report.held, [("a".to_owned(), guard.ticket())]);
+                assert!(guard.is_held() && lock.try_acquire().await.unwrap().is_none());
+                guard.release().await.unwrap();
+            } else {
+                assert_eq!(guard.lost().await.reason, Loss::ShutDown);
+            }
+            assert!(lock.try_acquire().await.unwrap().is_some());
+        });
+    }
+}
+
+#[test]
+fn a_lock_that_is_passed_on_during_the_shutdown_is_given_up() {
+    for how in [HeldLocks::Release, HeldLocks::Keep] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (host, other) = (lab.host(), lab.host());
+            let (guard, mut calls) = three_behind(&lab, &host, 2).await;
+            meets(&host.network, "renew hold", usize::MAX, Fault::Throttle);
+            lab.wait(20 * SECOND).await;
+            // With little of the lease left it is renewed first.
+            let gate = Gate::closed();
+            let held = Fault::Hold(When::After, gate.clone());
+            meets(&host.network, "renew hold", 1, held);
+            let releasing = tokio::spawn(guard.release());
+            gate.reached(1).await;
+            let report = shut_down_and_open(&lab, &host, how, &gate).await;
+            assert!(is_clean(&report), "{how:?}: {report:?}");
+            releasing.await.unwrap().unwrap();
+            let next = calls.remove(0).await.unwrap();
+            assert!(matches!(next, Err(Error::ShutDown(_))), "{next:?}");
+            let lock = other.locks.fair_lock("a").unwrap();
+            assert!(lock.try_acquire().await.unwrap().is_some());
+        });
+    }
+}
+
+#[test]
+fn a_release_under_way_is_not_told_that_the_lock_was_lost_to_the_shutdown() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::Before, gate.clone());
+        meets(&host.network, "release", 1, held);
+        let releasing = tokio::spawn(guard.release());
+        gate.reached(1).await;
+        let report = shut_down_and_open(&lab, &host, HeldLocks::Release, &gate).await;
+        assert!(is_clean(&report), "{report:?}");
+        releasing.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_release_that_could_not_be_done_is_in_the_report() {
+    for fault in [
+        Fault::Lose(When::Before),
+        Fault::Close(When::Before),
+        Fault::Refuse("AccessDeniedException"),
+    ] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host_with(|builder| builder.lease(SECOND));
+            let guard = acquire(&host).await;
+            let _ = host.network.clone().script(move |_| Some(fault.clone()));
+            let report = host.locks.shutdown(HeldLocks::Release, 20 * SECOND).await;
+            let undone: Vec<_> = report.unfinished.iter().map(ToString::to_string).collect();
+            let ticket = guard.ticket();
+            assert_eq!(undone, [format!("releasing lock `a` (ticket {ticket})")]);
+        });
+    }
+}
+
+#[test]
+fn what_failed_before_the_shutdown_is_not_in_its_report() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host_with(|builder| builder.lease(SECOND));
+        let guard = acquire(&host).await;
+        host.network.set_faults(cut_off());
+        drop(guard);
+        lab.wait(5 * SECOND).await;
+        let report = host.locks.shutdown(HeldLocks::Release, SECOND).await;
+        assert!(is_clean(&report), "{report:?}");
+    });
+}
+
+#[test]
+fn a_waiter_is_told_of_the_shutdown_whatever_the_table_answers() {
+    for seats in [1, 4] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let hosts = lab.hosts_with_seats(3, seats);
+            let _guard = acquire(&hosts[0]).await;
+            let _heir = waits(&lab, &hosts[1]).await;
+            let waiting = acquires(&hosts[2]);
+            lab.wait(SECOND).await;
+            hosts[2].network.set_faults(Faults {
+                throttles: 1.0,
+                ..Faults::default()
+            });
+            lab.wait(3 * SECOND).await;
+            let locks = &hosts[2].locks;
+            let report = locks.shutdown(HeldLocks::Release, SECOND).await;
+            assert!(matches!(waiting.await.unwrap(), Err(Error::ShutDown(_))));
+            assert_eq!(report.unfinished.len(), 1, "{report:?}");
+        });
+    }
+}
+
+#[test]
+fn a_sweep_under_way_is_waited_for() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, sweeping) = (lab.host(), lab.host());
+        acquire(&host).await.release().await.unwrap();
+        let text = |value: &str| AttributeValue::S(value.into());
+        let row = lab.engine.client().put_item().table_name("locks");
+        let row = row
+            .item("pk", text("a"))
+            .item("sk", text(&format!("fairlock/{:038}", 5)))
+            .item("state", text("void"));
+        row.send().await.unwrap();
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::Before, gate.clone());
+        let network = sweeping.network.clone();
+        let _ = network
+            .script(move |request| (request.operation() == "DeleteItem").then(|| held.clone()));
+        let options = SweepOptions::every(SECOND);
+        let _sweeper = sweeping.locks.start_sweeper(options).unwrap();
+        gate.reached(1).await;
+        let started = Instant::now();
+        let report = sweeping.locks.shutdown(HeldLocks::Release, SECOND).await;
+        assert_eq!(report.unfinished.len(), 1, "{report:?}");
+        assert!(started.elapsed() >= SECOND);
+        gate.open();
+        let report = sweeping.locks.shutdown(HeldLocks::Release, SECOND).await;
+        assert!(is_clean(&report), "{report:?}");
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+    });
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().unwrap()
+}
+
+#[test]
+fn a_hold_is_lost_with_the_runtime_of_its_client() {
+    let clients = runtime();
+    let guard = clients.block_on(async {
+        let dynamodb = Engine::memory().unwrap().client();
+        let locks = LockClient::builder(dynamodb).build().unwrap();
+        locks.create_table(&TableOptions::default()).await.unwrap();
+        let lock = locks.fair_lock("a").unwrap();
+        lock.acquire(RecordWait::NoWait).await.unwrap()
+    });
+    let lost = guard.lost();
+    clients.shutdown_timeout(SECOND);
+    real_time(async {
+        assert_eq!(lost.await.reason, Loss::NoRuntime);
+        assert!(!guard.is_held());
+        let released = guard.release().await;
+        assert!(
+            matches!(
+                released,
+                Err(Error::Lost {
+                    reason: Loss::NoRuntime,
+                    ..
+                })
+            ),
+            "{released:?}"
+        );
+    });
+}
+
+/// A call that lives on when the runtime of its client has gone.
+async fn begins(host: &Host) -> BoxFuture<'static, Result<LockGuard, Error>> {
+    let lock = host.locks.fair_lock("a").unwrap();
+    let mut call = async move { lock.acquire(RecordWait::Infinite).await }.boxed();
+    assert!(poll!(&mut call).is_pending());
+    call
+}
+
+fn are_told_that_the_runtime_is_gone(
+    calls: impl IntoIterator<Item = BoxFuture<'static, Result<LockGuard, Error>>>,
+) {
+    for ended in virtual_time(join_all(calls)) {
+        let told = matches!(ended, Err(Error::ShutDown(Closed::NoRuntime)));
+        assert!(told, "{ended:?}");
+    }
+}
+
+#[test]
+fn all_who_wait_together_are_told_that_the_runtime_of_their_client_is_gone() {
+    for turns in 0..=2 {
+        let (guard, calls) = virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host();
+            let mut guard = acquire(&host).await;
+            let mut calls = vec![
+                begins(&host).await,
+                begins(&host).await,
+                begins(&host).await,
+            ];
+            lab.wait(SECOND).await;
+            for call in calls.drain(..turns) {
+                guard.release().await.unwrap();
+                guard = call.await.unwrap();
+            }
+            (guard, calls)
+        });
+        assert!(!guard.is_held());
+        are_told_that_the_runtime_is_gone(calls);
+    }
+}
+
+#[test]
+fn one_whom_the_lock_is_passed_on_to_is_told_that_the_runtime_of_its_client_is_gone() {
+    let calls = virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let (first, second) = (begins(&host).await, begins(&host).await);
+        let third = begins(&host).await;
+        lab.wait(SECOND).await;
+        guard.release().await.unwrap();
+        first.await.unwrap().release().await.unwrap();
+        let guard = second.await.unwrap();
+        meets(&host.network, "renew hold", usize::MAX, Fault::Throttle);
+        lab.wait(20 * SECOND).await;
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::Before, gate.clone());
+        meets(&host.network, "renew hold", 1, held);
+        drop(guard);
+        gate.reached(1).await;
+        [third]
+    });
+    are_told_that_the_runtime_is_gone(calls);
+}
+
+#[test]
+fn who_waits_at_the_door_is_told_that_the_runtime_of_its_client_is_gone() {
+    let calls = virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::Before, gate.clone());
+        meets(&host.network, "enter", 1, held);
+        let first = begins(&host).await;
+        gate.reached(1).await;
+        [first, begins(&host).await]
+    });
+    are_told_that_the_runtime_is_gone(calls);
+}

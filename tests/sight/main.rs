@@ -1,0 +1,393 @@
+//! Who waits and who looks on sees the whole line as it changes, and how long a turn takes as soon as one was seen to end.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod outages;
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fairlock::embedded::Faults;
+use fairlock::{Error, HeldLocks, Invalid, LockGuard, LockState, RecordWait, Ticket};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::virtual_time;
+use futures::{Stream, StreamExt};
+use tokio::task::JoinHandle;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+fn is_about(span: Duration, expected: Duration) -> bool {
+    span.abs_diff(expected) <= expected / 10
+}
+
+async fn inspect(host: &Host) -> LockState {
+    host.locks.fair_lock("a").unwrap().inspect().await.unwrap()
+}
+
+/// The places that a waiting call is told, each with how long it may take.
+type Told = Arc<Mutex<Vec<(usize, Option<Duration>)>>>;
+
+/// Calls of one host, the first of which goes ahead of the others.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "callers' tasks, not the client's"
+)]
+async fn observed(lab: &Lab, host: &Host, calls: usize) -> (Vec<JoinHandle<LockGuard>>, Told) {
+    let told = Told::default();
+    let call = |_| {
+        let tell = Arc::clone(&told);
+        let lock = host.locks.fair_lock("a").unwrap().observed(move |waiting| {
+            let news = (waiting.place.unwrap(), waiting.expected_wait);
+            tell.lock().unwrap().push(news);
+        });
+        tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() })
+    };
+    let calls = (0..calls).map(call).collect();
+    lab.settle().await;
+    (calls, told)
+}
+
+/// Each has the lock for ten seconds, one after the other.
+async fn turns(lab: &Lab, holders: impl IntoIterator<Item = JoinHandle<LockGuard>>) {
+    for holder in holders {
+        let guard = holder.await.unwrap();
+        lab.wait(10 * SECOND).await;
+        guard.release().await.unwrap();
+    }
+}
+
+#[test]
+fn the_expected_wait_is_unknown_until_a_turn_was_seen_to_end_and_then_a_mean_turn_for_each_before()
+{
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = [(); 5].map(|()| lab.host());
+        let first = acquire(&hosts[0]).await;
+        let mut line = vec![waits(&lab, &hosts[1]).await, waits(&lab, &hosts[2]).await];
+        let (calls, told) = observed(&lab, &hosts[3], 1).await;
+        line.extend(calls);
+        lab.wait(9 * SECOND).await;
+        first.release().await.unwrap();
+        turns(&lab, line).await;
+        let told = told.lock().unwrap().clone();
+        let [(3, None), (2, Some(two)), (1, Some(one)), (0, Some(none))] = told[..] else {
+            panic!("{told:?}")
+        };
+        assert!(is_about(two, 20 * SECOND), "{told:?}");
+        assert!(is_about(one, 10 * SECOND), "{told:?}");
+        assert_eq!(none, Duration::ZERO);
+    });
+}
+
+#[test]
+fn a_client_remembers_how_long_turns_were_and_one_that_never_waited_knows_nothing() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = [(); 3].map(|()| lab.host());
+        let first = acquire(&hosts[0]).await;
+        let heir = waits(&lab, &hosts[1]).await;
+        lab.wait(9 * SECOND).await;
+        first.release().await.unwrap();
+        turns(&lab, [heir]).await;
+        lab.wait(3_600 * SECOND).await;
+
+        let holder = acquire(&hosts[0]).await;
+        let (calls, told) = observed(&lab, &hosts[1], 1).await;
+        let (place, wait) = told.lock().unwrap()[0];
+        assert!(place == 1 && is_about(wait.unwrap(), 10 * SECOND));
+        let known = inspect(&hosts[1]).await;
+        assert!(is_about(known.mean_turn.unwrap(), 10 * SECOND));
+        assert!(is_about(known.expected_wait().unwrap(), 20 * SECOND));
+        let unknown = inspect(&hosts[2]).await;
+        assert_eq!((unknown.mean_turn, unknown.expected_wait()), (None, None));
+        drop((holder, calls));
+    });
+}
+
+#[test]
+fn the_place_of_every_ticket_is_shown_also_of_those_who_wait_together() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, b, c, onlooker] = [(); 4].map(|()| lab.host_with(|builder| builder.seats(1)));
+        let guard = acquire(&a).await;
+        // The first goes ahead; the others stand together.
+        let (together, _) = observed(&lab, &b, 4).await;
+        let last = waits(&lab, &c).await;
+        let state = inspect(&onlooker).await;
+        let ticket = |number: u64| Ticket::new(guard.ticket().get() + number);
+        let places: Vec<_> = (0..6)
+            .map(|number| state.place_of(ticket(number)))
+            .collect();
+        let expected = [0, 1, 2, 3, 4, 5].map(Some);
+        assert_eq!(places, expected);
+        assert_eq!(state.place_of(ticket(6)), None);
+        assert_eq!(state.expected_wait_of(ticket(3)), None);
+        let mut known = state;
+        known.mean_turn = Some(SECOND);
+        assert_eq!(known.expected_wait_of(ticket(3)), Some(3 * SECOND));
+        assert_eq!(known.expected_wait(), Some(6 * SECOND));
+        drop((guard, together, last));
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Watching
+
+/// Who has it, and how many wait.
+fn brief(state: Result<LockState, Error>) -> (Option<String>, u64) {
+    let state = state.unwrap();
+    (state.holder.map(|holder| holder.owner), state.waiting)
+}
+
+fn held(by: &str, waiting: u64) -> (Option<String>, u64) {
+    (Some(by.to_owned()), waiting)
+}
+
+/// What comes within a time.
+async fn within<T>(lab: &Lab, span: Duration, stream: impl Stream<Item = T>) -> Vec<T> {
+    let mut stream = pin!(stream);
+    let (mut over, mut found) = (pin!(lab.wait(span)), Vec::new());
+    loop {
+        tokio::select! {
+            biased;
+            next = stream.next() => match next {
+                Some(next) => found.push(next),
+                None => return found,
+            },
+            () = &mut over => return found,
+        }
+    }
+}
+
+#[test]
+fn a_watch_tells_what_changes_and_renewals_are_no_news() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, b, onlooker] = [(); 3].map(|()| lab.host());
+        // All have seen a `Date`.
+        for host in [&a, &b] {
+            inspect(host).await;
+        }
+        let lock = onlooker.locks.fair_lock("a").unwrap();
+        let mut states = pin!(lock.watch(SECOND));
+        assert_eq!(brief(states.next().await.unwrap()), (None, 0));
+        let guard = acquire(&a).await;
+        assert_eq!(brief(states.next().await.unwrap()), held("host-0", 0));
+        let heir = waits(&lab, &b).await;
+        assert_eq!(brief(states.next().await.unwrap()), held("host-0", 1));
+        assert_eq!(within(&lab, 300 * SECOND, states.as_mut()).await.len(), 0);
+        guard.release().await.unwrap();
+        assert_eq!(brief(states.next().await.unwrap()), held("host-1", 0));
+        drop(heir.await.unwrap());
+        assert_eq!(brief(states.next().await.unwrap()), (None, 0));
+    });
+}
+
+#[test]
+fn those_who_share_have_no_place_and_their_renewals_are_no_news() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = [(); 4].map(|()| lab.host());
+        for host in &hosts {
+            inspect(host).await;
+        }
+        let share = |host: &Host| host.locks.fair_lock("a").unwrap();
+        let mut guards = Vec::new();
+        for host in &hosts[..3] {
+            let lock = share(host);
+            guards.push(lock.acquire_shared(RecordWait::NoWait).await.unwrap());
+        }
+        let state = inspect(&hosts[3]).await;
+        for guard in &guards {
+            assert_eq!(state.place_of(guard.ticket()), Some(0));
+        }
+        let lock = share(&hosts[3]);
+        let mut states = pin!(lock.watch(SECOND));
+        let first = states.next().await.unwrap().unwrap();
+        assert_eq!(first.sharers.len(), 2);
+        assert_eq!(within(&lab, 300 * SECOND, states.as_mut()).await.len(), 0);
+        // Whoever waits for all of them waits for one turn.
+        let (writer, told) = observed(&lab, &hosts[3], 1).await;
+        assert_eq!(told.lock().unwrap()[0].0, 1);
+        let state = inspect(&hosts[0]).await;
+        assert_eq!(state.place_of(state.line[0].ticket), Some(1));
+        drop(guards);
+        turns(&lab, writer).await;
+    });
+}
+
+#[test]
+fn a_watch_reads_at_most_so_often_and_only_while_it_is_polled() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, onlooker] = [(); 2].map(|()| lab.host());
+        let lock = onlooker.locks.fair_lock("a").unwrap();
+        let mut states = pin!(lock.watch(5 * SECOND));
+        within(&lab, 101 * SECOND, states.as_mut()).await;
+        assert_eq!(onlooker.network.counts().requests(), 21);
+        let guard = acquire(&a).await;
+        lab.wait(100 * SECOND).await;
+        assert_eq!(onlooker.network.counts().requests(), 21);
+        assert_eq!(brief(states.next().await.unwrap()), held("host-0", 0));
+        assert_eq!(onlooker.network.counts().requests(), 22);
+        drop(guard);
+    });
+}
+
+#[test]
+fn whoever_stops_waiting_for_the_next_state_gets_it_by_waiting_again() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, onlooker] = [(); 2].map(|()| lab.host());
+        let slow = Faults {
+            round_trip: fairlock::embedded::Latency::Constant(100 * MS),
+            ..Faults::default()
+        };
+        onlooker.network.set_faults(slow);
+        let lock = onlooker.locks.fair_lock("a").unwrap();
+        let mut states = pin!(lock.watch(SECOND));
+        let mut found = Vec::new();
+        for step in 0..300 {
+            if step == 100 {
+                std::mem::forget(acquire(&a).await);
+            }
+            // Shorter than an answer takes.
+            found.extend(within(&lab, 10 * MS, states.as_mut()).await);
+        }
+        let found: Vec<_> = found.into_iter().map(brief).collect();
+        assert_eq!(found[..2], [(None, 0), held("host-0", 0)]);
+        assert!(onlooker.network.counts().requests() <= 4);
+    });
+}
+
+#[test]
+fn a_watch_ends_with_its_client() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let onlooker = lab.host();
+        let lock = onlooker.locks.fair_lock("a").unwrap();
+        let mut states = pin!(lock.watch(3_600 * SECOND));
+        assert!(states.next().await.unwrap().is_ok());
+        let shutdown = async {
+            lab.wait(SECOND).await;
+            onlooker.locks.shutdown(HeldLocks::Keep, SECOND).await
+        };
+        let (ended, _) = tokio::join!(states.next(), shutdown);
+        assert!(ended.is_none());
+        assert_eq!(lock.watch(SECOND).count().await, 0);
+    });
+}
+
+#[test]
+fn a_watch_tells_that_it_cannot_read_and_goes_on_when_it_can() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, onlooker] = [(); 2].map(|()| lab.host());
+        let guard = acquire(&a).await;
+        let lock = onlooker.locks.fair_lock("a").unwrap();
+        let mut states = pin!(lock.watch(SECOND));
+        assert_eq!(brief(states.next().await.unwrap()), held("host-0", 0));
+        onlooker.network.set_faults(cut_off());
+        let unread = states.next().await.unwrap();
+        assert!(matches!(unread, Err(Error::Unavailable { .. })));
+        onlooker.network.set_faults(Faults::default());
+        assert_eq!(brief(states.next().await.unwrap()), held("host-0", 0));
+        drop(guard);
+    });
+}
+
+#[test]
+fn a_watch_that_cannot_be_ends_with_one_error() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = host.locks.fair_lock("a").unwrap();
+        let told: Vec<_> = lock.watch(Duration::ZERO).collect().await;
+        let too_short = |error: &Error| matches!(error, Error::Invalid(Invalid::TooShort { .. }));
+        assert!(
+            matches!(&told[..], [Err(error)] if too_short(error)),
+            "{told:?}"
+        );
+        let lost = lab.host_with(|builder| builder.table("lost"));
+        let lock = lost.locks.fair_lock("a").unwrap();
+        let told: Vec<_> = lock.watch(SECOND).collect().await;
+        assert!(matches!(told[..], [Err(Error::Refused { .. })]), "{told:?}");
+    });
+}
+
+#[test]
+fn that_somebody_looks_dead_is_news() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, onlooker] = [(); 2].map(|()| lab.host());
+        inspect(&a).await;
+        let guard = acquire(&a).await;
+        let lock = onlooker.locks.fair_lock("a").unwrap();
+        let mut states = pin!(lock.watch(SECOND));
+        states.next().await.unwrap().unwrap();
+        a.network.set_faults(cut_off());
+        let dead = states.next().await.unwrap().unwrap();
+        assert_eq!(dead.holder.unwrap().lease_left, Some(Duration::ZERO));
+        drop(guard);
+    });
+}
+
+#[test]
+fn the_time_between_two_who_did_not_stand_in_one_line_is_no_turn() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, onlooker] = [(); 2].map(|()| lab.host());
+        let lock = onlooker.locks.fair_lock("a").unwrap();
+        let work = async {
+            for _ in 0..10 {
+                let guard = acquire(&a).await;
+                lab.wait(50 * SECOND).await;
+                guard.release().await.unwrap();
+                lab.wait(10 * SECOND).await;
+            }
+        };
+        // Free between any two looks, which do not show it.
+        let states = async {
+            lab.wait(SECOND).await;
+            within(&lab, 550 * SECOND, lock.watch(60 * SECOND)).await
+        };
+        let (states, ()) = tokio::join!(states, work);
+        assert_eq!(states.len(), 10);
+        for state in states {
+            assert_eq!(state.unwrap().mean_turn, None);
+        }
+    });
+}
+
+#[test]
+fn a_watch_learns_how_long_turns_take_and_time_without_anybody_is_no_turn() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [a, b, c, onlooker] = [(); 4].map(|()| lab.host());
+        let lock = onlooker.locks.fair_lock("a").unwrap();
+        let states = lock.watch(SECOND / 2);
+        let work = async {
+            for _ in 0..3 {
+                let guard = acquire(&a).await;
+                let line = vec![waits(&lab, &b).await, waits(&lab, &c).await];
+                lab.wait(8 * SECOND).await;
+                guard.release().await.unwrap();
+                turns(&lab, line).await;
+                lab.wait(1_000 * SECOND).await;
+            }
+        };
+        let (states, ()) = tokio::join!(within(&lab, 3_090 * SECOND, states), work);
+        let means: Vec<_> = states
+            .into_iter()
+            .map(|state| state.unwrap().mean_turn)
+            .collect();
+        let known = means.iter().position(Option::is_some).unwrap();
+        assert!(means[..known].len() >= 3, "{means:?}");
+        let is_right = |mean: &Option<Duration>| is_about(mean.unwrap(), 10 * SECOND);
+        assert!(means[known..].iter().all(is_right), "{means:?}");
+    });
+}

@@ -1,0 +1,459 @@
+//! A sweep removes what is settled or dead, and nothing else, whatever happens at the same time.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod shared;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::embedded::{Engine, Request};
+use fairlock::{Error, FairLock, IdleLocks, RecordWait, SweepOptions, Swept, Ticket};
+use tokio::time::sleep;
+
+use fairlock_testkit::virtual_time;
+use fairlock_testkit::world::*;
+
+// ---------------------------------------------------------------------------------------------------------------
+// What is dead goes
+
+#[test]
+fn a_crashed_holder_is_evicted_and_the_lock_is_free() {
+    virtual_time(async {
+        let world = World::new().await;
+        let crashed = world.crashable().await;
+        let _guard = crashed.take("a").await;
+        crashed.crash();
+        assert_eq!(world.sweep("a").await, nothing());
+        sleep(DEATH).await;
+        let swept = world.sweep("a").await;
+        assert_eq!(swept.to_string(), "removed 1 dead holders");
+        let lock = world.client().await.fair_lock("a").unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_some());
+    });
+}
+
+#[test]
+fn all_who_died_go_in_one_sweep_and_one_item_is_left() {
+    virtual_time(async {
+        let world = World::new().await;
+        let (mut crashables, mut taking) = (Vec::new(), Vec::new());
+        // A holder, two heirs, two in the queue.
+        for _ in 0..5 {
+            let client = world.crashable().await;
+            taking.push(client.take("a").await);
+            crashables.push(client);
+        }
+        let lost = world.dies_before_it_joins().await.fair_lock("a").unwrap();
+        taking.push(spawn(
+            async move { lost.acquire(RecordWait::Infinite).await },
+        ));
+        sleep(SECOND).await;
+        crashables.iter().for_each(Crashable::crash);
+        sleep(DEATH).await;
+        let swept = world.sweep("a").await;
+        assert_eq!((swept.holders + swept.heirs, swept.waiters), (3, 2));
+        assert_eq!((swept.gaps, swept.rows, swept.locks), (1, 3, 0));
+        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
+        assert_eq!(world.sweep("a").await, nothing());
+    });
+}
+
+#[test]
+fn those_who_waited_together_and_died_go_as_one_from_a_seat_and_from_a_row() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        let crashables = [world.crashable().await, world.crashable().await];
+        let mut taking = Vec::new();
+        for client in &crashables {
+            for _ in 0..5 {
+                let lock = client.locks.fair_lock("a").unwrap();
+                taking.push(spawn(
+                    async move { lock.acquire(RecordWait::Infinite).await },
+                ));
+            }
+            sleep(SECOND).await;
+            // The first of five stands alone.
+            client.crash();
+        }
+        sleep(DEATH).await;
+        let swept = world.sweep("a").await;
+        assert_eq!((swept.heirs, swept.waiters, swept.gaps), (2, 2, 0));
+        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
+        assert_eq!(world.sweep("a").await, nothing());
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+        assert!(holder.try_acquire().await.unwrap().is_some());
+    });
+}
+
+#[test]
+fn dead_heirs_are_unseated_under_a_living_holder_who_keeps_the_lock() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        let heirs = [world.crashable().await, world.crashable().await];
+        let taking = [heirs[0].take("a").await, heirs[1].take("a").await];
+        heirs.iter().for_each(Crashable::crash);
+        sleep(DEATH).await;
+        let swept = world.sweep("a").await;
+        assert_eq!((swept.holders, swept.heirs), (0, 2));
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+        drop(taking);
+    });
+}
+
+#[test]
+fn a_living_heir_gets_the_lock_when_the_dead_holder_before_it_is_swept() {
+    virtual_time(async {
+        let world = World::new().await;
+        let (crashed, heir) = (world.crashable().await, world.crashable().await);
+        let _guard = crashed.take("a").await;
+        crashed.crash();
+        let taking = heir.take("a").await;
+        sleep(DEATH).await;
+        world.sweep("a").await;
+        let guard = taking.await.unwrap().unwrap();
+        assert_eq!(world.sweep("a").await, nothing());
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn one_who_never_knew_the_time_is_found_dead_by_being_watched() {
+    virtual_time(async {
+        let world = World::on(Engine::without_date).await;
+        let crashed = world.crashable().await;
+        let _guard = crashed.take("a").await;
+        let lost = world.dies_before_it_joins().await.fair_lock("a").unwrap();
+        world.draw("a", 1).await;
+        crashed.crash();
+        sleep(10 * DEATH).await;
+        assert_eq!(world.sweep("a").await, nothing());
+        let client = world.client().await;
+        let sweeper = client.start_sweeper(SweepOptions::every(OFTEN)).unwrap();
+        sleep(30 * SECOND).await;
+        assert!(
+            lost.try_acquire().await.unwrap().is_none(),
+            "not yet a lease"
+        );
+        sleep(10 * SECOND).await;
+        assert!(lost.try_acquire().await.unwrap().is_some());
+        sweeper.stop().await;
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// What is settled goes
+
+#[test]
+fn after_the_last_release_and_a_sweep_a_lock_is_one_item_whoever_gave_up() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        // Two sit and four queue, and none of them waits long enough.
+        let mut waits = Vec::new();
+        for patience in [9, 3, 5, 2, 7, 4] {
+            let lock = world.client().await.fair_lock("a").unwrap();
+            let wait = RecordWait::Timeout(patience * SECOND);
+            waits.push(spawn(async move { lock.acquire(wait).await }));
+            sleep(SECOND / 10).await;
+        }
+        for wait in waits {
+            let told = wait.await.unwrap();
+            assert!(matches!(told, Err(Error::NotGranted { .. })), "{told:?}");
+        }
+        guard.release().await.unwrap();
+        sleep(SECOND).await;
+        assert!(
+            world.left_of("a").await.len() > 1,
+            "rows void behind the seats"
+        );
+        world.sweep("a").await;
+        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn litter_beyond_many_pages_is_removed_under_a_living_holder() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        for behind in 0..150 {
+            world.put_void("a", guard.ticket().get() - behind).await;
+        }
+        let swept = world.sweep("a").await;
+        assert_eq!((swept.rows, swept.is_unfinished), (150, false));
+        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_damaged_counter_is_swept_by_one_row_whatever_it_says() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        guard.release().await.unwrap();
+        world.date_draws("a").await;
+        world.draw("a", 1 << 40).await;
+        sleep(DEATH).await;
+        let swept = world.sweep("a").await;
+        assert_eq!((swept.gaps, swept.rows), (1 << 40, 1), "{swept}");
+        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
+        assert!(holder.try_acquire().await.unwrap().is_some());
+    });
+}
+
+#[test]
+fn a_line_whose_lock_item_is_gone_is_swept_a_bounded_piece_at_a_time() {
+    virtual_time(async {
+        let world = World::new().await;
+        for ticket in 1..=150 {
+            world.put_void("a", ticket).await;
+        }
+        let swept = world.sweep("a").await;
+        assert_eq!((swept.rows, swept.is_unfinished), (100, true), "{swept}");
+        assert!(swept.to_string().ends_with("there is more"));
+        assert_eq!(world.sweep("a").await.rows, 50);
+    });
+}
+
+#[test]
+fn rows_without_a_lock_item_go_unless_somebody_alive_waits_there() {
+    virtual_time(async {
+        let world = World::new().await;
+        world.put_void("a", 1).await;
+        world.put_void("a", 2).await;
+        let client = world.engine.client();
+        let entry = HashMap::from([
+            ("nonce".to_owned(), text(&"0".repeat(32))),
+            ("owner".to_owned(), text("somebody")),
+            ("beat".to_owned(), number(3)),
+            ("lease_ms".to_owned(), number(30_000)),
+            ("permits".to_owned(), number(64)),
+        ]);
+        let request = client.put_item().table_name("fairlock");
+        let request = request.item("pk", text("a")).item("sk", text(&row(3)));
+        let request = request.item("state", text("waiting"));
+        let request = request.item("entry", AttributeValue::M(entry));
+        request.send().await.unwrap();
+        let swept = world.client().await.sweep_table(IdleLocks::Keep).await;
+        assert_eq!(swept.unwrap().swept.rows, 2);
+        assert_eq!(world.left_of("a").await, [row(3)]);
+    });
+}
+
+/// A waiter behind more void rows than a page shows, and a gap after those.
+#[test]
+fn a_gap_behind_a_page_of_void_rows_closes_for_waiters_too() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        world.draw("a", 41).await;
+        for void in 1..=40 {
+            world.put_void("a", guard.ticket().get() + void).await;
+        }
+        let waiter = world.client().await.fair_lock("a").unwrap();
+        let wait = RecordWait::Timeout(60 * SECOND);
+        let waiting = spawn(async move { waiter.acquire(wait).await });
+        sleep(SECOND).await;
+        guard.release().await.unwrap();
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// What is alive stays
+
+#[test]
+fn a_sweep_of_a_line_that_lives_changes_nothing_in_it() {
+    virtual_time(async {
+        let world = World::new().await;
+        let (mut clients, mut taking) = (Vec::new(), Vec::new());
+        // A holder, two heirs, three in the queue.
+        for _ in 0..6 {
+            let client = world.crashable().await;
+            taking.push(client.take("a").await);
+            clients.push(client);
+        }
+        let before = (world.lock_item("a").await, world.left_of("a").await);
+        assert_eq!(world.sweep("a").await, nothing());
+        let after = (world.lock_item("a").await, world.left_of("a").await);
+        assert_eq!(before, after);
+        let mut tickets = Vec::new();
+        for taken in taking {
+            let guard = taken.await.unwrap().unwrap();
+            tickets.push(guard.ticket().get());
+            guard.release().await.unwrap();
+        }
+        let first = tickets[0];
+        assert!(
+            tickets.into_iter().eq(first..first + 6),
+            "in order, none lost"
+        );
+    });
+}
+
+#[test]
+fn eight_workers_take_turns_beside_a_sweep_that_never_rests() {
+    virtual_time(async {
+        let world = World::new().await;
+        let (inside, done) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
+        let mut workers = Vec::new();
+        for _ in 0..8 {
+            let lock = world.client().await.fair_lock("a").unwrap();
+            let (inside, done) = (Arc::clone(&inside), Arc::clone(&done));
+            workers.push(spawn(async move { work(lock, &inside, &done).await }));
+        }
+        let lock = world.client().await.fair_lock("a").unwrap();
+        let mut swept = Swept::default();
+        while done.load(Ordering::Relaxed) < 80 {
+            swept += lock.sweep().await.unwrap();
+            sleep(SECOND / 200).await;
+        }
+        for worker in workers {
+            worker.await.unwrap();
+        }
+        let dead = (swept.holders, swept.heirs, swept.waiters, swept.gaps);
+        assert_eq!(dead, (0, 0, 0, 0));
+        lock.sweep().await.unwrap();
+        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
+    });
+}
+
+async fn work(lock: FairLock, inside: &AtomicBool, done: &AtomicU64) {
+    let mut before = Ticket::new(0);
+    for _ in 0..10 {
+        let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+        assert!(!inside.swap(true, Ordering::Relaxed), "two at once");
+        assert!(guard.ticket() > before);
+        before = guard.ticket();
+        sleep(SECOND / 20).await;
+        inside.store(false, Ordering::Relaxed);
+        guard.release().await.unwrap();
+        done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn updates(request: &Request) -> bool {
+    request.operation() == "UpdateItem"
+}
+
+/// One renewal of whoever stands at a place, as it would have made it.
+async fn renew(world: &World, place: &str, entry: &str) {
+    let update = format!("SET {entry}.beat = {entry}.beat + :by, {entry}.renewed_at = :now");
+    let now = u64::try_from(world.time().as_millis()).unwrap();
+    let request = world.engine.client().update_item().table_name("fairlock");
+    let request = request.key("pk", text("a")).key("sk", text(place));
+    let request = request.update_expression(update);
+    let request = request.expression_attribute_values(":by", number(1));
+    let request = request.expression_attribute_values(":now", number(now));
+    request.send().await.unwrap();
+}
+
+#[test]
+fn a_renewal_between_look_and_removal_saves_an_heir() {
+    virtual_time(async {
+        let world = World::new().await;
+        let clients = [world.crashable().await, world.crashable().await];
+        let _taking = [clients[0].take("a").await, clients[1].take("a").await];
+        clients[1].crash();
+        sleep(DEATH).await;
+        let touch = || renew(&world, "fairlock/#lock", "heirs[0]");
+        assert_eq!(swept_despite(&world, updates, touch).await, nothing());
+    });
+}
+
+#[test]
+fn a_renewal_between_look_and_removal_saves_a_holder() {
+    virtual_time(async {
+        let world = World::new().await;
+        let crashed = world.crashable().await;
+        let _guard = crashed.take("a").await;
+        crashed.crash();
+        sleep(DEATH).await;
+        let touch = || renew(&world, "fairlock/#lock", "holder");
+        assert_eq!(swept_despite(&world, updates, touch).await, nothing());
+        assert_eq!(world.sweep("a").await, nothing());
+        sleep(DEATH).await;
+        assert_eq!(world.sweep("a").await.holders, 1);
+    });
+}
+
+#[test]
+fn a_renewal_between_look_and_removal_saves_a_waiter() {
+    virtual_time(async {
+        let world = World::new().await;
+        let mut clients = Vec::new();
+        for _ in 0..4 {
+            let client = world.crashable().await;
+            let taking = client.take("a").await;
+            clients.push((client, taking));
+        }
+        let (waiter, _) = &clients[3];
+        waiter.crash();
+        sleep(DEATH).await;
+        let place = world.left_of("a").await.pop().unwrap();
+        let touch = || renew(&world, &place, "entry");
+        assert_eq!(swept_despite(&world, updates, touch).await, nothing());
+        assert!(world.left_of("a").await.contains(&place));
+    });
+}
+
+#[test]
+fn a_row_that_came_between_look_and_removal_is_no_gap() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        world.date_draws("a").await;
+        world.draw("a", 1).await;
+        sleep(DEATH).await;
+        let gap = guard.ticket().get() + 1;
+        let puts = |request: &Request| request.operation() == "PutItem";
+        let swept = swept_despite(&world, puts, || world.put_void("a", gap)).await;
+        assert_eq!(swept.gaps, 0);
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_settled_row_that_changed_between_look_and_removal_is_looked_at_again() {
+    virtual_time(async {
+        let world = World::new().await;
+        let holder = world.client().await.fair_lock("a").unwrap();
+        let guard = holder.try_acquire().await.unwrap().unwrap();
+        world.put_void("a", guard.ticket().get()).await;
+        let place = row(guard.ticket().get());
+        let touch = || async {
+            let request = world.engine.client().update_item().table_name("fairlock");
+            let request = request.key("pk", text("a")).key("sk", text(&place));
+            let request = request.update_expression("SET #state = :other");
+            let request = request.expression_attribute_names("#state", "state");
+            let request = request.expression_attribute_values(":other", text("other"));
+            request.send().await.unwrap();
+        };
+        let swept = swept_despite(&world, deletes, touch).await;
+        assert_eq!(swept.rows, 0);
+        assert!(world.left_of("a").await.contains(&place));
+        guard.release().await.unwrap();
+    });
+}
