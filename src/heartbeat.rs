@@ -63,7 +63,8 @@ async fn renew_when_due(
 ) -> Option<Timed<Write<LockItem>>> {
     let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
     clock.sleep_until(due).await;
-    match store.insist(patience, || renew_once(store, hold)).await {
+    // Boxed, or the task of each hold would have room for it all the time.
+    match Box::pin(store.insist(patience, || renew_once(store, hold))).await {
         Ok(answer) => Some(answer),
         Err(_) => {
             clock.sleep(heartbeat / 4).await;

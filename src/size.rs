@@ -8,8 +8,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 pub(crate) const LARGEST_ITEM: usize = 400 * 1024;
 
 /// What a list or a map takes by itself, and what each of its elements takes beside its own bytes.
-const CONTAINER: usize = 3;
-const ELEMENT: usize = 1;
+pub(crate) const CONTAINER: usize = 3;
+pub(crate) const ELEMENT: usize = 1;
 
 /// The bytes of an item: its attributes' names and values. A number is counted as the request writes it, which comes
 /// to the same in the table.

@@ -47,6 +47,8 @@ pub(super) enum Door {
 
 impl Acquisition {
     /// Gets a place: the lock itself, a seat, or a ticket with its row. Who knows of a line skips the enter.
+    ///
+    /// All but the enter is boxed, so that a turn at a lock that nobody else wants has no room for it.
     pub(super) async fn door(
         &self,
         time: u32,
@@ -61,10 +63,10 @@ impl Acquisition {
             let ask = next_ask(seen, self.shares());
             let asked = match shown.take() {
                 Some(item) if ask == Ask::Look || self.is_too_long(&item) => {
-                    self.at_its_end(item, tried).await?
+                    Box::pin(self.at_its_end(item, tried)).await?
                 }
-                Some(item) if ask == Ask::Sit => self.sit(&item).await?,
-                _ if ask == Ask::Share => self.share().await?,
+                Some(item) if ask == Ask::Sit => Box::pin(self.sit(&item)).await?,
+                _ if ask == Ask::Share => Box::pin(self.share()).await?,
                 _ if ask == Ask::Enter => self.enter().await?,
                 item => {
                     shown = item;
@@ -78,7 +80,7 @@ impl Acquisition {
             seen = shown.as_ref().map_or(Seen::Nobody, |item| self.seen(item));
         }
         self.check()?;
-        self.draw(time, shown, turnstile).await
+        Box::pin(self.draw(time, shown, turnstile)).await
     }
 
     fn seen(&self, item: &LockItem) -> Seen {
@@ -100,7 +102,7 @@ impl Acquisition {
             )
         };
         match &hint {
-            Some(item) if must_draw(item) || self.is_too_long(item) => self.look().await,
+            Some(item) if must_draw(item) || self.is_too_long(item) => Box::pin(self.look()).await,
             _ => Ok(hint),
         }
     }

@@ -52,7 +52,7 @@ impl Acquisition {
         let is_kept = self.store().is_kept(item.expires_at);
         if lease::is_short(lease, left) || entry.lease > lease || !is_kept {
             let footing = Footing::of(item, at, entry);
-            let Some((item, sent)) = self.renew(&attempt, footing, until).await? else {
+            let Some((item, sent)) = Box::pin(self.renew(&attempt, footing, until)).await? else {
                 return self.is_gone(&attempt);
             };
             renewed = item;

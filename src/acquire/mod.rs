@@ -224,7 +224,7 @@ impl Acquisition {
                 Door::Granted(attempt, taken) => {
                     Box::pin(self.grant_taken(attempt, *taken)).await?
                 }
-                Door::Waiting(waiter) => self.in_line(waiter).await?,
+                Door::Waiting(waiter) => Box::pin(self.in_line(waiter)).await?,
                 Door::TooSlow => {
                     time = (time * 2).min(MOST_TIME);
                     None

@@ -197,6 +197,7 @@ impl Core {
         task: Task,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
+        let work = Box::pin(work);
         self.spawn_then(name, ticket, task, async move {
             work.await;
             || {}
@@ -387,7 +388,7 @@ impl Core {
         let releasing = Releasing(Arc::clone(self), Arc::clone(hold));
         self.spawn_then(&hold.name, Some(hold.ticket), Task::Release, async move {
             let Releasing(core, hold) = &releasing;
-            let ended = core.release(hold, deadline).await;
+            let ended = Box::pin(core.release(hold, deadline)).await;
             move || then(ended)
         });
     }

@@ -119,12 +119,21 @@ impl ServerClock {
     /// wrong.
     pub(crate) fn stamp(&self) -> Option<ServerTime> {
         let (told, now, unix) = (self.told(), self.clock.now(), self.clock.unix());
-        // However long ago the one came that confirms it.
-        let agreed = told.seen.iter().enumerate().filter(|(index, seen)| {
-            seen.is_fresh(now) && (seen.tells(unix, AGREE, now) || told.confirms(*index, now))
+        let all = told.seen.iter().enumerate();
+        let latest = all.fold(None, |latest, (index, seen)| {
+            let late = Some(seen.late(now));
+            // One that is no later is not looked into: this is asked some thirty times a turn.
+            let is_later = late > latest && told.is_agreed_on(index, now, unix);
+            if is_later { late } else { latest }
         });
-        let agreed = agreed.map(|(_, seen)| seen.late(now));
-        agreed.max().map(ServerTime)
+        latest.map(ServerTime)
+    }
+
+    /// Whether there is a stamp.
+    pub(crate) fn has_stamp(&self) -> bool {
+        let (told, now, unix) = (self.told(), self.clock.now(), self.clock.unix());
+        let mut newest_first = (0..told.seen.len()).rev();
+        newest_first.any(|index| told.is_agreed_on(index, now, unix))
     }
 
     /// The latest that any answer told lately, whether or not anything confirms it.
@@ -137,7 +146,7 @@ impl ServerClock {
     /// Whether there is a stamp, or one answer more may bring it: only one told the time so far, and nothing confirms it.
     pub(crate) fn may_stamp_soon(&self) -> bool {
         let is_alone = self.told().seen.len() == 1;
-        is_alone || self.stamp().is_some()
+        is_alone || self.has_stamp()
     }
 
     /// Whether it is so late by an answer that tells it lately, but for the grain of a `Date`.
@@ -250,6 +259,12 @@ impl Told {
         if let Some((first, _)) = first {
             self.seen.remove(first);
         }
+    }
+
+    /// Whether what a fresh answer tells is confirmed, however long ago the one came that does.
+    fn is_agreed_on(&self, index: usize, now: Moment, unix: Duration) -> bool {
+        let seen = &self.seen[index];
+        seen.is_fresh(now) && (seen.tells(unix, AGREE, now) || self.confirms(index, now))
     }
 
     /// Whether another front end told the same time as this answer.

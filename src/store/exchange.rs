@@ -31,10 +31,11 @@ tokio::task_local! {
 }
 
 /// Sends a request. Boxed at once: the SDK's own futures are so deep that the compiler gives up on what
-/// is built on them.
-pub(crate) fn ask<'a, T: Send, E: Send>(
+/// is built on them, and so large that it costs to move one.
+pub(crate) fn ask<'a, T: Send + 'a, E: Send + 'a>(
     request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send + 'a,
 ) -> BoxFuture<'a, Result<T, Failed<E>>> {
+    let request = request.boxed();
     let noted = TRACE.scope(Trace::default(), async {
         let answer = request.await;
         (answer, TRACE.with(Trace::notes))

@@ -199,7 +199,7 @@ impl Store {
 
     /// Whether an entry written now could be judged by DynamoDB's clock.
     pub(crate) fn knows_the_date(&self) -> bool {
-        self.server.stamp().is_some()
+        self.server.has_stamp()
     }
 
     /// The same, now or with one request more.
@@ -266,12 +266,12 @@ impl Store {
 
     /// Whether what is written now has a date, or never will, for answers tell no time.
     pub(crate) fn knows_the_time(&self) -> bool {
-        self.server.stamp().is_some() || self.server.is_silent()
+        self.server.has_stamp() || self.server.is_silent()
     }
 
     /// Whether answers tell a time that nothing confirms yet.
     pub(crate) fn lacks_a_witness(&self) -> bool {
-        self.server.stamp().is_none() && self.server.latest().is_some()
+        !self.server.has_stamp() && self.server.latest().is_some()
     }
 
     /// Where the tickets of a new lock begin: at this host's time if DynamoDB's is the same but for the grain of a `Date`, so that
@@ -305,6 +305,7 @@ impl Store {
         &'a self,
         request: impl Future<Output = Result<T, Failure>> + Send + 'a,
     ) -> BoxFuture<'a, Result<Timed<T>, Failure>> {
+        let request = request.boxed();
         let timed = async {
             let sent = self.now();
             let (value, date) = exchange::dated(request).await;

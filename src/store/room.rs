@@ -1,10 +1,11 @@
 //! How much of the lock item an entry takes when it is at its largest, and how much there is for each.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::config::{MOST_DATA, MOST_SEATS};
 use crate::error::Invalid;
-use crate::size::{LARGEST_ITEM, bytes_of_value};
+use crate::size::{CONTAINER, ELEMENT, LARGEST_ITEM, bytes_of_value};
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime};
 use fairlock_protocol::ticket::Ticket;
 
@@ -30,11 +31,7 @@ pub(crate) fn check_room(
 ) -> Result<(), Invalid> {
     let permits_there = usize::try_from(permits).unwrap_or(usize::MAX);
     let share = ROOM / permits_there.saturating_add(MOST_SEATS);
-    let nothing = taken("", &Attributes::default());
-    let (bytes, most) = (
-        taken(owner, attributes) - nothing,
-        share.saturating_sub(nothing),
-    );
+    let (bytes, most) = (said(owner, attributes), share.saturating_sub(*NOTHING));
     match bytes > most {
         true => Err(Invalid::TooLargeForPermits {
             bytes,
@@ -43,6 +40,22 @@ pub(crate) fn check_room(
         }),
         false => Ok(()),
     }
+}
+
+/// What an entry takes that says nothing of its owner.
+static NOTHING: LazyLock<usize> = LazyLock::new(|| taken("", &Attributes::default()));
+
+/// What it takes besides, without an entry being made: this is asked in every turn.
+fn said(owner: &str, attributes: &Attributes) -> usize {
+    let each = |(name, value): (&String, &String)| ELEMENT + name.len() + value.len();
+    let described = match attributes.is_empty() {
+        true => 0,
+        false => {
+            let all: usize = attributes.iter().map(each).sum();
+            ELEMENT + "attributes".len() + CONTAINER + all
+        }
+    };
+    owner.len() + described
 }
 
 fn taken(owner: &str, attributes: &Attributes) -> usize {
@@ -169,6 +182,18 @@ mod tests {
                 let bytes = bytes_of(&fullest(&owner, &attributes, permits));
                 prop_assert!(bytes <= LARGEST_ITEM, "{bytes} bytes");
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_said_takes_as_much_as_an_entry_is_larger_with_it(
+            owner in ".{0,20}",
+            attributes in prop::collection::btree_map(".{0,9}", ".{0,9}", 0..9),
+        ) {
+            let attributes = Attributes::of(attributes);
+            let larger = taken(&owner, &attributes) - taken("", &Attributes::default());
+            prop_assert_eq!(said(&owner, &attributes), larger);
         }
     }
 

@@ -1,12 +1,12 @@
 //! What stands in an attribute of an item, as DynamoDB has it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::entry::ServerTime;
 
 /// The attributes of an item, or of a map in one, by their names.
-pub type Map = HashMap<String, Value>;
+pub type Map = BTreeMap<String, Value>;
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::ticket::Ticket;
 use crate::value::Value;
 
 use super::entry::EntryClause;
-use super::expression::{Values, drawn, path};
+use super::expression::{Text, Values, drawn, path};
 
 /// What must be true of the lock item for a write to apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Clause {
     }
 
     /// The same in DynamoDB's language.
-    pub(super) fn text(&self, values: &mut Values) -> String {
+    pub(super) fn text(&self, values: &mut Values) -> Text {
         match *self {
             Clause::Ours(permits) => {
                 values.number(":format", FORMAT);
@@ -132,7 +132,7 @@ impl Clause {
                 values.number(":share", share);
                 zero(values, "(#taken > :share OR size(#heirs) = :zero)")
             }
-            Clause::NoPlaceOf(nonce) => format!("attribute_not_exists({})", drawn(nonce)),
+            Clause::NoPlaceOf(nonce) => format!("attribute_not_exists({})", drawn(nonce)).into(),
             Clause::GraceAtLeast(grace) => {
                 values.name(":grace", Value::millis(grace));
                 "#grace_ms >= :grace".into()
@@ -157,8 +157,10 @@ impl Clause {
             Clause::NoLaterDraw(newest) => date(values, newest, "NOT #drawn_at > :newest"),
             Clause::LaterDraw(newest) => date(values, newest, "#drawn_at > :newest"),
             Clause::UndatedDraw => "attribute_not_exists(#drawn_at)".into(),
-            Clause::Entry(at, EntryClause::Is(nonce, ticket)) => is(at, (nonce, ticket), values),
-            Clause::Entry(at, ref clause) => clause.text(&path(at), values),
+            Clause::Entry(at, EntryClause::Is(nonce, ticket)) => {
+                is(at, (nonce, ticket), values).into()
+            }
+            Clause::Entry(at, ref clause) => clause.text(&path(at), values).into(),
         }
     }
 }
@@ -180,20 +182,20 @@ fn is(at: At, (nonce, ticket): (Nonce, Ticket), values: &mut Values) -> String {
     )
 }
 
-fn zero(values: &mut Values, text: &str) -> String {
+fn zero(values: &mut Values, text: &'static str) -> Text {
     number(values, ":zero", 0, text)
 }
 
-fn number(values: &mut Values, name: &'static str, number: u64, text: &str) -> String {
+fn number(values: &mut Values, name: &'static str, number: u64, text: &'static str) -> Text {
     values.number(name, number);
-    text.to_owned()
+    text.into()
 }
 
-fn ticket(values: &mut Values, name: &'static str, ticket: Ticket, text: &str) -> String {
+fn ticket(values: &mut Values, name: &'static str, ticket: Ticket, text: &'static str) -> Text {
     number(values, name, ticket.get(), text)
 }
 
-fn date(values: &mut Values, newest: ServerTime, text: &str) -> String {
+fn date(values: &mut Values, newest: ServerTime, text: &'static str) -> Text {
     values.name(":newest", Value::millis(newest.0));
-    text.to_owned()
+    text.into()
 }

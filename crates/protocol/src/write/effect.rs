@@ -10,7 +10,7 @@ use crate::ticket::{Sequence, Ticket};
 use crate::value::{Map, Value};
 
 use super::entry::EntryEffect;
-use super::expression::{Update, Values, drawn, path};
+use super::expression::{Text, Update, Values, drawn, path};
 
 /// What becomes of the lock item. All effects of a write are made of the item as it was before the write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,9 +213,10 @@ impl Effect {
     }
 
     /// Of those that set one attribute by one value.
-    fn assignment(&self) -> Option<(String, &'static str, Value)> {
-        let of = |text: &str, name, value| (text.to_owned(), name, value);
-        let number = |text: &str, name, number: u64| (text.to_owned(), name, Value::number(number));
+    fn assignment(&self) -> Option<(Text, &'static str, Value)> {
+        let of = |text: &'static str, name, value| (text.into(), name, value);
+        let number =
+            |text: &'static str, name, number: u64| (text.into(), name, Value::number(number));
         Some(match self {
             Effect::Draw(tickets) => number("#last = #last + :tickets", ":tickets", *tickets),
             Effect::Settle(upto) => number("#seated = :upto", ":upto", upto.get()),
@@ -235,7 +236,7 @@ impl Effect {
                 Value::time_if_known(*at),
             ),
             Effect::Sharer(entry) => (
-                format!("#sharers.#{} = :me", entry.nonce),
+                format!("#sharers.#{} = :me", entry.nonce).into(),
                 ":me",
                 codec::entry(entry, None),
             ),

@@ -1,8 +1,13 @@
 //! A write in DynamoDB's language.
 
+use std::borrow::Cow;
+
 use crate::entry::Nonce;
 use crate::item::At;
 use crate::value::Value;
+
+/// Most texts are always the same.
+pub(super) type Text = Cow<'static, str>;
 
 /// What the `:values` of expressions stand for, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,26 +51,45 @@ pub struct Expressions {
 /// The two parts of an update, while they are collected.
 #[derive(Debug, Default)]
 pub(super) struct Update {
-    sets: Vec<String>,
-    removes: Vec<String>,
+    sets: String,
+    removes: String,
 }
 
 impl Update {
-    pub(super) fn set(&mut self, text: impl Into<String>) {
-        self.sets.push(text.into());
+    pub(super) fn set(&mut self, text: impl AsRef<str>) {
+        append(&mut self.sets, "SET ", ", ", text.as_ref());
     }
 
-    pub(super) fn remove(&mut self, path: impl Into<String>) {
-        self.removes.push(path.into());
+    pub(super) fn remove(&mut self, path: impl AsRef<str>) {
+        append(&mut self.removes, "REMOVE ", ", ", path.as_ref());
     }
 
-    pub(super) fn text(self) -> String {
-        let part = |word: &str, parts: Vec<String>| {
-            (!parts.is_empty()).then(|| format!("{word} {}", parts.join(", ")))
-        };
-        let parts = [part("SET", self.sets), part("REMOVE", self.removes)];
-        parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    pub(super) fn text(mut self) -> String {
+        append(&mut self.sets, "", " ", &self.removes);
+        self.sets
     }
+}
+
+/// Most expressions are as long.
+const USUAL: usize = 512;
+
+/// All of them, in the order in which they come.
+pub(super) fn all_of(clauses: impl Iterator<Item = impl AsRef<str>>) -> String {
+    let mut all = String::new();
+    clauses.for_each(|clause| append(&mut all, "", " AND ", clause.as_ref()));
+    all
+}
+
+/// Puts a part behind what is there, or a first one behind its word. Nothing, if it is empty.
+fn append(text: &mut String, word: &str, between: &str, part: &str) {
+    if part.is_empty() {
+        return;
+    }
+    if text.is_empty() {
+        text.reserve(USUAL);
+    }
+    text.push_str(if text.is_empty() { word } else { between });
+    text.push_str(part);
 }
 
 /// The path of a place on the lock item.

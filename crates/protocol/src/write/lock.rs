@@ -10,7 +10,7 @@ use crate::ticket::{Sequence, Ticket};
 use super::clause::Clause;
 use super::effect::Effect;
 use super::entry::{EntryClause, EntryEffect};
-use super::expression::{Expressions, Update, Values};
+use super::expression::{Expressions, Update, Values, all_of};
 use super::{Dating, newest};
 
 /// A write on the lock item: it applies if every clause holds, and then makes all of its effects.
@@ -130,7 +130,7 @@ impl LockWrite {
     pub fn expressions(&self) -> Expressions {
         let (mut values, mut update) = (Values::default(), Update::default());
         let clauses = self.clauses.iter().map(|clause| clause.text(&mut values));
-        let condition = clauses.collect::<Vec<_>>().join(" AND ");
+        let condition = all_of(clauses);
         self.effects
             .iter()
             .for_each(|effect| effect.text(&mut update, &mut values));

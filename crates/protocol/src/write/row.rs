@@ -8,7 +8,7 @@ use crate::item::{RowState, TicketRow};
 use crate::value::{Map, Value};
 
 use super::entry::{EntryClause, EntryEffect};
-use super::expression::{Expressions, Update, Values};
+use super::expression::{Expressions, Update, Values, all_of};
 use super::{Dating, newest};
 
 /// Where the entry of a row stands.
@@ -290,7 +290,7 @@ impl RowWrite {
     pub fn expressions(&self) -> Expressions {
         let (mut values, mut update) = (Values::default(), Update::default());
         let clauses = self.clauses.iter().map(|clause| clause.text(&mut values));
-        let condition = clauses.collect::<Vec<_>>().join(" AND ");
+        let condition = all_of(clauses);
         if let RowChange::Update(effects) = &self.change {
             effects
                 .iter()
