@@ -91,7 +91,6 @@
 
 mod acquire;
 mod background;
-mod builder;
 mod chance;
 mod client;
 mod clock;
@@ -137,9 +136,8 @@ mod wait;
 mod waiter;
 mod watch;
 
-pub use builder::LockClientBuilder;
 pub use chance::Chance;
-pub use client::{HeldLocks, LockClient, ShutdownReport, Unfinished};
+pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport, Unfinished};
 pub use clock::Clock;
 pub use error::{Closed, Error, Holder, Invalid, Loss, LostLock, Problem};
 pub use events::HoldEvent;

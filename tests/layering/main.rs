@@ -42,7 +42,6 @@ const LAYERS: [(&str, &[&str]); 4] = [
         "facade",
         &[
             "acquire",
-            "builder",
             "client",
             "core",
             "data",
@@ -79,15 +78,7 @@ const PEERS: [(&str, &str); 4] = [
 const UPWARDS: [(&str, &str); 1] = [("config", "clock")];
 
 /// Where the SDK may be named.
-const SDK_DOORS: [&str; 7] = [
-    "store",
-    "table",
-    "client",
-    "builder",
-    "fence",
-    "size",
-    "versioned",
-];
+const SDK_DOORS: [&str; 6] = ["store", "table", "client", "fence", "size", "versioned"];
 
 #[test]
 fn imports_point_down_only() {
@@ -116,10 +107,7 @@ const DOORS: [(&str, &[&str]); 13] = [
     ("rustix::time", &["clock"]),
     ("std::thread", &[]),
     ("std::time::Instant", &["clock"]),
-    (
-        "tokio::runtime",
-        &["background", "builder", "clock", "core"],
-    ),
+    ("tokio::runtime", &["background", "client", "clock", "core"]),
     ("tokio::spawn", &[]),
     ("tokio::task", &[]),
     ("tokio::time", &["clock"]),

@@ -11,7 +11,8 @@ use clap::{Arg, ArgMatches, Command, CommandFactory, Error, FromArgMatches};
 use fairlock::RecordWait;
 
 use crate::args::{self, Args};
-use crate::place::{Place, quoted};
+use crate::place::Place;
+use crate::text::quoted;
 
 /// Reads the command line of this process.
 pub(crate) fn read() -> Result<Args, Error> {

@@ -10,7 +10,9 @@ compile_error!(
 
 mod args;
 mod cloud;
+mod connect;
 mod demo;
+mod explain;
 mod failure;
 mod family;
 mod guardian;

@@ -4,14 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use aws_sdk_dynamodb::Client;
 use clap::Args;
-use fairlock::{LockClient, LockClientBuilder, TableOptions};
 use fairlock_cli::flags;
 
-use crate::cloud;
-use crate::failure::Failure;
 use crate::local;
+use crate::text::quoted;
 
 /// The flags that say where the locks are.
 #[derive(Args, Clone, Debug)]
@@ -75,56 +72,7 @@ pub(crate) struct Place {
     way: OnceLock<String>,
 }
 
-/// What is to be done at a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// To make the table, and the file that it is in.
-    Make,
-    /// To take a turn. A file is made for it, as `flock` does; a table of an AWS account is not.
-    Turn,
-    /// To look, which changes nothing.
-    Look,
-}
-
 impl Place {
-    /// A client with these flags and the library's defaults.
-    pub(crate) async fn locks(&self) -> Result<LockClient, Failure> {
-        self.client(Purpose::Look, |builder| builder).await
-    }
-
-    /// A client with these flags and more settings.
-    pub(crate) async fn client(
-        &self,
-        purpose: Purpose,
-        set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
-    ) -> Result<LockClient, Failure> {
-        let dynamodb = match &self.local {
-            Some(file) => local::open(file, purpose, &self.command("table create")).await?,
-            None => self.dynamodb().await?,
-        };
-        let makes_a_table = match self.local {
-            Some(_) if purpose == Purpose::Turn => has_no_tables(&dynamodb).await,
-            _ => false,
-        };
-        let builder = LockClient::builder(dynamodb)
-            .table(&self.table)
-            .namespace(&self.namespace)
-            .key_names(&self.partition_key, &self.sort_key, &self.ttl_attribute);
-        let told = |error| Failure::of(&error, self);
-        let client = set(builder).build().map_err(told)?;
-        if makes_a_table {
-            let created = client.create_table(&TableOptions::default()).await;
-            created.map_err(told)?;
-        }
-        Ok(client)
-    }
-
-    async fn dynamodb(&self) -> Result<Client, Failure> {
-        let (client, way) = cloud::connect(self.endpoint_url.as_deref()).await?;
-        let _ = self.way.set(way);
-        Ok(client)
-    }
-
     /// The table, and where it is.
     pub(crate) fn name(&self) -> String {
         let table = &self.table;
@@ -155,6 +103,11 @@ impl Place {
             }
         };
         format!("{place} {} {}", self.table, self.namespace)
+    }
+
+    /// What to look at when nothing answers, as it was found out.
+    pub(crate) fn is_reached_by(&self, way: String) {
+        let _ = self.way.set(way);
     }
 
     /// What to look at when nothing answers.
@@ -218,34 +171,5 @@ impl Place {
             .filter(|(_, value, default)| value != default)
             .for_each(|(flag, value, _)| add(flag, value));
         line
-    }
-}
-
-/// Of a file that has just been made. One with tables, but not the one that is asked for, is another's, or its name is wrong.
-async fn has_no_tables(dynamodb: &Client) -> bool {
-    let tables = dynamodb.list_tables().send().await;
-    tables.is_ok_and(|found| found.table_names().is_empty())
-}
-
-/// As a shell takes it.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_as_a_shell_takes_them() {
-        assert_eq!(quoted("a-b/c.db"), "a-b/c.db");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }

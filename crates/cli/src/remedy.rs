@@ -3,7 +3,8 @@
 use fairlock::Finding;
 
 use crate::local;
-use crate::place::{Place, quoted};
+use crate::place::Place;
+use crate::text::quoted;
 
 /// A finding as the library tells it, but for what to do about it.
 pub(crate) fn told(finding: &Finding, place: &Place) -> String {

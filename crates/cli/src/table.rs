@@ -6,8 +6,9 @@ use fairlock::{Finding, TableOptions, TableReport};
 
 use crate::args::{Create, Table};
 use crate::failure::{Failure, UNFIT};
+use crate::local::Purpose;
 use crate::output;
-use crate::place::{Place, Purpose};
+use crate::place::Place;
 use crate::remedy;
 use crate::text::shown;
 

@@ -18,6 +18,16 @@ fn prints(c: char) -> bool {
     matches!(c, '\'' | '"' | '\\') || format!("a{c}").escape_debug().count() == 2
 }
 
+/// As a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +54,13 @@ mod tests {
             shown("\u{202e}\u{200b}\u{2028}"),
             r"\u{202e}\u{200b}\u{2028}"
         );
+    }
+
+    #[test]
+    fn words_are_quoted_as_a_shell_takes_them() {
+        assert_eq!(quoted("a-b/c.db"), "a-b/c.db");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
     }
 }

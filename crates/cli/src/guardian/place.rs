@@ -6,7 +6,8 @@ use fairlock::{HeldLocks, PlaceId};
 use tokio::time::sleep;
 
 use crate::failure::{Failure, UNAVAILABLE, say};
-use crate::place::{Place, Purpose};
+use crate::local::Purpose;
+use crate::place::Place;
 use crate::wire::now;
 
 /// How long giving up may take: whoever waits for the guardian's end, as a pipeline does, waits for that.

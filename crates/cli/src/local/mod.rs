@@ -15,11 +15,21 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::failure::Failure;
-use crate::place::Purpose;
 
 pub(crate) use kind::open_for_good;
 
 use kind::Kind;
+
+/// What a place is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To make the table, and the file that it is in.
+    Make,
+    /// To take a turn. A file is made for it, as `flock` does; a table of an AWS account is not.
+    Turn,
+    /// To look, which changes nothing.
+    Look,
+}
 
 /// How long a file that others keep busy is waited for by one who only looks.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);

@@ -6,12 +6,13 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::chance::Chance;
-use crate::client::LockClient;
 use crate::clock::Clock;
 use crate::config::{Config, Names, Settings};
 use crate::core::{Core, CoreHandle};
 use crate::error::{Error, Invalid};
 use crate::store::Store;
+
+use super::LockClient;
 
 /// Settings of a [`LockClient`]. [`build`](Self::build) checks them against each other and sends nothing.
 ///

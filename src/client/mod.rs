@@ -1,11 +1,12 @@
 //! The client: one table, one set of settings, and the locks named through it.
 
+mod builder;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::background::{Job, Task};
-use crate::builder::LockClientBuilder;
 use crate::config::SHARERS;
 use crate::core::CoreHandle;
 use crate::error::{Error, Invalid, Loss};
@@ -15,6 +16,8 @@ use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::semaphore::{MOST_PERMITS, Semaphore};
 use fairlock_protocol::ticket::Ticket;
+
+pub use builder::LockClientBuilder;
 
 /// Names locks in one table. Cheap to clone; all clones share settings and background work.
 ///

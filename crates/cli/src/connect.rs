@@ -1,0 +1,55 @@
+//! A client of a place.
+
+use aws_sdk_dynamodb::Client;
+use fairlock::{LockClient, LockClientBuilder, TableOptions};
+
+use crate::cloud;
+use crate::failure::Failure;
+use crate::local::{self, Purpose};
+use crate::place::Place;
+
+impl Place {
+    /// A client with these flags and the library's defaults.
+    pub(crate) async fn locks(&self) -> Result<LockClient, Failure> {
+        self.client(Purpose::Look, |builder| builder).await
+    }
+
+    /// A client with these flags and more settings.
+    pub(crate) async fn client(
+        &self,
+        purpose: Purpose,
+        set: impl FnOnce(LockClientBuilder) -> LockClientBuilder,
+    ) -> Result<LockClient, Failure> {
+        let dynamodb = match &self.local {
+            Some(file) => local::open(file, purpose, &self.command("table create")).await?,
+            None => self.dynamodb().await?,
+        };
+        let makes_a_table = match self.local {
+            Some(_) if purpose == Purpose::Turn => has_no_tables(&dynamodb).await,
+            _ => false,
+        };
+        let builder = LockClient::builder(dynamodb)
+            .table(&self.table)
+            .namespace(&self.namespace)
+            .key_names(&self.partition_key, &self.sort_key, &self.ttl_attribute);
+        let told = |error| Failure::of(&error, self);
+        let client = set(builder).build().map_err(told)?;
+        if makes_a_table {
+            let created = client.create_table(&TableOptions::default()).await;
+            created.map_err(told)?;
+        }
+        Ok(client)
+    }
+
+    async fn dynamodb(&self) -> Result<Client, Failure> {
+        let (client, way) = cloud::connect(self.endpoint_url.as_deref()).await?;
+        self.is_reached_by(way);
+        Ok(client)
+    }
+}
+
+/// Of a file that has just been made. One with tables, but not the one that is asked for, is another's, or its name is wrong.
+async fn has_no_tables(dynamodb: &Client) -> bool {
+    let tables = dynamodb.list_tables().send().await;
+    tables.is_ok_and(|found| found.table_names().is_empty())
+}

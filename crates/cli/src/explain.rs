@@ -1,0 +1,139 @@
+//! An error of the library as a failure of this command line: with what to do about it there.
+
+use std::error::Error as StdError;
+
+use aws_smithy_types::error::ErrorMetadata;
+use fairlock::{Error, Finding, Problem};
+
+use crate::failure::{Failure, LOST, MISUSE, NOT_GRANTED, UNAVAILABLE, deepest};
+use crate::place::Place;
+use crate::remedy;
+use crate::text::quoted;
+
+impl Failure {
+    /// An error of the library, with what to do about it on this command line.
+    pub(crate) fn of(error: &Error, place: &Place) -> Self {
+        let code = match error {
+            Error::NotGranted { .. } => NOT_GRANTED,
+            Error::Lost { .. } => LOST,
+            Error::Invalid(_) => MISUSE,
+            _ => UNAVAILABLE,
+        };
+        Failure::new(code, explain(error, place))
+    }
+}
+
+/// Codes of DynamoDB for credentials that it does not take.
+const UNKNOWN_CALLER: [&str; 5] = [
+    "UnrecognizedClientException",
+    "ExpiredToken",
+    "TokenRefreshRequired",
+    "MissingAuthenticationToken",
+    "InvalidClientTokenId",
+];
+
+/// And for a signature.
+const UNSIGNED: [&str; 3] = ["Signature", "RequestExpired", "RequestTimeTooSkewed"];
+
+/// And for too many requests.
+const BUSY: [&str; 4] = [
+    "Throughput",
+    "Throttl",
+    "RequestLimit",
+    "TransactionConflict",
+];
+
+const REPAIR: &str = "`Repairing a lock` in docs/operations.md says what to do";
+
+const CLOCK: &str = "see whether this host's clock and the AWS secret key are right";
+
+const CREDENTIALS: &str = "see whether the AWS credentials are the right ones, and still valid";
+
+fn explain(error: &Error, place: &Place) -> String {
+    let text = error.to_string();
+    match error {
+        Error::NotGranted { lock, .. } => {
+            let show = place.command(&format!("show {}", quoted(lock)));
+            format!("{text} (see who is there: `{show}`)")
+        }
+        Error::Refused {
+            table,
+            verb,
+            source,
+            ..
+        } => match (source.downcast_ref::<Finding>(), answer(source.as_ref())) {
+            (Some(finding), _) => format!("{}: {}", place.name(), remedy::reason(finding, place)),
+            (None, Some(said)) => refused(format!("table `{table}` refuses {verb}: {said}"), place),
+            (None, None) => refused(text, place),
+        },
+        Error::Unavailable {
+            table,
+            verb,
+            source,
+            ..
+        } => match answer(source.as_ref()) {
+            Some(said) => busy(table, verb, &said, place),
+            None => format!("{text}: {}", place.way_there()),
+        },
+        Error::Unreadable {
+            problem: Problem::Permits { .. },
+            ..
+        } => format!("{text}: name another lock, or, if the number is wrong, {REPAIR}"),
+        Error::Unreadable { problem, .. } if !matches!(problem, Problem::NewerFormat { .. }) => {
+            format!("{text}: {REPAIR}")
+        }
+        _ => text,
+    }
+}
+
+/// What DynamoDB answered, if it did, without the SDK's words around it, and the library's.
+fn answer(error: &(dyn StdError + 'static)) -> Option<String> {
+    let chain = || std::iter::successors(Some(error), |&error| error.source());
+    if !chain().any(|error| error.to_string().starts_with("service error")) {
+        return None;
+    }
+    let cause = deepest(error);
+    let said = cause.downcast_ref().and_then(|said: &ErrorMetadata| {
+        let (code, message) = (said.code()?, said.message()?);
+        Some(format!("{code}: {message}"))
+    });
+    said.or_else(|| Some(cause.to_string()))
+}
+
+fn busy(table: &str, verb: &str, said: &str, place: &Place) -> String {
+    if let Some(local) = place.explained(said) {
+        return local;
+    }
+    let says = |codes: &[&str]| codes.iter().any(|code| said.contains(code));
+    let remedy = match () {
+        () if says(&UNKNOWN_CALLER) => CREDENTIALS,
+        () if says(&UNSIGNED) => CLOCK,
+        () if says(&BUSY) => "it is too busy, try again later",
+        () => "try again later",
+    };
+    format!("table `{table}` does not {verb} now: {said}: {remedy}")
+}
+
+fn refused(text: String, place: &Place) -> String {
+    if let Some(local) = place.explained(&text) {
+        return local;
+    }
+    let check = || place.command("table check");
+    match text {
+        _ if text.contains("ResourceNotFound") => {
+            let create = place.command("table create");
+            format!("there is no {}: create it with `{create}`", place.name())
+        }
+        _ if text.contains("AccessDenied") => {
+            // The check finds out about locks, not about who may create tables.
+            let check = check();
+            format!("{text}: `{check}` says what is missing, docs/operations.md what is needed")
+        }
+        // DynamoDB does not say of which item. Every item of fairlock's own is far smaller.
+        _ if text.contains("Item size") => {
+            format!("{text}: an item of the lock was filled by somebody else: {REPAIR}")
+        }
+        _ if text.contains("not DynamoDB's") => format!("{text}: {}", place.way_there()),
+        _ => format!("{text}: `{}` says whether it is fit for locks", check()),
+    }
+}
