@@ -21,7 +21,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn data(&self) -> Option<LockData> {
-        self.hold.data()
+        self.hold().data()
     }
 
     /// Leaves bytes on the lock, in place of those that are there: the next holder has them with its guard, whoever
@@ -83,7 +83,7 @@ impl LockGuard {
     }
 
     async fn write_data(&self, bytes: Option<&[u8]>) -> Result<(), Error> {
-        let (core, hold) = (&self.core, &self.hold);
+        let (core, hold) = (self.core(), self.hold());
         if self.permits() != self.of_permits() {
             return Err(Invalid::SharedData.into());
         }

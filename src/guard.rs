@@ -8,11 +8,10 @@ use std::time::Duration;
 use futures::stream::Stream;
 use tokio::sync::oneshot;
 
-use crate::core::{Core, CoreHandle, STANDSTILL};
+use crate::core::{CoreHandle, Holding, STANDSTILL};
 use crate::error::{Closed, Error, Loss, LostLock};
 use crate::events::{self, HoldEvent};
-use crate::hold::{self, Hold, Standing};
-use crate::offer::{self, Granted};
+use crate::hold::{self, Hold};
 use crate::place_id::PlaceId;
 use crate::seats::Ended;
 use crate::store::Failure;
@@ -42,25 +41,20 @@ use fairlock_protocol::ticket::Ticket;
 /// # }
 /// ```
 #[must_use = "a lock is released as soon as its guard is dropped"]
-pub struct LockGuard {
-    pub(crate) core: CoreHandle,
-    pub(crate) hold: Arc<Hold>,
-    /// Its release was begun, and goes on without it.
-    is_released: bool,
-}
+pub struct LockGuard(Holding);
 
 impl LockGuard {
-    /// Keeps a hold, and offers the caller its guard. A guard that is not taken in time is dropped, which gives the lock back.
-    pub(crate) fn offered(core: Arc<Core>, hold: Hold) -> Granted<LockGuard> {
-        let hold = Arc::new(hold);
-        let guard = LockGuard {
-            core: CoreHandle::new(&core),
-            hold: Arc::clone(&hold),
-            is_released: false,
-        };
-        let (granted, offer) = offer::offer(guard);
-        core.keep(&hold, offer);
-        granted
+    /// Of what its caller has taken.
+    pub(crate) fn of(holding: Holding) -> LockGuard {
+        LockGuard(holding)
+    }
+
+    pub(crate) fn core(&self) -> &CoreHandle {
+        &self.0.core
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.0.hold
     }
 
     /// The lock's name.
@@ -73,7 +67,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn name(&self) -> &str {
-        self.hold.name.lock()
+        self.hold().name.lock()
     }
 
     /// The ticket of this hold, which is its fencing token: greater than that of every hold of this lock before it, those
@@ -87,7 +81,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn ticket(&self) -> Ticket {
-        self.hold.ticket
+        self.hold().ticket
     }
 
     /// How many of the lock's permits it has: all of them if it has the lock alone, one if it shares a fair lock.
@@ -100,7 +94,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn permits(&self) -> u64 {
-        self.hold.permits()
+        self.hold().permits()
     }
 
     /// How many permits the lock has.
@@ -113,7 +107,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn of_permits(&self) -> u64 {
-        self.hold.name.permits().unwrap_or_default()
+        self.hold().name.permits().unwrap_or_default()
     }
 
     /// How long this hold may still be believed in if no renewal succeeds from now on; zero once it is lost.
@@ -129,7 +123,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn remaining(&self) -> Duration {
-        self.hold.remaining()
+        self.hold().remaining()
     }
 
     /// Whether the lock is still held, as far as can be known without a request: the lease has not run out and no
@@ -145,7 +139,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn is_held(&self) -> bool {
-        self.hold.is_held()
+        self.hold().is_held()
     }
 
     /// Names this hold, so that another process can [give it up](crate::LockClient::give_up), should this one be killed: not before
@@ -159,7 +153,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn place_id(&self) -> PlaceId {
-        self.hold.place_id()
+        self.hold().place_id()
     }
 
     /// Whether a third of the lease is left, or less, and renewals are failing: finish soon, or save what can be saved. Of a hold that is lost too,
@@ -175,7 +169,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn in_danger(&self) -> bool {
-        self.hold.is_in_danger()
+        self.hold().is_in_danger()
     }
 
     /// What became of the last renewal, for people, if it failed; none if it was answered. It stays when the hold is lost.
@@ -190,7 +184,7 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn trouble(&self) -> Option<String> {
-        self.hold.trouble()
+        self.hold().trouble()
     }
 
     /// Resolves when the hold is lost, with an error that says which it was and why, at the local deadline at the latest, also when DynamoDB cannot
@@ -217,7 +211,7 @@ impl LockGuard {
     /// ```
     pub fn lost(&self) -> impl Future<Output = LostLock> + Send + use<> {
         let (lock, ticket) = (self.name().to_owned(), self.ticket());
-        let hold = Arc::clone(&self.hold);
+        let hold = Arc::clone(self.hold());
         async move {
             match hold.ended().await {
                 Some(reason) => LostLock {
@@ -265,14 +259,14 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn downgrade(&mut self) -> Result<(), Error> {
-        let started = self.core.store.now();
-        if let Some(reason) = self.hold.loss() {
+        let started = self.core().store.now();
+        if let Some(reason) = self.hold().loss() {
             return Err(self.lost_by(reason).into());
         }
-        match self.core.downgrade(&self.hold).await {
+        match self.core().downgrade(self.hold()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(item)) => Err(self.lose_to(item)),
-            Err(failure) => Err(self.not_told(failure, self.core.store.now().since(started))),
+            Err(failure) => Err(self.not_told(failure, self.core().store.now().since(started))),
         }
     }
 
@@ -322,7 +316,7 @@ impl LockGuard {
     /// # fn main() {}
     /// ```
     pub fn events(&self) -> impl Stream<Item = HoldEvent> + Send + use<> {
-        events::of(Arc::clone(&self.hold))
+        events::of(Arc::clone(self.hold()))
     }
 
     /// Hands the lock over: one write, and the next in line has it; none, if that is a caller of this client that came
@@ -357,8 +351,8 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn release(mut self) -> Result<(), Error> {
-        self.is_released = true;
-        let (core, hold) = (Arc::clone(&self.core), Arc::clone(&self.hold));
+        self.0.disarm();
+        let (core, hold) = (Arc::clone(self.core()), Arc::clone(self.hold()));
         let lost = hold.loss();
         let deadline = hold.believed_until();
         hold.give_back();
@@ -368,7 +362,7 @@ impl LockGuard {
             // Nobody may be left to be told; the release is done all the same.
             let _ = tell.send((ended, core.store.now().since(started)));
         });
-        let config = self.core.store.config();
+        let config = self.core().store.config();
         // A hold that was lost may have ended long ago.
         let late = deadline.max(started) + config.request_timeout + STANDSTILL;
         let told = tokio::select! {
@@ -388,15 +382,15 @@ impl LockGuard {
             // The runtime is gone: the lease ends the hold.
             Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
             None => {
-                let waited = self.core.store.now().since(started);
-                Err(self.core.stands_still("release", waited))
+                let waited = self.core().store.now().since(started);
+                Err(self.core().stands_still("release", waited))
             }
         }
     }
 
     /// Whether this hold was lost, also when nobody has noticed yet that its lease ran out.
     pub(crate) fn loss(&self) -> Option<LostLock> {
-        self.hold.loss().map(|reason| self.lost_by(reason))
+        self.hold().loss().map(|reason| self.lost_by(reason))
     }
 
     pub(crate) fn lost_by(&self, reason: Loss) -> LostLock {
@@ -410,21 +404,12 @@ impl LockGuard {
     /// Ends the hold, which the item does not show any more.
     pub(crate) fn lose_to(&self, item: Option<LockItem>) -> Error {
         let loss = hold::evicted(item);
-        self.hold.lose(loss.clone());
+        self.hold().lose(loss.clone());
         self.lost_by(loss).into()
     }
 
     pub(crate) fn not_told(&self, failure: Failure, waited: Duration) -> Error {
-        failure.into_error(&self.core.store.config().table, waited)
-    }
-}
-
-impl Drop for LockGuard {
-    fn drop(&mut self) {
-        // A hold that has been given back was released; one that was lost may still stand in the table.
-        if !self.is_released && self.hold.standing().get() != Standing::Released {
-            Arc::clone(&self.core).release_behind(Arc::clone(&self.hold), None);
-        }
+        failure.into_error(&self.core().store.config().table, waited)
     }
 }
 

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use call::Call;
 
-use crate::acquire::Refused;
 use crate::config::{SHARERS, unusable};
-use crate::core::{CoreHandle, READS};
+use crate::core::{CoreHandle, Observer, READS, Refused};
 use crate::error::{Closed, Error, Invalid, LostLock};
 use crate::guard::LockGuard;
 use crate::hold;
@@ -48,9 +47,6 @@ pub struct FairLock {
     attributes: Attributes,
     reads_first: bool,
 }
-
-/// Who is told how far an acquisition has come.
-pub(crate) type Observer = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
 impl FairLock {
     pub(crate) fn new(core: CoreHandle, name: LockName) -> Self {

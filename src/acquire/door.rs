@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Acquisition, Refused};
-use crate::core::{ATTEMPTS_AT_ONCE, Turnstile};
+use super::Acquisition;
+use crate::core::{ATTEMPTS_AT_ONCE, Holding, Refused, Turnstile};
 use crate::counter;
-use crate::guard::LockGuard;
 use crate::look::Look;
 use crate::offer::Granted;
 use crate::passing::{self, Way};
@@ -331,7 +330,7 @@ impl Acquisition {
     }
 
     /// One request when somebody has the lock; a few more to get past those whose time is over.
-    pub(super) async fn at_once(&self) -> Result<Granted<LockGuard>, Refused> {
+    pub(super) async fn at_once(&self) -> Result<Granted<Holding>, Refused> {
         let mut seen = Seen::Unknown;
         for _ in 0..TRIES_AT_THE_DOOR {
             self.check()?;

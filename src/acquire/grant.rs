@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Acquisition, Refused};
-use crate::guard::LockGuard;
+use super::Acquisition;
+use crate::core::{Holding, Refused};
 use crate::hold::Hold;
 use crate::offer::Granted;
 use crate::seats::Taken;
@@ -18,7 +18,7 @@ impl Acquisition {
         &self,
         attempt: Attempt,
         taken: Taken,
-    ) -> Result<Option<Granted<LockGuard>>, Refused> {
+    ) -> Result<Option<Granted<Holding>>, Refused> {
         self.grant(attempt, taken.ticket, taken.beats, &taken.answer.value)
             .await
     }
@@ -33,7 +33,7 @@ impl Acquisition {
         ticket: Ticket,
         mut beats: Beats,
         item: &LockItem,
-    ) -> Result<Option<Granted<LockGuard>>, Refused> {
+    ) -> Result<Option<Granted<Holding>>, Refused> {
         let lease = self.store().config().lease;
         let Some(Spot::Has(mut at, mut entry)) = item.standing(attempt.nonce, ticket) else {
             return self.is_gone(&attempt);
@@ -76,7 +76,7 @@ impl Acquisition {
             beats,
         );
         self.core.seat(&hold, &self.party, entry);
-        let guard = LockGuard::offered(Arc::clone(&self.core), hold);
+        let guard = Holding::offered(Arc::clone(&self.core), hold);
         // Either `shutdown` saw the hold, or it was called before this: then nobody is to have the guard.
         if self.core.closed.is_cancelled() {
             return Err(Refused::GaveUp);
@@ -85,7 +85,7 @@ impl Acquisition {
     }
 
     /// The place was lost before it was granted; a copy of a request for it may still come.
-    fn is_gone(&self, attempt: &Attempt) -> Result<Option<Granted<LockGuard>>, Refused> {
+    fn is_gone(&self, attempt: &Attempt) -> Result<Option<Granted<Holding>>, Refused> {
         self.core.forget(&self.name, attempt);
         Ok(None)
     }

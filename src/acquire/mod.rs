@@ -3,8 +3,6 @@
 mod door;
 mod grant;
 mod outage;
-mod party;
-mod prospect;
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,89 +12,36 @@ use futures::future::join_all;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::background::Task;
-use crate::core::{Core, Left, Turnstile};
-use crate::guard::LockGuard;
+use crate::core::{Claim, Core, Holding, Left, Party, Prospect, Refused, Turnstile};
 use crate::name::LockName;
 use crate::offer::Granted;
 use crate::seats::Seats;
-use crate::store::{Failure, Limit, Patience, Refusals, Store};
+use crate::store::{Limit, Patience, Refusals, Store};
 use crate::waiter::{Turn, Waiter};
-use fairlock_protocol::entry::Attributes;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Sequence;
 
 use door::Door;
 use outage::Doublings;
-pub(crate) use party::{Caller, Joined, Party, Told};
-use prospect::Prospect;
 
 /// A client that is told "too slow" again and again doubles its time-out up to this factor.
 const MOST_TIME: u32 = 8;
 
-/// Why an acquisition ended without the lock.
-#[derive(Debug)]
-pub(crate) enum Refused {
-    /// The caller stopped waiting, or does not wait and would have to.
-    GaveUp,
-    /// The caller does not wait, and its requests took all of its time.
-    Late,
-    /// The caller was granted the lock, and was not polled until it was given back.
-    Untaken,
-    /// So many wait before the caller that it will not.
-    LineFull {
-        waiting: usize,
-        limit: usize,
-    },
-    /// The runtime of the client is gone, and the acquisition with it.
-    Gone,
-    /// The caller was taken out of its party, because its observer panicked.
-    Dropped,
-    Failed(Failure),
-}
-
-impl Refused {
-    /// The same twice, for two who are told of it.
-    fn shared(self) -> (Self, Self) {
-        match self {
-            Refused::GaveUp => (Refused::GaveUp, Refused::GaveUp),
-            Refused::Late => (Refused::Late, Refused::Late),
-            Refused::Untaken => (Refused::Untaken, Refused::Untaken),
-            Refused::LineFull { waiting, limit } => {
-                let told = || Refused::LineFull { waiting, limit };
-                (told(), told())
-            }
-            Refused::Gone => (Refused::Gone, Refused::Gone),
-            Refused::Dropped => (Refused::Dropped, Refused::Dropped),
-            Refused::Failed(failure) => {
-                let (one, other) = failure.shared();
-                (one.into(), other.into())
-            }
-        }
-    }
-
-    fn is_newer_format(&self) -> bool {
-        matches!(self, Refused::Failed(failure) if failure.is_newer_format())
-    }
-}
-
-impl From<Failure> for Refused {
-    fn from(failure: Failure) -> Self {
-        Refused::Failed(failure)
-    }
-}
-
-/// What a call asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
-    /// How many of the lock's permits.
-    pub(crate) permits: u64,
-    pub(crate) attributes: Attributes,
-    pub(crate) waits: bool,
+/// Goes for a lock, in the background.
+pub(crate) fn go(
+    core: &Arc<Core>,
+    name: &LockName,
+    party: Arc<Party>,
+    claim: Claim,
+    turnstile: Option<Turnstile>,
+) {
+    let acquisition = Acquisition::new(core, name, party, claim);
+    core.spawn_then(name, None, Task::Acquire, acquisition.run(turnstile));
 }
 
 /// The way to the lock, of one call or of several that were made at once.
-pub(crate) struct Acquisition {
+struct Acquisition {
     core: Arc<Core>,
     /// The client's, which tells those who wait whether DynamoDB answers.
     store: Store,
@@ -121,7 +66,7 @@ impl Drop for Acquisition {
 }
 
 impl Acquisition {
-    pub(crate) fn new(core: &Arc<Core>, name: &LockName, party: Arc<Party>, claim: Claim) -> Self {
+    fn new(core: &Arc<Core>, name: &LockName, party: Arc<Party>, claim: Claim) -> Self {
         let store = match claim.waits {
             true => core.store.telling(outage::reach(core, name, &party)),
             false => core.store.clone(),
@@ -141,7 +86,7 @@ impl Acquisition {
     }
 
     /// Runs to the end, and returns how it tells the callers. A guard that none of them takes is dropped, which releases.
-    pub(crate) async fn run(mut self, mut turnstile: Option<Turnstile>) -> impl FnOnce() {
+    async fn run(mut self, mut turnstile: Option<Turnstile>) -> impl FnOnce() {
         self.party.sets_out();
         let ended = tokio::select! {
             biased;
@@ -166,7 +111,7 @@ impl Acquisition {
         }
     }
 
-    async fn work(&self, turnstile: &mut Option<Turnstile>) -> Result<Granted<LockGuard>, Refused> {
+    async fn work(&self, turnstile: &mut Option<Turnstile>) -> Result<Granted<Holding>, Refused> {
         if self.claim.waits {
             self.wait(turnstile).await
         } else {
@@ -213,7 +158,7 @@ impl Acquisition {
 
     /// Takes tickets until one is granted. Each turn of the loop needs a ticket that was void or lost, or that others drew
     /// before a bounded line was full; and the caller's patience bounds them.
-    async fn wait(&self, turnstile: &mut Option<Turnstile>) -> Result<Granted<LockGuard>, Refused> {
+    async fn wait(&self, turnstile: &mut Option<Turnstile>) -> Result<Granted<Holding>, Refused> {
         let mut time = 1;
         loop {
             self.check()?;
@@ -238,10 +183,7 @@ impl Acquisition {
     }
 
     /// Waits for the ticket's turn. None: it will never be granted, and the caller draws another.
-    async fn in_line(
-        &self,
-        mut waiter: Box<Waiter>,
-    ) -> Result<Option<Granted<LockGuard>>, Refused> {
+    async fn in_line(&self, mut waiter: Box<Waiter>) -> Result<Option<Granted<Holding>>, Refused> {
         let turn = self.turn(&mut waiter).await;
         self.core.clean_later(&self.name, waiter.take_litter());
         if let Some(look) = waiter.take_ahead() {

@@ -1,62 +1,12 @@
 //! Tells those who wait, and the log, that DynamoDB does not answer them, and when it does again.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use super::Party;
-use crate::core::Core;
+use crate::core::{Core, Party, Trouble};
 use crate::name::LockName;
-use crate::state::Outage;
-use crate::store::{Failure, News, Reach};
+use crate::store::{News, Reach};
 use fairlock_protocol::moment::Moment;
-
-/// DynamoDB does not answer, as those who wait are told of it.
-#[derive(Debug)]
-pub(super) struct Trouble {
-    pub(super) since: Moment,
-    pub(super) outage: Outage,
-    failure: Failure,
-}
-
-impl Trouble {
-    fn new(core: &Core, since: Moment, failure: Failure) -> Self {
-        let clock = &core.store.config().clock;
-        let lasts = clock.now().since(since);
-        let outage = Outage {
-            since: SystemTime::UNIX_EPOCH + clock.unix().saturating_sub(lasts),
-            cause: failure.to_string(),
-        };
-        Trouble {
-            since,
-            outage,
-            failure,
-        }
-    }
-
-    /// The same twice, for two parties.
-    fn shared(self) -> (Self, Self) {
-        let (since, outage) = (self.since, self.outage);
-        let (one, other) = self.failure.shared();
-        let trouble = |outage, failure| Trouble {
-            since,
-            outage,
-            failure,
-        };
-        (trouble(outage.clone(), one), trouble(outage, other))
-    }
-
-    /// The failure, and the same again.
-    pub(super) fn failure(self) -> (Failure, Self) {
-        let (one, other) = self.failure.shared();
-        (
-            one,
-            Trouble {
-                failure: other,
-                ..self
-            },
-        )
-    }
-}
 
 /// What tells a party of requests without an answer, and whoever waits behind it at the door.
 pub(super) fn reach(core: &Arc<Core>, name: &LockName, party: &Arc<Party>) -> Reach {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::acquire;
 use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::config::{Config, Names, Settings};
@@ -320,7 +321,7 @@ impl LockClientBuilder {
         let runtime = Handle::try_current().map_err(|_| Invalid::NoRuntime)?;
         let store = Store::new(&self.dynamodb, Config::try_from(self.settings)?);
         Ok(LockClient {
-            core: CoreHandle::new(&Arc::new(Core::new(store, runtime))),
+            core: CoreHandle::new(&Arc::new(Core::new(store, runtime, acquire::go))),
         })
     }
 }

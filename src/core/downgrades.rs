@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Core;
-use crate::acquire::Party;
+use super::{Core, Party};
 use crate::hold::{self, Hold, Standing};
 use crate::store::Failure;
 use fairlock_protocol::item::LockItem;

@@ -1,10 +1,15 @@
 //! What all locks of a client share: the store, the background work, and what it remembers of the lines it has met.
 
+mod claim;
 mod downgrades;
 mod handle;
 mod hints;
+mod holding;
 mod leaving;
 mod parties;
+mod party;
+mod prospect;
+mod trouble;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -20,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 use crate::background::{Background, Job, Task};
 use crate::cohort::Cohort;
 use crate::error::{Error, Loss};
-use crate::guard::LockGuard;
 use crate::heartbeat;
 use crate::hold::Hold;
 use crate::name::LockName;
@@ -34,11 +38,16 @@ use fairlock_protocol::pace::Pace;
 use fairlock_protocol::stagger::Stagger;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
+pub(crate) use claim::{Claim, Refused};
 pub(crate) use handle::CoreHandle;
 use hints::Hints;
+pub(crate) use holding::Holding;
 pub(crate) use leaving::Left;
-pub(crate) use parties::Turnstile;
 use parties::{Door, Seated};
+pub(crate) use parties::{Go, Turnstile};
+pub(crate) use party::{Caller, Joined, Observer, Party, Told};
+pub(crate) use prospect::Prospect;
+pub(crate) use trouble::Trouble;
 
 /// Paces and doubtful nonces kept at the most; beyond that the oldest knowledge is the least useful.
 const REMEMBERED: usize = 1024;
@@ -59,6 +68,7 @@ pub(crate) struct Core {
     /// Those of this client who wait in line.
     pub(crate) cohort: Arc<Cohort>,
     memory: Mutex<Memory>,
+    go: Go,
     /// How many handles there are.
     handles: AtomicUsize,
 }
@@ -107,9 +117,11 @@ impl Memory {
 }
 
 impl Core {
-    pub(crate) fn new(store: Store, runtime: Handle) -> Self {
+    /// `go` is called for those who come to a lock.
+    pub(crate) fn new(store: Store, runtime: Handle, go: Go) -> Self {
         Core {
             store,
+            go,
             background: Arc::new(Background::new(runtime)),
             closed: CancellationToken::new(),
             cohort: Arc::default(),
@@ -296,7 +308,7 @@ impl Core {
     }
 
     /// Registers a hold and keeps it renewed, and gives it back if its guard is not taken in time.
-    pub(crate) fn keep(self: &Arc<Self>, hold: &Arc<Hold>, offer: Offer<LockGuard>) {
+    pub(crate) fn keep(self: &Arc<Self>, hold: &Arc<Hold>, offer: Offer<Holding>) {
         {
             let mut memory = self.memory();
             memory.stagger(hold);
@@ -322,7 +334,7 @@ impl Core {
     }
 
     /// Ends with the hold, which ends at once if its guard is given back.
-    async fn keep_renewed(self: &Arc<Self>, hold: &Hold, offer: Offer<LockGuard>) {
+    async fn keep_renewed(self: &Arc<Self>, hold: &Hold, offer: Offer<Holding>) {
         let saw = |item: &LockItem| self.saw(&hold.name, item);
         let mut renewing = pin!(heartbeat::keep(&self.store, hold, saw));
         let untaken = tokio::select! {

@@ -3,10 +3,7 @@
 use std::collections::hash_map;
 use std::sync::{Arc, Weak};
 
-use super::Core;
-use crate::acquire::{Acquisition, Caller, Claim, Joined, Party, Refused};
-use crate::background::Task;
-use crate::guard::LockGuard;
+use super::{Caller, Claim, Core, Holding, Joined, Party, Refused};
 use crate::hold::Hold;
 use crate::name::LockName;
 use crate::store::{Failure, Limit, Patience, Refusals, Write};
@@ -32,6 +29,9 @@ pub(super) struct Door {
     /// Those who wait until the way is free.
     behind: Option<Arc<Party>>,
 }
+
+/// How one goes for a lock.
+pub(crate) type Go = fn(&Arc<Core>, &LockName, Arc<Party>, Claim, Option<Turnstile>);
 
 /// The way into a line, which those of one client take one after the other. Dropped, it lets the next in.
 pub(crate) struct Turnstile {
@@ -140,8 +140,7 @@ impl Core {
         claim: Claim,
         turnstile: Option<Turnstile>,
     ) {
-        let acquisition = Acquisition::new(self, name, party, claim);
-        self.spawn_then(name, None, Task::Acquire, acquisition.run(turnstile));
+        (self.go)(self, name, party, claim, turnstile);
     }
 
     /// Notes who has the lock after a hold at the place of `entry`.
@@ -187,7 +186,7 @@ impl Core {
             self.memory().parties.insert(hold.attempt.nonce, rest);
         }
         tracing::debug!(lock = %hold.name, ticket = %next, "passed on");
-        let guard = LockGuard::offered(Arc::clone(self), hold.passed_on(next));
+        let guard = Holding::offered(Arc::clone(self), hold.passed_on(next));
         // Either `shutdown` saw the hold, or it was called before this: then nobody is to have the guard.
         if self.closed.is_cancelled() {
             party.refuse(Refused::GaveUp);

@@ -105,10 +105,10 @@ impl LockGuard {
     /// }
     /// ```
     pub fn check_item(&self) -> Result<TransactWriteItem, Error> {
-        if let Some(reason) = self.hold.loss() {
+        if let Some(reason) = self.hold().loss() {
             return Err(self.lost_by(reason).into());
         }
-        let (store, hold) = (&self.core.store, &self.hold);
+        let (store, hold) = (&self.core().store, self.hold());
         let (held, turns_left) = hold.to_be_checked();
         let check = store.check_holder(&hold.name, &hold.attempt, held, turns_left);
         check.map_err(|failure| failure.into_error(&store.config().table, Duration::ZERO))

@@ -371,7 +371,7 @@ impl Campaign {
     ) -> Term<T> {
         let (ticket, before) = (guard.ticket(), self.resigned.get());
         // Between the grant and here others may know that it leads, and have it resign.
-        let is_resigned = before.is_after(guard.hold.begun);
+        let is_resigned = before.is_after(guard.hold().begun);
         tracing::info!(lock = guard.name(), %ticket, "leads");
         self.tell(&Leadership::Began { ticket });
         let term = tokio::select! {

@@ -7,8 +7,7 @@ use std::task::Poll;
 use tokio::sync::oneshot::error::RecvError;
 
 use super::FairLock;
-use crate::acquire::{Caller, Claim, Party, Refused, Told};
-use crate::core::Core;
+use crate::core::{Caller, Claim, Core, Holding, Party, Refused, Told};
 use crate::guard::LockGuard;
 use crate::offer::Granted;
 use crate::wait::RecordWait;
@@ -130,11 +129,9 @@ impl<'a> Call<'a> {
 }
 
 /// Takes the guard, unless it was given back before its caller came for it.
-fn taken(
-    told: Result<Result<Granted<LockGuard>, Refused>, RecvError>,
-) -> Result<LockGuard, Refused> {
+fn taken(told: Result<Result<Granted<Holding>, Refused>, RecvError>) -> Result<LockGuard, Refused> {
     let granted = told.unwrap_or(Err(Refused::Dropped))?;
-    granted.take().ok_or(Refused::Untaken)
+    granted.take().map(LockGuard::of).ok_or(Refused::Untaken)
 }
 
 impl Drop for Call<'_> {

@@ -7,17 +7,17 @@ use crate::waiter::Waiter;
 use fairlock_protocol::pace;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Prospect {
+pub(crate) struct Prospect {
     /// How many are before it, the holder included.
-    pub(super) place: usize,
+    pub(crate) place: usize,
     /// The place; none while it has none.
-    pub(super) id: Option<PlaceId>,
+    pub(crate) id: Option<PlaceId>,
     /// The mean time of a turn, as seen in this line.
     turn: Option<Duration>,
 }
 
 impl Prospect {
-    pub(super) fn of(waiter: &Waiter) -> Self {
+    pub(crate) fn of(waiter: &Waiter) -> Self {
         Prospect {
             place: waiter.place(),
             id: Some(waiter.place_id()),
@@ -26,19 +26,19 @@ impl Prospect {
     }
 
     /// Of one with so many others between.
-    pub(super) fn behind(&self, others: usize) -> Self {
+    pub(crate) fn behind(&self, others: usize) -> Self {
         self.at(self.place.saturating_add(others))
     }
 
     /// The same line, seen from a place in it.
-    pub(super) fn at(&self, place: usize) -> Self {
+    pub(crate) fn at(&self, place: usize) -> Self {
         Prospect {
             place,
             ..self.clone()
         }
     }
 
-    pub(super) fn wait(&self) -> Option<Duration> {
+    pub(crate) fn wait(&self) -> Option<Duration> {
         Some(pace::times(self.turn?, self.place as u64))
     }
 }

@@ -9,12 +9,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::outage::Trouble;
-use super::{Prospect, Refused};
+use super::{Holding, Prospect, Refused, Trouble};
 use crate::error::Error;
-use crate::guard::LockGuard;
 use crate::hold;
-use crate::lock::Observer;
 use crate::name::LockName;
 use crate::offer::Granted;
 use crate::state::{Waiting, system_time};
@@ -23,7 +20,10 @@ use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 
-pub(crate) type Told = oneshot::Receiver<Result<Granted<LockGuard>, Refused>>;
+/// Who is told how far an acquisition has come.
+pub(crate) type Observer = Arc<dyn Fn(&Waiting) + Send + Sync>;
+
+pub(crate) type Told = oneshot::Receiver<Result<Granted<Holding>, Refused>>;
 
 /// Which of a party a call is, and how it is told.
 pub(crate) type Joined = (u64, Told);
@@ -75,7 +75,7 @@ struct Member {
     until: Option<Moment>,
     limit: Option<usize>,
     observer: Option<(Observer, Shown)>,
-    tell: oneshot::Sender<Result<Granted<LockGuard>, Refused>>,
+    tell: oneshot::Sender<Result<Granted<Holding>, Refused>>,
 }
 
 /// What an observer was shown last.
@@ -179,7 +179,7 @@ impl Party {
 
     /// Refuses those who will not wait behind so many, of `before` turns before the first of them and those of their party
     /// who stay.
-    pub(super) fn turn_away(&self, before: usize) {
+    pub(crate) fn turn_away(&self, before: usize) {
         let mut state = self.state();
         let refused = state.unwilling(before);
         if state.members.is_empty() {
@@ -200,7 +200,7 @@ impl Party {
     }
 
     /// How many turns may be before the first of them for all to stay; none if they wait behind however many.
-    pub(super) fn most_before(&self) -> Option<usize> {
+    pub(crate) fn most_before(&self) -> Option<usize> {
         let state = self.state();
         let members = state.members.iter().enumerate();
         let most = members.filter_map(|(index, member)| Some(member.limit?.saturating_sub(index)));
@@ -208,7 +208,7 @@ impl Party {
     }
 
     /// Takes in what an answer showed, and the prospect of the first of them.
-    pub(super) fn saw(&self, item: &LockItem, prospect: Option<Prospect>) {
+    pub(crate) fn saw(&self, item: &LockItem, prospect: Option<Prospect>) {
         let mut state = self.state();
         state.item = Some(Arc::new(item.clone()));
         (state.prospect, state.is_answered) = (prospect, true);
@@ -216,27 +216,27 @@ impl Party {
     }
 
     /// DynamoDB does not answer them.
-    pub(super) fn is_in_trouble(&self, trouble: Trouble) {
+    pub(crate) fn is_in_trouble(&self, trouble: Trouble) {
         let mut state = self.state();
         state.trouble = Some(trouble);
         self.tell(state);
     }
 
     /// DynamoDB answered, them or those before them at the door.
-    pub(super) fn is_answered(&self) {
+    pub(crate) fn is_answered(&self) {
         let mut state = self.state();
         (state.trouble, state.is_answered) = (None, true);
         self.tell(state);
     }
 
     /// Those before them at the door were shown this.
-    pub(super) fn hears(&self, item: &LockItem) {
+    pub(crate) fn hears(&self, item: &LockItem) {
         self.state().item = Some(Arc::new(item.clone()));
         self.is_answered();
     }
 
     /// Since when DynamoDB has not answered them.
-    pub(super) fn troubled_since(&self) -> Option<Moment> {
+    pub(crate) fn troubled_since(&self) -> Option<Moment> {
         self.state().trouble.as_ref().map(|trouble| trouble.since)
     }
 
@@ -253,7 +253,7 @@ impl Party {
     }
 
     /// Somebody goes for the lock for them: their client's runtime runs.
-    pub(super) fn sets_out(&self) {
+    pub(crate) fn sets_out(&self) {
         let mut state = self.state();
         (state.is_under_way, state.is_behind_its_own) = (true, false);
     }
@@ -276,7 +276,7 @@ impl Party {
     }
 
     /// What is logged of a wait that has become long.
-    pub(super) fn log(&self, name: &LockName, waited: Duration) {
+    pub(crate) fn log(&self, name: &LockName, waited: Duration) {
         let state = self.state();
         let holder = state.item.as_deref().and_then(LockItem::first_holder);
         let (owner, holder) = (
@@ -303,7 +303,7 @@ impl Party {
     }
 
     /// Gives a guard to the first who takes it; back, if there is none.
-    pub(crate) fn grant(&self, mut guard: Granted<LockGuard>) -> Option<Granted<LockGuard>> {
+    pub(crate) fn grant(&self, mut guard: Granted<Holding>) -> Option<Granted<Holding>> {
         while let Some(first) = self.first() {
             match first.tell.send(Ok(guard)) {
                 Err(Ok(back)) => guard = back,
@@ -332,7 +332,7 @@ impl Party {
     }
 
     /// There will be no turn. They are told when their place is left.
-    pub(super) fn will_refuse(&self, refused: Refused) {
+    pub(crate) fn will_refuse(&self, refused: Refused) {
         self.state().refusal = Some(refused);
     }
 
