@@ -6,7 +6,6 @@ use std::time::Duration;
 use fairlock::RecordWait;
 use fairlock_testkit::line::Site;
 use fairlock_testkit::traffic::Counter;
-use procfs::process::Process;
 use tokio::task::JoinSet;
 
 use crate::performance::Done;
@@ -48,7 +47,13 @@ async fn added_by(tasks: usize) -> Done<u64> {
     Ok(added)
 }
 
+#[cfg(target_os = "linux")]
 fn resident() -> Done<u64> {
-    let status = Process::myself()?.status()?;
+    let status = procfs::process::Process::myself()?.status()?;
     Ok(status.vmrss.unwrap_or_default() * 1024)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn resident() -> Done<u64> {
+    Err("how much memory a process has is read from /proc, which only Linux has".into())
 }
