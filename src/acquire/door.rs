@@ -219,7 +219,7 @@ impl Acquisition {
             }
             Ok(Asked::Busy(item)) => {
                 item.iter().for_each(|item| self.saw(item, None));
-                self.core.forget(&self.name, &attempt);
+                self.core.forget(&attempt);
                 Ok(Tried::Busy(item))
             }
             Err(failure) => {

@@ -86,7 +86,7 @@ impl Acquisition {
 
     /// The place was lost before it was granted; a copy of a request for it may still come.
     fn is_gone(&self, attempt: &Attempt) -> Result<Option<Granted<Holding>>, Refused> {
-        self.core.forget(&self.name, attempt);
+        self.core.forget(attempt);
         Ok(None)
     }
 

@@ -205,7 +205,7 @@ impl Acquisition {
             Ok(Some(item)) => Box::pin(self.grant(attempt, ticket, beats, &item)).await,
             Ok(None) => {
                 tracing::info!(lock = %self.name, %ticket, "was passed in line: draws again");
-                self.core.forget(&self.name, &attempt);
+                self.core.forget(&attempt);
                 if ticket <= seen.seated {
                     // A join that came late may have put it there after others deleted it.
                     self.core.clean(&self.name, vec![ticket]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Core, REMEMBERED};
+use super::Core;
 use crate::background::Task;
 use crate::name::LockName;
 use crate::passing;
@@ -38,13 +38,9 @@ impl Core {
 
     /// Notes that an attempt is over. One that is in doubt may still turn up in the table. A lease that a caller named is never
     /// noted: whoever asks under its name has it, in this process or another, and nobody takes it from them.
-    pub(crate) fn forget(&self, name: &LockName, attempt: &Attempt) {
+    pub(crate) fn forget(&self, attempt: &Attempt) {
         if attempt.is_in_doubt() && !attempt.is_named() {
-            let mut memory = self.memory();
-            while memory.doubtful.len() >= REMEMBERED {
-                memory.doubtful.pop_first();
-            }
-            memory.doubtful.insert(attempt.nonce, name.clone());
+            self.memory().doubts.note(attempt.nonce);
         }
     }
 
@@ -202,6 +198,6 @@ impl Core {
             tracing::warn!(lock = %name, %failure, "could not give up a place: it lapses with its lease");
             self.undone(name, None, Task::Leave);
         }
-        self.forget(name, attempt);
+        self.forget(attempt);
     }
 }

@@ -1,6 +1,7 @@
 //! What all locks of a client share: the store, the background work, and what it remembers of the lines it has met.
 
 mod claim;
+mod doubts;
 mod downgrades;
 mod handle;
 mod hints;
@@ -39,6 +40,7 @@ use fairlock_protocol::stagger::Stagger;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
 pub(crate) use claim::{Claim, Refused};
+use doubts::Doubts;
 pub(crate) use handle::CoreHandle;
 use hints::Hints;
 pub(crate) use holding::Holding;
@@ -49,7 +51,7 @@ pub(crate) use party::{Caller, Joined, Observer, Party, Told};
 pub(crate) use prospect::Prospect;
 pub(crate) use trouble::Trouble;
 
-/// Paces and doubtful nonces kept at the most; beyond that the oldest knowledge is the least useful.
+/// Paces kept at the most.
 const REMEMBERED: usize = 1024;
 
 /// Attempts at a request of a caller that does not wait.
@@ -81,8 +83,7 @@ struct Memory {
     litter: HashMap<LockName, Vec<Ticket>>,
     /// How fast the lines were that this client waited in.
     paces: HashMap<LockName, Pace>,
-    /// Nonces of ended attempts some request of which was never answered.
-    doubtful: BTreeMap<Nonce, LockName>,
+    doubts: Doubts,
     holds: Vec<Weak<Hold>>,
     /// How many have been held beside others since there were none.
     staggered: u64,
@@ -251,11 +252,11 @@ impl Core {
             let mut memory = self.memory();
             // Every answer comes by here, so what is too old goes with the next one, whatever lock that is of.
             memory.hints.forget(self.store.now());
-            if memory.doubtful.is_empty() {
+            if memory.doubts.is_empty() {
                 return;
             }
             item.entries()
-                .filter(|entry| memory.doubtful.remove(&entry.nonce).is_some())
+                .filter(|entry| memory.doubts.settle(entry.nonce))
                 .cloned()
                 .collect()
         };
@@ -272,11 +273,12 @@ impl Core {
 
     /// Whether all who come before this ticket are of this client: then no hand-over comes to it of which it is not told.
     pub(crate) fn surrounds(&self, name: &LockName, item: &LockItem, ticket: Ticket) -> bool {
-        let is_held_by = |holder: &Entry| {
-            let holds = self.holds();
-            holds.iter().any(|hold| hold.is(holder))
-        };
-        !item.is_free() && item.holders().all(is_held_by) && self.cohort.fills(name, item, ticket)
+        if item.is_free() {
+            return false;
+        }
+        let holds = self.holds();
+        let is_held_here = |holder: &Entry| holds.iter().any(|hold| hold.is(holder));
+        item.holders().all(is_held_here) && self.cohort.fills(name, item, ticket)
     }
 
     /// What the lock's line looked like when this client last released, if that was a moment ago.
@@ -413,7 +415,7 @@ impl Core {
         let seats = self.seats(&hold.name, &patience);
         let ended = seats.release(&hold.attempt, hold.held()).await;
         // Before the item is taken in, which may show that a late copy of the enter has come.
-        self.forget(&hold.name, &hold.attempt);
+        self.forget(&hold.attempt);
         match &ended {
             Ok(Ended::HandedOver(item) | Ended::Before(Some(item))) => {
                 tracing::debug!(lock = %hold.name, ticket = %hold.ticket, "released");
