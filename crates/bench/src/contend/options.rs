@@ -106,7 +106,8 @@ impl Options {
     pub(crate) fn checked(&self) -> Option<u32> {
         if let Err(problem) = self.check() {
             let conflict = ErrorKind::ArgumentConflict;
-            Options::command().error(conflict, problem).exit();
+            let mut command = Options::command().bin_name("fairlock-bench contend");
+            command.error(conflict, problem).exit();
         }
         self.worker
     }

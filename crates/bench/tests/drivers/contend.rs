@@ -268,6 +268,12 @@ fn tables_in_memory_are_not_for_processes() {
         "{}",
         ended.summary
     );
+    // As it is typed.
+    assert!(
+        ended.summary.contains("Usage: fairlock-bench contend"),
+        "{}",
+        ended.summary
+    );
 }
 
 #[test]

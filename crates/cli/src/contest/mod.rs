@@ -1,4 +1,4 @@
-//! What a contest for one lock is made of, for the demo and for the driver `contend`, which includes this folder.
+//! What a contest for one lock is made of, for the demo and for the drivers of `fairlock-bench`.
 
 pub mod causes;
 pub mod member;
