@@ -10,22 +10,23 @@ const MOST: usize = 1024;
 /// By nonce, and by when they were noted: where there are too many the oldest goes, for which the least is still to come.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
-    noted: u64,
     nonces: BTreeMap<Nonce, u64>,
     ages: BTreeMap<u64, Nonce>,
 }
 
 impl Doubts {
-    /// From now on the oldest knowledge is older than this.
+    /// Notes one, as the youngest.
     pub(super) fn note(&mut self, nonce: Nonce) {
         self.settle(nonce);
         while self.nonces.len() >= MOST {
-            let oldest = self.ages.pop_first();
-            oldest.map(|(_, oldest)| self.nonces.remove(&oldest));
+            if let Some((_, oldest)) = self.ages.pop_first() {
+                self.nonces.remove(&oldest);
+            }
         }
-        self.noted += 1;
-        self.nonces.insert(nonce, self.noted);
-        self.ages.insert(self.noted, nonce);
+        let youngest = self.ages.last_key_value();
+        let noted = youngest.map_or(0, |(noted, _)| noted + 1);
+        self.nonces.insert(nonce, noted);
+        self.ages.insert(noted, nonce);
     }
 
     /// Forgets one. Whether it was noted.

@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -210,11 +211,7 @@ impl Core {
         task: Task,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        let work = Box::pin(work);
-        self.spawn_then(name, ticket, task, async move {
-            work.await;
-            || {}
-        });
+        self.spawn_then(name, ticket, task, work.map(|()| || {}));
     }
 
     /// The same for work that returns how it tells that it is done.
@@ -402,6 +399,7 @@ impl Core {
         let releasing = Releasing(Arc::clone(self), Arc::clone(hold));
         self.spawn_then(&hold.name, Some(hold.ticket), Task::Release, async move {
             let Releasing(core, hold) = &releasing;
+            // Boxed, or it would be moved with all its room each time that this task is.
             let ended = Box::pin(core.release(hold, deadline)).await;
             move || then(ended)
         });

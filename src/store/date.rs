@@ -122,7 +122,7 @@ impl ServerClock {
         let all = told.seen.iter().enumerate();
         let latest = all.fold(None, |latest, (index, seen)| {
             let late = Some(seen.late(now));
-            // One that is no later is not looked into: this is asked some thirty times a turn.
+            // One that is no later is not looked into: this is asked many times in every turn.
             let is_later = late > latest && told.is_agreed_on(index, now, unix);
             if is_later { late } else { latest }
         });

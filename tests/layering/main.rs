@@ -118,18 +118,7 @@ const DOORS: [(&str, &[&str]); 13] = [
 
 /// The same of methods.
 const METHODS: [(&str, &[&str]); 4] = [
-    (
-        ".spawn(",
-        &[
-            "background",
-            "acquire",
-            "client",
-            "core",
-            "guard",
-            "lock",
-            "sweeping",
-        ],
-    ),
+    (".spawn(", &["background", "acquire", "core", "sweeping"]),
     (".spawn_blocking(", &[]),
     (".spawn_local(", &[]),
     (".block_on(", &[]),
