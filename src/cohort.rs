@@ -222,12 +222,12 @@ fn to_give_seats<'a>(
     seats: usize,
 ) -> Option<(&'a Ticket, &'a Arc<Member>)> {
     let mut stay = behind(line, item.seated).filter(|(_, member)| !member.leaves());
-    stay.next().filter(|_| item.heirs.len() <= seats / 2)
+    stay.next().filter(|_| item.heirs().len() <= seats / 2)
 }
 
 /// Whether all who wait before a ticket are of this line.
 fn is_alone(line: &Line, item: &LockItem, ticket: Ticket) -> bool {
-    let mut heirs = item.heirs.iter().take_while(|heir| heir.ticket < ticket);
+    let mut heirs = item.heirs().iter().take_while(|heir| heir.ticket < ticket);
     heirs.all(|heir| member(line, heir).is_some()) && reaches(line, item.seated, ticket)
 }
 

@@ -519,7 +519,7 @@ mod tests {
             assert!(config(|said| said.table = table.into()).is_ok(), "{table}");
         }
         assert!(config(|said| said.namespace = "a/b".into()).is_err());
-        for name in ["holder", "tickets"] {
+        for name in ["slots", "tickets"] {
             assert!(config(|said| said.names.ttl = name.into()).is_err());
             assert!(config(|said| said.names.partition_key = name.into()).is_err());
             assert!(config(|said| said.names.sort_key = name.into()).is_err());

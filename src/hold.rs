@@ -12,7 +12,7 @@ use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::signal::Signal;
 use crate::state::{LockData, system_time};
-use crate::store::{Attempt, Failure};
+use crate::store::{Attempt, DATE_SOON, Failure};
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::item::{At, Footing, Held, LockItem, Written};
 use fairlock_protocol::lease::{self, Beats};
@@ -88,10 +88,6 @@ struct Pulse {
     renewed: u64,
     is_failing: bool,
 }
-
-/// A hold that was entered with a process's first request, before any answer told the time, is renewed this soon:
-/// without a date, callers that do not wait could never tell that it is dead.
-const DATE_SOON: Duration = Duration::from_secs(1);
 
 /// The places at which guards of this process hold locks, so that an error can say that a lock is not re-entrant.
 /// Counted, because seeded nonces repeat from test to test.

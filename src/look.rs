@@ -162,9 +162,9 @@ impl Look {
         let item = &self.item;
         let on_item = |entry| judge(Place::LockItem, entry);
         Digest {
-            holder: item.holder.as_ref().map(on_item),
+            holder: item.holder().map(on_item),
             sharers: item.sharers.iter().map(on_item).collect(),
-            heirs: item.heirs.iter().map(on_item).collect(),
+            heirs: item.heirs().iter().map(on_item).collect(),
             admitted: item.admitted(),
             rows: self.rows.iter().map(row).collect(),
             last: self.item.last,

@@ -271,11 +271,11 @@ pub(crate) async fn unseat(
     item: &LockItem,
     index: usize,
 ) -> Result<Option<Timed<Write<LockItem>>>, Failure> {
-    let Some(dead) = item.heirs.get(index) else {
+    let Some(dead) = item.heirs().get(index) else {
         return Ok(None);
     };
     tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "unseats a dead heir");
-    let unseat = || store.unseat(name, index, dead);
+    let unseat = || store.unseat(name, item.at_heir(index), dead);
     store.persist(patience, unseat).await.map(Some)
 }
 

@@ -1,31 +1,32 @@
 //! The attributes of fairlock's own items, by which a table's keys and TTL attribute must not be called.
 
-/// Every attribute at the top of a lock item or a ticket's row. Those inside of an entry are on other paths, and never meet
+use fairlock_protocol::entry::Nonce;
+
+/// Every attribute at the top of a lock item or a ticket's row, but for those that are called by a nonce. Those inside of an entry are on other paths, and never meet
 /// a key.
-const OURS: [&str; 19] = [
+const OURS: [&str; 17] = [
     "data",
-    "drawn",
+    "departures",
     "drawn_at",
-    "entered",
     "entry",
     "format",
-    "grace_ms",
     "granted_at",
-    "heirs",
-    "holder",
+    "join_timeout_ms",
     "last",
-    "left",
     "permits",
-    "seated",
+    "resized",
+    "room",
     "sharers",
+    "slots",
     "state",
-    "taken",
     "tickets",
+    "watermark",
     "written",
 ];
 
+/// The ticket of one who came with it stands under its nonce.
 pub(crate) fn is_reserved(attribute: &str) -> bool {
-    OURS.contains(&attribute)
+    OURS.contains(&attribute) || Nonce::parse(attribute).is_some()
 }
 
 #[cfg(test)]
@@ -102,6 +103,12 @@ mod tests {
     fn what_the_items_use_is_reserved_and_nothing_else() {
         assert_eq!(used(), reserved(&OURS));
         assert!(OURS.is_sorted());
+    }
+
+    #[test]
+    fn what_looks_like_a_nonce_is_reserved() {
+        assert!(is_reserved(&Nonce::new(7).to_string()));
+        assert!(!is_reserved("00000000000000000000000000000g07"));
     }
 
     #[test]

@@ -1,16 +1,13 @@
-//! The lock item: entering, sitting down, handing over, and giving a seat up, each known by its nonce.
+//! The lock item: entrance for a slot, handing over, and giving a slot up, each known by its nonce.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::name::LockName;
-use crate::store::{Attempt, Failure, Patience, Store, Timed, Write};
+use crate::store::{Attempt, Failure, Patience, Store, Timed, Wish, Write};
 use fairlock_protocol::item::{Footing, Held, LockItem, Spot, Written};
 use fairlock_protocol::lease::Beats;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::{Sequence, Ticket};
-
-/// So often a release asks again that is refused by an item that shows no reason: more is damage.
-const MOST_UNSEEN: u32 = 16;
 
 /// A place on the lock item.
 #[derive(Debug)]
@@ -21,7 +18,7 @@ pub(crate) struct Taken {
     pub(crate) answer: Timed<LockItem>,
 }
 
-/// What came of asking for a place.
+/// What came of entrance for a place.
 #[derive(Debug)]
 pub(crate) enum Asked {
     Taken(Taken),
@@ -51,23 +48,19 @@ pub(crate) struct Seats<'a> {
 }
 
 impl Seats<'_> {
-    /// Takes the lock if it is free and nobody has an open ticket.
-    pub(crate) async fn enter(&self, attempt: &Attempt) -> Result<Asked, Failure> {
+    /// Draws tickets, and takes the slot behind all others: the lock, if that is the first.
+    pub(crate) async fn enter(&self, attempt: &Attempt, wish: Wish) -> Result<Asked, Failure> {
         let first_sent = self.store.now();
-        let answer = self
-            .store
-            .persist(self.patience, || self.store.enter(self.name, attempt))
-            .await?;
+        let enter = || self.store.enter(self.name, attempt, wish);
+        let answer = self.store.persist(self.patience, enter).await?;
         Ok(self.recognise(answer, attempt, first_sent))
     }
 
-    /// Takes permits that are left, if nobody waits for any.
-    pub(crate) async fn share(&self, attempt: &Attempt) -> Result<Asked, Failure> {
+    /// Takes permits that are left, if nobody waits for any, beside one who has so many at the most.
+    pub(crate) async fn share(&self, attempt: &Attempt, first: u64) -> Result<Asked, Failure> {
         let first_sent = self.store.now();
-        let answer = self
-            .store
-            .persist(self.patience, || self.store.share(self.name, attempt))
-            .await?;
+        let share = || self.store.share(self.name, attempt, first);
+        let answer = self.store.persist(self.patience, share).await?;
         Ok(self.recognise(answer, attempt, first_sent))
     }
 
@@ -86,29 +79,15 @@ impl Seats<'_> {
         Ok(self.recognise(answer, attempt, first_sent))
     }
 
-    /// Takes the next ticket, if none is newer than `most`, and the seat behind the last heir.
-    pub(crate) async fn sit(
-        &self,
-        attempt: &Attempt,
-        most: Ticket,
-        expires_at: u64,
-    ) -> Result<Asked, Failure> {
-        let first_sent = self.store.now();
-        let sit = || self.store.sit(self.name, attempt, most, expires_at);
-        let answer = self.store.persist(self.patience, sit).await?;
-        Ok(self.recognise(answer, attempt, first_sent))
-    }
-
     /// Ends a hold. Refused means released when an earlier attempt had no answer, for the caller's lease, within
-    /// which its patience lies, lets nobody else end it. Who was thought to be alone, or not, and is the other, asks again:
-    /// each turn of the loop needs somebody else who came or went. Where the item is read after the refusal, that may have
-    /// happened in between, and nothing of it is to be seen.
+    /// which its patience lies, lets nobody else end it. One that has another number of permits than was thought asks again: each turn of the
+    /// loop needs a downgrade.
     pub(crate) async fn release(
         &self,
         attempt: &Attempt,
         mut held: Held,
     ) -> Result<Ended, Failure> {
-        let (unanswered, mut unseen) = (AtomicBool::new(false), 0);
+        let unanswered = AtomicBool::new(false);
         loop {
             let release = || async {
                 let answer = self.store.release(self.name, attempt, held).await;
@@ -127,8 +106,7 @@ impl Seats<'_> {
                 .as_ref()
                 .and_then(|item| still_held(item, attempt, ticket));
             match is_held {
-                Some(still) if still != held => held = still,
-                Some(_) if unseen < MOST_UNSEEN => unseen += 1,
+                Some(still) if still.permits != held.permits => held = still,
                 Some(_) => return Ok(Ended::NotOurs(item)),
                 None if unanswered.load(Ordering::Relaxed) && self.within_patience() => {
                     return Ok(Ended::Before(item));
@@ -197,7 +175,8 @@ impl Seats<'_> {
                     self.store.persist(self.patience, release).await?
                 }
                 Some(Spot::Heir(index, own)) => {
-                    let give_up = || self.store.give_up_seat(self.name, index, own);
+                    let at = item.at_heir(index);
+                    let give_up = || self.store.give_up_seat(self.name, at, own);
                     self.store.persist(self.patience, give_up).await?
                 }
             };

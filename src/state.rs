@@ -294,8 +294,8 @@ impl LockState {
             holder: first.map(participant(Stage::Holder)),
             sharers: others.map(participant(Stage::Holder)).collect(),
             held_since: item.held_since().map(system_time),
-            line: item.heirs.iter().map(participant(Stage::Heir)).collect(),
-            waiting: sum(item.heirs.iter().map(|heir| heir.tickets))
+            line: item.heirs().iter().map(participant(Stage::Heir)).collect(),
+            waiting: sum(item.heirs().iter().map(|heir| heir.tickets))
                 .saturating_add(item.last.get() - item.seated.get()),
             data: LockData::of(item),
             newest_ticket: Some(item.last),

@@ -65,13 +65,13 @@ fn an_enter_that_was_applied_unseen_to_an_item_that_was_then_deleted_is_made_aga
 }
 
 #[test]
-fn a_sit_that_was_applied_unseen_keeps_its_seat() {
+fn a_slot_that_was_given_unseen_is_kept() {
     for fault in applied_unseen() {
         virtual_time(async {
             let lab = Lab::new().await;
             let (a, b) = (lab.host(), lab.host());
             let guard = acquire(&a).await;
-            let met = meets(&b.network, "sit", 1, fault);
+            let met = meets(&b.network, "enter known", 1, fault);
             let waiting = waits(&lab, &b).await;
             lab.wait(3 * SECOND).await;
             guard.release().await.unwrap();
@@ -241,16 +241,17 @@ fn an_enter_that_arrives_after_its_caller_gave_up_is_given_up_as_soon_as_it_is_s
 }
 
 #[test]
-fn each_sit_that_arrives_after_its_caller_gave_up_is_given_up_as_soon_as_it_is_seen() {
+fn each_slot_that_is_given_after_its_caller_gave_up_is_given_up_as_soon_as_it_is_seen() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b) = (lab.host(), lab.host());
         let guard = acquire(&a).await;
-        let sits = AtomicUsize::new(0);
+        let entered = AtomicUsize::new(0);
         let _ = b.network.clone().script(move |request| {
-            let is_late = verb(request) == "sit";
+            let condition = request.body()["ConditionExpression"].as_str();
+            let is_late = condition.is_some_and(|it| it.contains(":slots_taken"));
             let hangs = Fault::Hang(When::Before);
-            is_late.then(|| match sits.fetch_add(1, Ordering::SeqCst) {
+            is_late.then(|| match entered.fetch_add(1, Ordering::SeqCst) {
                 0 => hangs.and(Fault::Duplicate { after: 10 * SECOND }),
                 1 => hangs.and(Fault::Duplicate { after: 20 * SECOND }),
                 _ => hangs,
@@ -259,7 +260,7 @@ fn each_sit_that_arrives_after_its_caller_gave_up_is_given_up_as_soon_as_it_is_s
         let lock = b.locks.fair_lock("a").unwrap();
         let refused = lock.acquire(RecordWait::Timeout(6 * SECOND)).await;
         assert!(refused.is_err());
-        // Two copies of one request arrive, ten seconds apart and more, and sit for nobody.
+        // Two copies of one request arrive, ten seconds apart and more, and take a slot for nobody.
         let mut seen = 0;
         for _ in 0..20 {
             lab.wait(SECOND).await;
@@ -287,7 +288,9 @@ fn a_seat_that_was_asked_for_through_an_outage_is_not_given_up_for_it() {
             .network
             .clone()
             .script(move |request| match verb(request) {
-                "sit" => (began.elapsed() < 45 * SECOND).then_some(Fault::Throttle),
+                "enter" | "enter known" => {
+                    (began.elapsed() < 45 * SECOND).then_some(Fault::Throttle)
+                }
                 "give up" => {
                     leaves.fetch_add(1, Ordering::SeqCst);
                     None

@@ -169,7 +169,12 @@ fn none_say_nothing_and_what_was_said_last_counts() {
         let item = item.key("pk", AttributeValue::S("a".into()));
         let item = item.key("sk", AttributeValue::S("fairlock/#lock".into()));
         let item = item.send().await.unwrap().item.unwrap();
-        assert!(!item["holder"].as_m().unwrap().contains_key("attributes"));
+        assert!(
+            !item["slots"].as_l().unwrap()[0]
+                .as_m()
+                .unwrap()
+                .contains_key("attributes")
+        );
         guard.release().await.unwrap();
     });
 }

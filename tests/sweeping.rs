@@ -116,15 +116,16 @@ fn a_lock_that_only_those_have_who_came_beside_its_holder_is_not_idle() {
         // As if nobody had written to it for long.
         world.set("a", "expires_at", 1_000).await;
         world.set("a", "last", 1_000).await;
-        world.set("a", "seated", 1_000).await;
+        world.set("a", "watermark", 1_000).await;
         let item = world.lock_item("a").await;
-        let drawn = item["drawn"].as_m().unwrap().keys().next().unwrap();
-        world.set_in("a", ["drawn", drawn], 999).await;
+        let mut names = item.keys();
+        let nonce = names.find(|name| name.len() == 32).unwrap();
+        world.set("a", nonce, 999).await;
         let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
         assert_eq!((swept.swept, swept.failed), (nothing(), 0));
         assert!(second.is_held());
         let ticket = second.ticket().get();
-        world.set_in("a", ["drawn", drawn], ticket).await;
+        world.set("a", nonce, ticket).await;
         second.release().await.unwrap();
     });
 }
@@ -230,10 +231,10 @@ fn a_sweeper_goes_on_after_a_sweep_that_failed() {
         sweeping.comes_back();
         sleep(2 * OFTEN).await;
         assert!(
-            !world.lock_item("a").await["holder"]
-                .as_m()
+            world.lock_item("a").await["slots"]
+                .as_l()
                 .unwrap()
-                .contains_key("nonce")
+                .is_empty()
         );
     });
 }

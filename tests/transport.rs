@@ -16,8 +16,8 @@ use fairlock_testkit::wire::place::{Place, TIMEOUT};
 use fairlock_testkit::wire::server::{Blow, End, Part};
 
 /// The clause by which a request is known.
-const ENTER: &str = "#entered = if_not_exists";
-const RELEASE: &str = "if_not_exists(#heirs[0], :none)";
+const ENTER: &str = "list_append(if_not_exists(#slots";
+const RELEASE: &str = "REMOVE #slots[0]";
 const RENEW: &str = ".#lease_ms = :lease";
 const PUT: &str = "a value of the test's own";
 /// Far below a lease: nobody waited for one.

@@ -1,4 +1,4 @@
-//! The doorway: to the lock itself, to a seat, or into the line.
+//! The doorway: to a slot, of which the first is the lock itself, or into the line.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::passing::{self, Way};
 use crate::queue::{self, Joined};
 use crate::seats::{Asked, Taken};
 use crate::state;
-use crate::store::{Attempt, Failure, Limit, Patience, Timed};
+use crate::store::{Attempt, Failure, Limit, Patience, Timed, Wish};
 use crate::waiter::Waiter;
 use fairlock_protocol::doorway::{Ask, Seen, Sight, next_ask};
 use fairlock_protocol::item::{LockItem, Spot};
@@ -21,14 +21,14 @@ use fairlock_protocol::ticket::{Sequence, Ticket};
 /// Attempts at a draw. Each that is applied unseen leaves a gap, so after these the way into the line begins anew, with
 /// requests that leave nothing.
 const ATTEMPTS_TO_DRAW: usize = 4;
-/// Tries to enter or to sit before a ticket is drawn: each was refused because the lock was held, or had just become
-/// free, or because the line of one who bounds it grew.
+/// Tries before a ticket is drawn: each was refused because the lock had just become free, or because the line of one who bounds it
+/// grew.
 const TRIES_AT_THE_DOOR: u32 = 6;
 /// The first pause for one who is on the way to a free lock, doubled twice. All of them are enough for its draw, its row
 /// and its seat over any network that is fit for locks, and no wait to speak of if it died on the way.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
-/// What came of asking for a place: it, for this attempt, or what stood in the way.
+/// What came of entrance for a place: it, for this attempt, or what stood in the way.
 enum Tried {
     Taken(Attempt, Taken),
     Busy(Option<LockItem>),
@@ -45,9 +45,9 @@ pub(super) enum Door {
 }
 
 impl Acquisition {
-    /// Gets a place: the lock itself, a seat, or a ticket with its row. Who knows of a line skips the enter.
+    /// Gets a place: a slot, a part of the lock, or a ticket with its row.
     ///
-    /// All but the enter is boxed, so that a turn at a lock that nobody else wants has no room for it.
+    /// All but the first request is boxed, so that a turn at a lock that nobody else wants has no room for it.
     pub(super) async fn door(
         &self,
         time: u32,
@@ -64,9 +64,8 @@ impl Acquisition {
                 Some(item) if ask == Ask::Look || self.is_too_long(&item) => {
                     Box::pin(self.at_its_end(item, tried)).await?
                 }
-                Some(item) if ask == Ask::Sit => Box::pin(self.sit(&item)).await?,
-                _ if ask == Ask::Share => Box::pin(self.share()).await?,
-                _ if ask == Ask::Enter => self.enter().await?,
+                item if ask == Ask::Share => Box::pin(self.share(item.as_ref())).await?,
+                item if ask == Ask::Enter => self.enter(item).await?,
                 item => {
                     shown = item;
                     break;
@@ -124,7 +123,7 @@ impl Acquisition {
     /// Clears what is over out of the line, and refuses those for whom it is too long all the same.
     ///
     /// If the lock is free and tickets are open, nobody is left who holds one, or somebody is on the way to it. To look again
-    /// when that one has it, and sit down behind it, is one write, and to stand in line five.
+    /// when that one has it, and take the slot behind it, is one write, and to stand in line five.
     async fn at_its_end(&self, item: LockItem, tried: u32) -> Result<Tried, Refused> {
         let patience = self.patience_at_the_door();
         match passing::clear(
@@ -155,27 +154,41 @@ impl Acquisition {
         Some(self.claim.permits) != self.name.permits()
     }
 
-    async fn share(&self) -> Result<Tried, Refused> {
+    /// Beside the one in the first slot, as it was seen; else as if that one had as much as this one asks for, if there is as much.
+    async fn share(&self, seen: Option<&LockItem>) -> Result<Tried, Refused> {
         let (attempt, patience) = (self.attempt(), self.patience_at_the_door());
-        let asked = self.seats(&patience).share(&attempt).await;
+        let all = self.name.permits().unwrap_or_default();
+        let others = all.saturating_sub(attempt.permits).max(1);
+        let first = seen.and_then(|item| item.slots.first());
+        let first = first.map_or(attempt.permits.min(others), |first| first.permits);
+        let asked = self.seats(&patience).share(&attempt, first).await;
         self.asked(attempt, asked)
     }
 
-    async fn enter(&self) -> Result<Tried, Refused> {
-        let (attempt, patience) = (self.attempt(), self.patience_at_the_door());
-        let asked = self.seats(&patience).enter(&attempt).await;
-        self.asked(attempt, asked)
-    }
-
-    /// Of a request that was not answered a copy may have had the lock, and have lost it, when another one takes a seat after a
-    /// whole lease. No place of a nonce is believed in after that: the seat is given up, and asked for anew.
-    async fn sit(&self, seen: &LockItem) -> Result<Tried, Refused> {
-        let Some(most) = self.most_drawn(Some(seen)) else {
-            return Ok(Tried::Busy(Some(seen.clone())));
+    /// One who bounds the line, and has not seen it, asks for a free lock.
+    ///
+    /// Of a request that was not answered a copy may have had the lock, and have lost it, when another one takes a slot after a
+    /// whole lease. No place of a nonce is believed in after that: the slot is given up, and asked for again.
+    async fn enter(&self, seen: Option<LockItem>) -> Result<Tried, Refused> {
+        let wish = Wish {
+            most: Ticket::new(u64::MAX),
+            waits: self.claim.waits && self.party.most_before().is_none(),
+            stays_until: seen.as_ref().map(|item| item.expires_at),
+        };
+        let wish = match (seen, self.claim.waits) {
+            (Some(seen), true) => match self.most_drawn(Some(&seen)) {
+                Some(most) => Wish {
+                    most,
+                    waits: true,
+                    ..wish
+                },
+                None => return Ok(Tried::Busy(Some(seen))),
+            },
+            _ => wish,
         };
         let (attempt, patience) = (self.attempt(), self.patience_at_the_door());
         let (seats, first_sent) = (self.seats(&patience), self.store().now());
-        let asked = seats.sit(&attempt, most, seen.expires_at).await;
+        let asked = seats.enter(&attempt, wish).await;
         let tried = self.asked(attempt, asked)?;
         let over = first_sent + lease::believed(self.store().config().lease);
         match tried {
@@ -186,16 +199,16 @@ impl Acquisition {
         }
     }
 
-    /// The lock item as it is without the seat.
+    /// The lock item as it is without the slot.
     fn gives_back(&self, attempt: Attempt, taken: Taken) -> LockItem {
         let (mut item, nonce) = (taken.answer.value, attempt.nonce);
         let seen = Some(item.clone());
         self.leaves(self.core.give_up(&self.name, attempt, taken.ticket, seen));
-        item.heirs.retain(|heir| heir.nonce != nonce);
+        item.slots.retain(|entry| entry.nonce != nonce);
         item
     }
 
-    /// Enters over tickets that are settled, and has their rows deleted.
+    /// Takes the first slot over tickets that are settled, and has their rows deleted.
     async fn enter_over(&self, look: Look) -> Result<Tried, Refused> {
         let (attempt, patience) = (self.attempt(), self.patience_at_the_door());
         let asked = self.seats(&patience).enter_over(&attempt, &look.item).await;
@@ -331,12 +344,12 @@ impl Acquisition {
 
     /// One request when somebody has the lock; a few more to get past those whose time is over.
     pub(super) async fn at_once(&self) -> Result<Granted<Holding>, Refused> {
-        let mut seen = Seen::Unknown;
+        let (mut seen, mut shown) = (Seen::Unknown, None);
         for _ in 0..TRIES_AT_THE_DOOR {
             self.check()?;
             let asked = match next_ask(seen, self.shares()) {
-                Ask::Share => self.share().await?,
-                _ => self.enter().await?,
+                Ask::Share => self.share(shown.as_ref()).await?,
+                _ => self.enter(None).await?,
             };
             let item = match asked {
                 Tried::Taken(attempt, taken) => {
@@ -346,11 +359,11 @@ impl Acquisition {
                         .ok_or(Refused::GaveUp);
                 }
                 Tried::Busy(Some(item)) => {
-                    seen = Seen::Unknown;
+                    (seen, shown) = (Seen::Unknown, Some(item.clone()));
                     item
                 }
                 Tried::Busy(None) => {
-                    seen = Seen::Nobody;
+                    (seen, shown) = (Seen::Nobody, None);
                     continue;
                 }
             };

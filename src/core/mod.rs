@@ -451,14 +451,14 @@ impl Core {
 
     /// Lets heirs in who need not wait any more, in the background. They would see to it themselves with their next look.
     pub(crate) fn admit(self: &Arc<Self>, name: &LockName, item: &LockItem) {
-        let admitted = item.heirs[..item.admitted()].to_vec();
+        let (first, admitted) = (item.first_heir(), item.heirs()[..item.admitted()].to_vec());
         if admitted.is_empty() {
             return;
         }
         let (core, name) = (Arc::clone(self), name.clone());
         self.spawn(&name.clone(), None, Task::Admit, async move {
             let patience = core.patience_of_few(CancellationToken::new());
-            let admit = || core.store.admit(&name, &admitted);
+            let admit = || core.store.admit(&name, first, &admitted);
             match core.store.persist(&patience, admit).await {
                 Ok(answer) => {
                     if let Some(item) = answer.value.shown() {

@@ -269,7 +269,7 @@ impl Core {
         };
         let shown = self.store.insist(patience, pass_on).await?.value.shown();
         let is_ended = shown.as_ref().is_some_and(|item| {
-            let holder = item.holder.as_ref().filter(|_| hold.saw(item));
+            let holder = item.holder().filter(|_| hold.saw(item));
             holder.is_some_and(|holder| holder.tickets <= left)
         });
         Ok(match is_ended {

@@ -15,7 +15,7 @@ use crate::lock::check_attributes;
 use crate::name::LockName;
 use crate::passing::{self, Way};
 use crate::seats::{Asked, Ended};
-use crate::store::{Attempt, Failure, dateless};
+use crate::store::{Attempt, Failure, Wish, dateless};
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime};
 use fairlock_protocol::item::Held;
 use fairlock_protocol::item::{At, Footing, LockItem};
@@ -196,7 +196,7 @@ impl LeaseLock {
     /// ```
     pub async fn find(&self, id: &str) -> Result<Option<Lease>, Error> {
         let item = self.in_time("find", self.read()).await?;
-        let holder = item.and_then(|item| item.holder);
+        let holder = item.and_then(|item| item.holder().cloned());
         Ok(holder.and_then(|holder| Lease::of(&self.name, &holder).filter(|it| it.id == id)))
     }
 
@@ -266,12 +266,11 @@ impl LeaseLock {
         let attempt = Attempt::new(lease.nonce, 1, permits);
         let held = Held {
             footing: Footing {
-                at: At::Holder,
+                at: At::Slot(0),
                 ticket: lease.ticket,
                 expires_at: 0,
             },
             permits,
-            hands_over: true,
         };
         let patience = self.core.patience_of_few(self.core.closed.clone());
         let seats = self.core.seats(&self.name, &patience);
@@ -319,10 +318,16 @@ impl LeaseLock {
         let patience = self.core.patience_of_few(self.core.closed.clone());
         let seats = self.core.seats(&self.name, &patience);
         let permits = self.name.permits().unwrap_or_default();
+        // Nobody renews what waits: it asks for a free lock.
+        let wish = Wish {
+            most: Ticket::new(u64::MAX),
+            waits: false,
+            stays_until: None,
+        };
         let mut seen = None;
         for _ in 0..TRIES {
             let attempt = self.attempt(permits, id, lease);
-            let item = match self.asked(seats.enter(&attempt).await, &attempt)? {
+            let item = match self.asked(seats.enter(&attempt, wish).await, &attempt)? {
                 Ok(entry) => return Ok(Ok(entry)),
                 Err(None) => continue,
                 Err(Some(item)) => item,
@@ -338,7 +343,7 @@ impl LeaseLock {
                     }
                 }
                 Way::Taken(item) => {
-                    let own = item.holder.clone().filter(|holder| is_of(holder, id));
+                    let own = item.holder().cloned().filter(|holder| is_of(holder, id));
                     let is_kept = self.core.store.is_kept(item.expires_at);
                     return Ok(own.map(|own| (own, is_kept)).ok_or(Some(item)));
                 }
@@ -365,7 +370,7 @@ impl LeaseLock {
             Ok(Asked::Taken(taken)) => {
                 let item = taken.answer.value;
                 let is_kept = self.core.store.is_kept(item.expires_at);
-                let holder = item.holder.clone();
+                let holder = item.holder().cloned();
                 let own = holder.filter(|holder| holder.nonce == attempt.nonce);
                 Ok(own.map(|own| (own, is_kept)).ok_or(Some(item)))
             }
@@ -404,7 +409,7 @@ impl LeaseLock {
         expires: Option<ServerTime>,
         item: Option<LockItem>,
     ) -> Result<Entry, Error> {
-        let holder = item.as_ref().and_then(|item| item.holder.as_ref());
+        let holder = item.as_ref().and_then(LockItem::holder);
         match holder.filter(|holder| holder.nonce == nonce && holder.ticket == ticket) {
             Some(holder) => Ok(holder.clone()),
             None => Err(self.lost(ticket, expires, item).await),

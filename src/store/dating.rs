@@ -30,7 +30,7 @@ impl Store {
         let permits = all_of(name);
         let write = match first_undated(item, rows) {
             Some(Undated::Holds(holds)) => LockWrite::date_holds(permits, &holds, now),
-            Some(Undated::Heir(index, heir)) => LockWrite::date_heir(permits, index, heir, now),
+            Some(Undated::Heir(at, heir)) => LockWrite::date_heir(permits, at, heir, now),
             Some(Undated::Draw) => LockWrite::date_draw(permits, item.last, now),
             Some(Undated::Row(entry)) => return self.date_row(name, entry, now).await,
             None => return Ok(()),
@@ -43,7 +43,7 @@ impl Store {
 enum Undated<'a> {
     /// As many as one write takes.
     Holds(Vec<(At, &'a Entry)>),
-    Heir(usize, &'a Entry),
+    Heir(At, &'a Entry),
     /// The newest ticket that was drawn.
     Draw,
     Row(&'a Entry),
@@ -60,8 +60,9 @@ fn first_undated<'a>(item: &'a LockItem, rows: &'a [TicketRow]) -> Option<Undate
     if !holds.is_empty() {
         return Some(Undated::Holds(holds));
     }
-    if let Some(index) = item.heirs.iter().position(is_undated) {
-        return Some(Undated::Heir(index, &item.heirs[index]));
+    let heirs = item.heirs();
+    if let Some(index) = heirs.iter().position(is_undated) {
+        return Some(Undated::Heir(item.at_heir(index), &heirs[index]));
     }
     if item.seated < item.last && item.drawn_at.is_none() {
         return Some(Undated::Draw);
@@ -74,10 +75,10 @@ fn first_undated<'a>(item: &'a LockItem, rows: &'a [TicketRow]) -> Option<Undate
 
 /// The holds of one write: their beats are the same, which it names once. The beat of a hold that was never renewed is zero.
 fn undated_holds(item: &LockItem) -> Vec<(At, &Entry)> {
-    let holder = item.holder.iter().map(|holder| (At::Holder, holder));
+    let holder = item.holder().map(|holder| (At::Slot(0), holder));
     let sharers = item.sharers.iter();
     let sharers = sharers.map(|sharer| (At::Sharer(sharer.nonce), sharer));
-    let mut undated: Vec<_> = holder.chain(sharers).collect();
+    let mut undated: Vec<_> = holder.into_iter().chain(sharers).collect();
     undated.retain(|(_, entry)| entry.renewed_at.is_none());
     undated.sort_by_key(|(_, entry)| entry.ticket);
     let beat = undated.first().map(|(_, oldest)| oldest.beat);

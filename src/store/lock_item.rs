@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use fairlock_protocol::codec;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
-use fairlock_protocol::item::{Footing, Held, LockItem};
+use fairlock_protocol::item::{At, Footing, Held, LockItem};
 use fairlock_protocol::ticket::{Sequence, Ticket};
-use fairlock_protocol::write::{LockWrite, NewItem, Newcomer, end};
+use fairlock_protocol::write::{Entrance, LockWrite, NewItem, end};
 
 use crate::name::LockName;
 
@@ -14,23 +14,46 @@ use super::codec::{Item, values};
 use super::failure::Failure;
 use super::{Attempt, Store, Timed, Write, broken_answer};
 
+/// What one asks for who asks for a slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    /// The newest ticket that may have been drawn before.
+    pub(crate) most: Ticket,
+    /// Else only the first slot of a free lock will do.
+    pub(crate) waits: bool,
+    /// Until when the item was seen to stay. None: no item was seen.
+    pub(crate) stays_until: Option<u64>,
+}
+
 pub(super) type Answer = Result<Timed<Write<LockItem>>, Failure>;
 
 impl Store {
-    /// Takes a free lock that nobody waits for. The ticket is the one that this write draws. One that does not know the time
-    /// takes only a lock that has an item: where the counter begins, and how long the item stays, are not up to this host's
-    /// clock. If no item is shown then, the next try makes one: this answer told the time.
-    pub(crate) async fn enter(&self, name: &LockName, attempt: &Attempt) -> Answer {
-        let me = self.newcomer(attempt, Ticket::default());
-        let new = self.new_item();
-        let write = LockWrite::enter(all_of(name), me, self.config.gap_grace, new);
-        attempt.note(match new {
-            Some(_) => self.write(name, &write).await,
-            None => self.write_unread(name, &write).await,
+    /// Draws tickets and takes the slot behind all others, the first of a free lock included. The tickets are the ones that this write
+    /// draws.
+    pub(crate) async fn enter(&self, name: &LockName, attempt: &Attempt, wish: Wish) -> Answer {
+        let me = self.new_entry(attempt, Ticket::default());
+        let is_unseen = wish.stays_until.is_none();
+        let entrance = Entrance {
+            below: below(wish.most, attempt.tickets),
+            slots: wish.waits.then_some(self.config.seats),
+            grace: self.config.gap_grace,
+            new: self.new_item().filter(|_| is_unseen),
+        };
+        let write = LockWrite::enter(all_of(name), me, entrance);
+        // An attempt that may have been applied must see whether it was.
+        let may_be_there = attempt.is_in_doubt();
+        attempt.note(match wish.stays_until {
+            Some(until) => self.write_keeping(name, write, self.keeps(until)).await,
+            None if entrance.new.is_none() && !may_be_there => {
+                self.write_unread(name, &write).await
+            }
+            None => self.write(name, &write).await,
         })
     }
 
-    /// None: that is not known before an answer told the time.
+    /// None: that is not known before an answer told the time. One who does not know the time takes only a place on an item that is
+    /// there: where the counter begins, and how long the item stays, are not up to this host's clock. If no item is shown then, the
+    /// next try makes one: that answer told the time.
     fn new_item(&self) -> Option<NewItem> {
         let (now, expiry) = (self.time_of_items()?, self.expiry()?);
         let start = self.start_of_tickets(now).as_micros();
@@ -40,17 +63,11 @@ impl Store {
         })
     }
 
-    fn newcomer(&self, attempt: &Attempt, ticket: Ticket) -> Newcomer {
-        Newcomer {
-            entry: self.new_entry(attempt, ticket),
-            granted: self.server.stamp(),
-        }
-    }
-
-    /// Takes permits of a lock that nobody waits for. The ticket is the one that this write draws.
-    pub(crate) async fn share(&self, name: &LockName, attempt: &Attempt) -> Answer {
+    /// Takes permits of a lock that nobody waits for, beside one who has so many at the most. The ticket is the one that this write
+    /// draws.
+    pub(crate) async fn share(&self, name: &LockName, attempt: &Attempt, first: u64) -> Answer {
         let me = self.new_entry(attempt, Ticket::default());
-        let write = LockWrite::share(all_of(name), me);
+        let write = LockWrite::share(all_of(name), me, first);
         attempt.note(self.write(name, &write).await)
     }
 
@@ -62,25 +79,9 @@ impl Store {
         seen: &LockItem,
         ticket: Ticket,
     ) -> Answer {
-        let me = self.newcomer(attempt, ticket);
+        let me = self.new_entry(attempt, ticket);
         let write = LockWrite::enter_over(all_of(name), me, seen);
         let keeps = self.keeps(seen.expires_at);
-        attempt.note(self.write_keeping(name, write, keeps).await)
-    }
-
-    /// Draws tickets, if none is newer than `most`, and takes the seat behind the last heir, all in one. The item was seen to stay
-    /// until `expires_at`.
-    pub(crate) async fn sit(
-        &self,
-        name: &LockName,
-        attempt: &Attempt,
-        most: Ticket,
-        expires_at: u64,
-    ) -> Answer {
-        let me = self.new_entry(attempt, Ticket::default());
-        let below = below(most, attempt.tickets);
-        let write = LockWrite::sit(all_of(name), me, below, self.config.seats);
-        let keeps = self.keeps(expires_at);
         attempt.note(self.write_keeping(name, write, keeps).await)
     }
 
@@ -95,9 +96,6 @@ impl Store {
     ) -> Answer {
         let (permits, seats) = (all_of(name), self.config.seats);
         let write = LockWrite::seat(permits, seen, (found, upto), seats, self.server.stamp());
-        let Some(write) = write else {
-            return Err(broken_answer("seat", "nobody was found to be seated"));
-        };
         attempt.note(self.write(name, &write).await)
     }
 
@@ -107,9 +105,10 @@ impl Store {
         self.write(name, &write).await
     }
 
-    /// Gives the first heirs the permits that they wait for: they stand beside those who have some.
-    pub(crate) async fn admit(&self, name: &LockName, heirs: &[Entry]) -> Answer {
-        let Some(write) = LockWrite::admit(all_of(name), heirs) else {
+    /// Gives the first heirs the permits that they wait for: they stand beside those who have some. The first
+    /// of them is in the slot `first`.
+    pub(crate) async fn admit(&self, name: &LockName, first: usize, heirs: &[Entry]) -> Answer {
+        let Some(write) = LockWrite::admit(all_of(name), first, heirs) else {
             return Err(broken_answer("admit", "nobody was found to be admitted"));
         };
         self.write(name, &write).await
@@ -135,14 +134,14 @@ impl Store {
     }
 
     /// Takes the seat of a dead heir away.
-    pub(crate) async fn unseat(&self, name: &LockName, index: usize, dead: &Entry) -> Answer {
-        let write = LockWrite::unseat(all_of(name), index, dead);
+    pub(crate) async fn unseat(&self, name: &LockName, at: At, dead: &Entry) -> Answer {
+        let write = LockWrite::unseat(all_of(name), at, dead);
         self.write(name, &write).await
     }
 
     /// Gives up one's own seat.
-    pub(crate) async fn give_up_seat(&self, name: &LockName, index: usize, own: &Entry) -> Answer {
-        let write = LockWrite::give_up_seat(all_of(name), index, own);
+    pub(crate) async fn give_up_seat(&self, name: &LockName, at: At, own: &Entry) -> Answer {
+        let write = LockWrite::give_up_seat(all_of(name), at, own);
         self.write(name, &write).await
     }
 
@@ -232,7 +231,7 @@ impl Store {
         .await
     }
 
-    /// The same for one who need not know what is in the way.
+    /// The same for one who tries again if no item is shown to be in the way.
     async fn write_unread(&self, name: &LockName, write: &LockWrite) -> Answer {
         self.timed(async {
             let (verb, key) = (write.verb, self.lock_key(name));

@@ -51,12 +51,17 @@ pub(crate) use dating::lacks_a_date;
 use denials::Denials;
 pub(crate) use exchange::ask;
 pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
+pub(crate) use lock_item::Wish;
 pub(crate) use patience::{Limit, Patience, Refusals};
 pub(crate) use probe::Operation;
 pub(crate) use reach::{News, Reach};
 pub(crate) use room::check_room;
 pub(crate) use rows::{Cursor, Page};
 pub(crate) use scan::Place as ScanPlace;
+
+/// A place that was taken with a process's first request, before any answer told the time, is renewed this soon: without a date,
+/// callers that do not wait could never tell that it is dead.
+pub(crate) const DATE_SOON: Duration = Duration::from_secs(1);
 
 /// The table as one client sees it.
 #[derive(Clone, Debug)]

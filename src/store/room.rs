@@ -18,10 +18,13 @@ const REST: usize = 8 * 1024;
 /// Left for all entries together.
 const ROOM: usize = LARGEST_ITEM - MOST_DATA - REST;
 
-/// What a sharer takes besides its entry: its nonce in `sharers`, and in `drawn` with its ticket. An heir takes less.
+/// The slots of those who wait, and the first, in which one may wait behind sharers who have all permits.
+const SLOTS: usize = MOST_SEATS + 1;
+
+/// What a sharer takes besides its entry: its nonce in `sharers`, and on the item with its ticket. One in a slot takes less.
 const PLACE: usize = 2 * (1 + 32) + 11;
 
-/// Whether every client that obeys this rule can be written, and renewed, when all permits and all seats are taken and the lock
+/// Whether every client that obeys this rule can be written, and renewed, when all permits and all slots are taken and the lock
 /// carries as much data as it may. Each counts its own entry, with every number in it at its largest, and no entry may take more
 /// than its share.
 pub(crate) fn check_room(
@@ -30,7 +33,7 @@ pub(crate) fn check_room(
     permits: u64,
 ) -> Result<(), Invalid> {
     let permits_there = usize::try_from(permits).unwrap_or(usize::MAX);
-    let share = ROOM / permits_there.saturating_add(MOST_SEATS);
+    let share = ROOM / permits_there.saturating_add(SLOTS);
     let (bytes, most) = (said(owner, attributes), share.saturating_sub(*NOTHING));
     match bytes > most {
         true => Err(Invalid::TooLargeForPermits {
@@ -104,17 +107,17 @@ mod tests {
                 codec::attribute(protocol::entry(&entry, Some(entry.ticket))),
             )
         });
-        let drawn =
-            (0..permits + MOST_SEATS as u64).map(|sharer| (nonce(sharer), number(u64::MAX)));
-        let heir = codec::attribute(protocol::entry(&entry, Some(entry.ticket)));
+        let tickets = (0..permits + SLOTS as u64).map(|one| (nonce(one), number(u64::MAX)));
+        let waiting = codec::attribute(protocol::entry(&entry, Some(entry.ticket)));
         let numbers = [
             "format",
             "permits",
             "last",
-            "seated",
-            "taken",
-            "entered",
-            "left",
+            "watermark",
+            "room",
+            "resized",
+            "departures",
+            "join_timeout_ms",
             "drawn_at",
             "granted_at",
         ];
@@ -126,13 +129,8 @@ mod tests {
             (long("p"), text("x".repeat(2048))),
             (long("s"), text("x".repeat(1024))),
             (long("t"), number(u64::MAX)),
-            ("holder".to_owned(), AttributeValue::M(Item::new())),
             ("sharers".to_owned(), AttributeValue::M(sharers.collect())),
-            ("drawn".to_owned(), AttributeValue::M(drawn.collect())),
-            (
-                "heirs".to_owned(),
-                AttributeValue::L(vec![heir; MOST_SEATS]),
-            ),
+            ("slots".to_owned(), AttributeValue::L(vec![waiting; SLOTS])),
             (
                 "data".to_owned(),
                 AttributeValue::B(Blob::new(vec![7; MOST_DATA])),
@@ -146,6 +144,7 @@ mod tests {
                 ),
             ),
         ]);
+        item.extend(tickets);
         item
     }
 
@@ -216,6 +215,6 @@ mod tests {
         assert!(check_room(&owner, &tiny, SHARERS).is_ok());
         // And an id of a lease besides, on each.
         let spare = LARGEST_ITEM - bytes_of(&fullest(&owner, &tiny, SHARERS));
-        assert!(spare > (SHARERS as usize + MOST_SEATS) * (256 + 3));
+        assert!(spare > (SHARERS as usize + SLOTS) * (256 + 3));
     }
 }

@@ -27,8 +27,9 @@ impl Waiter {
         heirs: usize,
         patience: &Patience,
     ) -> Result<Turn, Failure> {
-        let admitted = &self.look.item.heirs[..heirs];
-        let admit = || self.store.admit(&self.name, admitted);
+        let item = &self.look.item;
+        let (first, admitted) = (item.first_heir(), &item.heirs()[..heirs]);
+        let admit = || self.store.admit(&self.name, first, admitted);
         let answer = self.store.persist(patience, admit).await?;
         Ok(self.wrote(answer))
     }

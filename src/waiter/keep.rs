@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::Waiter;
 use crate::look::{Look, WATCHED};
-use crate::store::{Failure, Patience, Store, Timed, Write};
+use crate::store::{DATE_SOON, Failure, Patience, Store, Timed, Write};
 use fairlock_protocol::entry::Entry;
-use fairlock_protocol::item::{At, Footing, RowState, Spot, TicketRow};
+use fairlock_protocol::item::{Footing, RowState, Spot, TicketRow};
 use fairlock_protocol::lease::{self, Beats};
 use fairlock_protocol::line::Standing;
 use fairlock_protocol::moment::Moment;
@@ -25,7 +25,8 @@ impl Waiter {
         let is_due = self.renewal_due() <= self.store.now();
         match self.spot() {
             Some(Spot::Heir(index, entry)) if is_due => {
-                let footing = Footing::of(&self.look.item, At::Heir(index), entry);
+                let (item, at) = (&self.look.item, self.look.item.at_heir(index));
+                let footing = Footing::of(item, at, entry);
                 return self.renew_seat(footing, patience).await;
             }
             None if is_due => {
@@ -115,7 +116,7 @@ impl Waiter {
 
     /// Seats are given again when half of them are free.
     fn turns_to_a_seat(&self) -> u64 {
-        self.behind_the_seats() + self.look.item.heirs.len() as u64 / 2
+        self.behind_the_seats() + self.look.item.heirs().len() as u64 / 2
     }
 
     fn renewal_due(&self) -> Moment {
@@ -126,11 +127,16 @@ impl Waiter {
     }
 
     /// A seat shows the beat that it was given with; when that was long ago it is due at once. So is one with the long
-    /// lease of a place far back.
+    /// lease of a place far back. One without a date is due soon.
     fn seat_due(&self, entry: &Entry) -> Moment {
         let config = self.store.config();
+        let is_undated = entry.renewed_at.is_none() && self.store.may_know_the_date_soon();
+        let heartbeat = match is_undated {
+            true => config.heartbeat.min(DATE_SOON),
+            false => config.heartbeat,
+        };
         match self.beats.established(entry.beat) {
-            Some(sent) if entry.lease <= config.lease => sent + config.heartbeat,
+            Some(sent) if entry.lease <= config.lease => sent + heartbeat,
             _ => Moment::default(),
         }
     }

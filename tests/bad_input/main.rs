@@ -238,7 +238,7 @@ async fn lock_item(lab: &Lab) -> Item {
 /// A newer version writes the lock item, in a format that only it knows.
 async fn renewed_by_a_newer_version(lab: &Lab) -> Item {
     let mut item = lock_item(lab).await;
-    item.insert("format".into(), AttributeValue::N("4".into()));
+    item.insert("format".into(), AttributeValue::N("5".into()));
     item.insert("novelty".into(), AttributeValue::Bool(true));
     let request = lab.engine.client().put_item().table_name("locks");
     request.set_item(Some(item.clone())).send().await.unwrap();
@@ -249,7 +249,7 @@ fn assert_newer(error: &Error) {
     let Error::Unreadable { problem, item, .. } = error else {
         panic!("{error}")
     };
-    assert_eq!(*problem, Problem::NewerFormat { found: 4, known: 3 });
+    assert_eq!(*problem, Problem::NewerFormat { found: 5, known: 4 });
     assert!(item.contains("#lock"), "{item}");
 }
 
@@ -358,7 +358,7 @@ fn a_lock_of_an_older_format_is_said_to_be_one_and_stays_as_it_is() {
         let lab = Lab::new().await;
         acquire(&lab.host()).await.release().await.unwrap();
         let mut item = lock_item(&lab).await;
-        item.insert("format".into(), AttributeValue::N("2".into()));
+        item.insert("format".into(), AttributeValue::N("3".into()));
         let request = lab.engine.client().put_item().table_name("locks");
         let put = request.set_item(Some(item.clone())).send();
         put.await.unwrap();
@@ -369,7 +369,7 @@ fn a_lock_of_an_older_format_is_said_to_be_one_and_stays_as_it_is() {
                 let Err(Error::Unreadable { problem, .. }) = refused else {
                     panic!("{refused:?}")
                 };
-                assert_eq!(problem, Problem::OlderFormat { found: 2, known: 3 });
+                assert_eq!(problem, Problem::OlderFormat { found: 3, known: 4 });
             }
         }
         assert_eq!(lock_item(&lab).await, item);

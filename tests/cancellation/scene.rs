@@ -199,7 +199,6 @@ pub(crate) const COMING: &[Scene] = &[
 /// Of callers that wait, with a time-out or without.
 pub(crate) const WAITING: &[Scene] = &[
     scene("looking at a lock that is being taken", "read lock", &[Gap]),
-    scene("the seat", "sit", &[Live]),
     scene("looking from the seat", "read lock", &[Live]),
     scene("renewing the seat", "renew seat", &[Live]),
     scene("a ticket", "draw", &[Live, Live]),
@@ -265,7 +264,7 @@ pub(crate) const CLEANING_UP: &[Scene] = &[
         .besides(Besides::Unanswered("enter")),
     scene("a seat taken in doubt", "give up", &[Live])
         .act(Act::Leave(0))
-        .besides(Besides::Unanswered("sit")),
+        .besides(Besides::Unanswered("enter known")),
 ];
 
 /// Of those who have the lock.
@@ -276,11 +275,10 @@ pub(crate) const HOLDING: &[Scene] = &[
 ];
 
 /// Every request that a client sends for a lock.
-pub(crate) const VERBS: [&str; 22] = [
+pub(crate) const VERBS: [&str; 21] = [
     "enter",
     "enter known",
     "enter over",
-    "sit",
     "draw",
     "join",
     "read lock",
@@ -313,7 +311,7 @@ pub(crate) const WAITING_NEVER: &[(&str, &str)] = &[
     ),
     (
         "settle",
-        "who waits raises `seated` by the seat that it gives",
+        "who waits raises the watermark by the slot that it gives",
     ),
     (
         "give up",
@@ -321,7 +319,6 @@ pub(crate) const WAITING_NEVER: &[(&str, &str)] = &[
     ),
 ];
 pub(crate) const AT_ONCE_NEVER: &[(&str, &str)] = &[
-    ("sit", "who does not wait takes no place in line"),
     ("draw", "who does not wait takes no place in line"),
     ("join", "who does not wait takes no place in line"),
     ("seat", "who does not wait takes no place in line"),

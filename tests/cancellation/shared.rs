@@ -2,7 +2,7 @@
 
 use crate::scene::{ALL, Act, Besides, Event, Scene, Who, scene};
 use Event::{Comes, Die, Release};
-use Who::{Gap, Live, MortalShares, Shares};
+use Who::{Gap, Live, MortalShares, Past, Shares};
 
 const fn shares(what: &'static str, verb: &'static str, line: &'static [Who]) -> Scene {
     scene(what, verb, line).asks(1)
@@ -19,7 +19,7 @@ pub(crate) const SHARING: &[Scene] = &[
     shares("a lock that there is not", "enter", &[]),
     shares("beside a reader", "share", &[Shares(1)]),
     ten("as many as are left", "share", &[Shares(30), Shares(24)]),
-    shares("the seat behind a writer", "sit", &[Live]),
+    shares("the seat behind a writer", "enter known", &[Live]),
     shares(
         "a ticket behind a writer in line",
         "draw",
@@ -29,16 +29,27 @@ pub(crate) const SHARING: &[Scene] = &[
     shares("a seat behind a writer", "seat", &[Shares(1), Live]).after(&[(3_000, Release)]),
     shares("giving oneself a free lock", "seat", &[Shares(1), Live])
         .after(&[(3_000, Release), (3_000, Release)]),
-    ten("the seat of who waits for many", "sit", &[Shares(60)]),
+    ten(
+        "the seat of who waits for many",
+        "enter known",
+        &[Shares(60)],
+    ),
     ten(
         "looking from that seat",
         "read lock",
         &[Shares(60), Shares(4)],
     ),
     ten(
+        "renewing with the first slot",
+        "renew hold",
+        &[Shares(40), Shares(24)],
+    )
+    .besides(Besides::Throttled("renew seat"))
+    .after(&[(19_000, Release)]),
+    ten(
         "renewing on admission",
         "renew share",
-        &[Shares(40), Shares(24)],
+        &[Past, Shares(40), Shares(24), Shares(20)],
     )
     .besides(Besides::Throttled("renew seat"))
     .after(&[(19_000, Release)]),
@@ -58,7 +69,7 @@ pub(crate) const SHARING: &[Scene] = &[
     ten(
         "coming in behind the dead",
         "admit",
-        &[Shares(30), MortalShares(30)],
+        &[Past, Shares(30), MortalShares(30), Shares(20)],
     )
     .after(&[(2_000, Die)]),
 ];
@@ -100,6 +111,7 @@ pub(crate) const SHARING_CLEANING_UP: &[Scene] = &[
 const A_WRITER: &[(u64, Event)] = &[(1_000, Comes(ALL))];
 const A_READER: &[(u64, Event)] = &[(1_000, Comes(1))];
 const TEN: &[(u64, Event)] = &[(1_000, Comes(10))];
+const TEN_TWICE: &[(u64, Event)] = &[(1_000, Comes(10)), (1_500, Comes(10))];
 
 /// Of those who have the lock, or some of it.
 pub(crate) const SHARING_HOLDING: &[Scene] = &[
@@ -130,11 +142,11 @@ pub(crate) const SHARING_HOLDING: &[Scene] = &[
     .holds(3)
     .after(&[(500, Release), (1_000, Comes(ALL))]),
     shares("releasing behind a dropped guard", "release", &[Shares(1)]).act(Act::DropGuard),
-    shares("letting others in", "admit", &[Shares(4)])
+    shares("letting others in", "admit", &[Past, Shares(4)])
         .asks(60)
         .act(Act::Release)
         .holds(3)
-        .after(TEN),
+        .after(TEN_TWICE),
     scene("downgrading", "downgrade", &[]).act(Act::Downgrade),
     scene("downgrading before a reader", "downgrade", &[])
         .act(Act::Downgrade)

@@ -285,7 +285,7 @@ impl Stage {
         let entry = row["entry"].clone();
         let seat = self.write("fairlock/#lock");
         let seat = seat
-            .update_expression("SET seated = :ticket, heirs = list_append(heirs, :found)")
+            .update_expression("SET watermark = :ticket, slots = list_append(slots, :found)")
             .expression_attribute_values(":ticket", entry.as_m().unwrap()["ticket"].clone())
             .expression_attribute_values(":found", AttributeValue::L(vec![entry]));
         seat.send().await.unwrap();

@@ -13,6 +13,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::{Error, Problem, RecordWait};
 use fairlock_testkit::lab;
 use fairlock_testkit::lab::{Lab, acquire, waits};
+use fairlock_testkit::tamper::slot;
 use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -52,7 +53,7 @@ async fn damage(lab: &Lab, index: usize, change: impl FnOnce(&mut Item)) {
 
 #[test]
 fn an_enter_mends_what_nobody_reads_before_it() {
-    for name in ["left", "drawn_at", "entered"] {
+    for name in ["drawn_at", "join_timeout_ms"] {
         virtual_time(async {
             let lab = Lab::new().await;
             let host = lab.host();
@@ -70,7 +71,7 @@ fn a_counter_at_its_end_is_said_and_not_written_to() {
         let host = lab.host();
         acquire(&host).await.release().await.unwrap();
         damage(&lab, 0, |item| {
-            for name in ["last", "seated"] {
+            for name in ["last", "watermark"] {
                 item.insert(name.into(), number(u64::MAX));
             }
         })
@@ -106,9 +107,8 @@ fn a_nonce_in_capitals_which_no_condition_would_meet_is_said_and_not_tried_witho
         let lab = Lab::new().await;
         let guard = acquire(&lab.host()).await;
         damage(&lab, 0, |item| {
-            let mut holder = item["holder"].as_m().unwrap().clone();
-            holder.insert("nonce".into(), text(&"A".repeat(32)));
-            item.insert("holder".into(), AttributeValue::M(holder));
+            let nonce = text(&"A".repeat(32));
+            slot(item, 0).insert("nonce".into(), nonce);
         })
         .await;
         lab.wait(60 * SECOND).await;
@@ -150,7 +150,7 @@ fn a_row_of_another_ticket_is_said_and_never_given_a_seat() {
         );
         guard.release().await.unwrap();
         heir.await.unwrap().release().await.unwrap();
-        assert_eq!(items(&lab).await[0]["heirs"], AttributeValue::L(Vec::new()));
+        assert_eq!(items(&lab).await[0]["slots"], AttributeValue::L(Vec::new()));
     });
 }
 
@@ -172,26 +172,13 @@ impl Counted {
             map.extend(count(newest).map(|count| ("tickets".to_owned(), count)));
         };
         match self {
-            Counted::Holder => {
-                let entered = item["entered"].clone();
-                let AttributeValue::M(holder) = item.get_mut("holder").unwrap() else {
-                    unreachable!()
-                };
-                holder.entry("ticket".into()).or_insert(entered);
-                set(holder);
-            }
-            Counted::Heir => {
-                let drawn = item["drawn"].as_m().unwrap().clone();
-                let AttributeValue::L(heirs) = item.get_mut("heirs").unwrap() else {
-                    unreachable!()
-                };
-                let AttributeValue::M(heir) = &mut heirs[0] else {
-                    unreachable!()
-                };
-                let nonce = heir["nonce"].as_s().unwrap();
-                let ticket = drawn.get(nonce).cloned();
-                heir.extend(ticket.map(|ticket| ("ticket".into(), ticket)));
-                set(heir);
+            Counted::Holder | Counted::Heir => {
+                let index = usize::from(matches!(self, Counted::Heir));
+                let nonce = slot(item, index)["nonce"].as_s().unwrap().clone();
+                let beside = item.get(&nonce).cloned();
+                let entry = slot(item, index);
+                entry.extend(beside.map(|ticket| ("ticket".into(), ticket)));
+                set(entry);
             }
             Counted::Waiting => {
                 let AttributeValue::M(entry) = item.get_mut("entry").unwrap() else {
@@ -353,7 +340,7 @@ fn a_waiter_that_meets_a_newer_format_writes_nothing_more() {
         let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
         lab.wait(SECOND).await;
         damage(&lab, 0, |item| {
-            item.insert("format".into(), number(4));
+            item.insert("format".into(), number(5));
         })
         .await;
         let before = hosts[2].network.counts().writes();
@@ -361,7 +348,7 @@ fn a_waiter_that_meets_a_newer_format_writes_nothing_more() {
         let is_newer = matches!(
             refused,
             Error::Unreadable {
-                problem: Problem::NewerFormat { found: 4, .. },
+                problem: Problem::NewerFormat { found: 5, .. },
                 ..
             }
         );

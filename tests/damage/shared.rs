@@ -11,6 +11,7 @@ use fairlock::{Error, LockGuard, Problem, RecordWait};
 
 use crate::{Item, SECOND, WAITS, damage, items, number, text};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off};
+use fairlock_testkit::tamper::slot;
 use fairlock_testkit::virtual_time;
 
 const ALL: u64 = 64;
@@ -77,43 +78,46 @@ async fn is_said_and_not_written_over(lab: &Lab, what: &str) {
 async fn entries(lab: &Lab) -> Vec<AttributeValue> {
     let item = items(lab).await.swap_remove(0);
     let sharers = item["sharers"].as_m().unwrap().values().cloned();
-    sharers.chain([item["holder"].clone()]).collect()
+    let slots = item["slots"].as_l().unwrap().iter().cloned();
+    sharers.chain(slots).collect()
 }
 
 type Change = fn(&mut Item);
 
-/// Of a lock with one at the holder's place and one beside it.
+/// Of a lock with one in the first slot and one beside it.
 const CONTRADICTIONS: [(&str, Change); 9] = [
-    ("less taken than they have", |item| {
-        item.insert("taken".into(), number(1));
+    ("less left than they leave", |item| {
+        item.insert("room".into(), number(ALL - 2));
     }),
-    ("more taken than they have", |item| {
-        item.insert("taken".into(), number(3));
+    ("more left than they leave", |item| {
+        item.insert("room".into(), number(ALL));
     }),
     ("a sharer has none", |item| {
         sharer(item).1.insert("permits".into(), number(0));
     }),
     ("a sharer has more than there are", |item| {
         sharer(item).1.insert("permits".into(), number(ALL + 1));
-        item.insert("taken".into(), number(ALL + 2));
+        item.insert("room".into(), AttributeValue::N("-1".into()));
     }),
     ("as many as there are numbers", |item| {
         sharer(item).1.insert("permits".into(), number(u64::MAX));
-        item.insert("taken".into(), number(u64::MAX));
+        let room = (ALL as i64 - i64::MAX).to_string();
+        item.insert("room".into(), AttributeValue::N(room));
     }),
     ("a sharer without a ticket", |item| {
-        map_in(item, "drawn").clear();
+        let nonce = sharer(item).0;
+        item.remove(&nonce);
     }),
     ("a sharer with a ticket that nobody drew", |item| {
         let last: u64 = item["last"].as_n().unwrap().parse().unwrap();
         let nonce = sharer(item).0;
-        map_in(item, "drawn").insert(nonce, number(last + 1_000));
+        item.insert(nonce, number(last + 1_000));
     }),
     ("a sharer under another's nonce", |item| {
         let nonce = sharer(item).0;
         let entry = map_in(item, "sharers").remove(&nonce).unwrap();
         map_in(item, "sharers").insert("0".repeat(32), entry);
-        map_in(item, "drawn").insert("0".repeat(32), number(7));
+        item.insert("0".repeat(32), number(7));
     }),
     ("three thousand sharers", |item| {
         let (nonce, entry) = sharer(item);
@@ -129,7 +133,8 @@ const CONTRADICTIONS: [(&str, Change); 9] = [
             map_in(item, "sharers").insert(other, map(entry));
         }
         map_in(item, "sharers").remove(&nonce);
-        item.insert("taken".into(), number(3_001));
+        let room = (ALL as i64 - 3_000).to_string();
+        item.insert("room".into(), AttributeValue::N(room));
     }),
 ];
 
@@ -156,14 +161,14 @@ fn a_ticket_of_a_sharer_that_is_gone_is_left_alone_and_harms_nobody() {
         let (a, b) = (lab.host(), lab.host());
         let reader = shares(&a).await;
         damage(&lab, 0, |item| {
-            map_in(item, "drawn").insert("0".repeat(32), text("?"));
+            item.insert("0".repeat(32), text("?"));
         })
         .await;
         let other = shares(&b).await;
         reader.release().await.unwrap();
         other.release().await.unwrap();
         acquire(&a).await.release().await.unwrap();
-        assert_eq!(items(&lab).await[0]["drawn"], map(Item::new()));
+        assert_eq!(items(&lab).await[0][&"0".repeat(32)], text("?"));
     });
 }
 
@@ -175,7 +180,7 @@ fn an_entry_of_format_one_which_has_no_permits_is_said() {
         let _guard = acquire(&host).await;
         host.network.set_faults(cut_off());
         damage(&lab, 0, |item| {
-            map_in(item, "holder").remove("permits");
+            slot(item, 0).remove("permits");
         })
         .await;
         is_said_and_not_written_over(&lab, "no permits").await;
@@ -189,7 +194,7 @@ fn an_id_that_is_no_text_is_said() {
         let leased = lab.host().locks.lease_lock("a").unwrap();
         leased.acquire("one", 60 * SECOND).await.unwrap();
         damage(&lab, 0, |item| {
-            map_in(item, "holder").insert("id".into(), number(1));
+            slot(item, 0).insert("id".into(), number(1));
         })
         .await;
         is_said_and_not_written_over(&lab, "an id").await;
@@ -307,7 +312,7 @@ fn hundreds_of_dead_who_have_permits_are_passed_within_a_bound() {
                 entry.insert("renewed_at".into(), number(1_700_000_000_000));
                 map_in(item, "sharers").insert(other, map(entry));
             }
-            item.insert("taken".into(), number(400));
+            item.insert("room".into(), number(1));
         })
         .await;
         lab.wait(60 * SECOND).await;

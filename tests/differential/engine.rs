@@ -12,7 +12,6 @@ use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::value::{Map, Value};
 use fairlock_protocol::write::{Expressions, LockWrite, RowChange, RowWrite};
 
-use crate::is_of;
 use crate::rows::TICKET;
 use crate::some::Few;
 use crate::{http, stored};
@@ -62,9 +61,8 @@ impl Engine {
         &self,
         item: Option<&LockItem>,
         write: &LockWrite,
-        some: &mut Few,
     ) -> Played<LockItem> {
-        let before = item.map(|item| stored::lock(item, some));
+        let before = item.map(stored::lock);
         self.play_lock(before, write).await
     }
 
@@ -87,28 +85,12 @@ impl Engine {
         after.map(|item| item.map(read).transpose()).transpose()
     }
 
-    /// Whether a write applies to an item that is damaged, to which it must not.
-    pub(crate) async fn damaged(
-        &self,
-        item: Option<&LockItem>,
-        write: &LockWrite,
-        some: &mut Few,
-    ) -> bool {
-        let Some(mut before) = item.map(|item| stored::lock(item, some)) else {
+    /// Whether a write applies to an item of a newer format, to which it must not.
+    pub(crate) async fn newer(&self, item: Option<&LockItem>, write: &LockWrite) -> bool {
+        let Some(mut before) = item.map(stored::lock) else {
             return false;
         };
-        let is_held = item.is_some_and(|item| !item.is_free());
-        match some.upto(2) {
-            // Whatever counts as taken.
-            0 if is_held && is_of(write, "enter") => {
-                drop(before.insert("taken".to_owned(), Value::number(0)))
-            }
-            // Whoever stands there.
-            1 if !is_held && is_of(write, "enter") => {
-                drop(before.insert("taken".to_owned(), Value::number(1)))
-            }
-            _ => drop(before.insert("format".to_owned(), Value::number(FORMAT + 1))),
-        }
+        before.insert("format".to_owned(), Value::number(FORMAT + 1));
         let request = match () {
             () if write.deletes => Request::Delete,
             () if write.effects.is_empty() => Request::Check,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::{At, Footing, Held, LockItem};
 use fairlock_protocol::ticket::{Sequence, Ticket};
-use fairlock_protocol::write::{Dating, Drawing, LockWrite, NewItem, Newcomer, end};
+use fairlock_protocol::write::{Dating, Drawing, Entrance, LockWrite, NewItem, end};
 
 use crate::some::Few;
 
@@ -13,10 +13,11 @@ use crate::some::Few;
 pub(crate) enum LockKind {
     Enter,
     EnterKnown,
+    EnterFree,
+    EnterKeeping,
     EnterOver,
     EnterOverKeeping,
     Share,
-    Sit,
     Draw,
     DrawUnderLater,
     DrawUndated,
@@ -26,12 +27,9 @@ pub(crate) enum LockKind {
     SeatFree,
     Settle,
     Admit,
-    ReleaseLast,
-    ReleaseAmongOthers,
-    ReleaseBySharerLast,
-    ReleaseBySharer,
+    Release,
+    ReleaseSharer,
     Evict,
-    EvictAmongOthers,
     EvictSharer,
     Unseat,
     GiveUpSeat,
@@ -44,6 +42,7 @@ pub(crate) enum LockKind {
     RenewKeeping,
     Extend,
     Downgrade,
+    DowngradeSharer,
     PassOn,
     PutData,
     RemoveData,
@@ -56,13 +55,14 @@ pub(crate) enum LockKind {
 }
 
 impl LockKind {
-    pub(crate) const ALL: [LockKind; 42] = [
+    pub(crate) const ALL: [LockKind; 41] = [
         LockKind::Enter,
         LockKind::EnterKnown,
+        LockKind::EnterFree,
+        LockKind::EnterKeeping,
         LockKind::EnterOver,
         LockKind::EnterOverKeeping,
         LockKind::Share,
-        LockKind::Sit,
         LockKind::Draw,
         LockKind::DrawUnderLater,
         LockKind::DrawUndated,
@@ -72,12 +72,9 @@ impl LockKind {
         LockKind::SeatFree,
         LockKind::Settle,
         LockKind::Admit,
-        LockKind::ReleaseLast,
-        LockKind::ReleaseAmongOthers,
-        LockKind::ReleaseBySharerLast,
-        LockKind::ReleaseBySharer,
+        LockKind::Release,
+        LockKind::ReleaseSharer,
         LockKind::Evict,
-        LockKind::EvictAmongOthers,
         LockKind::EvictSharer,
         LockKind::Unseat,
         LockKind::GiveUpSeat,
@@ -90,6 +87,7 @@ impl LockKind {
         LockKind::RenewKeeping,
         LockKind::Extend,
         LockKind::Downgrade,
+        LockKind::DowngradeSharer,
         LockKind::PassOn,
         LockKind::PutData,
         LockKind::RemoveData,
@@ -124,18 +122,15 @@ pub(crate) fn pair(kind: LockKind, some: &mut Few) -> (Option<LockItem>, LockWri
     }
 }
 
-/// Heirs come and go, but never change, nor does their order, and no two have one nonce; and as long as there are heirs, nobody takes more.
+/// Who stands in a slot comes and goes, but never changes, nor does the order, and no two have one nonce.
 fn are_heirs_of(seen: &LockItem, item: &LockItem) -> bool {
-    if item.taken() > seen.taken() || item.permits != seen.permits {
-        return false;
-    }
-    let mut nonces: Vec<_> = seen.heirs.iter().map(|heir| heir.nonce).collect();
+    let mut nonces: Vec<_> = seen.slots.iter().map(|entry| entry.nonce).collect();
     nonces.sort_unstable();
     if nonces.windows(2).any(|pair| pair[0] == pair[1]) {
         return false;
     }
-    let shared = |index: usize| seen.heirs[..=index] == item.heirs[..=index];
-    let both = seen.heirs.iter().zip(&item.heirs).enumerate();
+    let shared = |index: usize| seen.slots[..=index] == item.slots[..=index];
+    let both = seen.slots.iter().zip(&item.slots).enumerate();
     let mut same =
         both.filter(|(_, (one, other))| (one.nonce, one.ticket) == (other.nonce, other.ticket));
     same.all(|(index, _)| shared(index))
@@ -152,55 +147,44 @@ fn write(kind: LockKind, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
         .or_else(|| rest(kind, permits, seen, some))
 }
 
-fn newcomer(permits: u64, ticket: Option<Ticket>, some: &mut Few) -> Option<Newcomer> {
-    let (nonce, share) = (some.nonce(), 1 + some.upto(permits - 1));
-    let mut entry = some.entry(nonce, ticket?, share);
-    entry.tickets = 1 + some.upto(1);
-    Some(Newcomer {
-        entry,
-        granted: some.or_none(Few::date),
-    })
+/// Of a nonce that comes with its ticket.
+fn newcomer(permits: u64, tickets: u64, some: &mut Few) -> Entry {
+    let (nonce, share) = (some.nonce_by_itself(), 1 + some.upto(permits - 1));
+    let entry = some.entry(nonce, Ticket::default(), share);
+    Entry { tickets, ..entry }
 }
 
 /// Taking a place.
 fn place(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
-    let new = NewItem {
-        start: Ticket::new(10),
-        expiry: some.expiry(),
-    };
     let tickets = 1 + some.upto(1);
-    let drawn = |some: &mut Few| {
-        let mut me = newcomer(permits, seen.last.after(tickets), some)?;
-        me.entry.tickets = tickets;
-        Some(me)
+    let over = |some: &mut Few| {
+        let ticket = seen.last.after(tickets)?;
+        let (nonce, share) = (some.nonce(), 1 + some.upto(permits - 1));
+        let entry = some.entry(nonce, ticket, share);
+        let entry = Entry { tickets, ..entry };
+        Some(LockWrite::enter_over(permits, entry, seen))
     };
     Some(match kind {
-        LockKind::Enter => LockWrite::enter(
-            permits,
-            newcomer(permits, Some(Ticket::default()), some)?,
-            some.span(),
-            Some(new),
-        ),
-        LockKind::EnterKnown => LockWrite::enter(
-            permits,
-            newcomer(permits, Some(Ticket::default()), some)?,
-            some.span(),
-            None,
-        ),
-        LockKind::EnterOver => LockWrite::enter_over(permits, drawn(some)?, seen),
-        LockKind::EnterOverKeeping => {
-            LockWrite::enter_over(permits, drawn(some)?, seen).keeping(Some(some.expiry()))
+        LockKind::Enter | LockKind::EnterKnown | LockKind::EnterFree | LockKind::EnterKeeping => {
+            let is_known = matches!(kind, LockKind::EnterKnown | LockKind::EnterKeeping);
+            let new = NewItem {
+                start: Ticket::new(10),
+                expiry: some.expiry(),
+            };
+            let entrance = Entrance {
+                below: below(seen, tickets, some),
+                slots: (kind != LockKind::EnterFree).then(|| 1 + some.upto(1) as usize),
+                grace: some.span(),
+                new: (!is_known).then_some(new),
+            };
+            let write = LockWrite::enter(permits, newcomer(permits, tickets, some), entrance);
+            write.keeping((kind == LockKind::EnterKeeping).then(|| some.expiry()))
         }
+        LockKind::EnterOver => over(some)?,
+        LockKind::EnterOverKeeping => over(some)?.keeping(Some(some.expiry())),
         LockKind::Share => {
-            let mut me = newcomer(permits, Some(Ticket::default()), some)?.entry;
-            (me.nonce, me.tickets) = (some.nonce_by_itself(), 1);
-            LockWrite::share(permits, me)
-        }
-        LockKind::Sit => {
-            let mut me = newcomer(permits, Some(Ticket::default()), some)?.entry;
-            (me.nonce, me.tickets) = (some.nonce_by_itself(), tickets);
-            let below = below(seen, tickets, some);
-            LockWrite::sit(permits, me, below, 1 + some.upto(2) as usize)
+            let first = 1 + some.upto(1);
+            LockWrite::share(permits, newcomer(permits, 1, some), first)
         }
         _ => return draw(kind, permits, seen, some),
     })
@@ -235,20 +219,19 @@ fn below(seen: &LockItem, tickets: u64, some: &mut Few) -> Ticket {
 
 /// Serving the line.
 fn line(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
-    let granted = some.or_none(Few::date);
-    let held = |at: Option<At>, hands_over: bool, seen: &LockItem| {
+    let granted = Some(some.date());
+    let held = |at: Option<At>| {
         let (at, entry) = (at?, seen.entry_at(at?)?);
-        let held = Held::of(seen, at, entry);
-        Some((entry.clone(), Held { hands_over, ..held }))
+        Some((entry.clone(), Held::of(seen, at, entry)))
     };
-    let holder = seen.holder.as_ref().map(|_| At::Holder);
+    let holder = seen.holder().map(|_| At::Slot(0));
     let sharer = seen.sharers.first().map(|sharer| At::Sharer(sharer.nonce));
-    let release = |place, hands_over| {
-        let (own, held) = held(place, hands_over, seen)?;
+    let release = |place| {
+        let (own, held) = held(place)?;
         Some(LockWrite::release(permits, own.nonce, held, granted))
     };
-    let evict = |place, hands_over| {
-        let (dead, held) = held(place, hands_over, seen)?;
+    let evict = |place| {
+        let (dead, held) = held(place)?;
         Some(LockWrite::evict(permits, &dead, held, granted))
     };
     let heir = some.upto(1) as usize;
@@ -272,21 +255,23 @@ fn line(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
                 permits,
                 seen,
                 (&found, upto),
-                1 + some.upto(2) as usize,
+                some.upto(2) as usize,
                 granted,
-            )?
+            )
         }
         LockKind::Settle => LockWrite::settle(permits, seen, seen.seated.next()?),
-        LockKind::Admit => LockWrite::admit(permits, &seen.heirs[..seen.admitted()])?,
-        LockKind::ReleaseLast => release(holder, true)?,
-        LockKind::ReleaseAmongOthers => release(holder, false)?,
-        LockKind::ReleaseBySharerLast => release(sharer, true)?,
-        LockKind::ReleaseBySharer => release(sharer, false)?,
-        LockKind::Evict => evict(holder, true)?,
-        LockKind::EvictAmongOthers => evict(holder, false)?,
-        LockKind::EvictSharer => evict(sharer, some.once_in(2))?,
-        LockKind::Unseat => LockWrite::unseat(permits, heir, seen.heirs.get(heir)?),
-        LockKind::GiveUpSeat => LockWrite::give_up_seat(permits, heir, seen.heirs.get(heir)?),
+        LockKind::Admit => {
+            let admitted = &seen.heirs()[..seen.admitted()];
+            LockWrite::admit(permits, seen.first_heir(), admitted)?
+        }
+        LockKind::Release => release(holder)?,
+        LockKind::ReleaseSharer => release(sharer)?,
+        LockKind::Evict => evict(holder)?,
+        LockKind::EvictSharer => evict(sharer)?,
+        LockKind::Unseat => LockWrite::unseat(permits, seen.at_heir(heir), seen.heirs().get(heir)?),
+        LockKind::GiveUpSeat => {
+            LockWrite::give_up_seat(permits, seen.at_heir(heir), seen.heirs().get(heir)?)
+        }
         LockKind::Leave => LockWrite::leave(
             permits,
             seen.seated
@@ -303,9 +288,9 @@ fn renewal(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Opt
     let places = places(seen);
     let of = |wanted: fn(&At) -> bool| places.iter().find(|(at, _)| wanted(at)).cloned();
     let (at, entry) = match kind {
-        LockKind::RenewHolder => of(|at| *at == At::Holder)?,
+        LockKind::RenewHolder => of(|at| *at == At::Slot(0))?,
         LockKind::RenewSharer => of(|at| matches!(at, At::Sharer(_)))?,
-        LockKind::RenewHeir => of(|at| matches!(at, At::Heir(_)))?,
+        LockKind::RenewHeir => of(|at| matches!(at, At::Slot(1..)))?,
         LockKind::RenewUnderLater | LockKind::RenewUndated | LockKind::RenewKeeping => {
             (!places.is_empty()).then(|| some.of(&places))?
         }
@@ -325,10 +310,9 @@ fn renewal(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Opt
 
 fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
     let (date, heir) = (some.date(), some.upto(1) as usize);
-    let holds: Vec<_> = places(seen)
-        .into_iter()
-        .filter(|(at, _)| !matches!(at, At::Heir(_)))
-        .collect();
+    let mut holds = places(seen);
+    let heir_at = seen.first_heir();
+    holds.retain(|(at, _)| !matches!(at, At::Slot(slot) if *slot >= heir_at));
     let hold = (!holds.is_empty()).then(|| some.of(&holds));
     let held = |hold: Option<(At, Entry)>| {
         let (at, entry) = hold?;
@@ -336,14 +320,17 @@ fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
     };
     let left = 1 + some.upto(1);
     Some(match kind {
-        LockKind::Extend => LockWrite::extend(permits, seen.holder.as_ref()?, some.span(), date),
-        LockKind::Downgrade => {
-            let (nonce, held) = held(hold)?;
+        LockKind::Extend => LockWrite::extend(permits, seen.holder()?, some.span(), date),
+        LockKind::Downgrade | LockKind::DowngradeSharer => {
+            let is_it = |(at, _): &&(At, Entry)| {
+                matches!(at, At::Sharer(_)) == (kind == LockKind::DowngradeSharer)
+            };
+            let (nonce, held) = held(holds.iter().find(is_it).cloned())?;
             // Who has one permit keeps it, and that is no downgrade.
             (held.permits > 1).then(|| LockWrite::downgrade(permits, nonce, held))?
         }
         LockKind::PassOn => {
-            let holder = seen.holder.as_ref()?;
+            let holder = seen.holder()?;
             LockWrite::pass_on(permits, holder.nonce, holder.ticket, 1)
         }
         LockKind::PutData | LockKind::RemoveData => {
@@ -367,7 +354,9 @@ fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
             let same: Vec<_> = same.map(|(at, entry)| (*at, entry)).collect();
             LockWrite::date_holds(permits, &same, date)
         }
-        LockKind::DateHeir => LockWrite::date_heir(permits, heir, seen.heirs.get(heir)?, date),
+        LockKind::DateHeir => {
+            LockWrite::date_heir(permits, seen.at_heir(heir), seen.heirs().get(heir)?, date)
+        }
         LockKind::DateDraw => LockWrite::date_draw(permits, seen.last, date),
         LockKind::RemoveIdle => {
             // Nobody removes what has no time to be removed at.
@@ -379,18 +368,9 @@ fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
 
 /// The entries on the item, and where they stand.
 fn places(seen: &LockItem) -> Vec<(At, Entry)> {
-    let holder = seen
-        .holder
-        .iter()
-        .map(|holder| (At::Holder, holder.clone()));
-    let sharers = seen
-        .sharers
-        .iter()
-        .map(|it| (At::Sharer(it.nonce), it.clone()));
-    let heirs = seen
-        .heirs
-        .iter()
-        .enumerate()
-        .map(|(index, it)| (At::Heir(index), it.clone()));
-    holder.chain(sharers).chain(heirs).collect()
+    let slots = seen.slots.iter().enumerate();
+    let slots = slots.map(|(slot, it)| (At::Slot(slot), it.clone()));
+    let sharers = seen.sharers.iter();
+    let sharers = sharers.map(|it| (At::Sharer(it.nonce), it.clone()));
+    slots.chain(sharers).collect()
 }

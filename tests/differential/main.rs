@@ -20,7 +20,7 @@ use std::time::Duration;
 use engine::{Engine, Played};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::ticket::Ticket;
-use fairlock_protocol::write::{LockWrite, RowChange};
+use fairlock_protocol::write::RowChange;
 use locks::LockKind;
 use rows::RowKind;
 use some::Few;
@@ -59,7 +59,7 @@ async fn agree(engine: &Engine, pairs: usize) {
         for _ in 0..pairs {
             let (item, write) = locks::pair(kind, &mut some);
             let after = write.apply(item.as_ref());
-            let played = engine.lock(item.as_ref(), &write, &mut some).await;
+            let played = engine.lock(item.as_ref(), &write).await;
             applied += usize::from(after.is_some());
             assert_eq!(
                 played,
@@ -118,13 +118,8 @@ impl Planted {
     }
 }
 
-/// On a free lock nobody shares, and nobody has a seat: to say so is of use where there is no item. One ticket more is there for every
-/// item that can be read.
-const NEEDLESS: [(LockKind, Planted); 3] = [
-    (LockKind::EnterKnown, Planted::Effect(5)),
-    (LockKind::EnterKnown, Planted::Effect(6)),
-    (LockKind::Share, Planted::Clause(2)),
-];
+/// One ticket more is there for every item that can be read.
+const NEEDLESS: [(LockKind, Planted); 1] = [(LockKind::Share, Planted::Clause(2))];
 
 /// The list is made of the writes themselves, so that a new clause or effect is on it.
 #[test]
@@ -160,11 +155,11 @@ async fn notices_in_lock(engine: &Engine, kind: LockKind, plant: Planted, some: 
             // A kind may be shorter at times.
             _ => continue,
         }
-        if engine.lock(item.as_ref(), &mistaken, some).await != played(write.apply(item.as_ref())) {
+        if engine.lock(item.as_ref(), &mistaken).await != played(write.apply(item.as_ref())) {
             return true;
         }
-        // What an item never shows that anybody wrote, but for damage.
-        if item.is_some() && engine.damaged(item.as_ref(), &mistaken, some).await {
+        // What an item that can be read never shows.
+        if item.is_some() && engine.newer(item.as_ref(), &mistaken).await {
             return true;
         }
     }
@@ -211,9 +206,4 @@ async fn notices_in_row(engine: &Engine, kind: RowKind, plant: Planted, some: &m
         }
     }
     false
-}
-
-/// Whether a write is one that nothing but damage can be refused for.
-fn is_of(write: &LockWrite, verb: &str) -> bool {
-    write.verb == verb
 }

@@ -35,7 +35,7 @@ impl Few {
         Nonce::new(u128::from(self.upto(3)) + 1)
     }
 
-    /// Of one that takes a seat, or a share: a nonce asks for a place in one way only.
+    /// Of one that comes with its ticket: a nonce asks for a place in one way only.
     pub(crate) fn nonce_by_itself(&mut self) -> Nonce {
         Nonce::new(self.of(&[2, 4, 6]))
     }
@@ -104,38 +104,37 @@ impl Few {
             next += 1;
             some.entry(nonces[next as usize - 1], ticket(next), permits)
         };
-        let mut left = permits;
-        let (mut holder, mut sharers, mut heirs) = (None, Vec::new(), Vec::new());
+        let mut room = permits;
+        let (mut sharers, mut slots) = (Vec::new(), Vec::new());
         if !self.once_in(3) {
-            if !self.once_in(3) {
+            // One who stands in the first slot may have come before those who share.
+            let is_first = self.once_in(2);
+            if is_first {
                 let share = 1 + self.upto(permits - 1);
-                holder = Some(place(self, share));
-                left -= share;
+                slots.push(place(self, share));
             }
-            while left > 0
-                && sharers.len() < 2
-                && (holder.is_none() && sharers.is_empty() || self.once_in(2))
-            {
-                sharers.push(place(self, 1));
-                left -= 1;
+            while room > 0 && sharers.len() < 2 && self.once_in(2) {
+                let share = 1 + u64::from(room > 1 && self.once_in(3));
+                sharers.push(place(self, share));
+                room -= share;
             }
-            while heirs.len() < 2
-                && holder.iter().count() + sharers.len() + heirs.len() < 4
-                && self.once_in(2)
-            {
+            while slots.len() < 3 && sharers.len() + slots.len() < 4 && self.once_in(2) {
                 let share = 1 + self.upto(permits - 1);
-                heirs.push(place(self, share));
+                slots.push(place(self, share));
             }
         }
+        // Somebody changed how many there are.
+        let resized = self.once_in(6).then(|| permits - 1 + self.of(&[0, 2]));
+        let room = room as i64 + resized.map_or(0, |there_are| there_are as i64 - permits as i64);
         LockItem {
             permits,
-            taken: permits - left,
+            resized,
+            room,
             last: ticket(seated + open),
             seated: ticket(seated),
             left: self.upto(1),
-            holder,
             sharers,
-            heirs,
+            slots,
             data: self.or_none(|some| [some.upto(1) as u8].into()),
             written: self.or_none(Self::written),
             drawn_at: self.or_none(Self::date),
@@ -167,14 +166,10 @@ impl Few {
             1 => seen.seated = seen.seated.before().unwrap_or_default(),
             2 => seen.last = seen.last.before().unwrap_or_default(),
             3 => seen.sharers.truncate(self.upto(1) as usize),
-            4 => drop(seen.heirs.pop()),
+            4 => drop(seen.slots.pop()),
             5 => *seen = self.lock(),
             _ => {
-                let places = seen
-                    .holder
-                    .iter_mut()
-                    .chain(&mut seen.sharers)
-                    .chain(&mut seen.heirs);
+                let places = seen.sharers.iter_mut().chain(&mut seen.slots);
                 let mut places: Vec<_> = places.collect();
                 let index = self.0.usize(..places.len().max(1));
                 if let Some(entry) = places.get_mut(index) {

@@ -13,11 +13,11 @@ use fairlock_testkit::lab::{Host, acquire};
 use fairlock_testkit::tamper::{Blow, RowBody, Target, delete_all, names_the_item};
 
 pub(crate) async fn an_item_of_another_format_is_not_written_to(place: &Place) {
-    let newer = Problem::NewerFormat { found: 4, known: 3 };
-    let older = Problem::OlderFormat { found: 2, known: 3 };
+    let newer = Problem::NewerFormat { found: 5, known: 4 };
+    let older = Problem::OlderFormat { found: 3, known: 4 };
     acquire(&place.host()).await.release().await.unwrap();
     let mut item = place.items().await.remove(0);
-    for (format, expected) in [("4", newer), ("2", older)] {
+    for (format, expected) in [("5", newer), ("3", older)] {
         item.insert("format".into(), AttributeValue::N(format.into()));
         place.put(&item).await;
         for refused in refusals(&place.host()).await {
@@ -57,12 +57,12 @@ fn blows() -> Vec<Blow> {
     vec![
         Blow::Remove(Target::LockItem, "format"),
         Blow::Set(Target::LockItem, "last", text.clone()),
-        Blow::Set(Target::LockItem, "seated", huge.clone()),
-        Blow::Set(Target::LockItem, "taken", huge),
+        Blow::Set(Target::LockItem, "watermark", huge.clone()),
+        Blow::Set(Target::LockItem, "room", huge),
         Blow::Remove(Target::LockItem, "sharers"),
-        Blow::Set(Target::LockItem, "holder", text.clone()),
-        Blow::Remove(Target::LockItem, "holder.beat"),
-        Blow::Set(Target::LockItem, "heirs[0]", text.clone()),
+        Blow::Set(Target::LockItem, "slots", text.clone()),
+        Blow::Remove(Target::LockItem, "slots[0].beat"),
+        Blow::Set(Target::LockItem, "slots[1]", text.clone()),
         Blow::Set(Target::Row, "state", text.clone()),
         Blow::Remove(Target::Row, "entry.lease_ms"),
         Blow::Foreign("fairlock/zzz", text),

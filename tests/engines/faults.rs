@@ -17,7 +17,7 @@ use fairlock_testkit::verbs::meets;
 /// The writes by which three callers come to their turns, and which of them sends each.
 const WRITES: [(&str, usize); 6] = [
     ("enter", 0),
-    ("sit", 1),
+    ("enter known", 1),
     ("draw", 2),
     ("join", 2),
     ("seat", 2),

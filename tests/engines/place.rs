@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use fairlock_testkit::http;
 use fairlock_testkit::lab::{EPOCH, Host};
 use fairlock_testkit::reads::Reads;
-use fairlock_testkit::tamper::{Item, Table};
+use fairlock_testkit::tamper::{Item, Table, heirs, held_in_slot};
 use fairlock_testkit::{real_time, virtual_time};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -241,10 +241,5 @@ pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
 }
 
 pub(crate) fn is_held(item: &Item) -> bool {
-    let holder = item["holder"].as_m().unwrap();
-    holder.contains_key("nonce")
-}
-
-pub(crate) fn heirs(item: &Item) -> usize {
-    item["heirs"].as_l().unwrap().len()
+    held_in_slot(item).is_some()
 }

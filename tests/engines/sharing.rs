@@ -9,9 +9,9 @@
 use fairlock::{Error, LockGuard, Problem, RecordWait, Stage};
 use futures::future::join_all;
 
-use crate::place::{Place, SHORT, Waiting, granted, heirs, is_held, until};
+use crate::place::{Place, SHORT, Waiting, granted, is_held, until};
 use fairlock_testkit::lab::{Host, acquire};
-use fairlock_testkit::tamper::Item;
+use fairlock_testkit::tamper::{Item, heirs, held_in_slot};
 
 /// Of the lock that the scenarios of permits are about.
 pub(crate) const FIVE: u64 = 5;
@@ -50,24 +50,25 @@ pub(crate) async fn waits_for(place: &Place, before: usize, host: &Host, permits
     waiting
 }
 
-/// What is taken, and how many sharers, tickets of sharers, and heirs the lock item has.
-pub(crate) async fn counted(place: &Place) -> (u64, usize, usize, usize) {
+/// How many permits those have who have the lock, and how many sharers, tickets of sharers, and heirs the lock item has.
+pub(crate) async fn counted(place: &Place) -> (i64, usize, usize, usize) {
     let item = &place.items().await[0];
-    let taken = item["taken"].as_n().unwrap().parse().unwrap();
-    let of = |map: &str| item[map].as_m().unwrap();
-    let (sharers, drawn) = (of("sharers"), of("drawn"));
+    let number = |name: &str| item[name].as_n().unwrap().parse::<i64>().unwrap();
+    let sharers = item["sharers"].as_m().unwrap();
     let nonces = nonces(item);
-    let mut beside = drawn.keys();
+    let is_nonce = |name: &&String| name.len() == 32;
+    let mut beside = item.keys().filter(is_nonce);
     assert!(beside.all(|nonce| nonces.contains(nonce)), "{item:?}");
-    let shared = drawn.keys().filter(|nonce| sharers.contains_key(*nonce));
-    (taken, sharers.len(), shared.count(), heirs(item))
+    let shared = { item.keys() }.filter(|nonce| sharers.contains_key(*nonce));
+    let held = number("permits") - number("room") + held_in_slot(item).unwrap_or(0);
+    (held, sharers.len(), shared.count(), heirs(item))
 }
 
 /// Of the places on the lock item.
 fn nonces(item: &Item) -> Vec<String> {
-    let heirs = item["heirs"].as_l().unwrap().iter();
+    let slots = item["slots"].as_l().unwrap().iter();
     let sharers = item["sharers"].as_m().unwrap().values();
-    let places = heirs.chain(sharers).chain([&item["holder"]]);
+    let places = slots.chain(sharers);
     let nonces = places.filter_map(|place| place.as_m().unwrap().get("nonce"));
     nonces.map(|nonce| nonce.as_s().unwrap().clone()).collect()
 }
@@ -126,7 +127,7 @@ pub(crate) async fn a_reader_alone_that_has_not_seen_who_came_hands_over_all_the
 }
 
 fn beat(item: &Item) -> u64 {
-    let holder = item["holder"].as_m().unwrap();
+    let holder = item["slots"].as_l().unwrap()[0].as_m().unwrap();
     holder["beat"].as_n().unwrap().parse().unwrap()
 }
 

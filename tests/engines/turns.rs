@@ -12,8 +12,9 @@ use fairlock::{Error, Invalid, RecordWait, Ticket};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};
 
-use crate::place::{MS, Place, SECOND, granted, heirs, is_held, until};
+use crate::place::{MS, Place, SECOND, granted, is_held, until};
 use fairlock_testkit::lab::{Host, acquire};
+use fairlock_testkit::tamper::heirs;
 
 pub(crate) async fn an_uncontended_turn_is_two_requests_and_leaves_one_item(place: &Place) {
     let host = place.host();

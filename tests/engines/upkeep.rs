@@ -65,7 +65,7 @@ pub(crate) async fn an_idle_lock_is_removed_after_its_retention(place: &Place) {
     for (attribute, value) in [
         ("expires_at", 10 * day),
         ("last", day * 1_000_000),
-        ("seated", day * 1_000_000),
+        ("watermark", day * 1_000_000),
     ] {
         item.insert(attribute.into(), AttributeValue::N(value.to_string()));
     }

@@ -72,7 +72,7 @@ fn every_attribute_of_a_shared_lock_missing_or_of_every_type() {
 #[test]
 fn every_attribute_of_a_sharer_missing_or_of_every_type() {
     each_attribute(Crew::Sharing, Target::Sharer, &OF_A_SHARER);
-    each_attribute(Crew::Sharing, Target::Drawn, &[""]);
+    each_attribute(Crew::Sharing, Target::Beside, &[""]);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn any_blow() -> impl Strategy<Value = Blow> {
             3 => of(Target::Row, &OF_ROW),
             1 => of(Target::LockItem, &OF_A_SHARED_LOCK),
             1 => of(Target::Sharer, &OF_A_SHARER),
-            1 => of(Target::Drawn, &[""]),
+            1 => of(Target::Beside, &[""]),
         ]
     };
     let bodies = select(vec![
@@ -175,7 +175,7 @@ fn a_lease_that_somebody_made_longer_is_believed_in_no_longer_than_ones_own() {
         let guard = acquire(&a).await;
         let heir = waits(&lab, &b).await;
         let day = AttributeValue::N("86400000".into());
-        let longer = Blow::Set(Target::LockItem, "heirs[0].lease_ms", day);
+        let longer = Blow::Set(Target::LockItem, "slots[1].lease_ms", day);
         assert!(longer.strike(&table(&lab)).await);
         guard.release().await.unwrap();
         let guard = heir.await.unwrap();

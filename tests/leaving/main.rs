@@ -147,7 +147,7 @@ fn a_waiter_that_retires_and_finds_that_it_was_seated_keeps_its_place() {
         let ticket = entry.as_m().unwrap()["ticket"].clone();
         let seat = write().key("sk", AttributeValue::S("fairlock/#lock".into()));
         let seat =
-            seat.update_expression("SET seated = :ticket, heirs = list_append(heirs, :found)");
+            seat.update_expression("SET watermark = :ticket, slots = list_append(slots, :found)");
         let seat = seat.expression_attribute_values(":ticket", ticket.clone());
         seat.expression_attribute_values(":found", AttributeValue::L(vec![entry]))
             .send()

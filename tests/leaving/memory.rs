@@ -15,7 +15,7 @@ async fn heirs(lab: &Lab) -> Vec<AttributeValue> {
     let get = get.key("pk", AttributeValue::S("a".into()));
     let get = get.key("sk", AttributeValue::S("fairlock/#lock".into()));
     let item = get.send().await.unwrap().item.unwrap();
-    let heirs = item["heirs"].as_l().unwrap().iter();
+    let heirs = item["slots"].as_l().unwrap().iter().skip(1);
     heirs
         .map(|heir| heir.as_m().unwrap()["ticket"].clone())
         .collect()

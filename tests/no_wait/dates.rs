@@ -101,8 +101,8 @@ async fn undate(lab: &Lab, what: &str) {
 #[test]
 fn whatever_has_no_date_is_given_one_by_whoever_meets_it() {
     for what in [
-        "holder.renewed_at",
-        "heirs[0].renewed_at",
+        "slots[0].renewed_at",
+        "slots[1].renewed_at",
         "entry.renewed_at",
     ] {
         virtual_time(async {

@@ -340,7 +340,7 @@ fn a_refusal_whose_answer_is_cut_short_is_asked_for_again() {
             assert!(try_acquire(&b).await.is_none());
             assert_eq!(met.load(Ordering::SeqCst), 1, "{verb}");
         }
-        for verb in ["enter known", "enter", "sit", "read lock"] {
+        for verb in ["enter known", "enter", "read lock"] {
             let met = meets(&c.network, verb, 1, Fault::CutShort);
             let waiting = acquires(&c, RecordWait::Timeout(5 * SECOND));
             let refused = waiting.await.unwrap().unwrap_err();
@@ -501,7 +501,7 @@ fn a_hold_goes_on_without_a_date_though_a_later_one_stands_there() {
         let guard = acquire(&holder).await;
         lab.settle().await;
         let later = number((EPOCH + 3600 * SECOND).as_millis());
-        let date = on_the_lock_item(&lab, "SET holder.renewed_at = :later")
+        let date = on_the_lock_item(&lab, "SET slots[0].renewed_at = :later")
             .expression_attribute_values(":later", later);
         date.send().await.unwrap();
         lab.wait(60 * SECOND).await;

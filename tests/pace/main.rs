@@ -383,12 +383,14 @@ fn leases_far_back_are_stretched_and_those_near_a_seat_are_not() {
             slowest = slowest.max(released.elapsed());
         }
         assert!(longest > 100, "{longest} s");
-        assert!(slowest < SECOND, "{slowest:?}");
+        // An heir looks once a second in a hold as long as the first one was, and the release and the look are under way.
+        let most = SECOND + 2 * RTT;
+        assert!(slowest < most, "{slowest:?}");
         line.pop_front().unwrap().abort();
         lab.wait(10 * SECOND).await;
         guard.release().await.unwrap();
         let released = Instant::now();
         let _next = line.pop_front().unwrap().await.unwrap();
-        assert!(released.elapsed() < SECOND, "{:?}", released.elapsed());
+        assert!(released.elapsed() < most, "{:?}", released.elapsed());
     });
 }

@@ -51,7 +51,7 @@ fn whoever_of_a_party_goes_while_it_waits_the_others_have_their_turns() {
 #[test]
 fn whoever_of_a_party_goes_while_it_comes_into_the_line_the_others_have_their_turns() {
     let requests = [
-        (Place::Seat, "sit", 1),
+        (Place::Seat, "enter", 0),
         (Place::Row, "draw", 0),
         (Place::Row, "join", 0),
     ];

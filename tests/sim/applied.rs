@@ -53,14 +53,20 @@ impl Applied {
     fn update(request: &Request, answer: &Value) -> Applied {
         let verb = verb(request);
         let values = &request.body()["ExpressionAttributeValues"];
-        let is_act = ACTS.contains(&verb);
+        let shown = Shown::of(answer);
+        let act = Act::of(values).filter(|_| ACTS.contains(&verb));
+        // Also one renews in the first slot that waits there behind sharers.
+        let waits = |act: &Act| {
+            let mut heirs = shown.iter().flat_map(Shown::heirs);
+            heirs.any(|heir| heir.nonce == act.nonce)
+        };
         Applied {
             lock: request.key("pk").unwrap_or_default().to_owned(),
             verb,
-            act: Act::of(values).filter(|_| is_act),
+            act: act.filter(|act| !waits(act)),
             transaction: None,
             token: None,
-            shown: Shown::of(answer),
+            shown,
         }
     }
 

@@ -121,21 +121,22 @@ impl Remains {
     }
 
     fn add_lock(&mut self, item: &Item) {
-        let holder = item.get("holder").and_then(map);
-        let holder = holder.filter(|holder| holder.contains_key("nonce"));
-        let heirs = item.get("heirs").and_then(|heirs| heirs.as_l().ok());
-        for heir in heirs.into_iter().flatten().filter_map(map) {
+        let slots = item.get("slots").and_then(|slots| slots.as_l().ok());
+        let slots: Vec<_> = slots.into_iter().flatten().filter_map(map).collect();
+        let sharers = item.get("sharers").and_then(map).into_iter();
+        let sharers: Vec<_> = sharers.flat_map(|it| it.values().filter_map(map)).collect();
+        // Beside sharers the first of the slots waits, if it takes more than they leave.
+        let (holder, heirs) = slots.split_at(usize::from(sharers.is_empty()).min(slots.len()));
+        for heir in heirs {
             self.heirs += self.lives(heir);
         }
-        let sharers = item.get("sharers").and_then(map).into_iter();
-        let sharers = sharers.flat_map(|sharers| sharers.values().filter_map(map));
         let before = self.holders;
-        for holder in holder.into_iter().chain(sharers) {
+        for holder in holder.iter().chain(&sharers) {
             self.holders += self.lives(holder);
             self.undated += usize::from(!holder.contains_key("renewed_at"));
         }
         if self.holders == before {
-            self.gaps += usize::from(item.get("last") != item.get("seated"));
+            self.gaps += usize::from(item.get("last") != item.get("watermark"));
         }
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct Exchange {
     pub(crate) permits: Option<u64>,
     /// For how long it asks for them.
     pub(crate) lease: Option<Duration>,
+    /// It takes a slot behind others, too.
+    pub(crate) waits: bool,
     /// Only if the newest ticket is below this one.
     pub(crate) below: Option<u64>,
     /// Only if the item does not stay for longer than until then.
@@ -63,8 +65,9 @@ impl Exchange {
             draws: draws(values),
             permits: me(request).and_then(|me| number(&me["permits"])),
             lease: me(request).and_then(|me| number(&me["lease_ms"]).map(Duration::from_millis)),
+            waits: is_bound_by(request, ":slots_taken"),
             below: number(&values[":end"]),
-            keeps: number(&values[":expiry"]),
+            keeps: number(&values[":expiry"]).filter(|_: &u64| is_bound_by(request, ":expiry")),
             judges: !values[":beat"].is_null(),
             sent: now.saturating_sub(seen.took()),
             answer,
@@ -100,11 +103,23 @@ fn lock(request: &Request) -> String {
     lock.unwrap_or_default().to_owned()
 }
 
+/// Whether its condition names this value.
+fn is_bound_by(request: &Request, value: &str) -> bool {
+    let condition = request.body()["ConditionExpression"].as_str();
+    condition.is_some_and(|condition| condition.contains(value))
+}
+
 /// The entry that it writes for itself.
 fn me(request: &Request) -> Option<&Value> {
     let (body, values) = (request.body(), &request.body()["ExpressionAttributeValues"]);
-    let seat = &values[":me"]["L"][0]["M"];
-    let mut entries = [&values[":me"]["M"], seat, &body["Item"]["entry"]["M"]].into_iter();
+    let slot = &values[":me"]["L"][0]["M"];
+    // Over the settled it knows its ticket before.
+    let over = match verb(request) {
+        "enter over" => &values[":found"]["L"][0]["M"],
+        _ => &Value::Null,
+    };
+    let share = &values[":me"]["M"];
+    let mut entries = [share, slot, over, &body["Item"]["entry"]["M"]].into_iter();
     entries.find(|entry| !entry.is_null())
 }
 
@@ -116,7 +131,7 @@ fn nonce(request: &Request) -> Option<String> {
 }
 
 fn draws(values: &Value) -> Option<u64> {
-    let counted = || number(&values[":ticket"])?.checked_sub(number(&values[":last"])?);
+    let counted = || number::<u64>(&values[":ticket"])?.checked_sub(number(&values[":last"])?);
     number(&values[":tickets"]).or_else(counted)
 }
 

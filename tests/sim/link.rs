@@ -120,12 +120,11 @@ impl FrontEnds {
 }
 
 /// What is sent by one who has no place yet.
-const ASKING: [&str; 7] = [
+const ASKING: [&str; 6] = [
     "enter",
     "enter known",
     "enter over",
     "share",
-    "sit",
     "draw",
     "read lock",
 ];

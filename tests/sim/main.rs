@@ -127,9 +127,9 @@ const MUTATIONS: [(Mutation, &str, u64); 38] = [
     (Mutation::StartAtOne, "fencing", 10),
     (Mutation::StartAtOne, "ticket order", 10),
     (Mutation::UnknownState, "no surprise", 10),
-    (Mutation::EnterHeld, "exclusion", 10),
+    (Mutation::EnterHeld, "a slot for the asking", 10),
     (Mutation::EnterPastTickets, "nobody timely passed", 30),
-    (Mutation::SitOneAtATime, "a seat for the asking", 10),
+    (Mutation::EnterOneAtATime, "a slot for the asking", 10),
     (Mutation::SeatWithoutSeated, "the line in order", 30),
     (Mutation::SeatWithoutLeft, "who left is gone", 60),
     (Mutation::SeatByMemory, "who left is gone", 30),
@@ -152,7 +152,7 @@ const MUTATIONS: [(Mutation, &str, u64); 38] = [
     (Mutation::ShareWithoutRoom, "the line in order", 10),
     (Mutation::SharePastHeirs, "the line in order", 10),
     (Mutation::AdmitWhoeverIsThere, "no surprise", 10),
-    (Mutation::HandOverAmongOthers, "the line in order", 10),
+    (Mutation::ShareWithoutFirst, "the line in order", 10),
     (Mutation::LeaseOverstayed, "exclusion", 10),
     (Mutation::DataOfTheLost, "data in order", 20),
     (Mutation::DataGoesBack, "data in order", 20),
@@ -229,6 +229,9 @@ fn a_planted_mistake_of_dates_keeps_out_who_never_waits() {
     }
 }
 
+/// Seeds of each bent plan: most mistakes are noticed within as many. `FAIRLOCK_SIM_SEEDS` plays more.
+const BENT: u64 = 4;
+
 #[test]
 fn the_plans_of_planted_mistakes_break_no_promise_without_them() {
     let mut mutations = MUTATIONS.map(|(mutation, ..)| mutation).to_vec();
@@ -236,7 +239,7 @@ fn the_plans_of_planted_mistakes_break_no_promise_without_them() {
     mutations.retain(|mutation| seeds::is_meant(*mutation));
     for mutation in mutations {
         let trial = Trial::Bent(mutation);
-        seeds::each(seeds::first(12), trial, |seed, _, violations| {
+        seeds::each(seeds::seeds(BENT), trial, |seed, _, violations| {
             let is_kept = violations.is_empty();
             assert!(is_kept, "{violations:#?}\n{}", seeds::replay(seed, trial));
             true

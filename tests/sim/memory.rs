@@ -20,7 +20,7 @@ impl Memory {
     pub(crate) fn rewrite(&self, body: &mut Value) {
         let mut known = self.0.lock().unwrap();
         known.learn(body);
-        if text(&body["UpdateExpression"]).contains("list_append(#heirs, :found)") {
+        if text(&body["UpdateExpression"]).contains("#watermark = :upto, #slots") {
             known.offer(body);
         }
     }
@@ -42,19 +42,19 @@ impl Known {
         let lock = text(&body["Key"]["pk"]["S"]).to_owned();
         let values = &mut body["ExpressionAttributeValues"];
         let number = |name: &str| text(&values[name]["N"]).parse::<u64>().ok();
-        let (Some(seated), Some(upto)) = (number(":seated"), number(":upto")) else {
+        let (Some(seated), Some(upto)) = (number(":watermark"), number(":upto")) else {
             return;
         };
         let between = (lock.clone(), seated + 1)..(lock, upto);
         let mut left = self.left.range(between);
         let left = left.find_map(|place| self.rows.get(place));
-        let room = number(":seats_taken").and_then(|taken| taken.checked_sub(1));
+        let room = number(":slots_taken").and_then(|taken| taken.checked_sub(1));
         if let (Some(entry), Some(room)) = (left, room)
             && let Some(found) = values[":found"]["L"].as_array_mut()
         {
             found.push(entry.clone());
             found.sort_by_key(ticket);
-            values[":seats_taken"]["N"] = room.to_string().into();
+            values[":slots_taken"]["N"] = room.to_string().into();
         }
     }
 }

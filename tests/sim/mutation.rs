@@ -34,13 +34,13 @@ const YEARS_LATER: &str = "5000000000";
 
 /// That the holder is the very one that is meant: how it begins and ends, with the nonce in between.
 const MINE: (&str, &str) = (
-    "#holder.#nonce = :nonce AND (#holder.#ticket = :held OR ",
-    "#entered = :held))))",
+    "#slots[0].#nonce = :nonce AND (#slots[0].#ticket = :held OR ",
+    " = :held))",
 );
 /// That the holder is the very one that is meant.
 const IS_MINE: &str = "as `MINE` says";
-/// Takes a seat.
-const SITS: &str = "#heirs = list_append(#heirs, :me)";
+/// Takes the slot behind all others.
+const ENTERS: &str = "#slots = list_append(if_not_exists(#slots, :none), :me)";
 /// Stands before the clauses of a write.
 const OURS: &str = "#format = :format AND #permits = :permits AND ";
 /// All of these clauses.
@@ -48,12 +48,12 @@ const BEHIND_OURS: &str = "behind what every write has";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutation {
-    /// Enter: whoever holds the lock.
+    /// Enter: whoever has the lock, by one who does not wait.
     EnterHeld,
     /// Enter: whoever has a ticket.
     EnterPastTickets,
-    /// Sit: nobody, if there is an heir.
-    SitOneAtATime,
+    /// Enter: nobody, if there is somebody.
+    EnterOneAtATime,
     /// Seat: whoever was seated since the look.
     SeatWithoutSeated,
     /// Seat: whoever left since the look.
@@ -84,18 +84,18 @@ pub(crate) enum Mutation {
     SlowClock,
     /// Enter and draw: the counter moves by one less than the tickets that are asked for together.
     DrawOneLess,
-    /// Enter, sit and join: a place has one ticket less than were drawn together.
+    /// Enter and join: a place has one ticket less than were drawn together.
     PlaceOfOneLess,
-    /// Enter, sit and join: a place of several has one ticket more, which is that of the place before it.
+    /// Enter and join: a place of several has one ticket more, which is that of the place before it.
     PlaceOfOneMore,
     /// Share: though too many permits are taken.
     ShareWithoutRoom,
-    /// Share: whoever has a seat.
+    /// Share: whoever stands in a slot.
     SharePastHeirs,
+    /// Share: though the one in the first slot has more than was thought.
+    ShareWithoutFirst,
     /// Admit: the first heirs, whoever they are by now.
     AdmitWhoeverIsThere,
-    /// Release and evict: as if nobody else had the lock.
-    HandOverAmongOthers,
     /// Every date: by the clock of the host that writes it.
     DatesOfHosts,
     /// Every write that says for how long an item stays: by the wall clock of its host.
@@ -152,8 +152,8 @@ impl Mutation {
             {
                 count(body, "/ExpressionAttributeValues/:tickets/N", -1);
             }
-            Mutation::SitOneAtATime if text(&body["UpdateExpression"]).contains(SITS) => {
-                put(body, "/ExpressionAttributeValues/:seats_taken/N", "0");
+            Mutation::EnterOneAtATime if text(&body["UpdateExpression"]).contains(ENTERS) => {
+                put(body, "/ExpressionAttributeValues/:slots_taken/N", "0");
             }
             Mutation::PlaceOfOneLess => PLACES.iter().for_each(|path| count(body, path, -1)),
             Mutation::PlaceOfOneMore => PLACES.iter().for_each(|path| count(body, path, 1)),
@@ -219,20 +219,23 @@ impl Mutation {
         use Update::{None as Put, With};
         Some(match self {
             Mutation::EnterHeld => (
-                With("#entered ="),
-                "#taken = :zero AND attribute_not_exists(#holder.#nonce) AND size(#sharers) = :zero",
+                With(ENTERS),
+                "size(#slots) = :zero AND size(#sharers) = :zero",
             ),
-            Mutation::ShareWithoutRoom => (With("+ :share, #sharers"), "#taken <= :room"),
-            Mutation::SharePastHeirs => (With("+ :share, #sharers"), "size(#heirs) = :zero"),
-            Mutation::AdmitWhoeverIsThere => (With(" = #heirs["), BEHIND_OURS),
-            Mutation::HandOverAmongOthers => (With("REMOVE #heirs[0]"), "#taken = :share"),
+            Mutation::ShareWithoutRoom => (With("- :share, #sharers"), "#room >= :share"),
+            Mutation::SharePastHeirs => (With("- :share, #sharers"), "size(#slots) = :zero"),
+            Mutation::ShareWithoutFirst => (
+                With("- :share, #sharers"),
+                "#slots[0].#permits <= :first AND #room >= :both",
+            ),
+            Mutation::AdmitWhoeverIsThere => (With(" = #slots["), BEHIND_OURS),
             Mutation::DataOfTheLost => (With("#written = :written"), IS_MINE),
             Mutation::DataGoesBack => (With("#written = :written"), "#written.#ticket < :ticket"),
-            Mutation::EnterPastTickets => (With("#entered ="), "#seated = #last"),
-            Mutation::SeatWithoutSeated => (With("#seated = :upto"), "#seated = :seated"),
-            Mutation::SeatWithoutLeft => (With("#seated = :upto"), "#left = :left"),
-            Mutation::ReleaseWithoutNonce => (With("REMOVE #heirs[0]"), IS_MINE),
-            Mutation::EvictWithoutBeat => (With("REMOVE #heirs[0]"), "#holder.#beat = :beat"),
+            Mutation::EnterPastTickets => (With(ENTERS), "#watermark = #last"),
+            Mutation::SeatWithoutSeated => (With("#watermark = :upto"), "#watermark = :watermark"),
+            Mutation::SeatWithoutLeft => (With("#watermark = :upto"), "#departures = :departures"),
+            Mutation::ReleaseWithoutNonce => (With("REMOVE #slots[0]"), IS_MINE),
+            Mutation::EvictWithoutBeat => (With("REMOVE #slots[0]"), "#slots[0].#beat = :beat"),
             Mutation::VoidWithoutBeat => (With("#state = :void"), "#entry.#beat = :beat"),
             Mutation::VoidWithoutNotExists => (Put("void"), "attribute_not_exists(#pk)"),
             Mutation::JoinWithoutNotExists => (Put("waiting"), "attribute_not_exists(#pk)"),
@@ -242,7 +245,7 @@ impl Mutation {
             | Mutation::StartAtOne
             | Mutation::UnknownState
             | Mutation::SlowClock
-            | Mutation::SitOneAtATime
+            | Mutation::EnterOneAtATime
             | Mutation::DrawOneLess
             | Mutation::PlaceOfOneLess
             | Mutation::PlaceOfOneMore
@@ -282,7 +285,7 @@ fn by_nonce(body: &mut Value, path: &str) {
     let condition = body.pointer(path).and_then(Value::as_str);
     let mine = condition.and_then(|condition| Some((condition, mine(condition)?)));
     if let Some((condition, mine)) = mine {
-        let alone = format!("(#holder.#nonce = :nonce OR {mine})");
+        let alone = format!("(#slots[0].#nonce = :nonce OR {mine})");
         let condition = condition.replace(mine, &alone);
         put(body, path, &condition);
     }

@@ -161,7 +161,7 @@ fn places(events: &Events) -> Places<'_> {
             (party.first, party.last) = (place.first, place.ticket);
         }
         if let (Some(shown), Some(2..), Answer::Ok) = (shown, exchange.draws, exchange.answer)
-            && matches!(exchange.verb, "enter" | "enter known" | "sit" | "draw")
+            && matches!(exchange.verb, "enter" | "enter known" | "draw")
         {
             let party = places.entry((lock, shown.last)).or_default();
             party.drawn = Some(exchange.sent);

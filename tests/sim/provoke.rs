@@ -47,7 +47,7 @@ impl Mutation {
                 each(plan, |_, host| (host.seats, host.workers) = (2, 3));
             }
             Mutation::SeatByMemory => each(plan, |_, host| (host.seats, host.crowd) = (2, 1)),
-            Mutation::SitOneAtATime => one_lock(plan, 3_000, &["release"]),
+            Mutation::EnterOneAtATime => one_lock(plan, 3_000, &["release"]),
             Mutation::SlowClock => {
                 one_lock(plan, 1_500, &[]);
                 plan.long_turns = 1;
@@ -60,10 +60,10 @@ impl Mutation {
                 plan.hosts.truncate(1);
                 each(plan, |_, host| host.crowd = 4);
             }
-            Mutation::ShareWithoutRoom | Mutation::SharePastHeirs => {
-                plan.sharing = Sharing::Readers;
-            }
-            Mutation::HandOverAmongOthers | Mutation::AdmitWhoeverIsThere => {
+            Mutation::SharePastHeirs => plan.sharing = Sharing::Readers,
+            Mutation::ShareWithoutRoom
+            | Mutation::ShareWithoutFirst
+            | Mutation::AdmitWhoeverIsThere => {
                 (plan.sharing, plan.leases) = (Sharing::Permits(3), 0);
                 each(plan, |_, host| host.crowd = 4);
             }

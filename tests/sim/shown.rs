@@ -1,5 +1,7 @@
 //! What an answer shows of the table: a lock item, and tickets' rows.
 
+use std::str::FromStr;
+
 use serde_json::Value;
 
 /// A lock item.
@@ -7,12 +9,12 @@ use serde_json::Value;
 pub(crate) struct Shown {
     pub(crate) last: u64,
     pub(crate) seated: u64,
-    pub(crate) holder: Option<Place>,
     /// In ticket order.
     pub(crate) sharers: Vec<Place>,
-    pub(crate) heirs: Vec<Place>,
-    /// Permits counted as taken, and all there are.
-    pub(crate) taken: (u64, u64),
+    /// In the order in which they stand. The first has the lock as soon as the sharers leave what it takes.
+    pub(crate) slots: Vec<Place>,
+    /// Permits counted as left by the sharers, and all there are.
+    pub(crate) room: (i64, u64),
     /// When DynamoDB may delete it, in seconds since 1970.
     pub(crate) expires_at: Option<u64>,
 }
@@ -46,37 +48,54 @@ pub(crate) enum State {
 impl Shown {
     /// The lock item in an answer, or the first of its items.
     pub(crate) fn of(answer: &Value) -> Option<Shown> {
-        let item = items(answer).find(|item| !item["seated"].is_null())?;
-        let entered = number(&item["entered"]);
+        let item = items(answer).find(|item| !item["watermark"].is_null())?;
         Some(Shown {
             last: number(&item["last"])?,
-            seated: number(&item["seated"])?,
-            holder: Place::of(&item["holder"], item, entered),
+            seated: number(&item["watermark"])?,
             sharers: sharers(item),
-            taken: (number(&item["taken"])?, number(&item["permits"])?),
+            room: (number(&item["room"])?, number(&item["permits"])?),
             expires_at: number(&item["expires_at"]),
-            heirs: list(&item["heirs"]["L"])
-                .filter_map(|heir| Place::of(heir, item, None))
+            slots: list(&item["slots"]["L"])
+                .filter_map(|entry| Place::of(entry, item))
                 .collect(),
         })
     }
 
+    /// Those who have the lock, and behind them those who wait for it.
     pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
-        self.holders().chain(&self.heirs)
+        self.holders().into_iter().chain(self.heirs())
     }
 
-    /// Those who have the lock.
-    pub(crate) fn holders(&self) -> impl Iterator<Item = &Place> {
-        self.holder.iter().chain(&self.sharers)
+    /// Those who have the lock, in ticket order.
+    pub(crate) fn holders(&self) -> Vec<&Place> {
+        let first = &self.slots[..self.first_heir()];
+        let mut holders: Vec<_> = first.iter().chain(&self.sharers).collect();
+        holders.sort_by_key(|holder| holder.ticket);
+        holders
+    }
+
+    pub(crate) fn heirs(&self) -> &[Place] {
+        &self.slots[self.first_heir()..]
+    }
+
+    /// How many in the slots have the lock: the first, or none.
+    fn first_heir(&self) -> usize {
+        let (room, permits) = self.room;
+        let has_it = |first: &&Place| {
+            let fits = first.permits < permits
+                && i64::try_from(first.permits).is_ok_and(|share| share <= room);
+            self.sharers.is_empty() || fits
+        };
+        self.slots.iter().take(1).filter(has_it).count()
     }
 }
 
 impl Place {
     /// Who came by itself does not know its ticket when it writes its entry.
-    fn of(entry: &Value, item: &Value, entered: Option<u64>) -> Option<Place> {
+    fn of(entry: &Value, item: &Value) -> Option<Place> {
         let nonce = entry["M"]["nonce"]["S"].as_str()?.to_owned();
-        let drawn = number(&item["drawn"]["M"][&nonce]);
-        let ticket = number(&entry["M"]["ticket"]).or(drawn).or(entered)?;
+        let beside = number(&item[&nonce]);
+        let ticket = number(&entry["M"]["ticket"]).or(beside)?;
         let beat = number(&entry["M"]["beat"])?;
         Some(Place {
             ticket,
@@ -129,7 +148,7 @@ impl Row {
 
 fn sharers(item: &Value) -> Vec<Place> {
     let sharers = item["sharers"]["M"].as_object().into_iter().flatten();
-    let sharers = sharers.filter_map(|(_, entry)| Place::of(entry, item, None));
+    let sharers = sharers.filter_map(|(_, entry)| Place::of(entry, item));
     let mut sharers: Vec<_> = sharers.collect();
     sharers.sort_by_key(|sharer| sharer.ticket);
     sharers
@@ -145,7 +164,7 @@ fn first_of(ticket: u64, tickets: &Value) -> u64 {
     (ticket + 1).saturating_sub(number(tickets).unwrap_or(1))
 }
 
-pub(crate) fn number(value: &Value) -> Option<u64> {
+pub(crate) fn number<T: FromStr>(value: &Value) -> Option<T> {
     value["N"].as_str()?.parse().ok()
 }
 

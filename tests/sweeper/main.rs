@@ -377,7 +377,7 @@ fn a_renewal_between_look_and_removal_saves_an_heir() {
         let _taking = [clients[0].take("a").await, clients[1].take("a").await];
         clients[1].crash();
         sleep(DEATH).await;
-        let touch = || renew(&world, "fairlock/#lock", "heirs[0]");
+        let touch = || renew(&world, "fairlock/#lock", "slots[1]");
         assert_eq!(swept_despite(&world, updates, touch).await, nothing());
     });
 }
@@ -390,7 +390,7 @@ fn a_renewal_between_look_and_removal_saves_a_holder() {
         let _guard = crashed.take("a").await;
         crashed.crash();
         sleep(DEATH).await;
-        let touch = || renew(&world, "fairlock/#lock", "holder");
+        let touch = || renew(&world, "fairlock/#lock", "slots[0]");
         assert_eq!(swept_despite(&world, updates, touch).await, nothing());
         assert_eq!(world.sweep("a").await, nothing());
         sleep(DEATH).await;

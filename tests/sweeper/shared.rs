@@ -30,22 +30,22 @@ async fn readers(world: &World, count: usize) -> Vec<(Crashable, LockGuard)> {
     readers
 }
 
-async fn taken(world: &World) -> AttributeValue {
-    world.lock_item("a").await["taken"].clone()
+async fn room(world: &World) -> AttributeValue {
+    world.lock_item("a").await["room"].clone()
 }
 
 #[test]
 fn dead_readers_go_and_the_living_among_them_stay() {
     virtual_time(async {
         let world = World::new().await;
-        // The first of them stands at the holder's place.
+        // The first of them stands in a slot.
         let mut readers = readers(&world, 5).await;
         for dead in [0, 2, 4] {
             readers[dead].0.crash();
         }
         sleep(DEATH).await;
         assert_eq!(world.sweep("a").await.holders, 3);
-        assert_eq!(taken(&world).await, number(2));
+        assert_eq!(room(&world).await, number(62));
         assert_eq!(world.sweep("a").await, nothing());
         for alive in [3, 1] {
             let (_client, guard) = readers.swap_remove(alive);
@@ -78,7 +78,7 @@ fn all_dead_readers_go_with_those_who_died_behind_them() {
         let swept = world.sweep("a").await;
         assert_eq!((swept.holders + swept.heirs, swept.waiters), (5, 1));
         assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
-        assert_eq!(taken(&world).await, number(0));
+        assert_eq!(room(&world).await, number(64));
         assert_eq!(world.sweep("a").await, nothing());
     });
 }
@@ -100,7 +100,8 @@ fn those_who_wait_for_permits_of_the_dead_have_them_when_those_are_swept() {
         sleep(DEATH).await;
         world.sweep("a").await;
         let guard = waiting.await.unwrap().unwrap();
-        assert_eq!(taken(&world).await, number(5));
+        // The one with four has the first slot.
+        assert_eq!(room(&world).await, number(4));
         assert!(one.is_held() && guard.is_held() && !three.unwrap().is_held());
         assert_eq!(world.sweep("a").await, nothing());
     });

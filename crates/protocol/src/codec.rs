@@ -1,20 +1,21 @@
 //! The items of a lock, to and from DynamoDB's attributes. Whatever does not read as ours is a typed problem.
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::entry::{Attributes, Entry, Nonce, ServerTime};
-use crate::item::{LockItem, RowState, TicketRow, Written};
+use crate::item::{LockItem, RowState, TicketRow, Written, signed, sum};
 use crate::problem::Problem;
 use crate::ticket::Ticket;
 use crate::value::{Map, Value};
 
 /// The format this version writes, and the newest it reads. In format 1 there were no permits, in format 2 every heir had its ticket
-/// in its entry.
-pub const FORMAT: u64 = 3;
+/// in its entry, and in format 3 a holder was promoted by a write.
+pub const FORMAT: u64 = 4;
 
-/// An entry. It has no ticket of its own if the very write that gives the place draws it: of one that enters it stands in `entered`, of
-/// others in `drawn`.
+/// An entry. It has no ticket of its own if the very write that gives the place draws it: then the ticket stands on the item, under the
+/// nonce.
 pub fn entry(entry: &Entry, ticket: Option<Ticket>) -> Value {
     let mut map = Map::from([
         ("nonce".into(), Value::text(entry.nonce.to_string())),
@@ -52,25 +53,23 @@ pub fn lock_item(item: &Map, ttl: &str) -> Result<LockItem, Problem> {
             known: FORMAT,
         });
     }
-    let entered = Ticket::new(integer(item, "entered")?);
-    let drawn = map_of(required(item, "drawn")?, "drawn")?;
-    let heirs = list(item, "heirs")?
+    let slots = list(item, "slots")?
         .iter()
-        .map(|heir| read_placed(map_of(heir, "heirs")?, drawn, None));
+        .map(|entry| read_placed(map_of(entry, "slots")?, item));
     let item = LockItem {
         permits: integer(item, "permits")?,
-        taken: integer(item, "taken")?,
+        resized: optional(item, "resized", "resized")?,
+        room: parse_integer(required(item, "room")?, "room")?,
         last: Ticket::new(integer(item, "last")?),
-        seated: Ticket::new(integer(item, "seated")?),
-        left: integer(item, "left")?,
-        holder: read_holder(item, drawn, entered)?,
-        sharers: read_sharers(item, drawn)?,
-        heirs: heirs.collect::<Result<_, _>>()?,
+        seated: Ticket::new(integer(item, "watermark")?),
+        left: integer(item, "departures")?,
+        sharers: read_sharers(item)?,
+        slots: slots.collect::<Result<_, _>>()?,
         data: read_data(item)?,
         written: read_written(item)?,
         drawn_at: read_time(item, "drawn_at")?,
-        grace: optional(item, "grace_ms", "grace_ms")?.map(Duration::from_millis),
-        granted_at: read_granted_at(item)?,
+        grace: optional(item, "join_timeout_ms", "join_timeout_ms")?.map(Duration::from_millis),
+        granted_at: read_time(item, "granted_at")?,
         expires_at: optional(item, ttl, "the TTL attribute")?.unwrap_or(0),
     };
     check(&item)?;
@@ -148,24 +147,20 @@ fn check(item: &LockItem) -> Result<(), Problem> {
             "no ticket is seated before it is drawn",
         ),
         (
-            item.taken() == item.taken && item.taken <= item.permits,
-            "those who have the lock have taken what is counted as taken",
+            is_counted(item),
+            "sharers leave as many permits as are counted as left",
         ),
         (
             item.entries().all(|entry| entry.permits <= item.permits),
             "nobody takes more permits than there are",
         ),
         (
-            !item.is_free() || item.heirs.is_empty(),
-            "nobody is heir to a free lock",
-        ),
-        (
-            item.heirs.is_sorted_by(|a, b| a.ticket < b.ticket),
-            "heirs are in ticket order",
+            item.slots.is_sorted_by(|a, b| a.ticket < b.ticket),
+            "slots are in ticket order",
         ),
         (
             item.entries().all(|entry| entry.ticket <= item.seated),
-            "whoever has a seat is settled",
+            "whoever stands on the item has a ticket up to the watermark",
         ),
     ];
     match rules.into_iter().find(|(holds, _)| !holds) {
@@ -174,25 +169,20 @@ fn check(item: &LockItem) -> Result<(), Problem> {
     }
 }
 
-/// An empty map is nobody: that is what a release without heirs leaves.
-fn read_holder(item: &Map, drawn: &Map, entered: Ticket) -> Result<Option<Entry>, Problem> {
-    let Some(holder) = item.get("holder") else {
-        return Ok(None);
-    };
-    let holder = map_of(holder, "holder")?;
-    if holder.contains_key("nonce") {
-        read_placed(holder, drawn, Some(entered)).map(Some)
-    } else {
-        Ok(None)
-    }
+/// Less than nothing is left only where there were more.
+fn is_counted(item: &LockItem) -> bool {
+    let shared = item.sharers.iter().map(|sharer| sharer.permits);
+    let (shared, there_are) = (signed(sum(shared)), signed(item.there_are()));
+    let is_left = item.room >= 0 || item.resized.is_some();
+    is_left && item.room.checked_add(shared) == Some(there_are)
 }
 
 /// Each by its nonce.
-fn read_sharers(item: &Map, drawn: &Map) -> Result<Vec<Entry>, Problem> {
+fn read_sharers(item: &Map) -> Result<Vec<Entry>, Problem> {
     let rule = "sharers stand under their nonces";
     let sharers = map_of(required(item, "sharers")?, "sharers")?.iter();
     let sharers = sharers.map(|(nonce, sharer)| {
-        let entry = read_placed(map_of(sharer, "sharers")?, drawn, None)?;
+        let entry = read_placed(map_of(sharer, "sharers")?, item)?;
         match entry.nonce.to_string() == *nonce {
             true => Ok(entry),
             false => Err(Problem::Inconsistent { rule }),
@@ -203,11 +193,10 @@ fn read_sharers(item: &Map, drawn: &Map) -> Result<Vec<Entry>, Problem> {
     Ok(sharers)
 }
 
-/// On the lock item. One that came by itself has its ticket in `drawn`, where the write put it that drew it, or where the lock was
-/// free, in `entered`.
-fn read_placed(map: &Map, drawn: &Map, entered: Option<Ticket>) -> Result<Entry, Problem> {
-    let ticket = optional(drawn, string(map, "nonce")?, "drawn")?.map(Ticket::new);
-    read_entry(map, ticket.or(entered))
+/// On the lock item. One that came by itself has its ticket beside, where the write put it that drew it.
+fn read_placed(map: &Map, item: &Map) -> Result<Entry, Problem> {
+    let beside = optional(item, string(map, "nonce")?, "the ticket of a nonce")?;
+    read_entry(map, beside.map(Ticket::new))
 }
 
 fn read_entry(map: &Map, unless_written: Option<Ticket>) -> Result<Entry, Problem> {
@@ -319,14 +308,6 @@ pub fn written(written: Written) -> Value {
     ]))
 }
 
-/// Null, or absent, when it was granted by one who had seen no `Date`.
-fn read_granted_at(item: &Map) -> Result<Option<ServerTime>, Problem> {
-    match item.get("granted_at") {
-        Some(Value::Null) => Ok(None),
-        _ => read_time(item, "granted_at"),
-    }
-}
-
 fn read_time(map: &Map, attribute: &'static str) -> Result<Option<ServerTime>, Problem> {
     Ok(optional(map, attribute, attribute)?.map(|ms| ServerTime(Duration::from_millis(ms))))
 }
@@ -345,7 +326,7 @@ fn optional(item: &Map, name: &str, attribute: &'static str) -> Result<Option<u6
         .transpose()
 }
 
-fn parse_integer(value: &Value, attribute: &'static str) -> Result<u64, Problem> {
+fn parse_integer<T: FromStr>(value: &Value, attribute: &'static str) -> Result<T, Problem> {
     let digits = value.as_n().and_then(|digits| digits.parse().ok());
     digits.ok_or(Problem::WrongType {
         attribute,

@@ -1,4 +1,4 @@
-//! What one asks for who has no place yet: the lock itself, a part of it, a seat, or a ticket.
+//! What one asks for who has no place yet: a slot, a part of the lock, or a ticket.
 
 use crate::item::LockItem;
 
@@ -18,22 +18,22 @@ pub enum Seen {
 pub struct Sight {
     /// Nobody has the lock.
     pub is_free: bool,
-    /// Nobody has an open ticket: everyone who drew one is settled or seated.
+    /// Nobody has an open ticket: everyone who drew one is settled or has a slot.
     pub is_settled: bool,
     /// What the caller asks for is left, and nobody waits for any.
     pub has_room: bool,
-    /// A seat is open.
-    pub has_seat: bool,
+    /// A slot is open.
+    pub has_slot: bool,
 }
 
 impl Sight {
-    /// Of a caller that asks for so many permits, where there are so many seats.
-    pub fn of(item: &LockItem, permits: u64, seats: usize) -> Self {
+    /// Of a caller that asks for so many permits, where there are so many slots behind the first.
+    pub fn of(item: &LockItem, permits: u64, slots: usize) -> Self {
         Sight {
             is_free: item.is_free(),
             is_settled: item.seated == item.last,
             has_room: item.has_room_for(permits),
-            has_seat: item.heirs.len() < seats,
+            has_slot: item.slots.len() <= slots,
         }
     }
 }
@@ -41,12 +41,10 @@ impl Sight {
 /// What it asks for next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// The lock, which nobody has.
+    /// The slot behind all others, and with the first of them the lock.
     Enter,
     /// A part of it beside others, or the first part.
     Share,
-    /// The seat behind the last heir.
-    Sit,
     /// A ticket, and a row in the line.
     Draw,
     /// Nothing now. The lock is free with open tickets: nobody is left who holds one, or somebody is on the way to it.
@@ -61,21 +59,18 @@ pub fn next_ask(seen: Seen, shares: bool) -> Ask {
         // One who shares finds others there, or a lock that was used before.
         Seen::Unknown if shares => Ask::Share,
         Seen::Unknown | Seen::Nobody => Ask::Enter,
-        Seen::Item(item) => match item {
-            Sight {
-                is_free: true,
-                is_settled: false,
-                ..
-            } => Ask::Look,
-            Sight { has_room: true, .. } if shares => Ask::Share,
-            Sight { is_free: true, .. } => Ask::Enter,
-            Sight {
-                is_settled: true,
-                has_seat: true,
-                ..
-            } => Ask::Sit,
-            _ => Ask::Draw,
-        },
+        Seen::Item(Sight {
+            is_free: true,
+            is_settled: false,
+            ..
+        }) => Ask::Look,
+        Seen::Item(Sight { has_room: true, .. }) if shares => Ask::Share,
+        Seen::Item(Sight {
+            is_settled: true,
+            has_slot: true,
+            ..
+        }) => Ask::Enter,
+        Seen::Item(_) => Ask::Draw,
     }
 }
 
@@ -87,20 +82,20 @@ mod tests {
         is_free: false,
         is_settled: true,
         has_room: false,
-        has_seat: true,
+        has_slot: true,
     };
 
     #[test]
-    fn a_ticket_is_drawn_only_where_no_seat_is_to_be_had() {
+    fn a_ticket_is_drawn_only_where_no_slot_is_to_be_had() {
         let full = Sight {
-            has_seat: false,
+            has_slot: false,
             ..HELD
         };
         let waited_for = Sight {
             is_settled: false,
             ..HELD
         };
-        assert_eq!(next_ask(Seen::Item(HELD), false), Ask::Sit);
+        assert_eq!(next_ask(Seen::Item(HELD), false), Ask::Enter);
         assert_eq!(next_ask(Seen::Item(full), false), Ask::Draw);
         assert_eq!(next_ask(Seen::Item(waited_for), false), Ask::Draw);
     }
@@ -116,7 +111,7 @@ mod tests {
             (Seen::Unknown, Ask::Enter, Ask::Share),
             (Seen::Nobody, Ask::Enter, Ask::Enter),
             (Seen::Item(free), Ask::Enter, Ask::Share),
-            (Seen::Item(HELD), Ask::Sit, Ask::Sit),
+            (Seen::Item(HELD), Ask::Enter, Ask::Enter),
         ] {
             assert_eq!(next_ask(seen, false), alone, "{seen:?}");
             assert_eq!(next_ask(seen, true), shared, "{seen:?}");

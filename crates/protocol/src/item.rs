@@ -10,22 +10,22 @@ use crate::ticket::{Sequence, Ticket};
 /// The one item that says who has the lock and who is next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockItem {
-    /// How many there are to be had at one time.
+    /// How many there are to be had at one time, as all who use the lock say it.
     pub permits: u64,
-    /// How many are taken, as counted: what those have together who have the lock.
-    pub taken: u64,
+    /// How many there are instead since somebody changed that.
+    pub resized: Option<u64>,
+    /// How many the sharers leave, as counted. Below zero where there are fewer than they have since somebody changed that.
+    pub room: i64,
     /// The newest ticket drawn.
     pub last: Ticket,
-    /// Every ticket up to this one is settled or among the heirs.
+    /// Every ticket up to this one is settled or stands on this item.
     pub seated: Ticket,
     /// How many left the queue; a seat write fails when this moved since its look.
     pub left: u64,
-    /// Whoever was promoted, or entered the free lock.
-    pub holder: Option<Entry>,
-    /// Those who came beside it, in ticket order. They may outlast it.
+    /// Those who have it beside the first of the slots, in ticket order. They may outlast it.
     pub sharers: Vec<Entry>,
-    /// In ticket order; nobody when the lock is free.
-    pub heirs: Vec<Entry>,
+    /// In ticket order. The first of them has the lock as soon as the sharers leave what it takes: nobody writes that.
+    pub slots: Vec<Entry>,
     /// What a holder left for those after it.
     pub data: Option<Arc<[u8]>>,
     /// The write that left it so.
@@ -34,7 +34,7 @@ pub struct LockItem {
     pub drawn_at: Option<ServerTime>,
     /// The longest grace of those who drew the open tickets.
     pub grace: Option<Duration>,
-    /// When the holder was granted the lock, by the same time; for people.
+    /// When the lock was last given to one who stood in a slot, by the same time; for people.
     pub granted_at: Option<ServerTime>,
     /// When DynamoDB may delete the item, in whole seconds since 1970.
     pub expires_at: u64,
@@ -45,13 +45,13 @@ impl LockItem {
     pub fn free(last: Ticket, seated: Ticket) -> Self {
         LockItem {
             permits: 0,
-            taken: 0,
+            resized: None,
+            room: 0,
             last,
             seated,
             left: 0,
-            holder: None,
             sharers: Vec::new(),
-            heirs: Vec::new(),
+            slots: Vec::new(),
             data: None,
             written: None,
             drawn_at: None,
@@ -61,26 +61,64 @@ impl LockItem {
         }
     }
 
+    /// The first of the slots, if it has the lock.
+    pub fn holder(&self) -> Option<&Entry> {
+        self.slots.first().filter(|first| self.fits(first))
+    }
+
+    /// Those in the slots who wait for the lock, in ticket order; nobody when it is free.
+    pub fn heirs(&self) -> &[Entry] {
+        &self.slots[self.first_heir()..]
+    }
+
+    /// Whether the sharers leave what it takes. Who waits for the whole lock needs all of it, however many permits it has by now, and so
+    /// does one who waits for more than there are.
+    fn fits(&self, entry: &Entry) -> bool {
+        self.sharers.is_empty()
+            || (entry.permits < self.permits && is_left(self.room, entry.permits))
+    }
+
+    /// What is left beside all who have the lock. None, if one of them has all of it.
+    fn left_over(&self) -> i64 {
+        match self.holder() {
+            Some(holder) if holder.permits >= self.permits => 0,
+            Some(holder) => self.room.saturating_sub(signed(holder.permits)),
+            None => self.room,
+        }
+    }
+
     /// Those who have the lock.
     pub fn holders(&self) -> impl Iterator<Item = &Entry> {
-        self.holder.iter().chain(&self.sharers)
+        self.holder().into_iter().chain(&self.sharers)
     }
 
     /// Those who have the lock and their heirs, in the order in which they have it.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.holders().chain(&self.heirs)
+        self.holders().chain(self.heirs())
+    }
+
+    /// In which slot the first heir stands, if there is one.
+    pub fn first_heir(&self) -> usize {
+        usize::from(self.holder().is_some())
+    }
+
+    /// The place of the heir of this number.
+    pub fn at_heir(&self, index: usize) -> At {
+        At::Slot(self.first_heir() + index)
     }
 
     /// Where an attempt stands on the lock item, with whichever ticket.
     pub fn place_of(&self, nonce: Nonce) -> Option<Spot<'_>> {
-        if let Some(holder) = self.holder.as_ref().filter(|holder| holder.nonce == nonce) {
-            return Some(Spot::Has(At::Holder, holder));
-        }
         if let Some(sharer) = self.sharers.iter().find(|sharer| sharer.nonce == nonce) {
             return Some(Spot::Has(At::Sharer(nonce), sharer));
         }
-        let index = self.heirs.iter().position(|heir| heir.nonce == nonce)?;
-        Some(Spot::Heir(index, &self.heirs[index]))
+        let slot = self.slots.iter().position(|entry| entry.nonce == nonce)?;
+        let entry = &self.slots[slot];
+        Some(match (slot, self.holder().is_some()) {
+            (0, true) => Spot::Has(At::Slot(0), entry),
+            (heir, false) => Spot::Heir(heir, entry),
+            (behind, true) => Spot::Heir(behind - 1, entry),
+        })
     }
 
     /// Where a place stands on the lock item. None: it has ended, though another of its nonce may have begun: a late copy of the
@@ -103,31 +141,29 @@ impl LockItem {
     /// as those behind them care.
     pub fn turns_before(&self, heir: usize) -> u64 {
         let held = self.holders().map(|holder| holder.tickets).max();
-        let heirs = self.heirs.iter().take(heir).map(|heir| heir.tickets);
+        let heirs = self.heirs().iter().take(heir).map(|heir| heir.tickets);
         sum(held.into_iter().chain(heirs))
     }
 
     /// Who stands at a place.
     pub fn entry_at(&self, at: At) -> Option<&Entry> {
         match at {
-            At::Holder => self.holder.as_ref(),
             At::Sharer(nonce) => self.sharers.iter().find(|sharer| sharer.nonce == nonce),
-            At::Heir(index) => self.heirs.get(index),
+            At::Slot(index) => self.slots.get(index),
         }
     }
 
     /// The same, to be changed.
     pub fn entry_at_mut(&mut self, at: At) -> Option<&mut Entry> {
         match at {
-            At::Holder => self.holder.as_mut(),
             At::Sharer(nonce) => self.sharers.iter_mut().find(|it| it.nonce == nonce),
-            At::Heir(index) => self.heirs.get_mut(index),
+            At::Slot(index) => self.slots.get_mut(index),
         }
     }
 
-    /// Nobody has it.
+    /// Nobody has it, and so nobody on this item waits for it.
     pub fn is_free(&self) -> bool {
-        self.holders().next().is_none()
+        self.slots.is_empty() && self.sharers.is_empty()
     }
 
     /// Nobody has it and nobody's ticket is open.
@@ -140,7 +176,7 @@ impl LockItem {
         own.max(self.grace.unwrap_or_default())
     }
 
-    /// Permits that are taken.
+    /// Permits that those who have the lock have together.
     pub fn taken(&self) -> u64 {
         sum(self.holders().map(|holder| holder.permits))
     }
@@ -153,11 +189,13 @@ impl LockItem {
     /// Since when it has it. One that entered before it had heard the time of any answer says so with its
     /// first renewal.
     pub fn held_since(&self) -> Option<ServerTime> {
-        match &self.holder {
-            Some(holder) if self.first_holder() == self.holder.as_ref() => {
-                self.granted_at.or(holder.since)
-            }
-            _ => self.first_holder()?.since,
+        let first = self.first_holder()?;
+        match self.holder() {
+            // It stood in line when it was given the lock, or came after the last to whom that was done.
+            Some(holder) if holder == first => first
+                .since
+                .map(|since| self.granted_at.map_or(since, |at| at.max(since))),
+            _ => first.since,
         }
     }
 
@@ -168,26 +206,41 @@ impl LockItem {
 
     /// So many permits are to be had at once: nobody waits, and they are left.
     pub fn has_room_for(&self, permits: u64) -> bool {
-        self.has_left(permits) && self.seated == self.last && self.heirs.is_empty()
+        self.has_left(permits) && self.seated == self.last && self.heirs().is_empty()
     }
 
     /// So many permits are left beside those who have some, whoever waits for them.
     pub fn has_left(&self, permits: u64) -> bool {
-        self.taken().saturating_add(permits) <= self.permits
+        self.is_free() || (permits < self.permits && is_left(self.left_over(), permits))
     }
 
     /// The first of the heirs who need not wait any more: what they take is left.
     pub fn admitted(&self) -> usize {
-        let mut left = self.permits.saturating_sub(self.taken());
-        let fits = |heir: &&Entry| match left.checked_sub(heir.permits) {
-            Some(rest) => {
-                left = rest;
-                true
-            }
-            None => false,
+        if self.holder().is_none() {
+            return 0;
+        }
+        let mut left = self.left_over();
+        let fits = |heir: &&Entry| {
+            let fits = heir.permits < self.permits && is_left(left, heir.permits);
+            left = left.saturating_sub(signed(heir.permits));
+            fits
         };
-        self.heirs.iter().take_while(fits).count()
+        self.heirs().iter().take_while(fits).count()
     }
+
+    /// How many permits there are by now.
+    pub fn there_are(&self) -> u64 {
+        self.resized.unwrap_or(self.permits)
+    }
+}
+
+/// No lock has more permits than there are numbers of either sign.
+pub(crate) fn signed(permits: u64) -> i64 {
+    i64::try_from(permits).unwrap_or(i64::MAX)
+}
+
+fn is_left(room: i64, permits: u64) -> bool {
+    signed(permits) <= room
 }
 
 /// Which write of data by which hold, in the order in which they may come.
@@ -207,12 +260,10 @@ pub fn sum(counts: impl Iterator<Item = u64>) -> u64 {
 /// A place on the lock item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// That of the one who entered, or was promoted.
-    Holder,
-    /// Beside the holder, under its nonce.
+    /// Beside the first of the slots, under its nonce.
     Sharer(Nonce),
-    /// So many heirs stand before it.
-    Heir(usize),
+    /// So many others stand before it in the slots.
+    Slot(usize),
 }
 
 /// Where an attempt stands on the lock item, and with which ticket: by both it is named in conditions.
@@ -275,19 +326,14 @@ pub struct Held {
     pub footing: Footing,
     /// What it takes.
     pub permits: u64,
-    /// Nobody else has the lock, and somebody may be there to have it next.
-    pub hands_over: bool,
 }
 
 impl Held {
     /// As an item shows it.
     pub fn of(item: &LockItem, at: At, entry: &Entry) -> Self {
-        let is_last = item.taken() == entry.permits;
-        let is_alone = entry.permits == item.permits;
         Held {
             footing: Footing::of(item, at, entry),
             permits: entry.permits,
-            hands_over: is_last && (is_alone || !item.heirs.is_empty()),
         }
     }
 }
@@ -296,7 +342,7 @@ impl LockItem {
     /// Who stands there.
     pub fn who(&self, has: Has) -> Option<(&Entry, Held)> {
         let (at, entry) = match has {
-            Has::Holder => (At::Holder, self.holder.as_ref()?),
+            Has::Holder => (At::Slot(0), self.holder()?),
             Has::Sharer(index) => {
                 let sharer = self.sharers.get(index)?;
                 (At::Sharer(sharer.nonce), sharer)

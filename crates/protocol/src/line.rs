@@ -265,10 +265,11 @@ pub fn remove_the_dead(view: &View<'_>) -> Option<Step> {
 /// Seats to be given now. None while more than half are taken: one write then seats several, and the heirs
 /// that are there cover the hand-overs until it is made.
 fn room(view: &View<'_>, seats: usize) -> usize {
-    let taken = view.heirs.len();
-    // The holder's place is one more to give when the lock is free.
-    let places = seats.saturating_sub(taken) + usize::from(view.is_free());
-    if taken <= seats / 2 { places } else { 0 }
+    let waiting = view.heirs.len();
+    let taken = waiting + usize::from(view.holder.is_some());
+    // The first slot is one more.
+    let places = (seats + 1).saturating_sub(taken);
+    if waiting <= seats / 2 { places } else { 0 }
 }
 
 fn seat_or_settle(

@@ -6,8 +6,8 @@
 ///
 /// ```
 /// # use fairlock_protocol::problem as fairlock;
-/// let problem = fairlock::Problem::NewerFormat { found: 4, known: 3 };
-/// assert_eq!(problem.to_string(), "written in format 4, and this version knows formats up to 3: upgrade");
+/// let problem = fairlock::Problem::NewerFormat { found: 5, known: 4 };
+/// assert_eq!(problem.to_string(), "written in format 5, and this version knows formats up to 4: upgrade");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::entry::ServerTime;
-
 /// The attributes of an item, or of a map in one, by their names.
 pub type Map = BTreeMap<String, Value>;
 
@@ -41,11 +39,6 @@ impl Value {
     /// A span, in milliseconds.
     pub fn millis(span: Duration) -> Value {
         Value::number(span.as_millis())
-    }
-
-    /// A time, or null where none is known: an expression names it either way.
-    pub fn time_if_known(at: Option<ServerTime>) -> Value {
-        at.map_or(Value::Null, |at| Value::millis(at.0))
     }
 
     /// The digits, if it is a number.

@@ -1,4 +1,4 @@
-//! Every lock item that anybody is shown has its places in ticket order, none above `seated`, and no heirs when free; the
+//! Every lock item that anybody is shown has its places in ticket order, none above `watermark`; the
 //! rows that wait behind the seats are in order too. No two places have a ticket in common.
 
 use super::Events;
@@ -25,15 +25,15 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
 fn is_in_order(shown: &Shown) -> bool {
     let places = shown.places().map(|place| (place.first, place.ticket));
     let seated = shown.places().all(|place| place.ticket <= shown.seated);
-    let is_free = shown.holders().next().is_none() && !shown.heirs.is_empty();
-    is_apart(0, places) && seated && !is_free && is_counted(shown) && shown.seated <= shown.last
+    is_apart(0, places) && seated && is_counted(shown) && shown.seated <= shown.last
 }
 
 /// No more permits are taken than there are, and they are counted right.
 fn is_counted(shown: &Shown) -> bool {
-    let (taken, permits) = shown.taken;
-    let held: u64 = shown.holders().map(|holder| holder.permits).sum();
-    held == taken && taken <= permits
+    let (room, permits) = shown.room;
+    let held: u64 = shown.holders().iter().map(|holder| holder.permits).sum();
+    let shared: u64 = shown.sharers.iter().map(|sharer| sharer.permits).sum();
+    room.checked_add_unsigned(shared) == i64::try_from(permits).ok() && held <= permits
 }
 
 fn is_behind<'a>(seated: u64, rows: impl Iterator<Item = &'a Row>) -> bool {

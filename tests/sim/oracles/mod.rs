@@ -43,7 +43,7 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         ("nobody timely voided", voided::check(plan, events)),
         ("rows go forward", rows::check(events)),
         ("the line in order", line::check(events)),
-        ("a seat for the asking", seated::check(plan, events)),
+        ("a slot for the asking", seated::check(plan, events)),
         ("who left is gone", left::check(events)),
         ("one hold a nonce", newest::check(events)),
         (

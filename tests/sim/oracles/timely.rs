@@ -117,7 +117,7 @@ impl<'a> Lines<'a> {
         match (exchange.verb, exchange.answer) {
             ("draw", Answer::Ok) => self.draw(exchange),
             ("join", _) => self.join(plan, exchange, at),
-            ("sit" | "enter" | "enter known" | "enter over" | "share", Answer::Ok) => {
+            ("enter" | "enter known" | "enter over" | "share", Answer::Ok) => {
                 self.draw(exchange);
                 if exchange.item_stays(at) {
                     self.begin(plan, exchange, exchange.sent, None);

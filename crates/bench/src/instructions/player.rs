@@ -138,7 +138,9 @@ impl Recorded {
     fn to(&self, request: &str) -> HttpResponse {
         let mut body = self.body.clone();
         if let (Some(there), Some(asked)) = (nonce(&self.body), nonce(request)) {
-            body.replace_range(there..there + NONCE, &request[asked..asked + NONCE]);
+            // Its ticket stands under it, too.
+            let recorded = &self.body[there..there + NONCE];
+            body = body.replace(recorded, &request[asked..asked + NONCE]);
         }
         let status = 200.try_into().unwrap();
         let mut answer = HttpResponse::new(status, SdkBody::from(body));
@@ -152,9 +154,9 @@ impl Recorded {
     }
 }
 
-/// Which write of a turn a request is: a release is one that lets the first heir follow.
+/// Which write of a turn a request is: a release is one that takes the first slot away.
 fn step(request: &str) -> usize {
-    usize::from(request.contains("#heirs[0]"))
+    usize::from(request.contains("REMOVE #slots[0]"))
 }
 
 /// Where the first nonce stands.

@@ -295,7 +295,7 @@ fn names_that_cannot_be_are_refused_before_anything_is_sent() {
         (&["--namespace", "a/b"], "namespace"),
         (&["--namespace", &long], "namespace"),
         (&["--partition-key", ""], "partition key"),
-        (&["--partition-key", "holder"], "partition key"),
+        (&["--partition-key", "slots"], "partition key"),
         (&["--sort-key", ""], "sort key"),
         (&["--sort-key", "pk"], "sort key"),
         (&["--ttl-attribute", &long], "TTL attribute"),

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::codec::FORMAT;
 use crate::entry::{Nonce, ServerTime};
-use crate::item::{At, LockItem, Written};
+use crate::item::{At, LockItem, Written, signed};
 use crate::ticket::Ticket;
 use crate::value::Value;
 
 use super::entry::EntryClause;
-use super::expression::{Text, Values, drawn, path};
+use super::expression::{Text, Values, own_ticket, path};
 
 /// What must be true of the lock item for a write to apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,14 +17,8 @@ pub enum Clause {
     /// Of our format, and with as many permits. An older client never writes over a newer format, and nobody over a lock that
     /// others share otherwise. Only an item of our format can be held against this.
     Ours(u64),
-    /// The lock is free, by the count of permits taken.
+    /// Nobody has the lock, and nobody on the item waits for it.
     Free,
-    /// The holder's place is empty, whatever the count says.
-    NoHolder,
-    /// The lock has no sharers.
-    NoSharers,
-    /// The lock is held: a free lock has no heirs.
-    Held,
     /// Every ticket drawn is settled or has a seat: no barging past an earlier draw.
     NoOpenTicket,
     /// The counter can go on, or no newer ticket was drawn than a bounded line may have.
@@ -37,17 +31,17 @@ pub enum Clause {
     SeatedBelow(Ticket),
     /// No waiter has left since the look: a waiter that is gone gets no seat.
     LeftIs(u64),
-    /// There are no heirs: no barging past one.
-    NoHeirs,
-    /// So many seats are taken at the most.
-    HeirsAtMost(usize),
-    /// So many permits are taken at the most.
-    TakenAtMost(u64),
-    /// So many are taken: nobody has the lock beside the one who ends its hold, so the first heir may have all of it.
-    TakenIs(u64),
-    /// Another hold stands beside the one that ends, or there is no heir who would be left with a free lock.
-    OthersOrNoHeirs(u64),
-    /// This nonce has no place yet that came of a seat or a share: a repeated request takes no second ticket.
+    /// So many slots are taken at the most.
+    SlotsAtMost(usize),
+    /// Nobody waits in a slot: none is taken, and so many permits are left; or one is taken by one who has so few that they are left
+    /// beside it. So nobody barges past one who waits, and nobody takes what another has.
+    Beside {
+        /// How many are left.
+        share: u64,
+        /// How many the one in the first slot has at the most.
+        first: u64,
+    },
+    /// This nonce has no place yet that came with its ticket: a repeated request takes no second ticket.
     NoPlaceOf(Nonce),
     /// What must be true of the one who stands at a place.
     Entry(At, EntryClause),
@@ -74,21 +68,19 @@ impl Clause {
     pub fn holds(&self, item: &LockItem) -> bool {
         match *self {
             Clause::Ours(permits) => item.permits == permits,
-            Clause::Free => item.taken == 0,
-            Clause::NoHolder => item.holder.is_none(),
-            Clause::NoSharers => item.sharers.is_empty(),
-            Clause::Held => item.taken > 0,
+            Clause::Free => item.is_free(),
             Clause::NoOpenTicket => item.seated == item.last,
             Clause::LastBelow(end) => item.last < end,
             Clause::LastIs(last) => item.last == last,
             Clause::SeatedIs(seated) => item.seated == seated,
             Clause::SeatedBelow(ticket) => item.seated < ticket,
             Clause::LeftIs(left) => item.left == left,
-            Clause::NoHeirs => item.heirs.is_empty(),
-            Clause::HeirsAtMost(most) => item.heirs.len() <= most,
-            Clause::TakenAtMost(most) => item.taken <= most,
-            Clause::TakenIs(share) => item.taken == share,
-            Clause::OthersOrNoHeirs(share) => item.taken > share || item.heirs.is_empty(),
+            Clause::SlotsAtMost(most) => item.slots.len() <= most,
+            Clause::Beside { share, first } => match item.slots.as_slice() {
+                [] => has_room(item, share),
+                [only] => only.permits <= first && has_room(item, first.saturating_add(share)),
+                _ => false,
+            },
             Clause::NoPlaceOf(nonce) => item.entries().all(|entry| entry.nonce != nonce),
             Clause::GraceAtLeast(grace) => item.grace.is_some_and(|stands| stands >= grace),
             Clause::NoLongerGrace(grace) => item.grace.is_none_or(|stands| stands <= grace),
@@ -110,36 +102,33 @@ impl Clause {
                 values.number(":permits", permits);
                 "#format = :format AND #permits = :permits".into()
             }
-            Clause::Free => zero(values, "#taken = :zero"),
-            Clause::NoHolder => "attribute_not_exists(#holder.#nonce)".into(),
-            Clause::NoSharers => zero(values, "size(#sharers) = :zero"),
-            Clause::Held => zero(values, "#taken > :zero"),
-            Clause::NoOpenTicket => "#seated = #last".into(),
+            // Without a list, or a map, a size could not be compared.
+            Clause::Free => zero(values, "size(#slots) = :zero AND size(#sharers) = :zero"),
+            Clause::NoOpenTicket => "#watermark = #last".into(),
             Clause::LastBelow(end) => ticket(values, ":end", end, "#last < :end"),
             Clause::LastIs(last) => ticket(values, ":last", last, "#last = :last"),
-            Clause::SeatedIs(seated) => ticket(values, ":seated", seated, "#seated = :seated"),
-            Clause::SeatedBelow(it) => ticket(values, ":ticket", it, "#seated < :ticket"),
-            Clause::LeftIs(left) => number(values, ":left", left, "#left = :left"),
-            // Without a list of heirs a size could not be compared.
-            Clause::NoHeirs => zero(values, "attribute_exists(#heirs) AND size(#heirs) = :zero"),
-            Clause::HeirsAtMost(most) => {
-                let text = "attribute_exists(#heirs) AND size(#heirs) <= :seats_taken";
-                number(values, ":seats_taken", most as u64, text)
+            Clause::SeatedIs(seated) => {
+                ticket(values, ":watermark", seated, "#watermark = :watermark")
             }
-            Clause::TakenAtMost(most) => number(values, ":room", most, "#taken <= :room"),
-            Clause::TakenIs(share) => number(values, ":share", share, "#taken = :share"),
-            Clause::OthersOrNoHeirs(share) => {
-                values.number(":share", share);
-                zero(values, "(#taken > :share OR size(#heirs) = :zero)")
+            Clause::SeatedBelow(it) => ticket(values, ":ticket", it, "#watermark < :ticket"),
+            Clause::LeftIs(left) => {
+                number(values, ":departures", left, "#departures = :departures")
             }
-            Clause::NoPlaceOf(nonce) => format!("attribute_not_exists({})", drawn(nonce)).into(),
+            Clause::SlotsAtMost(most) => {
+                let text = "attribute_exists(#slots) AND size(#slots) <= :slots_taken";
+                number(values, ":slots_taken", most as u64, text)
+            }
+            Clause::Beside { share, first } => beside(share, first, values),
+            Clause::NoPlaceOf(nonce) => {
+                format!("attribute_not_exists({})", own_ticket(nonce)).into()
+            }
             Clause::GraceAtLeast(grace) => {
-                values.name(":grace", Value::millis(grace));
-                "#grace_ms >= :grace".into()
+                values.name(":join_timeout", Value::millis(grace));
+                "#join_timeout_ms >= :join_timeout".into()
             }
             Clause::NoLongerGrace(grace) => {
-                values.name(":grace", Value::millis(grace));
-                "NOT #grace_ms > :grace".into()
+                values.name(":join_timeout", Value::millis(grace));
+                "NOT #join_timeout_ms > :join_timeout".into()
             }
             Clause::StaysNoLonger(expiry) => {
                 number(values, ":expiry", expiry, "NOT #expires_at > :expiry")
@@ -167,19 +156,28 @@ impl Clause {
 
 /// An entry has no ticket of its own if the write that gave the place drew it, too: that write put the ticket beside.
 fn is(at: At, (nonce, ticket): (Nonce, Ticket), values: &mut Values) -> String {
-    let (place, drawn) = (path(at), drawn(nonce));
+    let (place, beside) = (path(at), own_ticket(nonce));
     let of_nonce = EntryClause::NonceIs(nonce).text(&place, values);
     values.number(":held", ticket);
-    let beside = match at {
-        At::Heir(_) | At::Sharer(_) => format!("{drawn} = :held"),
-        At::Holder => {
-            format!("({drawn} = :held OR (attribute_not_exists({drawn}) AND #entered = :held))")
-        }
-    };
     format!(
         "{of_nonce} AND ({place}.#ticket = :held \
-         OR (attribute_not_exists({place}.#ticket) AND {beside}))"
+         OR (attribute_not_exists({place}.#ticket) AND {beside} = :held))"
     )
+}
+
+fn has_room(item: &LockItem, share: u64) -> bool {
+    item.room >= signed(share)
+}
+
+fn beside(share: u64, first: u64, values: &mut Values) -> Text {
+    values.number(":zero", 0);
+    values.number(":one", 1);
+    values.number(":share", share);
+    values.number(":first", first);
+    values.number(":both", first.saturating_add(share));
+    "((size(#slots) = :zero AND #room >= :share) OR \
+     (size(#slots) = :one AND #slots[0].#permits <= :first AND #room >= :both))"
+        .into()
 }
 
 fn zero(values: &mut Values, text: &'static str) -> Text {

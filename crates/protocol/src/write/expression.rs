@@ -95,13 +95,13 @@ fn append(text: &mut String, word: &str, between: &str, part: &str) {
 /// The path of a place on the lock item.
 pub(super) fn path(at: At) -> String {
     match at {
-        At::Holder => "#holder".to_owned(),
-        At::Heir(index) => format!("#heirs[{index}]"),
+        At::Slot(index) => format!("#slots[{index}]"),
         At::Sharer(nonce) => format!("#sharers.#{nonce}"),
     }
 }
 
-/// Where the ticket of one stands that was drawn by the write which gave it its place.
-pub(super) fn drawn(nonce: Nonce) -> String {
-    format!("#drawn.#{nonce}")
+/// Where the ticket of one stands that was drawn by the write which gave it its place: an attribute of the item, called by the nonce.
+/// An attribute of a map could not be set where there is no item yet.
+pub(super) fn own_ticket(nonce: Nonce) -> String {
+    format!("#{nonce}")
 }

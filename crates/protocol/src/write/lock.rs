@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::entry::{Entry, Nonce, ServerTime};
-use crate::item::{At, Footing, Held, LockItem, Written, sum};
+use crate::item::{At, Footing, Held, LockItem, Written, signed, sum};
 use crate::ticket::{Sequence, Ticket};
 
 use super::clause::Clause;
@@ -28,13 +28,17 @@ pub struct LockWrite {
     pub deletes: bool,
 }
 
-/// What one brings who takes a place: its entry, and what the place costs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Newcomer {
-    /// Its entry, with the ticket that it has already, if it has one.
-    pub entry: Entry,
-    /// When it is granted the lock, if it is at once.
-    pub granted: Option<ServerTime>,
+/// What one asks for who asks for a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entrance {
+    /// What the counter must be below.
+    pub below: Ticket,
+    /// How many slots there are behind the first. None: it does not wait, and asks for the first slot of a free lock.
+    pub slots: Option<usize>,
+    /// How long tickets that are drawn later have to join, until one who draws says otherwise.
+    pub grace: Duration,
+    /// The item to be made where there is none.
+    pub new: Option<NewItem>,
 }
 
 /// A new lock item: where its counter begins, and until when it stays.
@@ -119,11 +123,18 @@ impl LockWrite {
     /// What an item is made of where there is none.
     fn nothing(&self) -> LockItem {
         let starts = self.effects.iter().find_map(|effect| match effect {
-            Effect::Enter { start, .. } => *start,
+            Effect::DrawBeside { start, .. } => *start,
+            _ => None,
+        });
+        let permits = self.effects.iter().find_map(|effect| match effect {
+            Effect::Begins(permits) => Some(*permits),
             _ => None,
         });
         let start = starts.unwrap_or_default();
-        LockItem::free(start, start)
+        LockItem {
+            room: permits.map_or(0, signed),
+            ..LockItem::free(start, start)
+        }
     }
 
     /// The same in DynamoDB's language.
@@ -147,33 +158,36 @@ impl LockWrite {
 
 /// Taking a place.
 impl LockWrite {
-    /// Takes a free lock that nobody waits for, and where there is no item makes one. `left` starts anew: a seat write from before
-    /// fails all the same, because `seated` moved.
-    pub fn enter(permits: u64, me: Newcomer, grace: Duration, new: Option<NewItem>) -> Self {
-        let Newcomer { entry, granted } = me;
-        let (tickets, share) = (entry.tickets, entry.permits);
-        let mut write = LockWrite::new("enter", permits).when([
-            Clause::Free,
-            Clause::NoHolder,
-            Clause::NoSharers,
-            Clause::NoOpenTicket,
-            Clause::LastBelow(end(tickets)),
-        ]);
+    /// Draws tickets, if the counter is below `below`, and takes the slot behind all others, the first if none is taken; where there is
+    /// no item it makes one. What it compares stands on the item itself, so nobody who asks at the same time makes it fail: it is
+    /// refused only if no slot is left, or if somebody waits for one.
+    pub fn enter(permits: u64, me: Entry, entrance: Entrance) -> Self {
+        let (nonce, tickets) = (me.nonce, me.tickets);
+        let Entrance {
+            below,
+            slots,
+            grace,
+            new,
+        } = entrance;
+        let mut write = LockWrite::new("enter", permits)
+            .when([Clause::NoOpenTicket, Clause::LastBelow(below)])
+            .when(match slots {
+                // Nobody has a place there.
+                None => vec![Clause::Free],
+                Some(slots) => vec![Clause::SlotsAtMost(slots), Clause::NoPlaceOf(nonce)],
+            });
         // One who does not know the time does not say where a counter begins, and when the item may be deleted.
         write.or_absent = new.is_some();
         write
-            .makes(new.map(|_| Effect::Ours(permits)))
+            .makes(new.map(|_| Effect::Begins(permits)))
             .makes([
-                Effect::Enter {
+                Effect::DrawBeside {
+                    nonce,
                     tickets,
                     start: new.map(|new| new.start),
                 },
-                Effect::NobodyLeft,
-                Effect::Taken(share),
-                Effect::Holder(entry),
-                Effect::GrantedAt(granted),
-                Effect::NoSharers,
-                Effect::NoHeirs,
+                Effect::TakeSlot(me),
+                // No ticket is open to which a longer one, or a date, would matter.
                 Effect::Grace(grace),
             ])
             .makes(new.map(|new| Effect::StaysUnlessSaid(new.expiry)))
@@ -181,54 +195,35 @@ impl LockWrite {
     }
 
     /// Takes a free lock all of whose drawn tickets `seen` and its rows showed to be settled.
-    pub fn enter_over(permits: u64, me: Newcomer, seen: &LockItem) -> Self {
-        let Newcomer { entry, granted } = me;
+    pub fn enter_over(permits: u64, me: Entry, seen: &LockItem) -> Self {
         LockWrite::new("enter over the settled", permits)
             .when([
                 Clause::Free,
                 Clause::LastIs(seen.last),
                 Clause::SeatedIs(seen.seated),
             ])
-            .makes([
-                Effect::EnterUpTo(entry.ticket),
-                Effect::Taken(entry.permits),
-                Effect::HolderOf(entry),
-                Effect::GrantedAt(granted),
-            ])
+            .makes([Effect::DrawUpTo(me.ticket), Effect::FillSlots(vec![me])])
     }
 
-    /// Takes permits that are left, if nobody waits for any.
-    pub fn share(permits: u64, entry: Entry) -> Self {
-        let (nonce, share) = (entry.nonce, entry.permits);
+    /// Takes permits that are left, if nobody waits for any. `first` is how many the one in the first slot has at the most.
+    pub fn share(permits: u64, me: Entry, first: u64) -> Self {
+        let (nonce, share) = (me.nonce, me.permits);
         LockWrite::new("share", permits)
             .when([
                 Clause::NoOpenTicket,
                 Clause::LastBelow(end(1)),
-                Clause::NoHeirs,
-                Clause::TakenAtMost(permits.saturating_sub(share)),
+                Clause::Beside { share, first },
                 Clause::NoPlaceOf(nonce),
             ])
             .makes([
-                Effect::DrawBeside { nonce, tickets: 1 },
+                Effect::DrawBeside {
+                    nonce,
+                    tickets: 1,
+                    start: None,
+                },
                 Effect::Take(share),
-                Effect::Sharer(entry),
+                Effect::Sharer(me),
             ])
-    }
-
-    /// Draws tickets, if the counter is below `below`, and takes the seat behind the last heir, all in one. What it compares stands on
-    /// the item itself, so nobody who asks at the same time makes it fail: it is refused only if the lock is free, if no seat is,
-    /// or if somebody waits for one.
-    pub fn sit(permits: u64, entry: Entry, below: Ticket, seats: usize) -> Self {
-        let (nonce, tickets) = (entry.nonce, entry.tickets);
-        LockWrite::new("sit", permits)
-            .when([
-                Clause::Held,
-                Clause::NoOpenTicket,
-                Clause::LastBelow(below),
-                Clause::HeirsAtMost(seats.saturating_sub(1)),
-                Clause::NoPlaceOf(nonce),
-            ])
-            .makes([Effect::DrawBeside { nonce, tickets }, Effect::Sit(entry)])
     }
 
     /// Draws so many tickets, if the counter is below `end`.
@@ -256,41 +251,23 @@ impl LockWrite {
 
 /// Serving the line.
 impl LockWrite {
-    /// Gives seats to `found`, the next in line as `seen` and its rows showed them. If the lock is free the first of them is the
-    /// holder. None: nobody was found.
+    /// Gives slots to `found`, the next in line as `seen` and its rows showed them. If the lock is free the first of them has it.
     pub fn seat(
         permits: u64,
         seen: &LockItem,
         (found, upto): (&[Entry], Ticket),
-        seats: usize,
+        slots: usize,
         granted: Option<ServerTime>,
-    ) -> Option<Self> {
-        let (first, rest) = found.split_first()?;
-        let seat = LockWrite::new("seat", permits);
-        Some(match seen.is_free() {
-            // Free as seen: else the first of the found would take the lock from its holder.
-            true => seat
-                .when([
-                    Clause::Free,
-                    Clause::SeatedIs(seen.seated),
-                    Clause::LeftIs(seen.left),
-                ])
-                .makes([
-                    Effect::Settle(upto),
-                    Effect::Taken(first.permits),
-                    Effect::Promoted(first.clone()),
-                    Effect::GrantedAt(granted),
-                    Effect::Heirs(rest.to_vec()),
-                ]),
-            false => seat
-                .when([
-                    Clause::Held,
-                    Clause::SeatedIs(seen.seated),
-                    Clause::LeftIs(seen.left),
-                    Clause::HeirsAtMost(seats.saturating_sub(found.len())),
-                ])
-                .makes([Effect::Settle(upto), Effect::Seat(found.to_vec())]),
-        })
+    ) -> Self {
+        let granted = granted.filter(|_| seen.is_free());
+        LockWrite::new("seat", permits)
+            .when([
+                Clause::SeatedIs(seen.seated),
+                Clause::LeftIs(seen.left),
+                Clause::SlotsAtMost((slots + 1).saturating_sub(found.len())),
+            ])
+            .makes([Effect::Settle(upto), Effect::FillSlots(found.to_vec())])
+            .makes(granted.map(Effect::GrantedAt))
     }
 
     /// Raises `seated` over tickets that are void, and void is for ever.
@@ -301,65 +278,60 @@ impl LockWrite {
     }
 
     /// Gives the first heirs the permits that they wait for: they stand beside those who have some. The last of them where it was
-    /// seen is enough of a condition: who comes goes behind, and who goes lets those behind move up. Meanwhile what is taken has not
-    /// grown: nobody shares past heirs. None: there are no heirs.
-    pub fn admit(permits: u64, heirs: &[Entry]) -> Option<Self> {
+    /// seen is enough of a condition: who comes goes behind, and who goes lets those behind move up. Meanwhile what is left has not
+    /// become less: nobody shares past one who waits, and who stands in the first slot has no more than before. None: there are no heirs.
+    pub fn admit(permits: u64, first: usize, heirs: &[Entry]) -> Option<Self> {
         let (last, before) = heirs.split_last()?;
         let share = sum(heirs.iter().map(|heir| heir.permits));
         let nonces = heirs.iter().map(|heir| heir.nonce).collect();
         Some(
             LockWrite::new("admit", permits)
-                .when_at(At::Heir(before.len()), [is(last)])
-                .makes([Effect::Take(share), Effect::Admit(nonces)]),
+                .when_at(At::Slot(first + before.len()), [is(last)])
+                .makes([Effect::Take(share), Effect::Admit(first, nonces)]),
         )
     }
 
-    /// Ends one's own hold. Still there: a late release must not release another's.
+    /// Ends one's own hold. Still there: a late release must not release another's. Who comes next has the lock the moment this applies.
     pub fn release(permits: u64, nonce: Nonce, held: Held, granted: Option<ServerTime>) -> Self {
         let is = EntryClause::Is(nonce, held.footing.ticket);
         LockWrite::new("release", permits)
             .when_at(held.footing.at, [is])
-            .ends(nonce, held, granted)
+            .ends(nonce, held)
+            .makes(granted.map(Effect::GrantedAt))
     }
 
     /// Ends the hold of one who is dead, as a release would.
     pub fn evict(permits: u64, dead: &Entry, held: Held, granted: Option<ServerTime>) -> Self {
         LockWrite::new("evict", permits)
             .when_at(held.footing.at, [is(dead), EntryClause::BeatIs(dead.beat)])
-            .ends(dead.nonce, held, granted)
+            .ends(dead.nonce, held)
+            .makes(granted.map(Effect::GrantedAt))
     }
 
-    /// If nobody else has the lock, the first heir has it the moment this applies.
-    fn ends(self, nonce: Nonce, held: Held, granted: Option<ServerTime>) -> Self {
+    /// A sharer's permits are counted.
+    fn ends(self, nonce: Nonce, held: Held) -> Self {
         let (at, share) = (held.footing.at, held.permits);
-        let is_sharer = matches!(at, At::Sharer(_));
-        let write = self.when_at(at, [EntryClause::PermitsAre(share)]);
-        let write = match held.hands_over {
-            true => write
-                .when([Clause::TakenIs(share)])
-                .makes([Effect::HandOver, Effect::GrantedAt(granted)]),
-            false => write
-                .when([Clause::OthersOrNoHeirs(share)])
-                .makes((!is_sharer).then_some(Effect::NoHolder))
+        let write = match at {
+            At::Sharer(_) => self
+                .when_at(at, [EntryClause::PermitsAre(share)])
                 .makes([Effect::GiveBack(share)]),
+            At::Slot(_) => self,
         };
-        write
-            .makes(is_sharer.then_some(Effect::RemoveSharer(nonce)))
-            .makes([Effect::Forget(nonce)])
+        write.makes([Effect::Remove(at), Effect::Forget(nonce)])
     }
 
-    /// Takes the seat of a dead heir away. Seats shift, so the nonce decides which one is meant.
-    pub fn unseat(permits: u64, index: usize, dead: &Entry) -> Self {
+    /// Takes the slot of a dead heir away. Slots shift, so the nonce decides which one is meant.
+    pub fn unseat(permits: u64, at: At, dead: &Entry) -> Self {
         LockWrite::new("unseat", permits)
-            .when_at(At::Heir(index), [is(dead), EntryClause::BeatIs(dead.beat)])
-            .makes([Effect::RemoveHeir(index), Effect::Forget(dead.nonce)])
+            .when_at(at, [EntryClause::BeatIs(dead.beat), is(dead)])
+            .makes([Effect::Forget(dead.nonce), Effect::Remove(at)])
     }
 
-    /// Gives up one's own seat.
-    pub fn give_up_seat(permits: u64, index: usize, own: &Entry) -> Self {
+    /// Gives up one's own slot.
+    pub fn give_up_seat(permits: u64, at: At, own: &Entry) -> Self {
         LockWrite::new("give up a seat", permits)
-            .when_at(At::Heir(index), [is(own)])
-            .makes([Effect::RemoveHeir(index), Effect::Forget(own.nonce)])
+            .when_at(at, [is(own)])
+            .makes([Effect::Forget(own.nonce), Effect::Remove(at)])
     }
 
     /// Says that a waiter left the queue, so that no look from before can seat it.
@@ -395,13 +367,14 @@ impl LockWrite {
         }
     }
 
-    /// Extends the holder's lease. The very beat that was seen: what it lasts is counted from what was seen, and so never gets
+    /// Extends the lease of one in a slot. The very beat that was seen: what it lasts is counted from what was seen, and so never gets
     /// shorter.
     pub fn extend(permits: u64, seen: &Entry, lease: Duration, date: ServerTime) -> Self {
+        let at = At::Slot(0);
         LockWrite::new("extend", permits)
-            .when_at(At::Holder, [is(seen), EntryClause::BeatIs(seen.beat)])
+            .when_at(at, [is(seen), EntryClause::BeatIs(seen.beat)])
             .makes_at(
-                At::Holder,
+                at,
                 [
                     EntryEffect::NextBeat,
                     EntryEffect::Lease(lease),
@@ -414,6 +387,7 @@ impl LockWrite {
     /// Keeps one permit of a hold, and frees the others.
     pub fn downgrade(permits: u64, nonce: Nonce, held: Held) -> Self {
         let Footing { at, ticket, .. } = held.footing;
+        let freed = held.permits.saturating_sub(1);
         LockWrite::new("downgrade", permits)
             .when_at(
                 at,
@@ -423,20 +397,21 @@ impl LockWrite {
                 ],
             )
             .makes_at(at, [EntryEffect::Permits(1)])
-            .makes([Effect::Free(held.permits.saturating_sub(1))])
+            .makes(matches!(at, At::Sharer(_)).then_some(Effect::Free(freed)))
     }
 
     /// Takes the turns that were had off the holder's place, so that no check of them passes any more.
     pub fn pass_on(permits: u64, nonce: Nonce, ticket: Ticket, left: u64) -> Self {
+        let at = At::Slot(0);
         LockWrite::new("pass on", permits)
             .when_at(
-                At::Holder,
+                at,
                 [
                     EntryClause::Is(nonce, ticket),
                     EntryClause::TurnsAbove(left),
                 ],
             )
-            .makes_at(At::Holder, [EntryEffect::Tickets(left)])
+            .makes_at(at, [EntryEffect::Tickets(left)])
     }
 
     /// Writes the bytes, or removes those that are there. By who has the lock alone, or others would write over it.
@@ -471,7 +446,7 @@ impl LockWrite {
         holds
             .iter()
             .fold(LockWrite::new("date", permits), |write, (at, entry)| {
-                let nonce = (*at == At::Holder).then_some(EntryClause::NonceIs(entry.nonce));
+                let nonce = matches!(at, At::Slot(_)).then_some(EntryClause::NonceIs(entry.nonce));
                 write
                     .when_at(*at, nonce)
                     .when_at(*at, [EntryClause::BeatIs(entry.beat), EntryClause::Undated])
@@ -480,8 +455,7 @@ impl LockWrite {
     }
 
     /// Dates an heir.
-    pub fn date_heir(permits: u64, index: usize, heir: &Entry, date: ServerTime) -> Self {
-        let at = At::Heir(index);
+    pub fn date_heir(permits: u64, at: At, heir: &Entry, date: ServerTime) -> Self {
         LockWrite::new("date", permits)
             .when_at(
                 at,

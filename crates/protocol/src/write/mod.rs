@@ -17,7 +17,7 @@ pub use clause::Clause;
 pub use effect::Effect;
 pub use entry::{EntryClause, EntryEffect};
 pub use expression::{Expressions, Values};
-pub use lock::{Drawing, LockWrite, NewItem, Newcomer, end};
+pub use lock::{Drawing, Entrance, LockWrite, NewItem, end};
 pub use row::{RowChange, RowClause, RowEffect, RowWrite};
 
 use crate::entry::ServerTime;

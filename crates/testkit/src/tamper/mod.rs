@@ -27,10 +27,10 @@ pub enum Target {
     LockItem,
     /// The first row of a ticket.
     Row,
-    /// The entry of the first of those who have the lock beside the holder's place.
+    /// The entry of the first of those who have the lock beside the slots.
     Sharer,
-    /// And its ticket.
-    Drawn,
+    /// The ticket of one who came with it.
+    Beside,
 }
 
 /// What is done to lock `a`.
@@ -69,52 +69,51 @@ pub enum RowBody {
 pub const OF_LOCK_ITEM: [&str; 32] = [
     "format",
     "permits",
-    "taken",
+    "resized",
+    "room",
     "sharers",
-    "drawn",
+    "slots",
     "last",
-    "seated",
-    "entered",
-    "left",
-    "holder",
-    "heirs",
+    "watermark",
+    "departures",
+    "join_timeout_ms",
     "drawn_at",
     "granted_at",
     "expires_at",
-    "holder.nonce",
-    "holder.owner",
-    "holder.beat",
-    "holder.lease_ms",
-    "holder.ticket",
-    "holder.permits",
-    "holder.renewed_at",
-    "holder.since",
-    "holder.id",
-    "heirs[0]",
-    "heirs[0].nonce",
-    "heirs[0].owner",
-    "heirs[0].beat",
-    "heirs[0].lease_ms",
-    "heirs[0].ticket",
-    "heirs[0].permits",
-    "heirs[0].renewed_at",
-    "heirs[0].id",
+    "slots[0]",
+    "slots[0].nonce",
+    "slots[0].owner",
+    "slots[0].beat",
+    "slots[0].lease_ms",
+    "slots[0].ticket",
+    "slots[0].permits",
+    "slots[0].renewed_at",
+    "slots[0].since",
+    "slots[0].id",
+    "slots[1]",
+    "slots[1].nonce",
+    "slots[1].owner",
+    "slots[1].beat",
+    "slots[1].lease_ms",
+    "slots[1].ticket",
+    "slots[1].permits",
+    "slots[1].renewed_at",
+    "slots[1].id",
 ];
 
 /// What stands on the item of a lock that several have, and that carries data.
-pub const OF_A_SHARED_LOCK: [&str; 12] = [
+pub const OF_A_SHARED_LOCK: [&str; 11] = [
     "permits",
-    "taken",
+    "resized",
+    "room",
     "sharers",
-    "drawn",
     "data",
     "written",
     "written.ticket",
     "written.count",
-    "holder",
-    "holder.permits",
-    "holder.ticket",
-    "heirs[0].permits",
+    "slots",
+    "slots[0].permits",
+    "slots[0].ticket",
 ];
 
 /// Every attribute of a sharer's entry; the whole of it first.
@@ -131,12 +130,14 @@ pub const OF_A_SHARER: [&str; 10] = [
     "id",
 ];
 
-/// What says who has the lock, and for how long.
-const OF_A_HOLD: [&str; 4] = [
-    "holder",
-    "holder.nonce",
-    "holder.lease_ms",
-    "holder.renewed_at",
+/// What says who has the lock, how much of it, and for how long.
+const OF_A_HOLD: [&str; 6] = [
+    "slots",
+    "slots[0]",
+    "slots[0].nonce",
+    "slots[0].permits",
+    "slots[0].lease_ms",
+    "slots[0].renewed_at",
 ];
 
 /// Every attribute of a row.
@@ -226,11 +227,52 @@ impl Blow {
     /// It sets a ticket, or the counter that tickets come from, back.
     pub fn moves_tickets(&self) -> bool {
         match self {
-            Blow::Set(Target::LockItem, path, _) => *path == "heirs[0].ticket",
+            Blow::Set(Target::LockItem, path, _) => *path == "slots[1].ticket",
             Blow::Shift(_, by) => *by < 0,
             _ => false,
         }
     }
+}
+
+/// The entry in a slot of a lock item.
+///
+/// # Panics
+///
+/// If there is none.
+#[expect(clippy::panic, reason = "a test that meets another item has failed")]
+pub fn slot(item: &mut Item, index: usize) -> &mut Item {
+    match item.get_mut("slots") {
+        Some(AttributeValue::L(slots)) => match slots.get_mut(index) {
+            Some(AttributeValue::M(entry)) => entry,
+            other => panic!("in slot {index}: {other:?}"),
+        },
+        other => panic!("slots: {other:?}"),
+    }
+}
+
+/// How many slots of a lock item are taken.
+pub fn taken(item: &Item) -> usize {
+    slots(item).len()
+}
+
+/// The permits of the one in the first slot, if it has the lock: the sharers leave as many.
+pub fn held_in_slot(item: &Item) -> Option<i64> {
+    let first = slots(item).first()?.as_m().ok()?;
+    let number = |item: &Item, name: &str| item.get(name)?.as_n().ok()?.parse::<i64>().ok();
+    let (permits, room) = (number(first, "permits")?, number(item, "room")?);
+    let is_alone = { item.get("sharers")?.as_m().ok()? }.is_empty();
+    let fits = is_alone || permits < number(item, "permits")? && permits <= room;
+    fits.then_some(permits)
+}
+
+/// How many on a lock item wait for the lock.
+pub fn heirs(item: &Item) -> usize {
+    taken(item) - usize::from(held_in_slot(item).is_some())
+}
+
+fn slots(item: &Item) -> &[AttributeValue] {
+    let slots = item.get("slots").and_then(|slots| slots.as_l().ok());
+    slots.map_or(&[], Vec::as_slice)
 }
 
 /// Or is DynamoDB's own refusal of a write to what was damaged.

@@ -45,7 +45,7 @@ async fn items(table: &Table) -> Vec<Item> {
 async fn key(table: &Table, target: Target) -> Option<AttributeValue> {
     let lock = text("fairlock/#lock");
     match target {
-        Target::LockItem | Target::Sharer | Target::Drawn => Some(lock),
+        Target::LockItem | Target::Sharer | Target::Beside => Some(lock),
         Target::Row => {
             let items = items(table).await;
             let keys = items.iter().map(|item| item["sk"].clone());
@@ -57,19 +57,26 @@ async fn key(table: &Table, target: Target) -> Option<AttributeValue> {
 
 /// The path from the item's root.
 async fn whole(table: &Table, target: Target, path: &str) -> Option<String> {
-    let map = match target {
-        Target::LockItem | Target::Row => return Some(path.to_owned()),
-        Target::Sharer => "sharers",
-        Target::Drawn => "drawn",
-    };
     let items = items(table).await;
-    let of_it = items.iter().find_map(|item| item.get(map)?.as_m().ok());
-    let nonce = of_it?.keys().min()?;
-    let whole = format!("{map}.{nonce}.{path}");
-    Some(whole.trim_end_matches('.').to_owned())
+    match target {
+        Target::LockItem | Target::Row => Some(path.to_owned()),
+        Target::Sharer => {
+            let shared = |item: &&Item| item.contains_key("sharers");
+            let sharers = items.iter().find(shared)?["sharers"].as_m().ok()?;
+            let whole = format!("sharers.{}.{path}", sharers.keys().min()?);
+            Some(whole.trim_end_matches('.').to_owned())
+        }
+        Target::Beside => {
+            let names = items.iter().flat_map(|item| item.keys());
+            let is_nonce = |name: &&String| {
+                name.len() == 32 && name.bytes().all(|digit| digit.is_ascii_hexdigit())
+            };
+            names.filter(is_nonce).min().cloned()
+        }
+    }
 }
 
-/// `holder.beat` as `#holder.#beat`, and what each `#name` stands for.
+/// `slots[0].beat` as `#slots[0].#beat`, and what each `#name` stands for.
 fn expressed(path: &str) -> (String, HashMap<String, String>) {
     let parts = path.split('.');
     let names = parts.clone().map(|part| part.split('[').next().unwrap());
@@ -208,5 +215,5 @@ async fn shift(table: &Table, both: bool, by: i64) -> bool {
         return false;
     };
     set(table, Target::LockItem, "last", number(to)).await
-        && (!both || set(table, Target::LockItem, "seated", number(to)).await)
+        && (!both || set(table, Target::LockItem, "watermark", number(to)).await)
 }

@@ -58,10 +58,10 @@ fn whoever_was_held_up_for_all_of_its_wait_asks_once() {
     let home = home();
     let entrance = file(home.path());
     entrance.lock().unwrap();
-    run(home.path(), &["--wait", "10ms"], &["true"]).assert_done();
+    run(home.path(), &["--wait", "1us"], &["true"]).assert_done();
     let holder = Running::start(home.path(), &[], "echo $$ > holder; sleep 60");
     holder.pid_in("holder");
-    let refused = run(home.path(), &["--quiet", "--wait", "10ms"], &["true"]);
+    let refused = run(home.path(), &["--quiet", "--wait", "1us"], &["true"]);
     refused.assert_refused(75, &["not granted", "has it"]);
 }
 

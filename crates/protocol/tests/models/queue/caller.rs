@@ -1,4 +1,4 @@
-//! The caller that does not wait: enter, or clear the dead out of the way, or be refused.
+//! The caller that does not wait: ask for a free lock, or clear the dead out of the way, or be refused.
 
 use super::client::{Client, Spot, Task};
 use super::few::Few;
@@ -25,22 +25,22 @@ impl Client {
         let item = answer.shown.item();
         self.task = Task::Waiting;
         self.tries += 1;
-        match (request, self.spot(item)) {
-            (Request::Release { .. }, spot) => self.released(me, rules, spot, item),
+        match (request, self.spot(item, rules)) {
+            (Request::Release { .. }, spot) => self.released(me, spot),
             (_, Spot::Holder(entry)) => self.granted(entry),
             _ if self.tries > TRIES => self.finish(),
-            (Request::Share { .. }, _) if item.is_none() => self.enter_first(me, rules),
+            (Request::Share { .. }, _) if item.is_none() => self.ask_first(me, rules),
             (Request::Enter { .. } | Request::EnterOver { .. } | Request::Share { .. }, _) => {
                 return item.map(Look::new);
             }
-            // Whoever was dead is gone, or the next is to be looked at: the enter shows it.
-            (Request::Evict { .. } | Request::Unseat { .. }, _) => self.enter_again(me),
+            // Whoever was dead is gone, or the next is to be looked at: the next request shows it.
+            (Request::Evict { .. } | Request::Unseat { .. }, _) => self.ask_anew(me),
             _ => {}
         }
         None
     }
 
-    fn enter_again(&mut self, me: usize) {
+    fn ask_anew(&mut self, me: usize) {
         let tries = self.tries;
         self.start(me);
         self.tries = tries;
@@ -58,11 +58,11 @@ impl Client {
         self.task = Task::Waiting;
         let is_left = look.item.has_left(self.share, rules);
         match next_refusal(&digest.view(), is_left, |gap| ripe(gap).then_some(gap)) {
-            Refusal::Free => self.enter_again(me),
-            Refusal::Settled => self.enter_over(me, rules, &look.item),
+            Refusal::Free => self.ask_anew(me),
+            Refusal::Settled => self.ask_over(me, rules, &look.item),
             Refusal::Taken => self.finish(),
             Refusal::Evict(has) => self.send_some(evict(&look.item, has, rules)),
-            Refusal::Unseat(index) => self.send_some(unseat(&look.item, index)),
+            Refusal::Unseat(index) => self.send_some(unseat(&look.item, index, rules)),
             Refusal::ReadOn => self.task = Task::Reading(look),
             Refusal::Settle(unsettled) => self.send_some(settle(&look, &unsettled)),
             Refusal::Pass(upto) => self.send(Request::Seat {
@@ -73,7 +73,7 @@ impl Client {
         }
     }
 
-    fn enter_over(&mut self, me: usize, rules: &Rules, item: &Item) {
+    fn ask_over(&mut self, me: usize, rules: &Rules, item: &Item) {
         let nonce = self.name(me, rules);
         let Item { last, seated, .. } = *item;
         let who = self.who(nonce);

@@ -1,7 +1,7 @@
 //! One process: its turns, its attempts, and the answers to its writes.
 
 use super::look::Look;
-use super::request::{Answer, Held, Request, Who};
+use super::request::{Answer, Request, Who};
 use super::rules::{Mutant, Rules};
 use super::table::{Entry, Item, Nonce};
 use fairlock_protocol::doorway::{Ask, Seen, next_ask};
@@ -10,11 +10,13 @@ use fairlock_protocol::doorway::{Ask, Seen, next_ask};
 pub(crate) enum Role {
     /// Takes the lock so many times, waiting for it.
     Waiter,
-    /// The same with two tickets at a time, which it draws together and uses one after the other.
+    /// The same, and it draws a ticket at once: it was refused a slot that is open again by now.
+    Drawer,
+    /// A waiter with two tickets at a time, which it draws together and uses one after the other.
     Pair,
     /// Takes one permit, waiting for it.
     Reader,
-    /// Takes all of them, waiting for them, and keeps one at the end of its turn.
+    /// Takes two of them, waiting for them, and keeps one at the end of its turn.
     Downgrader,
     /// Takes it if it is free.
     Caller,
@@ -50,12 +52,15 @@ pub(crate) struct Client {
     pub(crate) share: u8,
     /// These are not all.
     pub(crate) shares: bool,
+    pub(crate) waits: bool,
+    /// Begins with a ticket.
+    pub(crate) draws: bool,
     /// Permits that it has.
     pub(crate) has: u8,
     /// Turns still wanted, this one included.
     pub(crate) rounds: u8,
     pub(crate) attempts: u8,
-    /// Sits tried for this place, or requests of a caller that does not wait.
+    /// Requests tried for this place, or requests of a caller that does not wait.
     pub(crate) tries: u8,
     pub(crate) nonce: Option<Nonce>,
     pub(crate) ticket: Option<u8>,
@@ -81,6 +86,7 @@ pub(crate) struct Client {
 pub(crate) enum Spot {
     /// Has the lock.
     Holder(Entry),
+    /// Waits in this slot.
     Heir(u8),
     Nowhere,
 }
@@ -89,8 +95,14 @@ impl Client {
     pub(crate) fn new(role: Role, me: usize, rounds: u8, permits: u8) -> Self {
         let mut client = Client::idle(rounds);
         client.size = 1 + u8::from(role == Role::Pair);
-        client.shares = matches!(role, Role::Reader | Role::Glance);
-        client.share = if client.shares { 1 } else { permits };
+        client.share = match role {
+            Role::Reader | Role::Glance => 1,
+            Role::Downgrader => 2,
+            _ => permits,
+        };
+        client.shares = client.share < permits;
+        client.waits = !matches!(role, Role::Caller | Role::Glance);
+        client.draws = role == Role::Drawer || role == Role::Pair && me == 1;
         if role != Role::Sweeper {
             client.start(me);
         }
@@ -103,6 +115,8 @@ impl Client {
             size: 1,
             share: 1,
             shares: false,
+            waits: true,
+            draws: false,
             has: 0,
             rounds,
             attempts: 0,
@@ -133,15 +147,22 @@ impl Client {
         self.heir = false;
         self.has = 0;
         let nonce = self.fresh(me);
-        self.ask(nonce, next_ask(Seen::Unknown, self.shares));
+        let ask = if self.draws {
+            Ask::Draw
+        } else {
+            next_ask(Seen::Unknown, self.shares)
+        };
+        self.ask(nonce, ask, None);
     }
 
-    pub(crate) fn ask(&mut self, nonce: Nonce, ask: Ask) {
-        let (who, size) = (self.who(nonce), self.size);
+    /// By an item, if it has seen one.
+    pub(crate) fn ask(&mut self, nonce: Nonce, ask: Ask, seen: Option<&Item>) {
+        let (who, size, waits) = (self.who(nonce), self.size, self.waits);
+        let first = seen.and_then(|item| item.slots.get(0));
+        let first = first.map_or(1, |first| first.share);
         self.send(match ask {
-            Ask::Enter => Request::Enter { who },
-            Ask::Share => Request::Share { who },
-            Ask::Sit => Request::Sit { who },
+            Ask::Enter => Request::Enter { who, waits },
+            Ask::Share => Request::Share { who, first },
             Ask::Draw | Ask::Look => Request::Draw { size },
         });
     }
@@ -205,26 +226,22 @@ impl Client {
         self.task = Task::Holding { believes: true };
     }
 
-    /// As if nobody waited where it shares; whoever finds that it is otherwise asks again.
     pub(crate) fn release(&mut self, nonce: Nonce) {
-        let held = Held {
-            share: self.has,
-            hands_over: !self.shares && self.has == self.share,
-        };
-        self.send(Request::Release { nonce, held });
+        let share = self.has;
+        self.send(Request::Release { nonce, share });
     }
 
     pub(crate) fn send(&mut self, request: Request) {
         self.task = Task::Sent(request);
     }
 
-    pub(crate) fn spot(&self, item: Option<Item>) -> Spot {
+    pub(crate) fn spot(&self, item: Option<Item>, rules: &Rules) -> Spot {
         let (Some(item), Some(nonce)) = (item, self.nonce) else {
             return Spot::Nowhere;
         };
-        match (item.hold(nonce), item.heir(nonce)) {
+        match (item.hold(nonce, rules), item.slot(nonce)) {
             (Some(hold), _) if self.is(hold) => Spot::Holder(hold),
-            (_, Some(index)) if item.heirs.get(index).is_some_and(|heir| self.is(heir)) => {
+            (_, Some(index)) if item.slots.get(index).is_some_and(|entry| self.is(entry)) => {
                 Spot::Heir(index as u8)
             }
             _ => Spot::Nowhere,

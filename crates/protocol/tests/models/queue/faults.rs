@@ -104,7 +104,7 @@ pub(crate) enum Place {
 }
 
 impl World {
-    pub(crate) fn faults(&self, roles: &[Role], actions: &mut Vec<Action>) {
+    pub(crate) fn faults(&self, roles: &[Role], rules: &Rules, actions: &mut Vec<Action>) {
         if self.faults.all == 0 {
             return;
         }
@@ -119,12 +119,12 @@ impl World {
             ];
             let nicks = self.nicks(client);
             let all = plain.into_iter().chain(nicks.map(Fault::Nick));
-            let possible = all.filter(|fault| self.may(me, client, roles[me], *fault));
+            let possible = all.filter(|fault| self.may((me, roles[me]), client, *fault, rules));
             actions.extend(possible.map(|fault| Action::Fault(me, fault)));
         }
     }
 
-    fn may(&self, me: usize, client: &Client, role: Role, fault: Fault) -> bool {
+    fn may(&self, (me, role): (usize, Role), client: &Client, fault: Fault, rules: &Rules) -> bool {
         let mut faults = self.faults;
         let possible = match fault {
             Fault::Crash => true,
@@ -138,7 +138,7 @@ impl World {
             Fault::Slow => !client.slow && is_to_join(client),
             Fault::Copy => matches!(client.task, Task::Sent(_)),
             Fault::Nick(place) => self
-                .at(place)
+                .at(place, rules)
                 .is_some_and(|entry| !self.is_dead(entry) && entry.nonce.process() != me),
         };
         *faults.of(fault) > 0 && !client.is_gone() && possible
@@ -196,12 +196,15 @@ impl World {
 
     /// The judge's request is on its way, and the beat that it names is over.
     fn renew_in_the_nick_of_time(&mut self, judge: usize, place: Place, rules: &Rules) {
-        let judged = self.at(place);
+        let judged = self.at(place, rules);
         let evicts = |has| self.table.item.and_then(|item| evict(&item, has, rules));
         let request = match place {
             Place::Holder => evicts(Has::Holder),
             Place::Sharer(index) => evicts(Has::Sharer(index.into())),
-            Place::Heir(index) => self.table.item.and_then(|item| unseat(&item, index.into())),
+            Place::Heir(index) => {
+                let index = index.into();
+                self.table.item.and_then(|item| unseat(&item, index, rules))
+            }
             Place::Row(ticket) => judged.map(|Entry { nonce, beat, .. }| Request::VoidDead {
                 ticket,
                 nonce,
@@ -211,7 +214,7 @@ impl World {
         self.clients[judge].send_some(request);
         judged
             .into_iter()
-            .for_each(|entry| self.put(place, entry.beaten()));
+            .for_each(|entry| self.put(place, entry.beaten(), rules));
     }
 
     /// Where a judge that is between two looks may be overtaken by a renewal.
@@ -229,11 +232,11 @@ impl World {
         places.into_iter().chain(rows).filter(move |_| between)
     }
 
-    fn at(&self, place: Place) -> Option<Entry> {
+    fn at(&self, place: Place, rules: &Rules) -> Option<Entry> {
         match place {
-            Place::Holder => self.table.item?.holder,
+            Place::Holder => self.table.item?.holder(rules),
             Place::Sharer(index) => self.table.item?.sharers.get(index.into()),
-            Place::Heir(index) => self.table.item?.heirs.get(index.into()),
+            Place::Heir(index) => self.table.item?.heirs(rules).nth(index.into()),
             Place::Row(ticket) => match self.table.row(ticket)? {
                 Row::Waiting(entry) => Some(entry),
                 Row::Void(_) => None,
@@ -241,11 +244,14 @@ impl World {
         }
     }
 
-    fn put(&mut self, place: Place, entry: Entry) {
+    fn put(&mut self, place: Place, entry: Entry, rules: &Rules) {
         match (place, &mut self.table.item) {
-            (Place::Holder, Some(item)) => item.holder = Some(entry),
+            (Place::Holder, Some(item)) => item.slots.set(0, entry),
             (Place::Sharer(index), Some(item)) => item.sharers.set(index.into(), entry),
-            (Place::Heir(index), Some(item)) => item.heirs.set(index.into(), entry),
+            (Place::Heir(index), Some(item)) => {
+                let slot = usize::from(index) + item.first_heir(rules);
+                item.slots.set(slot, entry);
+            }
             (Place::Row(ticket), _) => {
                 self.table.rows[usize::from(ticket)] = Some(Row::Waiting(entry));
             }

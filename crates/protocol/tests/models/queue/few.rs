@@ -1,9 +1,9 @@
-//! A list of at most three entries, held without allocation.
+//! A list of at most four entries, held without allocation.
 
 use super::table::Entry;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Few([Option<Entry>; 3]);
+pub(crate) struct Few([Option<Entry>; 4]);
 
 impl Few {
     pub(crate) fn push(&mut self, entry: Entry) {
@@ -23,7 +23,7 @@ impl Few {
         self.iter().count()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> + use<> {
         self.0.into_iter().flatten()
     }
 }

@@ -86,9 +86,9 @@ impl Look {
             Occupant::Alive if rules.broken(mutant) => Occupant::Dead,
             other => other,
         };
-        let holder = self.item.holder.map(&judge);
+        let holder = self.item.holder(rules).map(&judge);
         let sharers = self.item.sharers.iter().map(&judge);
-        let heirs = self.item.heirs.iter().map(&judge);
+        let heirs = self.item.heirs(rules).map(&judge);
         Digest {
             holder: holder.map(|at| live_is_dead(Mutant::LiveHolderEvicted, at)),
             sharers: sharers

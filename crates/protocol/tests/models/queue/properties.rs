@@ -4,6 +4,7 @@ use stateright::Property;
 
 use super::client::{Client, Task};
 use super::request::Request;
+use super::rules::Rules;
 use super::table::{Entry, Item, Row};
 use super::world::{Broken, Setup, World};
 
@@ -15,8 +16,9 @@ pub(crate) const COUNTERS: &str = "last and seated only grow";
 pub(crate) const PATIENCE: &str = "no timely waiter is passed over";
 pub(crate) const SEATS: &str = "no seat is left by somebody alive who went";
 pub(crate) const LINE: &str =
-    "heirs are in ticket order, behind those who hold, no more than seats";
-pub(crate) const TAKEN: &str = "what is counted as taken is taken, and there is as much";
+    "slots are in ticket order, heirs behind those who hold, no more than there are";
+pub(crate) const TAKEN: &str =
+    "what is counted as left is left, and no more is taken than there is";
 pub(crate) const ROOM: &str = "a seat is refused only for want of one";
 pub(crate) const ONCE: &str = "nobody has two places";
 pub(crate) const DONE: &str = "all done";
@@ -26,7 +28,9 @@ pub(crate) fn all() -> Vec<Property<Setup>> {
         Property::<Setup>::always(EXCLUSION, |setup, world| {
             believed(world) <= setup.rules.permits
         }),
-        Property::<Setup>::always(HOLDER, |_, world| who_believes_holds(world)),
+        Property::<Setup>::always(HOLDER, |setup, world| {
+            who_believes_holds(world, &setup.rules)
+        }),
         Property::<Setup>::always(TOKENS, |_, world| {
             world.broken != Some(Broken::TokenWentBack)
         }),
@@ -45,11 +49,11 @@ pub(crate) fn all() -> Vec<Property<Setup>> {
         }),
         Property::<Setup>::always(LINE, |setup, world| {
             let line = world.table.item.as_ref();
-            line.is_none_or(|item| is_in_order(item, setup.rules.seats))
+            line.is_none_or(|item| is_in_order(item, &setup.rules))
         }),
         Property::<Setup>::always(TAKEN, |setup, world| {
             let item = world.table.item.as_ref();
-            item.is_none_or(|item| is_counted(item, setup.rules.permits))
+            item.is_none_or(|item| is_counted(item, &setup.rules))
         }),
         Property::<Setup>::always(ROOM, |setup, world| {
             let mut clients = world.clients.iter();
@@ -73,11 +77,11 @@ fn believed(world: &World) -> u8 {
     believers.map(|client| client.has).sum()
 }
 
-fn who_believes_holds(world: &World) -> bool {
+fn who_believes_holds(world: &World, rules: &Rules) -> bool {
     let mut believers = world.clients.iter().filter(|client| client.believes());
     believers.all(|client| {
         let item = world.table.item;
-        let hold = client.nonce.and_then(|nonce| item?.hold(nonce));
+        let hold = client.nonce.and_then(|nonce| item?.hold(nonce, rules));
         hold.is_some_and(|at| Some(at.ticket) == client.ticket)
     })
 }
@@ -105,10 +109,7 @@ fn is_placed(client: &Client) -> bool {
         Task::Answered(request, answer) => {
             let takes = matches!(
                 request,
-                Request::Enter { .. }
-                    | Request::EnterOver { .. }
-                    | Request::Share { .. }
-                    | Request::Sit { .. }
+                Request::Enter { .. } | Request::EnterOver { .. } | Request::Share { .. }
             );
             takes && answer.applied
         }
@@ -116,16 +117,15 @@ fn is_placed(client: &Client) -> bool {
     }
 }
 
-/// The lock was held, nobody waited for a seat, and there was one.
+/// Nobody waited for a slot, and there was one.
 fn is_refused_a_seat(client: &Client, seats: usize) -> bool {
-    let Task::Answered(Request::Sit { who }, answer) = client.task else {
+    let Task::Answered(Request::Enter { who, waits: true }, answer) = client.task else {
         return false;
     };
     let item = answer.shown.item().filter(|_| !answer.applied);
     item.is_some_and(|item| {
         let is_new = item.places().all(|at| at.nonce != who.nonce);
-        let is_open = !item.is_free() && item.last == item.seated;
-        is_new && is_open && item.heirs.len() < seats
+        is_new && item.last == item.seated && item.slots.len() <= seats
     })
 }
 
@@ -142,16 +142,19 @@ fn is_left(world: &World, entry: Entry) -> bool {
     !entry.stray && owner.task != Task::Crashed && owner.nonce != Some(entry.nonce)
 }
 
-fn is_in_order(item: &Item, seats: usize) -> bool {
-    let newest = item.holders().map(|at| at.ticket).max();
-    let heirs = item.heirs.iter().map(|at| at.ticket);
+fn is_in_order(item: &Item, rules: &Rules) -> bool {
+    let newest = item.holders(rules).map(|at| at.ticket).max();
+    let heirs = item.heirs(rules).map(|at| at.ticket);
     let tickets: Vec<_> = newest.into_iter().chain(heirs).collect();
-    let covered = tickets.last().is_none_or(|ticket| *ticket <= item.seated);
-    let room = item.heirs.len() <= seats && (newest.is_some() || item.heirs.len() == 0);
-    tickets.is_sorted_by(|a, b| a < b) && room && covered && item.seated <= item.last
+    let slots = item.slots.iter().map(|at| at.ticket);
+    let covered = item.places().all(|at| at.ticket <= item.seated);
+    let room = item.slots.len() <= rules.seats + 1;
+    let sorted = tickets.is_sorted_by(|a, b| a < b) && slots.is_sorted_by(|a, b| a < b);
+    sorted && room && covered && item.seated <= item.last
 }
 
-fn is_counted(item: &Item, permits: u8) -> bool {
-    let taken = item.holders().map(|at| at.share).sum::<u8>();
-    taken == item.taken && taken <= permits
+fn is_counted(item: &Item, rules: &Rules) -> bool {
+    let shared = item.sharers.iter().map(|at| at.share).sum::<u8>();
+    let taken = item.holders(rules).map(|at| at.share).sum::<u8>();
+    shared as i8 + item.room == rules.permits as i8 && taken <= rules.permits
 }

@@ -5,20 +5,20 @@ use super::table::{Item, Nonce, Row};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
+    /// Draw, and take the slot behind all others; or if it does not wait, the first of a free lock.
     Enter {
         who: Who,
+        waits: bool,
     },
     EnterOver {
         who: Who,
         last: u8,
         seated: u8,
     },
-    /// Take permits that are left.
+    /// Take permits that are left, where the one in the first slot has so many at the most.
     Share {
         who: Who,
-    },
-    Sit {
-        who: Who,
+        first: u8,
     },
     Draw {
         size: u8,
@@ -32,20 +32,21 @@ pub(crate) enum Request {
         found: Few,
         seated: u8,
     },
-    /// Let the first heirs in, up to this one at this place.
+    /// Let the first heirs in, from this slot up to this one in this slot.
     Admit {
+        first: u8,
         index: u8,
         nonce: Nonce,
         share: u8,
     },
     Release {
         nonce: Nonce,
-        held: Held,
+        share: u8,
     },
     Evict {
         nonce: Nonce,
         beat: u8,
-        held: Held,
+        share: u8,
     },
     /// Keep one permit.
     Downgrade {
@@ -105,19 +106,11 @@ pub(crate) struct Who {
     pub(crate) share: u8,
 }
 
-/// How a hold is to be ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Held {
-    pub(crate) share: u8,
-    pub(crate) hands_over: bool,
-}
-
 /// What a seat is conditional on, as the look showed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Seen {
     pub(crate) seated: u8,
     pub(crate) left: u8,
-    pub(crate) free: bool,
 }
 
 /// The answer to a write: of the one item it named, what is there now if it applied, what was there if not.

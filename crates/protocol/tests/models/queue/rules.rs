@@ -9,11 +9,14 @@ pub(crate) enum Mutant {
     SeatWithoutLeft,
     GapSkipped,
     EnterOverUnsettled,
-    SitOverUnsettled,
-    /// A repeated request for a seat takes another one.
-    SitTwice,
-    /// Who asks for a seat is refused it if there is an heir.
-    SitOneAtATime,
+    /// A repeated request for a slot takes another one.
+    EnterTwice,
+    /// Who asks for a slot is refused it if there is an heir.
+    EnterOneAtATime,
+    /// Who does not wait takes a slot behind others.
+    EnterWithoutFree,
+    /// More take slots than there are.
+    EnterWithoutSlots,
     LiveHolderEvicted,
     LiveHeirUnseated,
     EvictWithoutBeat,
@@ -37,12 +40,8 @@ pub(crate) enum Mutant {
     /// Who draws several tickets moves the counter by one.
     DrawsOne,
     ShareOverUnsettled,
-    ShareOverHeirs,
+    ShareBesideAnybody,
     ShareWithoutRoom,
-    /// One of several who have the lock goes, and the first heir is promoted.
-    HandOverAmongOthers,
-    /// The last who has the lock goes as if there were no heirs.
-    LastLeavesHeirs,
     /// The first heirs come in, whoever they are by now.
     AdmitWhoeverIsThere,
     DowngradeWithoutShare,

@@ -31,7 +31,7 @@ impl Client {
         self.task = Task::Waiting;
         match remove_the_dead(&digest.view()) {
             Some(Step::Evict(has)) => self.send_some(evict(&look.item, has, rules)),
-            Some(Step::Unseat(index)) => self.send_some(unseat(&look.item, index)),
+            Some(Step::Unseat(index)) => self.send_some(unseat(&look.item, index, rules)),
             _ if !look.is_whole() => self.task = Task::Reading(look),
             _ => self.tidy(
                 &look,

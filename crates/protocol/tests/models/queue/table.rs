@@ -3,7 +3,7 @@
 use std::num::NonZeroU8;
 
 use super::few::Few;
-use super::request::{Answer, Held, Request, Shown, Who};
+use super::request::{Answer, Request, Shown, Who};
 use super::rules::Rules;
 use super::writes;
 
@@ -63,43 +63,50 @@ pub(crate) struct Item {
     pub(crate) last: u8,
     pub(crate) seated: u8,
     pub(crate) left: u8,
-    /// Permits taken, as counted.
-    pub(crate) taken: u8,
-    pub(crate) holder: Option<Entry>,
+    /// Permits that the sharers leave, as counted.
+    pub(crate) room: i8,
     pub(crate) sharers: Few,
-    pub(crate) heirs: Few,
+    pub(crate) slots: Few,
 }
 
 impl Item {
-    pub(crate) fn holders(&self) -> impl Iterator<Item = Entry> {
-        self.holder.into_iter().chain(self.sharers.iter())
+    /// The first of the slots, if it has the lock.
+    pub(crate) fn holder(&self, rules: &Rules) -> Option<Entry> {
+        let fits = |first: &Entry| {
+            let is_left = first.share < rules.permits && first.share as i8 <= self.room;
+            self.sharers.len() == 0 || is_left
+        };
+        self.slots.get(0).filter(fits)
+    }
+
+    pub(crate) fn heirs(&self, rules: &Rules) -> impl Iterator<Item = Entry> + use<> {
+        self.slots.iter().skip(self.first_heir(rules))
+    }
+
+    /// In which slot the first heir stands.
+    pub(crate) fn first_heir(&self, rules: &Rules) -> usize {
+        usize::from(self.holder(rules).is_some())
+    }
+
+    pub(crate) fn holders(&self, rules: &Rules) -> impl Iterator<Item = Entry> + use<> {
+        self.holder(rules).into_iter().chain(self.sharers.iter())
     }
 
     /// The entry of one who has the lock.
-    pub(crate) fn hold(&self, nonce: Nonce) -> Option<Entry> {
-        self.holders().find(|holder| holder.nonce == nonce)
+    pub(crate) fn hold(&self, nonce: Nonce, rules: &Rules) -> Option<Entry> {
+        self.holders(rules).find(|holder| holder.nonce == nonce)
     }
 
-    /// How an entry that has the lock by this item is ended.
-    pub(crate) fn held(&self, entry: Entry, rules: &Rules) -> Held {
-        let is_alone = entry.share == rules.permits;
-        let is_last = self.taken == entry.share;
-        Held {
-            share: entry.share,
-            hands_over: is_last && (is_alone || self.heirs.len() > 0),
-        }
+    pub(crate) fn slot(&self, nonce: Nonce) -> Option<usize> {
+        self.slots.iter().position(|entry| entry.nonce == nonce)
     }
 
-    pub(crate) fn heir(&self, nonce: Nonce) -> Option<usize> {
-        self.heirs.iter().position(|heir| heir.nonce == nonce)
-    }
-
-    pub(crate) fn places(&self) -> impl Iterator<Item = Entry> {
-        self.holders().chain(self.heirs.iter())
+    pub(crate) fn places(&self) -> impl Iterator<Item = Entry> + use<> {
+        self.sharers.iter().chain(self.slots.iter())
     }
 
     pub(crate) fn is_free(&self) -> bool {
-        self.taken == 0
+        self.slots.len() == 0 && self.sharers.len() == 0
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -107,23 +114,30 @@ impl Item {
     }
 
     pub(crate) fn has_room(&self, share: u8, rules: &Rules) -> bool {
-        let settled = self.last == self.seated && self.heirs.len() == 0;
+        let settled = self.last == self.seated && self.heirs(rules).next().is_none();
         settled && self.has_left(share, rules)
     }
 
     pub(crate) fn has_left(&self, share: u8, rules: &Rules) -> bool {
-        self.taken + share <= rules.permits
+        self.is_free() || share as i8 <= self.left_over(rules)
+    }
+
+    /// What is left beside all who have the lock.
+    fn left_over(&self, rules: &Rules) -> i8 {
+        self.room - self.holder(rules).map_or(0, |holder| holder.share as i8)
     }
 
     /// How many of the first heirs wait for no more than what is left, and what they take.
     pub(crate) fn admitted(&self, rules: &Rules) -> (usize, u8) {
-        let mut share = 0;
+        let (left, mut share) = (self.left_over(rules), 0);
         let fits = |heir: &Entry| {
-            let fits = self.taken + share + heir.share <= rules.permits;
+            let fits = (share + heir.share) as i8 <= left;
             share += if fits { heir.share } else { 0 };
             fits
         };
-        let heirs = self.heirs.iter().take_while(fits).count();
+        let first_has_it = self.holder(rules).is_some();
+        let heirs = self.heirs(rules).take_while(|_| first_has_it);
+        let heirs = heirs.take_while(fits).count();
         (heirs, share)
     }
 }

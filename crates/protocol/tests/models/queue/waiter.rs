@@ -1,4 +1,4 @@
-//! The waiter: enter, else sit, else draw and join; look until granted; release, or leave.
+//! The waiter: ask for a slot, else draw and join; look until granted; release, or leave.
 
 use super::client::{Client, Spot, Task};
 use super::few::Few;
@@ -18,19 +18,17 @@ impl Client {
     pub(crate) fn answered(&mut self, me: usize, rules: &Rules, request: Request, answer: Answer) {
         let item = answer.shown.item();
         match request {
-            Request::Share { .. } if item.is_none() && !self.leaving => self.enter_first(me, rules),
-            Request::Enter { .. } | Request::EnterOver { .. } | Request::Share { .. } => {
-                self.entered(me, rules, item)
-            }
-            Request::Sit { .. } => self.sat(me, rules, item),
+            Request::Share { .. } if item.is_none() && !self.leaving => self.ask_first(me, rules),
+            Request::Enter { .. } | Request::Share { .. } => self.asked(me, rules, item),
+            Request::Draw { .. } if item.is_none() && !self.leaving => self.ask_first(me, rules),
             Request::Draw { .. } => self.drew(me, answer.applied, item),
             Request::Join { .. } if !self.leaving && is_void(&answer) => self.retire(),
             Request::Seat { seen, seated, .. } if answer.applied => {
                 self.litter |= (seen.seated + 1..=seated).fold(0, |bits, at| bits | 1 << at);
                 self.look_again(me);
             }
-            Request::Release { .. } => self.released(me, rules, self.spot(item), item),
-            Request::Downgrade { .. } => match self.spot(item) {
+            Request::Release { .. } => self.released(me, self.spot(item, rules)),
+            Request::Downgrade { .. } => match self.spot(item, rules) {
                 Spot::Holder(entry) => self.granted(entry),
                 _ => self.over(me),
             },
@@ -44,49 +42,39 @@ impl Client {
     }
 
     /// There is no lock item: nobody has the lock.
-    pub(crate) fn enter_first(&mut self, me: usize, rules: &Rules) {
+    pub(crate) fn ask_first(&mut self, me: usize, rules: &Rules) {
         let nonce = self.name(me, rules);
-        self.ask(nonce, next_ask(doorway::Seen::Nobody, self.shares));
+        self.ask(nonce, next_ask(doorway::Seen::Nobody, self.shares), None);
     }
 
-    /// Whoever is there still was thought to be alone, or not, and is the other.
-    pub(crate) fn released(&mut self, me: usize, rules: &Rules, spot: Spot, item: Option<Item>) {
-        match (spot, item) {
-            (Spot::Holder(entry), Some(item)) => self.send(Request::Release {
-                nonce: entry.nonce,
-                held: item.held(entry, rules),
-            }),
+    /// Whoever is there still has another share than was thought.
+    pub(crate) fn released(&mut self, me: usize, spot: Spot) {
+        match spot {
+            Spot::Holder(Entry { nonce, share, .. }) => {
+                self.send(Request::Release { nonce, share })
+            }
             _ => self.over(me),
         }
     }
 
-    /// A failed condition that shows us where we wanted to be is a success.
-    fn entered(&mut self, me: usize, rules: &Rules, item: Option<Item>) {
-        match self.spot(item) {
-            Spot::Holder(entry) => self.granted(entry),
-            Spot::Heir(_) => self.task = Task::Waiting,
-            Spot::Nowhere if self.leaving => self.over(me),
-            Spot::Nowhere => self.ask_again(me, rules, item),
-        }
-    }
-
-    /// After so many tries it draws; and where the product would enter again, or look again, as one does whose tries are used up: a
+    /// After so many tries it draws; and where the product would look again, as one does whose tries are used up: a
     /// model of few clients would have no rows else.
     fn ask_again(&mut self, me: usize, rules: &Rules, item: Option<Item>) {
         self.tries += 1;
         let nonce = self.name(me, rules);
         let sight = item.map(|item| doorway::Seen::Item(sight(&item, self.share, rules)));
         let ask = next_ask(sight.unwrap_or(doorway::Seen::Nobody), self.shares);
-        let asks_again = matches!(ask, Ask::Share | Ask::Sit) && self.tries <= TRIES_AT_THE_DOOR;
-        self.ask(nonce, if asks_again { ask } else { Ask::Draw });
+        let asks_again = matches!(ask, Ask::Share | Ask::Enter) && self.tries <= TRIES_AT_THE_DOOR;
+        let ask = if asks_again { ask } else { Ask::Draw };
+        self.ask(nonce, ask, item.as_ref());
     }
 
-    /// The ticket is the one that the item shows.
-    fn sat(&mut self, me: usize, rules: &Rules, item: Option<Item>) {
-        match self.spot(item) {
+    /// A failed condition that shows us where we wanted to be is a success. The ticket is the one that the item shows.
+    fn asked(&mut self, me: usize, rules: &Rules, item: Option<Item>) {
+        match self.spot(item, rules) {
             Spot::Holder(entry) => self.granted(entry),
             Spot::Heir(index) => {
-                let seat = item.and_then(|item| item.heirs.get(index.into()));
+                let seat = item.and_then(|item| item.slots.get(index.into()));
                 self.ticket = seat.map(|seat| seat.ticket);
                 self.heir = true;
                 self.look_again(me);
@@ -145,21 +133,21 @@ impl Client {
     /// Whether somebody seated us before the row was void or `left` was raised.
     fn left(&mut self, me: usize, rules: &Rules, ticket: u8, item: Option<Item>) {
         let stays = !self.leaving && !rules.broken(Mutant::MissingRowGivesUpSeat);
-        match self.spot(item) {
+        match self.spot(item, rules) {
             _ if rules.broken(Mutant::LeaveKeepsSeat) => self.over(me),
             Spot::Holder(entry) if stays => self.granted(entry),
             Spot::Heir(_) if stays => {
                 self.ticket = Some(ticket);
                 self.task = Task::Waiting;
             }
-            _ => self.rise(me, item),
+            _ => self.rise(me, item, rules),
         }
     }
 
     /// Gives up whatever place the lock item shows us at.
-    pub(crate) fn rise(&mut self, me: usize, item: Option<Item>) {
+    pub(crate) fn rise(&mut self, me: usize, item: Option<Item>, rules: &Rules) {
         let nonce = self.nonce;
-        match (self.spot(item), nonce) {
+        match (self.spot(item, rules), nonce) {
             (Spot::Holder(entry), _) => {
                 self.has = entry.share;
                 self.release(entry.nonce);
@@ -202,11 +190,11 @@ impl Client {
         self.task = Task::Waiting;
         self.heir = matches!(step, Step::Wait(Standing::Heir(_)) | Step::Admit(_));
         match step {
-            Step::Enter => self.enter(&look.item),
+            Step::Enter => self.enter(&look.item, rules),
             Step::Evict(has) => self.send_some(evict(&look.item, has, rules)),
             Step::Admit(heirs) => self.send_some(admit(&look.item, heirs, rules)),
-            Step::Unseat(index) => self.send_some(unseat(&look.item, index)),
-            Step::Wait(standing) => self.renew_if_lapsed(standing, &look.item, &look),
+            Step::Unseat(index) => self.send_some(unseat(&look.item, index, rules)),
+            Step::Wait(standing) => self.renew_if_lapsed(standing, &look, rules),
             // At or below `seated` there is nothing to leave: who is not seated by now never will be.
             Step::Retire if self.ticket.is_some_and(|at| at <= look.item.seated) => self.over(me),
             Step::Retire => self.retire(),
@@ -216,8 +204,8 @@ impl Client {
         }
     }
 
-    fn enter(&mut self, item: &Item) {
-        if let Spot::Holder(entry) = self.spot(Some(*item)) {
+    fn enter(&mut self, item: &Item, rules: &Rules) {
+        if let Spot::Holder(entry) = self.spot(Some(*item), rules) {
             self.granted(entry);
         }
     }
@@ -227,16 +215,19 @@ impl Client {
     }
 
     /// Only a late one renews here: beats that are renewed in time change nothing that the model tells apart.
-    fn renew_if_lapsed(&mut self, standing: Standing, item: &Item, look: &Look) {
+    fn renew_if_lapsed(&mut self, standing: Standing, look: &Look, rules: &Rules) {
         let (Some(nonce), Some(ticket)) = (self.nonce, self.ticket) else {
             return;
         };
         let late = self.lapsed.max(self.tardy);
         let lapsed = |entry: Option<Entry>| entry.is_some_and(|at| at.beat < late);
         match standing {
-            Standing::Heir(index) if lapsed(item.heirs.get(index)) => {
-                let index = index as u8;
-                self.send(Request::RenewHeir { index, nonce });
+            Standing::Heir(index) => {
+                let slot = index + look.item.first_heir(rules);
+                if lapsed(look.item.slots.get(slot)) {
+                    let index = slot as u8;
+                    self.send(Request::RenewHeir { index, nonce });
+                }
             }
             Standing::Queue if lapsed(look.entry(ticket)) => {
                 self.send(Request::RenewRow { ticket, nonce });
@@ -254,37 +245,40 @@ fn is_void(answer: &Answer) -> bool {
 fn sight(item: &Item, share: u8, rules: &Rules) -> Sight {
     Sight {
         is_free: item.is_free(),
-        is_settled: item.last == item.seated || rules.broken(Mutant::SitOverUnsettled),
+        is_settled: item.last == item.seated || rules.broken(Mutant::EnterOverUnsettled),
         has_room: item.has_room(share, rules),
-        has_seat: item.heirs.len() < rules.seats,
+        has_slot: item.slots.len() <= rules.seats,
     }
 }
 
 pub(crate) fn evict(item: &Item, has: Has, rules: &Rules) -> Option<Request> {
     let dead = match has {
-        Has::Holder => item.holder?,
+        Has::Holder => item.holder(rules)?,
         Has::Sharer(index) => item.sharers.get(index)?,
     };
     Some(Request::Evict {
         nonce: dead.nonce,
         beat: dead.beat,
-        held: item.held(dead, rules),
+        share: dead.share,
     })
 }
 
 fn admit(item: &Item, heirs: usize, rules: &Rules) -> Option<Request> {
     let (_, share) = item.admitted(rules);
-    let index = heirs.checked_sub(1)?;
+    let first = item.first_heir(rules);
+    let index = first + heirs.checked_sub(1)?;
     Some(Request::Admit {
+        first: first as u8,
         index: index as u8,
-        nonce: item.heirs.get(index)?.nonce,
+        nonce: item.slots.get(index)?.nonce,
         share,
     })
 }
 
-pub(crate) fn unseat(item: &Item, index: usize) -> Option<Request> {
-    let Entry { nonce, beat, .. } = item.heirs.get(index)?;
-    let index = index as u8;
+pub(crate) fn unseat(item: &Item, index: usize, rules: &Rules) -> Option<Request> {
+    let slot = index + item.first_heir(rules);
+    let Entry { nonce, beat, .. } = item.slots.get(slot)?;
+    let index = slot as u8;
     Some(Request::Unseat { index, nonce, beat })
 }
 
@@ -330,7 +324,6 @@ impl Seen {
         Seen {
             seated: item.seated,
             left: item.left,
-            free: item.is_free(),
         }
     }
 }

@@ -91,7 +91,7 @@ impl Model for Setup {
             }
         }
         actions.extend((0..world.late.len()).map(Action::Late));
-        world.faults(&self.roles, actions);
+        world.faults(&self.roles, &self.rules, actions);
     }
 
     fn next_state(&self, last: &World, action: Action) -> Option<World> {
@@ -143,7 +143,7 @@ impl World {
         };
         let client = &mut self.clients[me];
         match setup.roles[me] {
-            Role::Waiter | Role::Pair | Role::Reader | Role::Downgrader => {
+            Role::Waiter | Role::Drawer | Role::Pair | Role::Reader | Role::Downgrader => {
                 client.answered(me, &setup.rules, request, answer);
             }
             Role::Sweeper => client.swept(request),
@@ -159,7 +159,7 @@ impl World {
     fn look(&mut self, me: usize, setup: &Setup) {
         let item = self.table.item;
         match (self.clients[me].task, item) {
-            (Task::Rising, _) => self.clients[me].rise(me, item),
+            (Task::Rising, _) => self.clients[me].rise(me, item, &setup.rules),
             (_, Some(item)) => self.decide(me, setup, Look::new(item)),
             (_, None) if setup.roles[me] == Role::Sweeper => self.clients[me].finish(),
             (_, None) => self.clients[me].over(me),
@@ -187,7 +187,7 @@ impl World {
             self.is_ripe(ticket) || behind_a_ripe_one
         };
         match setup.roles[me] {
-            Role::Waiter | Role::Pair | Role::Reader | Role::Downgrader => {
+            Role::Waiter | Role::Drawer | Role::Pair | Role::Reader | Role::Downgrader => {
                 client.decide(me, rules, look, judge, ripe);
             }
             Role::Caller | Role::Glance => client.refused(me, rules, look, judge, ripe),

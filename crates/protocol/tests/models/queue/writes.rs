@@ -13,7 +13,7 @@ use fairlock_protocol::entry::{self, Attributes, ServerTime};
 use fairlock_protocol::item::{At, Footing, Held, LockItem, RowState, TicketRow};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::{
-    Clause, Dating, Drawing, Effect, EntryClause, LockWrite, NewItem, Newcomer, RowClause,
+    Clause, Dating, Drawing, Effect, Entrance, EntryClause, LockWrite, NewItem, RowClause,
     RowWrite, end,
 };
 
@@ -97,7 +97,7 @@ fn lock_write(
 ) -> Option<LockWrite> {
     let permits = u64::from(rules.permits);
     Some(match *request {
-        Request::Enter { who } => {
+        Request::Enter { who, waits } => {
             let start = if rules.broken(Mutant::TicketsFromZero) {
                 0
             } else {
@@ -107,17 +107,21 @@ fn lock_write(
                 start: ticket(start),
                 expiry: EXPIRY,
             };
-            LockWrite::enter(permits, newcomer(who, 0, late), SPAN, Some(new))
+            let entrance = Entrance {
+                below: end(who.size.into()),
+                slots: waits.then_some(rules.seats),
+                grace: SPAN,
+                new: Some(new),
+            };
+            LockWrite::enter(permits, newcomer(who, 0, late), entrance)
         }
         Request::EnterOver { who, last, seated } => LockWrite::enter_over(
             permits,
             newcomer(who, last + who.size, late),
             &seen(last, seated),
         ),
-        Request::Share { who } => LockWrite::share(permits, newcomer(who, 0, late).entry),
-        Request::Sit { who } => {
-            let me = newcomer(who, 0, late).entry;
-            LockWrite::sit(permits, me, end(who.size.into()), rules.seats)
+        Request::Share { who, first } => {
+            LockWrite::share(permits, newcomer(who, 0, late), first.into())
         }
         Request::Draw { size } => {
             let how = Drawing {
@@ -135,12 +139,11 @@ fn lock_write(
         } => {
             let mut was = seen(0, by.seated);
             was.left = by.left.into();
-            was.holder = (!by.free).then(nobody);
             let found: Vec<_> = found.iter().map(protocol_entry).collect();
             if found.is_empty() {
                 return Some(LockWrite::settle(permits, &was, ticket(seated)));
             }
-            LockWrite::seat(permits, &was, (&found, ticket(seated)), rules.seats, None)?
+            LockWrite::seat(permits, &was, (&found, ticket(seated)), rules.seats, None)
         }
         Request::Left { ticket: mine } => LockWrite::leave(permits, ticket(mine)),
         Request::Remove { last } => {
@@ -155,57 +158,53 @@ fn lock_write(
 /// By one who stands on the item, or of one who does. Who is not there any more is named by what no place has, and so not met.
 fn place_write(item: Item, request: &Request, rules: &Rules) -> Option<LockWrite> {
     let permits = u64::from(rules.permits);
-    let hold = |nonce| item.hold(nonce).map_or_else(nobody, protocol_entry);
-    let held = |nonce: Nonce, share: u8, hands_over| {
+    let hold = |nonce| item.hold(nonce, rules).map_or_else(nobody, protocol_entry);
+    let held = |nonce: Nonce, share: u8| {
         let is_sharer = item.sharers.iter().any(|sharer| sharer.nonce == nonce);
         let at = match is_sharer {
             true => At::Sharer(protocol_nonce(nonce)),
-            false => At::Holder,
+            false => At::Slot(0),
         };
         Held {
             footing: footing(at, &hold(nonce)),
             permits: share.into(),
-            hands_over,
         }
     };
     Some(match *request {
-        Request::Release { nonce, held: by } => {
-            let held = held(nonce, by.share, by.hands_over);
-            LockWrite::release(permits, protocol_nonce(nonce), held, None)
+        Request::Release { nonce, share } => {
+            LockWrite::release(permits, protocol_nonce(nonce), held(nonce, share), None)
         }
-        Request::Evict {
-            nonce,
-            beat,
-            held: by,
-        } => {
-            let (dead, held) = (hold(nonce), held(nonce, by.share, by.hands_over));
-            LockWrite::evict(permits, &with_beat(dead, beat), held, None)
+        Request::Evict { nonce, beat, share } => {
+            let dead = with_beat(hold(nonce), beat);
+            LockWrite::evict(permits, &dead, held(nonce, share), None)
         }
         Request::Downgrade { nonce, share } => {
-            let held = held(nonce, share, false);
-            LockWrite::downgrade(permits, protocol_nonce(nonce), held)
+            LockWrite::downgrade(permits, protocol_nonce(nonce), held(nonce, share))
         }
         _ => return heir_write(item, request, permits),
     })
 }
 
 fn heir_write(item: Item, request: &Request, permits: u64) -> Option<LockWrite> {
-    let heir = |index: u8, nonce: Nonce| {
-        let heir = item.heirs.get(index.into());
-        heir.filter(|heir| heir.nonce == nonce)
+    let in_slot = |index: u8, nonce: Nonce| {
+        let entry = item.slots.get(index.into());
+        entry
+            .filter(|entry| entry.nonce == nonce)
             .map_or_else(nobody, protocol_entry)
     };
+    let at = |index: u8| At::Slot(index.into());
     Some(match *request {
         Request::Admit {
+            first,
             index,
             nonce,
             share,
         } => {
-            let before = item.heirs.iter().take(index.into()).map(protocol_entry);
-            let mut heirs: Vec<_> = before.collect();
-            heirs.resize_with(index.into(), nobody);
-            heirs.push(heir(index, nonce));
-            let mut write = LockWrite::admit(permits, &heirs)?;
+            let before = item.slots.iter().take(index.into()).skip(first.into());
+            let mut heirs: Vec<_> = before.map(protocol_entry).collect();
+            heirs.resize_with((index - first).into(), nobody);
+            heirs.push(in_slot(index, nonce));
+            let mut write = LockWrite::admit(permits, first.into(), &heirs)?;
             // What they take is as it was seen.
             for effect in &mut write.effects {
                 if let Effect::Take(taken) = effect {
@@ -215,15 +214,15 @@ fn heir_write(item: Item, request: &Request, permits: u64) -> Option<LockWrite> 
             write
         }
         Request::Unseat { index, nonce, beat } => {
-            let dead = with_beat(heir(index, nonce), beat);
-            LockWrite::unseat(permits, index.into(), &dead)
+            let dead = with_beat(in_slot(index, nonce), beat);
+            LockWrite::unseat(permits, at(index), &dead)
         }
         Request::Rise { index, nonce } => {
-            LockWrite::give_up_seat(permits, index.into(), &heir(index, nonce))
+            LockWrite::give_up_seat(permits, at(index), &in_slot(index, nonce))
         }
         Request::RenewHeir { index, nonce } => {
-            let own = heir(index, nonce);
-            let place = (own.nonce, footing(At::Heir(index.into()), &own));
+            let own = in_slot(index, nonce);
+            let place = (own.nonce, footing(at(index), &own));
             LockWrite::renew(permits, place, (own.beat + 1, SPAN), Dating::None)
         }
         _ => return None,
@@ -244,20 +243,20 @@ fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
     let verb = write.verb;
     let is_left_out = |clause: &Clause| match rules.mutant {
         Some(Mutant::EnterOverUnsettled) => verb == "enter" && *clause == Clause::NoOpenTicket,
+        Some(Mutant::EnterTwice) => verb == "enter" && matches!(clause, Clause::NoPlaceOf(_)),
+        Some(Mutant::EnterWithoutFree) => verb == "enter" && *clause == Clause::Free,
+        Some(Mutant::EnterWithoutSlots) => {
+            verb == "enter" && matches!(clause, Clause::SlotsAtMost(_))
+        }
         Some(Mutant::EnterOverWithoutLast) => {
             verb == "enter over the settled" && matches!(clause, Clause::LastIs(_))
         }
         Some(Mutant::ShareOverUnsettled) => verb == "share" && *clause == Clause::NoOpenTicket,
-        Some(Mutant::ShareOverHeirs) => *clause == Clause::NoHeirs,
-        Some(Mutant::ShareWithoutRoom) => matches!(clause, Clause::TakenAtMost(_)),
-        Some(Mutant::SitOverUnsettled) => verb == "sit" && *clause == Clause::NoOpenTicket,
-        Some(Mutant::SitTwice) => verb == "sit" && matches!(clause, Clause::NoPlaceOf(_)),
+        Some(Mutant::ShareBesideAnybody) => matches!(clause, Clause::Beside { .. }),
         Some(Mutant::SeatWithoutSeated) => verb == "seat" && matches!(clause, Clause::SeatedIs(_)),
         Some(Mutant::SeatWithoutLeft) => verb == "seat" && matches!(clause, Clause::LeftIs(_)),
         Some(Mutant::EvictWithoutBeat) => verb == "evict" && is_beat(clause),
         Some(Mutant::UnseatWithoutBeat) => verb == "unseat" && is_beat(clause),
-        Some(Mutant::HandOverAmongOthers) => matches!(clause, Clause::TakenIs(_)),
-        Some(Mutant::LastLeavesHeirs) => matches!(clause, Clause::OthersOrNoHeirs(_)),
         Some(Mutant::AdmitWhoeverIsThere) => verb == "admit" && matches!(clause, Clause::Entry(..)),
         Some(Mutant::DowngradeWithoutShare) => {
             verb == "downgrade" && matches!(clause, Clause::Entry(_, EntryClause::PermitsAre(_)))
@@ -266,9 +265,14 @@ fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
     };
     write.clauses.retain(|clause| !is_left_out(clause));
     match rules.mutant {
-        Some(Mutant::SitOneAtATime) if verb == "sit" => {
-            write.clauses.push(Clause::HeirsAtMost(0));
+        Some(Mutant::EnterOneAtATime) if verb == "enter" => {
+            write.clauses.push(Clause::SlotsAtMost(1))
         }
+        Some(Mutant::ShareWithoutRoom) => write.clauses.iter_mut().for_each(|clause| {
+            if let Clause::Beside { share, .. } = clause {
+                *share = 0;
+            }
+        }),
         Some(Mutant::LeaveWithoutLeft) => write.effects.retain(|effect| *effect != Effect::Leave),
         Some(Mutant::DrawsOne) => write.effects.iter_mut().for_each(|effect| {
             if let Effect::Draw(tickets) = effect {
@@ -293,7 +297,7 @@ fn row_write(row: Option<Row>, request: &Request, late: bool) -> Option<RowWrite
             .unwrap_or_else(nobody)
     };
     Some(match *request {
-        Request::Join { who, ticket } => RowWrite::join(newcomer(who, ticket, late).entry, EXPIRY),
+        Request::Join { who, ticket } => RowWrite::join(newcomer(who, ticket, late), EXPIRY),
         Request::VoidGap { first, ticket } => {
             RowWrite::void_gap(ticket_row(ticket, Row::Void(first)))
         }
@@ -373,17 +377,14 @@ fn with_beat(entry: entry::Entry, beat: u8) -> entry::Entry {
     }
 }
 
-fn newcomer(who: Who, newest: u8, late: bool) -> Newcomer {
-    Newcomer {
-        entry: entry::Entry {
-            nonce: protocol_nonce(who.nonce),
-            ticket: ticket(newest),
-            tickets: who.size.into(),
-            permits: who.share.into(),
-            since: late.then_some(ServerTime(SPAN)),
-            ..nobody()
-        },
-        granted: None,
+fn newcomer(who: Who, newest: u8, late: bool) -> entry::Entry {
+    entry::Entry {
+        nonce: protocol_nonce(who.nonce),
+        ticket: ticket(newest),
+        tickets: who.size.into(),
+        permits: who.share.into(),
+        since: late.then_some(ServerTime(SPAN)),
+        ..nobody()
     }
 }
 
@@ -400,11 +401,10 @@ fn lock_item(item: &Item, rules: &Rules) -> LockItem {
     let entries = |few: &Few| few.iter().map(protocol_entry).collect();
     LockItem {
         permits: rules.permits.into(),
-        taken: item.taken.into(),
+        room: item.room.into(),
         left: item.left.into(),
-        holder: item.holder.map(protocol_entry),
         sharers: entries(&item.sharers),
-        heirs: entries(&item.heirs),
+        slots: entries(&item.slots),
         ..seen(item.last, item.seated)
     }
 }
@@ -422,10 +422,9 @@ fn model_item(item: &LockItem) -> Item {
         last: small(item.last.get()),
         seated: small(item.seated.get()),
         left: small(item.left),
-        taken: small(item.taken),
-        holder: item.holder.as_ref().and_then(model_entry),
+        room: i8::try_from(item.room).unwrap_or(i8::MIN),
         sharers: few(&item.sharers),
-        heirs: few(&item.heirs),
+        slots: few(&item.slots),
     }
 }
 
