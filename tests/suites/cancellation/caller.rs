@@ -1,0 +1,99 @@
+//! What the client's caller does, and is dropped at.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; callers' tasks and time"
+)]
+
+use std::future::pending;
+use std::pin::Pin;
+use std::time::Duration;
+
+use fairlock::{Error, FairLock, Lease, LockClient, LockGuard, RecordWait};
+use tokio::time::sleep;
+
+use super::scene::{ALL, Act, Scene, Step};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Of a lock that a name holds.
+pub(crate) const LEASED: Duration = Duration::from_secs(20);
+
+pub(crate) type Caller = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+pub(crate) fn caller(locks: LockClient, scene: Scene, wait: RecordWait) -> Caller {
+    Box::pin(async move {
+        sleep(SECOND * scene.comes).await;
+        if scene.knows_the_time {
+            let other = locks.fair_lock("what time is it?").unwrap();
+            other.sweep().await.unwrap();
+        }
+        match scene.act {
+            Act::Lease(step) => has_leased(&locks, step, SECOND * scene.holds).await,
+            _ => has_lock(&locks, scene, wait).await,
+        }
+    })
+}
+
+async fn has_lock(locks: &LockClient, scene: Scene, wait: RecordWait) {
+    if scene.act == Act::AcquireTogether {
+        // The one before them, who is at the door, and the other one.
+        let takes_turn = || tokio::spawn(takes_turn(locks.fair_lock("a").unwrap()));
+        drop((takes_turn(), takes_turn()));
+        tokio::task::yield_now().await;
+    }
+    let guard = asks(locks, scene.asks, wait).await;
+    if !scene.act.has_lock() {
+        return drop(guard);
+    }
+    let mut guard = guard.unwrap();
+    sleep(SECOND * scene.holds).await;
+    match scene.act {
+        Act::Release => return guard.release().await.unwrap(),
+        Act::Hold => pending().await,
+        Act::Downgrade => guard.downgrade().await.unwrap(),
+        Act::SetData => guard.set_data("mine").await.unwrap(),
+        Act::ClearData => guard.clear_data().await.unwrap(),
+        _ => {}
+    }
+    drop(guard);
+    pending().await
+}
+
+/// So many permits of lock `a`, or all of them.
+pub(crate) async fn asks(
+    locks: &LockClient,
+    permits: u64,
+    wait: RecordWait,
+) -> Result<LockGuard, Error> {
+    let lock = locks.fair_lock("a").unwrap();
+    match permits {
+        ALL => lock.acquire(wait).await,
+        1 => lock.acquire_shared(wait).await,
+        _ => {
+            let lock = locks.semaphore("a", ALL).unwrap();
+            lock.acquire_many(permits, wait).await
+        }
+    }
+}
+
+/// Of a client that may die: then there is no turn.
+async fn takes_turn(lock: FairLock) {
+    if let Ok(guard) = lock.acquire(RecordWait::Infinite).await {
+        let _ = guard.release().await;
+    }
+}
+
+pub(crate) async fn leases(locks: &LockClient) -> Result<Lease, Error> {
+    let lock = locks.lease_lock("a").unwrap();
+    lock.acquire("one", LEASED).await
+}
+
+async fn has_leased(locks: &LockClient, step: Step, holds: Duration) {
+    let (lock, lease) = (locks.lease_lock("a").unwrap(), leases(locks).await.unwrap());
+    sleep(holds).await;
+    match step {
+        Step::Acquire => {}
+        Step::Extend => drop(lock.extend(&lease, LEASED).await.unwrap()),
+        Step::Release => lock.release(&lease).await.unwrap(),
+    }
+}

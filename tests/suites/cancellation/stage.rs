@@ -1,0 +1,410 @@
+//! One cell of the matrix played: the line before, the client that is dropped, whoever comes next, and what is left.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; callers' tasks and time"
+)]
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::embedded::{Fault, Gate, Request, When};
+use fairlock::{LockGuard, RecordWait};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+use super::caller::{asks, caller, leases};
+use super::fate::{Client, Fate};
+use super::scene::{ALL, Act, Besides, Event, Scene, Who};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off};
+use fairlock_testkit::verbs::verb;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// The default.
+const LEASE: Duration = Duration::from_secs(30);
+/// Without waiting for a lease: the grace of a gap, a few time-outs, a look.
+const PROMPT: Duration = Duration::from_secs(12);
+/// What one lease takes besides: whoever comes later than a death knows of it after the allowance of the common clock.
+const A_LOOK: Duration = Duration::from_secs(10);
+/// Nothing in a scene happens later.
+const MEETS_WITHIN: Duration = Duration::from_secs(120);
+/// What the next in line writes, where data is written.
+const NEXT: &[u8] = b"the next";
+/// More than a look along the line reads at once.
+const LITTER: u64 = 300;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Cell {
+    pub(crate) scene: Scene,
+    pub(crate) wait: RecordWait,
+    pub(crate) fate: Fate,
+    pub(crate) client: Client,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cell {
+            scene,
+            wait,
+            fate,
+            client,
+        } = self;
+        let Scene {
+            what, verb, act, ..
+        } = scene;
+        write!(
+            f,
+            "{act:?}, {wait:?}, {what} ({verb}), {fate}, the client {client:?}"
+        )
+    }
+}
+
+impl Cell {
+    /// How long the next in line waits at the most.
+    fn bound(&self) -> Duration {
+        let Scene {
+            act,
+            is_asked_again,
+            ..
+        } = self.scene;
+        match (act, self.client) {
+            (Act::Lease(_), Client::Lives | Client::Dies) if is_asked_again => PROMPT,
+            (Act::Lease(_), _) | (_, Client::IsOvertaken | Client::Dies) => LEASE + A_LOOK,
+            (_, Client::Lives) => PROMPT,
+        }
+    }
+}
+
+enum Before {
+    Holds(LockGuard),
+    Waits(JoinHandle<LockGuard>),
+}
+
+/// Whoever came before the client, those that live at the front.
+struct Stage {
+    lab: Lab,
+    live: VecDeque<Before>,
+    mortals: Vec<(Host, Before)>,
+    leaver: Host,
+    gate: Gate,
+}
+
+/// Plays the cell, and says how long the next in line waited.
+pub(crate) async fn play(cell: Cell) -> Duration {
+    let mut stage = Stage::set(cell).await;
+    stage.drop_at_gate(cell).await;
+    if cell.client == Client::Dies {
+        stage.leaver.network.set_faults(cut_off());
+    }
+    let took = stage.next_is_granted(cell).await;
+    let bound = cell.bound();
+    assert!(took < bound, "the next waited {took:?}: {cell}");
+    stage.assert_nothing_is_left(cell).await;
+    took
+}
+
+fn single(lab: &Lab) -> Host {
+    lab.host_with(|builder| builder.seats(1))
+}
+
+impl Stage {
+    async fn set(cell: Cell) -> Stage {
+        let lab = Lab::new().await;
+        let mut stage = Stage {
+            leaver: single(&lab),
+            lab,
+            live: VecDeque::new(),
+            mortals: Vec::new(),
+            gate: Gate::closed(),
+        };
+        for who in cell.scene.line {
+            stage.comes(*who).await;
+        }
+        stage
+    }
+
+    async fn comes(&mut self, who: Who) {
+        let host = single(&self.lab);
+        let (permits, is_mortal) = match who {
+            Who::Past => return acquire(&host).await.release().await.unwrap(),
+            Who::Gap => return self.draw(1, &host).await,
+            Who::Litter => {
+                self.draw(LITTER, &host).await;
+                return self.void_rows().await;
+            }
+            Who::Live => (ALL, false),
+            Who::Mortal => (ALL, true),
+            Who::Shares(permits) => (permits, false),
+            Who::MortalShares(permits) => (permits, true),
+        };
+        let locks = host.locks.clone();
+        let mut waiting = tokio::spawn(async move {
+            let granted = asks(&locks, permits, RecordWait::Infinite).await;
+            granted.unwrap()
+        });
+        let before = match timeout(SECOND, &mut waiting).await {
+            Ok(granted) => Before::Holds(granted.unwrap()),
+            Err(_) => Before::Waits(waiting),
+        };
+        match is_mortal {
+            true => self.mortals.push((host, before)),
+            false => self.live.push_back(before),
+        }
+    }
+
+    /// Tickets whose drawers never came with a row.
+    async fn draw(&self, tickets: u64, host: &Host) {
+        if self.live.is_empty() {
+            acquire(host).await.release().await.unwrap();
+        }
+        let update = self.write("fairlock/#lock");
+        let update = update
+            .update_expression("SET #last = #last + :tickets, drawn_at = :at")
+            .expression_attribute_names("#last", "last")
+            .expression_attribute_values(":tickets", number(tickets))
+            .expression_attribute_values(":at", number(EPOCH.as_millis() as u64));
+        update.send().await.unwrap();
+    }
+
+    async fn void_rows(&self) {
+        let last = self.last().await;
+        for ticket in last - LITTER + 1..=last {
+            self.set_row_void(&format!("fairlock/{ticket:038}")).await;
+        }
+    }
+
+    async fn last(&self) -> u64 {
+        let get = self.lab.engine.client().get_item().table_name("locks");
+        let get = get.key("pk", text("a")).key("sk", text("fairlock/#lock"));
+        let item = get.send().await.unwrap().item.unwrap();
+        item["last"].as_n().unwrap().parse().unwrap()
+    }
+
+    fn write(
+        &self,
+        sort_key: &str,
+    ) -> aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder {
+        let update = self.lab.engine.client().update_item().table_name("locks");
+        update.key("pk", text("a")).key("sk", text(sort_key))
+    }
+
+    async fn set_row_void(&self, sort_key: &str) {
+        let update = self.write(sort_key).update_expression("SET #state = :void");
+        let update = update.expression_attribute_names("#state", "state");
+        let update = update.expression_attribute_values(":void", text("void"));
+        update.send().await.unwrap();
+    }
+
+    /// From now on the first request of the scene's verb stands at the gate. Those before it may be lost.
+    fn close_gate(&self, cell: Cell) {
+        let (fault, met) = (cell.fate.fault(&self.gate), AtomicUsize::new(0));
+        let (what, besides) = (cell.scene.verb, cell.scene.besides);
+        let until = Instant::now() + 20 * SECOND;
+        let together = cell.scene.act == Act::AcquireTogether;
+        let _ = self.leaver.network.clone().script(move |request| {
+            let sent = verb(request);
+            assert!(!together || sent != "draw" || tickets(request) == "2");
+            let stands = sent == what && met.fetch_add(1, Ordering::SeqCst) == 0;
+            if stands {
+                return Some(fault.clone());
+            }
+            match besides {
+                Besides::Throttled(verb) if sent == verb && Instant::now() < until => {
+                    Some(Fault::Throttle)
+                }
+                Besides::Late(verb) if sent == verb => Some(late()),
+                Besides::Unanswered(verb) if sent == verb => Some(unanswered()),
+                _ => None,
+            }
+        });
+    }
+
+    /// Brings the client to its request, and drops what its caller awaits there, or has dropped it before.
+    async fn drop_at_gate(&mut self, cell: Cell) {
+        self.close_gate(cell);
+        let (locks, gate) = (self.leaver.locks.clone(), self.gate.clone());
+        let mut caller = caller(locks, cell.scene, cell.wait);
+        let dropped = match cell.scene.act {
+            Act::Leave(after) => SECOND * after + SECOND / 20,
+            _ => MEETS_WITHIN,
+        };
+        let goes = Instant::now() + dropped;
+        let mut events = Box::pin(self.events(cell.scene.events));
+        tokio::select! {
+            biased;
+            () = gate.reached(1) => {}
+            () = &mut caller => {}
+            () = &mut events => {}
+            () = tokio::time::sleep_until(goes) => {}
+        }
+        drop(caller);
+        let met = async {
+            tokio::select! {
+                biased;
+                () = gate.reached(1) => {}
+                () = &mut events => {}
+            }
+        };
+        let met = timeout(MEETS_WITHIN - dropped, met).await;
+        assert!(met.is_ok(), "the gate was never met: {cell}");
+    }
+
+    /// What happens besides, each at its second. Never ends.
+    async fn events(&mut self, events: &[(u64, Event)]) {
+        let started = Instant::now();
+        for (at, event) in events {
+            tokio::time::sleep_until(started + Duration::from_millis(*at)).await;
+            match event {
+                Event::Release => self.first_releases().await,
+                Event::Die => {
+                    let hosts = self.mortals.iter().map(|(host, _)| host);
+                    hosts.for_each(|host| host.network.set_faults(cut_off()));
+                }
+                Event::Void => {
+                    let rows = self.lab.items("a").await;
+                    self.set_row_void(rows.last().unwrap()).await;
+                }
+                Event::Seat => self.seat_the_void().await,
+                Event::Comes(permits) => self.comes(Who::Shares(*permits)).await,
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// A seat write decided on an older look arrives while the client leaves.
+    async fn seat_the_void(&self) {
+        let rows = self.lab.items("a").await;
+        let get = self.lab.engine.client().get_item().table_name("locks");
+        let get = get
+            .key("pk", text("a"))
+            .key("sk", text(rows.last().unwrap()));
+        let row = get.send().await.unwrap().item.unwrap();
+        let entry = row["entry"].clone();
+        let seat = self.write("fairlock/#lock");
+        let seat = seat
+            .update_expression("SET watermark = :ticket, slots = list_append(slots, :found)")
+            .expression_attribute_values(":ticket", entry.as_m().unwrap()["ticket"].clone())
+            .expression_attribute_values(":found", AttributeValue::L(vec![entry]));
+        seat.send().await.unwrap();
+    }
+
+    async fn first_releases(&mut self) {
+        let guard = match self.live.pop_front() {
+            Some(Before::Holds(guard)) => guard,
+            Some(Before::Waits(waiting)) => waiting.await.unwrap(),
+            None => return,
+        };
+        guard.release().await.unwrap();
+    }
+
+    /// Somebody comes next, and waits until all before are over. How long, once they were told to be.
+    async fn next_is_granted(&mut self, cell: Cell) -> Duration {
+        let Scene {
+            act,
+            is_asked_again,
+            ..
+        } = cell.scene;
+        let (host, mut started) = (single(&self.lab), Instant::now());
+        let (mut next, has_lock) = (None, act.has_lock() && !is_asked_again);
+        if has_lock || !self.live.is_empty() {
+            next = Some(self.next(&host, act));
+        }
+        let opens = match cell.client {
+            Client::IsOvertaken => 25 * SECOND,
+            Client::Lives | Client::Dies => SECOND,
+        };
+        if is_asked_again && cell.client == Client::IsOvertaken {
+            self.lease_is_asked_again().await;
+        }
+        self.lab.wait(opens).await;
+        self.gate.open();
+        self.lab.wait(3 * SECOND).await;
+        if is_asked_again && cell.client != Client::IsOvertaken {
+            self.lease_is_asked_again().await;
+        }
+        if !has_lock {
+            started = Instant::now();
+        }
+        let next = next.unwrap_or_else(|| self.next(&host, act));
+        while !self.live.is_empty() {
+            assert!(!next.is_finished(), "the next did not wait: {cell}");
+            self.first_releases().await;
+        }
+        let (guard, granted) = next.await.unwrap();
+        guard.release().await.unwrap();
+        granted.saturating_duration_since(started)
+    }
+
+    fn next(&self, host: &Host, act: Act) -> JoinHandle<(LockGuard, Instant)> {
+        let lock = host.locks.fair_lock("a").unwrap();
+        tokio::spawn(async move {
+            let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+            let granted = Instant::now();
+            if act.writes_data() {
+                guard.set_data(NEXT).await.unwrap();
+            }
+            (guard, granted)
+        })
+    }
+
+    /// Whoever knows the name has the lease, and gives it back.
+    async fn lease_is_asked_again(&self) {
+        let other = self.lab.host().locks;
+        let lease = leases(&other).await.unwrap();
+        other
+            .lease_lock("a")
+            .unwrap()
+            .release(&lease)
+            .await
+            .unwrap();
+    }
+
+    /// When the dead are, by DynamoDB's clock, the lock is free, and after a sweep nothing but one item.
+    async fn assert_nothing_is_left(&self, cell: Cell) {
+        self.lab.wait(60 * SECOND).await;
+        let last = single(&self.lab);
+        let lock = last.locks.fair_lock("a").unwrap();
+        let guard = lock.try_acquire().await.unwrap();
+        assert!(guard.is_some(), "the lock is not free: {cell}");
+        guard.unwrap().release().await.unwrap();
+        self.lab.settle().await;
+        lock.sweep().await.unwrap();
+        let left = self.lab.items("a").await;
+        assert_eq!(left, ["fairlock/#lock"], "left behind: {cell}");
+        let state = lock.inspect().await.unwrap();
+        let is_free = state.holder.is_none() && state.line.is_empty();
+        assert!(is_free, "not free: {state:?}: {cell}");
+        let data = state.data.map(|data| data.bytes.to_vec());
+        let expected = cell.scene.act.writes_data().then(|| NEXT.to_vec());
+        assert_eq!(
+            data, expected,
+            "a late write took the next one back: {cell}"
+        );
+    }
+}
+
+fn late() -> Fault {
+    Fault::Delay(When::Before, Duration::from_millis(1_800))
+}
+
+/// It takes its time, so that its caller can go while it is under way.
+fn unanswered() -> Fault {
+    Fault::Lose(When::After).and(Fault::Delay(When::Before, SECOND / 10))
+}
+
+/// How many are drawn.
+fn tickets(request: &Request) -> String {
+    let values = &request.body()["ExpressionAttributeValues"];
+    values[":tickets"]["N"].as_str().unwrap().to_owned()
+}
+
+fn text(value: &str) -> AttributeValue {
+    AttributeValue::S(value.into())
+}
+
+fn number(value: u64) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}

@@ -1,0 +1,376 @@
+//! Each kind of write on the lock item, with an item for it.
+
+use std::sync::Arc;
+
+use fairlock_protocol::entry::Entry;
+use fairlock_protocol::item::{At, Footing, Held, LockItem};
+use fairlock_protocol::ticket::{Sequence, Ticket};
+use fairlock_protocol::write::{Dating, Drawing, Entrance, LockWrite, NewItem, end};
+
+use super::some::Few;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockKind {
+    Enter,
+    EnterKnown,
+    EnterFree,
+    EnterKeeping,
+    EnterOver,
+    EnterOverKeeping,
+    Share,
+    Draw,
+    DrawUnderLater,
+    DrawUndated,
+    DrawRaisingGrace,
+    DrawKeeping,
+    Seat,
+    SeatFree,
+    Settle,
+    Admit,
+    Release,
+    ReleaseSharer,
+    Evict,
+    EvictSharer,
+    Unseat,
+    GiveUpSeat,
+    Leave,
+    RenewHolder,
+    RenewSharer,
+    RenewHeir,
+    RenewUnderLater,
+    RenewUndated,
+    RenewKeeping,
+    Extend,
+    Downgrade,
+    DowngradeSharer,
+    PassOn,
+    PutData,
+    RemoveData,
+    Check,
+    CheckTurns,
+    DateHolds,
+    DateHeir,
+    DateDraw,
+    RemoveIdle,
+}
+
+impl LockKind {
+    pub(crate) const ALL: [LockKind; 41] = [
+        LockKind::Enter,
+        LockKind::EnterKnown,
+        LockKind::EnterFree,
+        LockKind::EnterKeeping,
+        LockKind::EnterOver,
+        LockKind::EnterOverKeeping,
+        LockKind::Share,
+        LockKind::Draw,
+        LockKind::DrawUnderLater,
+        LockKind::DrawUndated,
+        LockKind::DrawRaisingGrace,
+        LockKind::DrawKeeping,
+        LockKind::Seat,
+        LockKind::SeatFree,
+        LockKind::Settle,
+        LockKind::Admit,
+        LockKind::Release,
+        LockKind::ReleaseSharer,
+        LockKind::Evict,
+        LockKind::EvictSharer,
+        LockKind::Unseat,
+        LockKind::GiveUpSeat,
+        LockKind::Leave,
+        LockKind::RenewHolder,
+        LockKind::RenewSharer,
+        LockKind::RenewHeir,
+        LockKind::RenewUnderLater,
+        LockKind::RenewUndated,
+        LockKind::RenewKeeping,
+        LockKind::Extend,
+        LockKind::Downgrade,
+        LockKind::DowngradeSharer,
+        LockKind::PassOn,
+        LockKind::PutData,
+        LockKind::RemoveData,
+        LockKind::Check,
+        LockKind::CheckTurns,
+        LockKind::DateHolds,
+        LockKind::DateHeir,
+        LockKind::DateDraw,
+        LockKind::RemoveIdle,
+    ];
+}
+
+/// An item, or none, and a write of this kind by somebody who saw it, or one like it.
+pub(crate) fn pair(kind: LockKind, some: &mut Few) -> (Option<LockItem>, LockWrite) {
+    // Ends: each kind is possible of some items, and those are drawn again and again.
+    loop {
+        let item = some.lock();
+        let mut seen = some.seen(&item);
+        // Most writes are of one who was there.
+        if some.once_in(4) {
+            seen = item.clone();
+        }
+        // Tickets that somebody saw were drawn, and are not drawn again.
+        if seen.last > item.last || kind == LockKind::Admit && !are_heirs_of(&seen, &item) {
+            continue;
+        }
+        let Some(write) = write(kind, &seen, some) else {
+            continue;
+        };
+        let is_absent = some.once_in(8);
+        return ((!is_absent).then_some(item), write);
+    }
+}
+
+/// Who stands in a slot comes and goes, but never changes, nor does the order, and no two have one nonce.
+fn are_heirs_of(seen: &LockItem, item: &LockItem) -> bool {
+    let mut nonces: Vec<_> = seen.slots.iter().map(|entry| entry.nonce).collect();
+    nonces.sort_unstable();
+    if nonces.windows(2).any(|pair| pair[0] == pair[1]) {
+        return false;
+    }
+    let shared = |index: usize| seen.slots[..=index] == item.slots[..=index];
+    let both = seen.slots.iter().zip(&item.slots).enumerate();
+    let mut same =
+        both.filter(|(_, (one, other))| (one.nonce, one.ticket) == (other.nonce, other.ticket));
+    same.all(|(index, _)| shared(index))
+}
+
+fn write(kind: LockKind, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
+    let permits = match some.once_in(12) {
+        true => 5 - seen.permits,
+        false => seen.permits,
+    };
+    place(kind, permits, seen, some)
+        .or_else(|| line(kind, permits, seen, some))
+        .or_else(|| renewal(kind, permits, seen, some))
+        .or_else(|| rest(kind, permits, seen, some))
+}
+
+/// Of a nonce that comes with its ticket.
+fn newcomer(permits: u64, tickets: u64, some: &mut Few) -> Entry {
+    let (nonce, share) = (some.nonce_by_itself(), 1 + some.upto(permits - 1));
+    let entry = some.entry(nonce, Ticket::default(), share);
+    Entry { tickets, ..entry }
+}
+
+/// Taking a place.
+fn place(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
+    let tickets = 1 + some.upto(1);
+    let over = |some: &mut Few| {
+        let ticket = seen.last.after(tickets)?;
+        let (nonce, share) = (some.nonce(), 1 + some.upto(permits - 1));
+        let entry = some.entry(nonce, ticket, share);
+        let entry = Entry { tickets, ..entry };
+        Some(LockWrite::enter_over(permits, entry, seen))
+    };
+    Some(match kind {
+        LockKind::Enter | LockKind::EnterKnown | LockKind::EnterFree | LockKind::EnterKeeping => {
+            let is_known = matches!(kind, LockKind::EnterKnown | LockKind::EnterKeeping);
+            let new = NewItem {
+                start: Ticket::new(10),
+                expiry: some.expiry(),
+            };
+            let entrance = Entrance {
+                below: below(seen, tickets, some),
+                slots: (kind != LockKind::EnterFree).then(|| 1 + some.upto(1) as usize),
+                grace: some.span(),
+                new: (!is_known).then_some(new),
+            };
+            let write = LockWrite::enter(permits, newcomer(permits, tickets, some), entrance);
+            write.keeping((kind == LockKind::EnterKeeping).then(|| some.expiry()))
+        }
+        LockKind::EnterOver => over(some)?,
+        LockKind::EnterOverKeeping => over(some)?.keeping(Some(some.expiry())),
+        LockKind::Share => {
+            let first = 1 + some.upto(1);
+            LockWrite::share(permits, newcomer(permits, 1, some), first)
+        }
+        _ => return draw(kind, permits, seen, some),
+    })
+}
+
+fn draw(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
+    let (date, grace) = (some.date(), some.span());
+    let dating = match kind {
+        LockKind::Draw | LockKind::DrawRaisingGrace | LockKind::DrawKeeping => Dating::By(date),
+        LockKind::DrawUnderLater => Dating::UnderLater(some.early_date()),
+        LockKind::DrawUndated => Dating::None,
+        _ => return None,
+    };
+    let how = Drawing {
+        dating,
+        grace,
+        raises_grace: kind == LockKind::DrawRaisingGrace,
+        keeps: (kind == LockKind::DrawKeeping).then(|| some.expiry()),
+    };
+    let tickets = 1 + some.upto(1);
+    let below = below(seen, tickets, some);
+    Some(LockWrite::draw(permits, tickets, below, how))
+}
+
+/// A bounded line, or the end of all tickets.
+fn below(seen: &LockItem, tickets: u64, some: &mut Few) -> Ticket {
+    match some.once_in(3) {
+        true => seen.last.next().unwrap_or_default().min(end(tickets)),
+        false => end(tickets),
+    }
+}
+
+/// Serving the line.
+fn line(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
+    let granted = Some(some.date());
+    let held = |at: Option<At>| {
+        let (at, entry) = (at?, seen.entry_at(at?)?);
+        Some((entry.clone(), Held::of(seen, at, entry)))
+    };
+    let holder = seen.holder().map(|_| At::Slot(0));
+    let sharer = seen.sharers.first().map(|sharer| At::Sharer(sharer.nonce));
+    let release = |place| {
+        let (own, held) = held(place)?;
+        Some(LockWrite::release(permits, own.nonce, held, granted))
+    };
+    let evict = |place| {
+        let (dead, held) = held(place)?;
+        Some(LockWrite::evict(permits, &dead, held, granted))
+    };
+    let heir = some.upto(1) as usize;
+    Some(match kind {
+        // Nobody is found, or settled, whose ticket was not drawn.
+        LockKind::Seat | LockKind::SeatFree | LockKind::Settle if seen.seated >= seen.last => {
+            return None;
+        }
+        LockKind::Seat | LockKind::SeatFree if seen.is_free() == (kind == LockKind::SeatFree) => {
+            let first = seen.seated.next()?;
+            let second = first
+                .next()
+                .filter(|second| *second <= seen.last && some.once_in(2));
+            let found = [Some(first), second].into_iter().flatten().map(|ticket| {
+                let (nonce, share) = (some.nonce(), 1 + some.upto(permits - 1));
+                some.entry(nonce, ticket, share)
+            });
+            let found: Vec<_> = found.collect();
+            let upto = second.unwrap_or(first);
+            LockWrite::seat(
+                permits,
+                seen,
+                (&found, upto),
+                some.upto(2) as usize,
+                granted,
+            )
+        }
+        LockKind::Settle => LockWrite::settle(permits, seen, seen.seated.next()?),
+        LockKind::Admit => {
+            let admitted = &seen.heirs()[..seen.admitted()];
+            LockWrite::admit(permits, seen.first_heir(), admitted)?
+        }
+        LockKind::Release => release(holder)?,
+        LockKind::ReleaseSharer => release(sharer)?,
+        LockKind::Evict => evict(holder)?,
+        LockKind::EvictSharer => evict(sharer)?,
+        LockKind::Unseat => LockWrite::unseat(permits, seen.at_heir(heir), seen.heirs().get(heir)?),
+        LockKind::GiveUpSeat => {
+            LockWrite::give_up_seat(permits, seen.at_heir(heir), seen.heirs().get(heir)?)
+        }
+        LockKind::Leave => LockWrite::leave(
+            permits,
+            seen.seated
+                .next()
+                .filter(|_| heir == 0)
+                .unwrap_or(seen.seated),
+        ),
+        _ => return None,
+    })
+}
+
+fn renewal(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
+    let date = some.date();
+    let places = places(seen);
+    let of = |wanted: fn(&At) -> bool| places.iter().find(|(at, _)| wanted(at)).cloned();
+    let (at, entry) = match kind {
+        LockKind::RenewHolder => of(|at| *at == At::Slot(0))?,
+        LockKind::RenewSharer => of(|at| matches!(at, At::Sharer(_)))?,
+        LockKind::RenewHeir => of(|at| matches!(at, At::Slot(1..)))?,
+        LockKind::RenewUnderLater | LockKind::RenewUndated | LockKind::RenewKeeping => {
+            (!places.is_empty()).then(|| some.of(&places))?
+        }
+        _ => return None,
+    };
+    let dating = match kind {
+        LockKind::RenewUnderLater => Dating::UnderLater(some.early_date()),
+        LockKind::RenewUndated => Dating::None,
+        _ => Dating::By(date),
+    };
+    let footing = Footing::of(seen, at, &entry);
+    let beat = (1 + some.upto(2), some.span());
+    let write = LockWrite::renew(permits, (entry.nonce, footing), beat, dating);
+    let keeps = (kind == LockKind::RenewKeeping).then(|| some.expiry());
+    Some(write.keeping(keeps))
+}
+
+fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
+    let (date, heir) = (some.date(), some.upto(1) as usize);
+    let mut holds = places(seen);
+    let heir_at = seen.first_heir();
+    holds.retain(|(at, _)| !matches!(at, At::Slot(slot) if *slot >= heir_at));
+    let hold = (!holds.is_empty()).then(|| some.of(&holds));
+    let held = |hold: Option<(At, Entry)>| {
+        let (at, entry) = hold?;
+        Some((entry.nonce, Held::of(seen, at, &entry)))
+    };
+    let left = 1 + some.upto(1);
+    Some(match kind {
+        LockKind::Extend => LockWrite::extend(permits, seen.holder()?, some.span(), date),
+        LockKind::Downgrade | LockKind::DowngradeSharer => {
+            let is_it = |(at, _): &&(At, Entry)| {
+                matches!(at, At::Sharer(_)) == (kind == LockKind::DowngradeSharer)
+            };
+            let (nonce, held) = held(holds.iter().find(is_it).cloned())?;
+            // Who has one permit keeps it, and that is no downgrade.
+            (held.permits > 1).then(|| LockWrite::downgrade(permits, nonce, held))?
+        }
+        LockKind::PassOn => {
+            let holder = seen.holder()?;
+            LockWrite::pass_on(permits, holder.nonce, holder.ticket, 1)
+        }
+        LockKind::PutData | LockKind::RemoveData => {
+            let (nonce, held) = held(hold)?;
+            let bytes = (kind == LockKind::PutData).then(|| Arc::from([some.upto(1) as u8]));
+            LockWrite::data(permits, (nonce, held.footing), (some.written(), 1), bytes)
+        }
+        LockKind::Check => {
+            let (nonce, held) = held(hold)?;
+            LockWrite::check(permits, nonce, held, 1)
+        }
+        LockKind::CheckTurns => {
+            let (nonce, held) = held(hold)?;
+            LockWrite::check(permits, nonce, held, 1 + left)
+        }
+        LockKind::DateHolds => {
+            let (first, beat) = (holds.first()?, holds.first()?.1.beat);
+            let same = holds
+                .iter()
+                .filter(|(at, entry)| entry.beat == beat || at == &first.0);
+            let same: Vec<_> = same.map(|(at, entry)| (*at, entry)).collect();
+            LockWrite::date_holds(permits, &same, date)
+        }
+        LockKind::DateHeir => {
+            LockWrite::date_heir(permits, seen.at_heir(heir), seen.heirs().get(heir)?, date)
+        }
+        LockKind::DateDraw => LockWrite::date_draw(permits, seen.last, date),
+        LockKind::RemoveIdle => {
+            // Nobody removes what has no time to be removed at.
+            (seen.expires_at > 0).then(|| LockWrite::remove_idle(permits, seen))?
+        }
+        _ => return None,
+    })
+}
+
+/// The entries on the item, and where they stand.
+fn places(seen: &LockItem) -> Vec<(At, Entry)> {
+    let slots = seen.slots.iter().enumerate();
+    let slots = slots.map(|(slot, it)| (At::Slot(slot), it.clone()));
+    let sharers = seen.sharers.iter();
+    let sharers = sharers.map(|it| (At::Sharer(it.nonce), it.clone()));
+    slots.chain(sharers).collect()
+}

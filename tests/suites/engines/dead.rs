@@ -1,0 +1,100 @@
+//! Those who die: passed by whoever waits, and told if they come back.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use fairlock::embedded::Faults;
+use fairlock::{Clock, Error, Loss};
+
+use super::place::{Place, SECOND, SHORT, granted};
+use fairlock_testkit::lab::{EPOCH, Host, acquire, cut_off};
+
+/// A client that is to die.
+fn mortal(place: &Place) -> Host {
+    place.host_with(|builder| builder.lease(SHORT).seats(1))
+}
+
+pub(crate) async fn a_dead_holder_is_passed_after_its_lease_and_told(place: &Place) {
+    let (dead, next) = (mortal(place), place.host());
+    let guard = acquire(&dead).await;
+    let waiting = place.waits_behind(0, &next).await;
+    dead.network.set_faults(cut_off());
+    let next = granted(waiting).await;
+    assert!(!guard.is_held(), "two believe that they have the lock");
+    assert!(next.ticket() > guard.ticket());
+    let reason = guard.lost().await.reason;
+    assert!(matches!(reason, Loss::Unreachable { .. }), "{reason}");
+    dead.network.set_faults(Faults::default());
+    let late = guard.release().await;
+    assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
+    assert!(next.is_held(), "a late release released the next holder");
+    next.release().await.unwrap();
+    place.comes_to_rest().await;
+}
+
+/// Its clock takes five times as long for everything, so that its renewals are too late.
+pub(crate) async fn an_evicted_holder_learns_by_whom(place: &Place) {
+    let slow = Clock::of_tokio(EPOCH).at_rate(0.2);
+    let slow = place.host_with(|builder| builder.lease(SHORT).clock(slow));
+    let next = place.host();
+    let guard = acquire(&slow).await;
+    let next = granted(place.waits_behind(0, &next).await).await;
+    let by = match guard.lost().await.reason {
+        Loss::Evicted { by } => by.map(|by| by.ticket),
+        _ => None,
+    };
+    assert_eq!(by, Some(next.ticket()));
+    next.release().await.unwrap();
+    place.comes_to_rest().await;
+}
+
+/// So many wait in one client, which dies, and one who lives behind them.
+async fn are_passed(place: &Place, dead: usize) {
+    let (host, mortal, next) = (place.host(), mortal(place), place.single());
+    let guard = acquire(&host).await;
+    let mut waiting = Vec::new();
+    for before in 0..dead {
+        waiting.push(place.waits_behind(before, &mortal).await);
+    }
+    let next = place.waits_behind(dead, &next).await;
+    mortal.network.set_faults(cut_off());
+    let ticket = guard.ticket().get();
+    guard.release().await.unwrap();
+    let next = granted(next).await;
+    assert!(next.ticket().get() > ticket + dead as u64);
+    for dead in waiting {
+        dead.abort();
+        // An answer that was on its way when its client died may have granted it the lock.
+        if let Ok(Ok(guard)) = dead.await {
+            assert!(!guard.is_held(), "two believe that they have the lock");
+        }
+    }
+    next.release().await.unwrap();
+    place.comes_to_rest().await;
+}
+
+pub(crate) async fn a_dead_heir_is_passed(place: &Place) {
+    are_passed(place, 1).await;
+}
+
+pub(crate) async fn a_dead_heir_and_the_dead_behind_it_are_passed(place: &Place) {
+    are_passed(place, 4).await;
+}
+
+pub(crate) async fn a_holder_whose_lock_item_was_deleted_is_told_so(place: &Place) {
+    let host = place.host_with(|builder| builder.lease(6 * SECOND));
+    let guard = acquire(&host).await;
+    place.delete_lock_item().await;
+    assert_eq!(guard.lost().await.reason, Loss::Deleted);
+    let next = acquire(&place.host()).await;
+    assert!(next.ticket() > guard.ticket());
+    let late = guard.release().await;
+    let reason = match &late {
+        Err(Error::Lost { reason, .. }) => Some(reason),
+        _ => None,
+    };
+    assert_eq!(reason, Some(&Loss::Deleted), "{late:?}");
+    assert!(next.is_held());
+    next.release().await.unwrap();
+}

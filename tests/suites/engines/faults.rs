@@ -1,0 +1,107 @@
+//! What goes wrong on the way to an engine and back, over whichever transport.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::sync::atomic::Ordering;
+
+use fairlock::embedded::{Fault, Faults, When};
+use futures::future::join_all;
+
+use super::place::{Place, SECOND, granted};
+use super::turns::Visits;
+use fairlock_testkit::lab::acquire;
+use fairlock_testkit::verbs::meets;
+
+/// The writes by which three callers come to their turns, and which of them sends each.
+const WRITES: [(&str, usize); 6] = [
+    ("enter", 0),
+    ("enter known", 1),
+    ("draw", 2),
+    ("join", 2),
+    ("seat", 2),
+    ("release", 0),
+];
+
+/// A holder, an heir and one behind it have their turns though one of their writes meets a fault.
+async fn three_turns(place: &Place, (write, sender): (&'static str, usize), fault: Fault) {
+    let hosts = [(); 3].map(|()| {
+        place.host_with(|builder| {
+            let builder = builder.seats(1).request_timeout(SECOND);
+            builder.gap_grace(5 * SECOND / 2)
+        })
+    });
+    // The first turn makes the lock.
+    acquire(&hosts[0]).await.release().await.unwrap();
+    let met = meets(&hosts[sender].network, write, 1, fault);
+    let guard = acquire(&hosts[0]).await;
+    let heir = place.waits_behind(0, &hosts[1]).await;
+    let behind = place.waits_behind(1, &hosts[2]).await;
+    let mut newest = guard.ticket();
+    guard.release().await.unwrap();
+    for waiting in [heir, behind] {
+        let guard = granted(waiting).await;
+        assert!(guard.ticket() > newest, "{write}");
+        newest = guard.ticket();
+        guard.release().await.unwrap();
+    }
+    place.comes_to_rest().await;
+    assert_eq!(met.load(Ordering::SeqCst), 1, "{write}");
+}
+
+/// All by which a write is applied and its sender not told.
+pub(crate) fn unseen() -> [Fault; 5] {
+    [
+        Fault::Lose(When::After),
+        Fault::Close(When::After),
+        Fault::ServerError(When::After),
+        Fault::CutShort,
+        Fault::Hang(When::After),
+    ]
+}
+
+/// All by which a write is not applied.
+pub(crate) fn in_vain() -> [Fault; 6] {
+    [
+        Fault::Lose(When::Before),
+        Fault::Close(When::Before),
+        Fault::ServerError(When::Before),
+        Fault::Hang(When::Before),
+        Fault::Throttle,
+        Fault::Conflict,
+    ]
+}
+
+pub(crate) async fn a_write_that_was_applied_unseen_is_recognised(place: &Place) {
+    for write in WRITES {
+        for fault in unseen() {
+            three_turns(place, write, fault).await;
+        }
+    }
+}
+
+pub(crate) async fn a_write_that_was_not_applied_is_sent_again(place: &Place) {
+    for write in WRITES {
+        for fault in in_vain() {
+            three_turns(place, write, fault).await;
+        }
+    }
+}
+
+pub(crate) async fn four_workers_on_a_bad_network_are_never_two_at_once(place: &Place) {
+    let (visits, hosts) = (Visits::default(), [(); 4].map(|()| place.host()));
+    let bad = Faults {
+        lost_requests: 0.03,
+        lost_answers: 0.03,
+        errors_before: 0.03,
+        errors_after: 0.03,
+        throttles: 0.03,
+        conflicts: 0.03,
+        ..Faults::default()
+    };
+    hosts.iter().for_each(|host| host.network.set_faults(bad));
+    join_all(hosts.iter().map(|host| visits.visit(host, 5))).await;
+    visits.assert_in_order(20);
+    place.comes_to_rest().await;
+}

@@ -1,0 +1,81 @@
+//! Those who go away by their own will: guards and futures that are dropped, and clients that are shut down.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; a caller's task"
+)]
+
+use fairlock::{Error, HeldLocks, Loss, RecordWait};
+use futures::FutureExt;
+
+use super::place::{Place, SECOND, granted, until};
+use fairlock_testkit::lab::{Host, acquire};
+
+/// Has the lock within the bound of the test, and lets it go.
+async fn a_turn(place: &Place) {
+    acquire(&place.host()).await.release().await.unwrap();
+    place.comes_to_rest().await;
+}
+
+pub(crate) async fn a_guard_that_is_dropped_releases(place: &Place) {
+    let host = place.host();
+    drop(acquire(&host).await);
+    a_turn(place).await;
+    let guard = acquire(&host).await;
+    // Where no runtime is.
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    a_turn(place).await;
+}
+
+pub(crate) async fn a_release_that_is_no_longer_waited_for_is_done_all_the_same(place: &Place) {
+    let guard = acquire(&place.host()).await;
+    assert!(guard.release().now_or_never().is_none());
+    a_turn(place).await;
+}
+
+pub(crate) async fn those_who_stop_waiting_are_passed(place: &Place) {
+    let hosts = [(); 4].map(|()| place.single());
+    let guard = acquire(&hosts[0]).await;
+    let heir = place.waits_behind(0, &hosts[1]).await;
+    let in_line = place.waits_behind(1, &hosts[2]).await;
+    let behind = place.waits_behind(2, &hosts[3]).await;
+    heir.abort();
+    in_line.abort();
+    guard.release().await.unwrap();
+    granted(behind).await.release().await.unwrap();
+    a_turn(place).await;
+}
+
+async fn shut_down(host: &Host, held: HeldLocks) -> Vec<String> {
+    let report = host.locks.shutdown(held, 60 * SECOND).await;
+    assert!(report.unfinished.is_empty(), "{report:?}");
+    report.held.into_iter().map(|(lock, _)| lock).collect()
+}
+
+pub(crate) async fn a_shutdown_that_keeps_tells_waiters_and_leaves_the_hold_to_its_guard(
+    place: &Place,
+) {
+    let host = place.host();
+    let guard = acquire(&host).await;
+    let lock = host.locks.fair_lock("a").unwrap();
+    let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
+    let onlooker = place.host().locks.fair_lock("a").unwrap();
+    until(async || !onlooker.inspect().await.unwrap().line.is_empty()).await;
+    assert_eq!(shut_down(&host, HeldLocks::Keep).await, ["a"]);
+    assert!(matches!(waiting.await.unwrap(), Err(Error::ShutDown(_))));
+    assert!(onlooker.inspect().await.unwrap().line.is_empty());
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    a_turn(place).await;
+}
+
+pub(crate) async fn a_shutdown_that_releases_tells_the_holder_and_hands_over(place: &Place) {
+    let (host, heir) = (place.host(), place.host());
+    let guard = acquire(&host).await;
+    let waiting = place.waits_behind(0, &heir).await;
+    assert!(shut_down(&host, HeldLocks::Release).await.is_empty());
+    assert_eq!(guard.lost().await.reason, Loss::ShutDown);
+    assert!(!guard.is_held());
+    granted(waiting).await.release().await.unwrap();
+    a_turn(place).await;
+}

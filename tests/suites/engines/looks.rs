@@ -1,0 +1,90 @@
+//! Those who only look: one lock, all of them, and one's own place in line.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; a caller's task"
+)]
+
+use std::sync::{Arc, Mutex};
+
+use fairlock::{LockState, RecordWait, Stage};
+use futures::TryStreamExt;
+use futures::future::join_all;
+
+use super::place::{Place, granted, until};
+use fairlock_testkit::lab::acquire;
+
+pub(crate) async fn who_only_looks_sees_the_holder_and_the_line_and_writes_nothing(place: &Place) {
+    let onlooker = place.host();
+    let lock = onlooker.locks.fair_lock("a").unwrap();
+    let unused = lock.inspect().await.unwrap();
+    assert_eq!((unused.holder, unused.newest_ticket), (None, None));
+    let hosts = [(); 4].map(|()| place.host_with(|builder| builder.seats(2)));
+    let guard = acquire(&hosts[0]).await;
+    let mut waiting = Vec::new();
+    for (before, host) in hosts[1..].iter().enumerate() {
+        waiting.push(place.waits_behind(before, host).await);
+    }
+    let state = lock.inspect().await.unwrap();
+    let holder = state.holder.unwrap();
+    assert_eq!(
+        (holder.ticket, holder.stage),
+        (guard.ticket(), Stage::Holder)
+    );
+    let stages: Vec<_> = state.line.iter().map(|at| at.stage).collect();
+    assert_eq!(stages, [Stage::Heir, Stage::Heir, Stage::Waiting]);
+    assert!(state.line.is_sorted_by(|a, b| a.ticket < b.ticket));
+    assert_eq!(state.waiting, 3);
+    assert_eq!(onlooker.network.counts().writes(), 0);
+    guard.release().await.unwrap();
+    let turns = waiting.into_iter().map(|waiting| async {
+        granted(waiting).await.release().await.unwrap();
+    });
+    join_all(turns).await;
+    place.comes_to_rest().await;
+}
+
+pub(crate) async fn a_listing_shows_every_lock(place: &Place) {
+    let host = place.host();
+    let mut guards = Vec::new();
+    for name in ["a", "b", "c"] {
+        let lock = host.locks.fair_lock(name).unwrap();
+        guards.push(lock.acquire(RecordWait::NoWait).await.unwrap());
+    }
+    guards.remove(1).release().await.unwrap();
+    let mut states: Vec<LockState> = host.locks.locks().try_collect().await.unwrap();
+    states.sort_by(|a, b| a.lock.cmp(&b.lock));
+    let states = states.iter();
+    let states = states.map(|state| (state.lock.as_str(), state.holder.is_some()));
+    let states: Vec<_> = states.collect();
+    assert_eq!(states, [("a", true), ("b", false), ("c", true)]);
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+}
+
+pub(crate) async fn who_waits_is_told_its_place_whenever_it_changes(place: &Place) {
+    let hosts = [(); 3].map(|()| place.host());
+    let guard = acquire(&hosts[0]).await;
+    let heir = place.waits_behind(0, &hosts[1]).await;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let lock = hosts[2].locks.fair_lock("a").unwrap();
+    let lock = lock.observed(move |waiting| {
+        let holder = waiting.holder.as_ref().map(|holder| holder.ticket);
+        tell.lock().unwrap().push((waiting.place.unwrap(), holder));
+    });
+    let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
+    let mut expected = Vec::new();
+    let mut now = guard;
+    for (before, next) in [(2, heir), (1, waiting)] {
+        expected.push((before, Some(now.ticket())));
+        until(async || *told.lock().unwrap() == expected).await;
+        now.release().await.unwrap();
+        now = granted(next).await;
+    }
+    expected.push((0, Some(now.ticket())));
+    assert_eq!(*told.lock().unwrap(), expected);
+    now.release().await.unwrap();
+    place.comes_to_rest().await;
+}

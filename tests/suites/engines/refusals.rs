@@ -1,0 +1,96 @@
+//! What stands in the way of a refused write: shown with the refusal, or found out by a consistent read.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::sync::{Arc, Mutex};
+
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError::ConditionalCheckFailedException;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure::AllOld};
+use fairlock::{Error, RecordWait};
+
+use super::place::Place;
+use fairlock_testkit::lab::{Host, acquire};
+use fairlock_testkit::tamper::Table;
+
+/// Whether a refusal shows the item, asked without fairlock.
+async fn shows_items(place: &Place) -> bool {
+    let Table { client, name } = place.table();
+    let text = |text: &str| AttributeValue::S(text.into());
+    let update = client.update_item().table_name(name).key("pk", text("a"));
+    let update = update.key("sk", text("fairlock/#lock"));
+    let update = update.update_expression("SET #it = :one");
+    let update = update.condition_expression("attribute_not_exists(pk)");
+    let update = update.expression_attribute_names("#it", "it");
+    let update = update.expression_attribute_values(":one", text("one"));
+    let update = update.return_values_on_condition_check_failure(AllOld);
+    let refused = update.send().await.unwrap_err();
+    let refused = refused.into_service_error();
+    let ConditionalCheckFailedException(refused) = refused else {
+        panic!("{refused}")
+    };
+    refused.item().is_some()
+}
+
+/// What a client sends from now on: the operation, and whether it is a consistent read.
+fn sent(host: &Host) -> Arc<Mutex<Vec<(String, bool)>>> {
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&sent);
+    let _ = host.network.clone().script(move |request| {
+        let is_consistent = request.body()["ConsistentRead"] == true;
+        let request = (request.operation().to_owned(), is_consistent);
+        noted.lock().unwrap().push(request);
+        None
+    });
+    sent
+}
+
+/// A host that has heard the time of an answer, and so dates what it takes: nobody else has to.
+async fn dated(place: &Place) -> Host {
+    let host = place.host();
+    acquire(&host).await.release().await.unwrap();
+    host
+}
+
+pub(crate) async fn a_refusal_costs_a_consistent_read_where_it_shows_no_item_and_none_where_it_does(
+    place: &Place,
+) {
+    let (holder, other) = (dated(place).await, dated(place).await);
+    let guard = acquire(&holder).await;
+    let shows = shows_items(place).await;
+    assert_eq!(place.shows_items().unwrap_or(shows), shows);
+    let sent = sent(&other);
+    let lock = other.locks.fair_lock("a").unwrap();
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    let (write, read) = (("UpdateItem".into(), false), ("GetItem".into(), true));
+    let expected = if shows {
+        vec![write]
+    } else {
+        vec![write, read]
+    };
+    assert_eq!(*sent.lock().unwrap(), expected);
+    guard.release().await.unwrap();
+}
+
+pub(crate) async fn no_wait_on_a_held_lock_names_the_holder_and_changes_nothing(place: &Place) {
+    let guard = acquire(&dated(place).await).await;
+    let before = place.items().await;
+    let other = place.host().locks.fair_lock("a").unwrap();
+    let refused = other.acquire(RecordWait::NoWait).await.unwrap_err();
+    let Error::NotGranted {
+        holder: Some(holder),
+        place: None,
+        ..
+    } = &refused
+    else {
+        panic!("{refused}")
+    };
+    assert_eq!(holder.ticket, guard.ticket());
+    assert_eq!(place.items().await, before);
+    guard.release().await.unwrap();
+    let guard = other.try_acquire().await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    place.comes_to_rest().await;
+}

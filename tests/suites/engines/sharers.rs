@@ -1,0 +1,139 @@
+//! What befalls those who share: requests that go astray, and deaths.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::sync::atomic::Ordering;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::embedded::{Fault, Faults, Gate, When};
+use fairlock::{Error, Loss};
+
+use super::faults::{in_vain, unseen};
+use super::place::{Place, SECOND, SHORT, granted, until};
+use super::sharing::{counted, shares, takes, waits_for};
+use fairlock_testkit::lab::{Host, cut_off};
+use fairlock_testkit::verbs::meets;
+
+/// The writes by which four come to their permits and leave them, and which of them sends each.
+const WRITES: [(&str, usize); 6] = [
+    ("share", 1),
+    ("release", 1),
+    ("release", 0),
+    ("admit", 0),
+    ("downgrade", 2),
+    ("release", 3),
+];
+
+/// Two, one that waits for many behind them, and one behind it, have their permits though one write meets a fault.
+async fn four_turns(place: &Place, (write, sender): (&'static str, usize), fault: Fault) {
+    let hosts = [(); 4].map(|()| place.host_with(|builder| builder.request_timeout(SECOND)));
+    let met = meets(&hosts[sender].network, write, 1, fault);
+    let (three, one) = (takes(&hosts[0], 3).await, takes(&hosts[1], 1).await);
+    let many = waits_for(place, 0, &hosts[2], 3).await;
+    let behind = waits_for(place, 1, &hosts[3], 2).await;
+    one.release().await.unwrap();
+    three.release().await.unwrap();
+    let (mut many, behind) = (granted(many).await, granted(behind).await);
+    assert_eq!(counted(place).await, (5, 1, 1, 0), "{write}");
+    many.downgrade().await.unwrap();
+    assert_eq!(counted(place).await, (3, 1, 1, 0), "{write}");
+    behind.release().await.unwrap();
+    many.release().await.unwrap();
+    place.comes_to_rest().await;
+    until(async || met.load(Ordering::SeqCst) == 1).await;
+}
+
+pub(crate) async fn a_write_of_a_sharer_that_was_applied_unseen_is_recognised(place: &Place) {
+    for write in WRITES {
+        for fault in unseen() {
+            four_turns(place, write, fault).await;
+        }
+    }
+}
+
+pub(crate) async fn a_write_of_a_sharer_that_was_not_applied_is_sent_again(place: &Place) {
+    for write in WRITES {
+        for fault in in_vain() {
+            four_turns(place, write, fault).await;
+        }
+    }
+}
+
+pub(crate) async fn a_write_of_a_sharer_that_comes_twice_is_applied_once(place: &Place) {
+    for write in WRITES {
+        four_turns(place, write, Fault::Duplicate { after: SECOND / 50 }).await;
+    }
+}
+
+/// A client that is to die.
+fn mortal(place: &Place) -> Host {
+    place.host_with(|builder| builder.lease(SHORT))
+}
+
+/// At the holder's place or beside it; others stay, and are renewed.
+pub(crate) async fn dead_readers_are_evicted_one_by_one_and_the_living_stay(place: &Place) {
+    let hosts = [(); 3].map(|()| mortal(place));
+    let (first, alive, third) = (
+        shares(&hosts[0]).await,
+        shares(&hosts[1]).await,
+        shares(&hosts[2]).await,
+    );
+    let writer = place.waits_behind(0, &place.host()).await;
+    hosts[0].network.set_faults(cut_off());
+    until(async || counted(place).await == (2, 2, 2, 1)).await;
+    assert!(!first.is_held() && alive.is_held() && third.is_held());
+    hosts[2].network.set_faults(cut_off());
+    until(async || counted(place).await == (1, 1, 1, 1)).await;
+    assert!(alive.is_held() && !third.is_held() && !writer.is_finished());
+    hosts[2].network.set_faults(Faults::default());
+    let reason = third.lost().await.reason;
+    assert!(matches!(reason, Loss::Unreachable { .. }), "{reason}");
+    let late = third.release().await;
+    assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
+    hosts[1].network.set_faults(cut_off());
+    let writer = granted(writer).await;
+    assert!(!alive.is_held(), "two believe that they have the lock");
+    assert_eq!(counted(place).await, (64, 0, 0, 0));
+    writer.release().await.unwrap();
+    place.comes_to_rest().await;
+}
+
+/// Its beat, as its renewal raises it.
+async fn renew(place: &Place) {
+    let mut item = place.items().await.remove(0);
+    let sharers = item.get_mut("sharers").unwrap();
+    let AttributeValue::M(sharers) = sharers else {
+        unreachable!()
+    };
+    for sharer in sharers.values_mut() {
+        let AttributeValue::M(sharer) = sharer else {
+            unreachable!()
+        };
+        let beat: u64 = sharer["beat"].as_n().unwrap().parse().unwrap();
+        sharer.insert("beat".into(), AttributeValue::N((beat + 1).to_string()));
+    }
+    place.put(&item).await;
+}
+
+pub(crate) async fn a_renewal_that_comes_before_the_eviction_saves_a_reader(place: &Place) {
+    let (host, dead, writer) = (place.host(), mortal(place), place.host());
+    let (alive, _dead) = (shares(&host).await, shares(&dead).await);
+    let gate = Gate::closed();
+    let evict = Fault::Hold(When::Before, gate.clone());
+    meets(&writer.network, "evict", 1, evict);
+    let waiting = place.waits_behind(0, &writer).await;
+    dead.network.set_faults(cut_off());
+    gate.reached(1).await;
+    renew(place).await;
+    gate.open();
+    // It was refused, and looked again.
+    let sent = writer.network.counts().requests();
+    let looked = || writer.network.counts().requests() > sent + 2;
+    until(async || looked() || waiting.is_finished()).await;
+    assert_eq!(counted(place).await, (2, 1, 1, 1));
+    alive.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+    place.comes_to_rest().await;
+}

@@ -1,0 +1,239 @@
+//! Locks that several have at one time: who comes beside whom, who is let in, and what each leaves.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; a caller's task"
+)]
+
+use fairlock::{Error, LockGuard, Problem, RecordWait, Stage};
+use futures::future::join_all;
+
+use super::place::{Place, SHORT, Waiting, granted, is_held, until};
+use fairlock_testkit::lab::{Host, acquire};
+use fairlock_testkit::tamper::{Item, heirs, held_in_slot};
+
+/// Of the lock that the scenarios of permits are about.
+pub(crate) const FIVE: u64 = 5;
+
+pub(crate) async fn shares(host: &Host) -> LockGuard {
+    let lock = host.locks.fair_lock("a").unwrap();
+    lock.acquire_shared(RecordWait::Infinite).await.unwrap()
+}
+
+/// So many of five permits.
+pub(crate) async fn takes(host: &Host, permits: u64) -> LockGuard {
+    let lock = host.locks.semaphore("a", FIVE).unwrap();
+    let taken = lock.acquire_many(permits, RecordWait::Infinite).await;
+    taken.unwrap()
+}
+
+/// In line, behind so many others.
+async fn is_in_line(place: &Place, before: usize) {
+    let onlooker = place.host().locks.fair_lock("a").unwrap();
+    until(async || onlooker.inspect().await.unwrap().line.len() > before).await;
+}
+
+pub(crate) async fn waits_to_share(place: &Place, before: usize, host: &Host) -> Waiting {
+    let lock = host.locks.fair_lock("a").unwrap();
+    let waiting = async move { lock.acquire_shared(RecordWait::Infinite).await };
+    let waiting = tokio::spawn(waiting);
+    is_in_line(place, before).await;
+    waiting
+}
+
+pub(crate) async fn waits_for(place: &Place, before: usize, host: &Host, permits: u64) -> Waiting {
+    let lock = host.locks.semaphore("a", FIVE).unwrap();
+    let waiting = async move { lock.acquire_many(permits, RecordWait::Infinite).await };
+    let waiting = tokio::spawn(waiting);
+    is_in_line(place, before).await;
+    waiting
+}
+
+/// How many permits those have who have the lock, and how many sharers, tickets of sharers, and heirs the lock item has.
+pub(crate) async fn counted(place: &Place) -> (i64, usize, usize, usize) {
+    let item = &place.items().await[0];
+    let number = |name: &str| item[name].as_n().unwrap().parse::<i64>().unwrap();
+    let sharers = item["sharers"].as_m().unwrap();
+    let nonces = nonces(item);
+    let is_nonce = |name: &&String| name.len() == 32;
+    let mut beside = item.keys().filter(is_nonce);
+    assert!(beside.all(|nonce| nonces.contains(nonce)), "{item:?}");
+    let shared = { item.keys() }.filter(|nonce| sharers.contains_key(*nonce));
+    let held = number("permits") - number("room") + held_in_slot(item).unwrap_or(0);
+    (held, sharers.len(), shared.count(), heirs(item))
+}
+
+/// Of the places on the lock item.
+fn nonces(item: &Item) -> Vec<String> {
+    let slots = item["slots"].as_l().unwrap().iter();
+    let sharers = item["sharers"].as_m().unwrap().values();
+    let places = slots.chain(sharers);
+    let nonces = places.filter_map(|place| place.as_m().unwrap().get("nonce"));
+    nonces.map(|nonce| nonce.as_s().unwrap().clone()).collect()
+}
+
+async fn has_no_holder(place: &Place) -> bool {
+    !is_held(&place.items().await[0])
+}
+
+pub(crate) async fn readers_come_and_go_beside_each_other_and_the_last_hands_over(place: &Place) {
+    let hosts = [(); 6].map(|()| place.host());
+    let first = shares(&hosts[0]).await;
+    let second = shares(&hosts[1]).await;
+    let third = shares(&hosts[2]).await;
+    assert_eq!(counted(place).await, (3, 2, 2, 0));
+    assert!(first.ticket() < second.ticket() && second.ticket() < third.ticket());
+    let state = hosts[3].locks.fair_lock("a").unwrap().inspect().await;
+    let shown = state.unwrap().sharers;
+    let shown: Vec<_> = shown.iter().map(|it| (it.ticket, it.stage)).collect();
+    let sharers = [&second, &third].map(|it| (it.ticket(), Stage::Holder));
+    assert_eq!(shown, sharers);
+    // From the holder's place, from beside it, and the last of all.
+    first.release().await.unwrap();
+    assert!(has_no_holder(place).await);
+    assert_eq!(counted(place).await, (2, 2, 2, 0));
+    let writer = place.waits_behind(0, &hosts[3]).await;
+    let readers = [
+        waits_to_share(place, 1, &hosts[4]).await,
+        waits_to_share(place, 2, &hosts[5]).await,
+    ];
+    second.release().await.unwrap();
+    assert_eq!(counted(place).await, (1, 1, 1, 3));
+    assert!(!writer.is_finished());
+    third.release().await.unwrap();
+    let writer = granted(writer).await;
+    assert_eq!(counted(place).await, (64, 0, 0, 2));
+    assert!(readers.iter().all(|reader| !reader.is_finished()));
+    writer.release().await.unwrap();
+    let readers = join_all(readers.map(granted)).await;
+    assert_eq!(counted(place).await, (2, 1, 1, 0));
+    for reader in readers {
+        reader.release().await.unwrap();
+    }
+    assert_eq!(counted(place).await, (0, 0, 0, 0));
+    place.comes_to_rest().await;
+}
+
+pub(crate) async fn a_reader_alone_that_has_not_seen_who_came_hands_over_all_the_same(
+    place: &Place,
+) {
+    let hosts = [(); 2].map(|()| place.host());
+    let reader = shares(&hosts[0]).await;
+    let writer = place.waits_behind(0, &hosts[1]).await;
+    reader.release().await.unwrap();
+    granted(writer).await.release().await.unwrap();
+    place.comes_to_rest().await;
+}
+
+fn beat(item: &Item) -> u64 {
+    let holder = item["slots"].as_l().unwrap()[0].as_m().unwrap();
+    holder["beat"].as_n().unwrap().parse().unwrap()
+}
+
+pub(crate) async fn a_reader_that_was_alone_before_a_writer_and_is_not_any_more_leaves_the_others(
+    place: &Place,
+) {
+    let host = place.host_with(|builder| builder.lease(SHORT));
+    let reader = shares(&host).await;
+    let writer = place.waits_behind(0, &place.host()).await;
+    // Its renewal shows it the writer.
+    let before = beat(&place.items().await[0]);
+    until(async || beat(&place.items().await[0]) > before).await;
+    writer.abort();
+    until(async || heirs(&place.items().await[0]) == 0).await;
+    let other = shares(&place.host()).await;
+    reader.release().await.unwrap();
+    assert_eq!(counted(place).await, (1, 1, 1, 0));
+    assert!(other.is_held());
+    other.release().await.unwrap();
+    place.comes_to_rest().await;
+}
+
+pub(crate) async fn a_downgrade_lets_readers_in_and_no_writer(place: &Place) {
+    let hosts = [(); 4].map(|()| place.host());
+    let mut guard = acquire(&hosts[0]).await;
+    let readers = [
+        waits_to_share(place, 0, &hosts[1]).await,
+        waits_to_share(place, 1, &hosts[2]).await,
+    ];
+    let writer = place.waits_behind(2, &hosts[3]).await;
+    guard.downgrade().await.unwrap();
+    let readers = join_all(readers.map(granted)).await;
+    assert_eq!(counted(place).await, (3, 2, 2, 1));
+    assert!(!writer.is_finished() && guard.is_held());
+    guard.release().await.unwrap();
+    for reader in readers {
+        reader.release().await.unwrap();
+    }
+    granted(writer).await.release().await.unwrap();
+    place.comes_to_rest().await;
+}
+
+pub(crate) async fn several_are_let_in_by_one_write_as_far_as_there_are_permits(place: &Place) {
+    let hosts = [(); 6].map(|()| place.host());
+    let all = takes(&hosts[0], FIVE).await;
+    let mut waiting = Vec::new();
+    for (before, permits) in [1, 2, 1, 4, 1].into_iter().enumerate() {
+        let host = &hosts[before + 1];
+        waiting.push(waits_for(place, before, host, permits).await);
+    }
+    all.release().await.unwrap();
+    let rest = waiting.split_off(3);
+    let mut first = join_all(waiting.into_iter().map(granted)).await;
+    let permits: Vec<_> = first.iter().map(LockGuard::permits).collect();
+    assert_eq!(permits, [1, 2, 1]);
+    // The next needs four, which are free when the last of these has gone.
+    first.sort_by_key(LockGuard::permits);
+    // One is left, for which the last is not let past the one before it.
+    assert_eq!(counted(place).await, (4, 2, 2, 2));
+    for guard in first {
+        assert!(rest.iter().all(|waiting| !waiting.is_finished()));
+        guard.release().await.unwrap();
+    }
+    for guard in join_all(rest.into_iter().map(granted)).await {
+        guard.release().await.unwrap();
+    }
+    place.comes_to_rest().await;
+}
+
+pub(crate) async fn permits_that_are_not_left_are_refused_and_their_number_must_be_the_same(
+    place: &Place,
+) {
+    let hosts = [(); 3].map(|()| place.host());
+    let (three, one) = (takes(&hosts[0], 3).await, takes(&hosts[1], 1).await);
+    let semaphore = |permits| hosts[2].locks.semaphore("a", permits).unwrap();
+    let refused = semaphore(FIVE).acquire_many(2, RecordWait::NoWait).await;
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
+    let last = semaphore(FIVE).acquire(RecordWait::NoWait).await.unwrap();
+    assert_eq!(counted(place).await, (5, 2, 2, 0));
+    last.release().await.unwrap();
+    are_refused(place, &hosts[2]).await;
+    three.release().await.unwrap();
+    one.release().await.unwrap();
+    are_refused(place, &hosts[2]).await;
+    place.comes_to_rest().await;
+}
+
+/// Those who say another number, and they write nothing.
+async fn are_refused(place: &Place, host: &Host) {
+    let before = place.items().await;
+    for wait in [RecordWait::NoWait, RecordWait::Infinite] {
+        let six = host.locks.semaphore("a", 6).unwrap();
+        let fair = host.locks.fair_lock("a").unwrap();
+        for (refused, said) in [
+            (six.acquire(wait).await, 6),
+            (fair.acquire_shared(wait).await, 64),
+            (fair.acquire(wait).await, 64),
+        ] {
+            let refused = refused.unwrap_err();
+            let Error::Unreadable { problem, .. } = &refused else {
+                panic!("{refused}")
+            };
+            let found = FIVE;
+            assert_eq!(*problem, Problem::Permits { found, said });
+        }
+    }
+    assert_eq!(place.items().await, before);
+}

@@ -1,0 +1,56 @@
+//! The table: made by one call, and checked.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use aws_sdk_dynamodb::types::ScalarAttributeType::{N, S};
+use fairlock::{Error, Finding, TableOptions};
+
+use super::place::Place;
+use fairlock_testkit::keys::{OF_LOCKS, create_table};
+
+pub(crate) async fn a_table_is_made_once_and_found_fit(place: &Place) {
+    let locks = place.host().locks;
+    locks.create_table(&TableOptions::default()).await.unwrap();
+    let report = locks.check_table().await.unwrap();
+    assert!(report.is_fit(), "{report}");
+    // Some engines' answers have no date.
+    let mut findings = report.findings.iter();
+    assert!(findings.all(|found| *found == Finding::NoDate), "{report}");
+}
+
+pub(crate) async fn a_table_that_is_missing_or_of_other_keys_is_named(place: &Place) {
+    let name = format!("{}-other", place.table().name);
+    let other = place.host_with(|builder| builder.table(&name)).locks;
+    let report = other.check_table().await.unwrap();
+    assert_eq!(report.findings[0], Finding::NoTable, "{report}");
+    let client = place.table().client;
+    create_table(&client, &name, &[("id", S), ("sk", N)]).await;
+    let report = other.check_table().await.unwrap();
+    let wrong = &report.findings[0];
+    assert!(matches!(wrong, Finding::WrongKeys { .. }), "{report}");
+    assert!(!report.is_fit());
+    let created = other.create_table(&TableOptions::default()).await;
+    let refused = created.unwrap_err();
+    let Error::Refused { source, .. } = &refused else {
+        panic!("{refused}")
+    };
+    assert_eq!(source.downcast_ref(), Some(wrong));
+    client.delete_table().table_name(name).send().await.unwrap();
+}
+
+pub(crate) async fn a_table_without_ttl_is_warned_of_until_it_is_switched_on(place: &Place) {
+    let name = format!("{}-no-ttl", place.table().name);
+    let client = place.table().client;
+    create_table(&client, &name, &OF_LOCKS).await;
+    let locks = place.host_with(|builder| builder.table(&name)).locks;
+    let report = locks.check_table().await.unwrap();
+    assert!(report.findings.contains(&Finding::NoTtl), "{report}");
+    assert!(report.is_fit(), "{report}");
+    locks.create_table(&TableOptions::default()).await.unwrap();
+    let report = locks.check_table().await.unwrap();
+    assert!(!report.findings.contains(&Finding::NoTtl), "{report}");
+    client.delete_table().table_name(name).send().await.unwrap();
+}

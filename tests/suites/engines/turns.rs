@@ -1,0 +1,173 @@
+//! Turns: one at a time, in the order of their tickets, whatever the record wait.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fairlock::{Error, Invalid, RecordWait, Ticket};
+use futures::future::join_all;
+use tokio::time::{Instant, sleep};
+
+use super::place::{MS, Place, SECOND, granted, is_held, until};
+use fairlock_testkit::lab::{Host, acquire};
+use fairlock_testkit::tamper::heirs;
+
+pub(crate) async fn an_uncontended_turn_is_two_requests_and_leaves_one_item(place: &Place) {
+    let host = place.host();
+    // The lock is made, and the time is known.
+    acquire(&host).await.release().await.unwrap();
+    let before = host.network.counts().requests();
+    let guard = acquire(&host).await;
+    assert!(guard.is_held());
+    let first = guard.ticket();
+    guard.release().await.unwrap();
+    let counts = host.network.counts();
+    assert_eq!(counts.requests(), before + 2, "{counts:?}");
+    place.comes_to_rest().await;
+    let guard = acquire(&host).await;
+    assert!(guard.ticket() > first);
+    guard.release().await.unwrap();
+}
+
+pub(crate) async fn every_record_wait_is_granted_a_free_lock_and_a_time_out_of_zero_is_refused(
+    place: &Place,
+) {
+    let lock = place.host().locks.fair_lock("a").unwrap();
+    for wait in [
+        RecordWait::NoWait,
+        RecordWait::Timeout(60 * SECOND),
+        RecordWait::Infinite,
+    ] {
+        let guard = lock.acquire(wait).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    let guard = lock.try_acquire().await.unwrap().unwrap();
+    let refused = lock.acquire(RecordWait::Timeout(Duration::ZERO)).await;
+    assert!(matches!(refused, Err(Error::Invalid(Invalid::ZeroTimeout))));
+    guard.release().await.unwrap();
+    place.comes_to_rest().await;
+}
+
+/// Who was inside, and with which tickets.
+#[derive(Default)]
+pub(crate) struct Visits {
+    inside: AtomicUsize,
+    tickets: Mutex<Vec<Ticket>>,
+}
+
+impl Visits {
+    pub(crate) async fn visit(&self, host: &Host, turns: usize) {
+        let lock = host.locks.fair_lock("a").unwrap();
+        let mut had = 0;
+        while had < turns {
+            let guard = match lock.acquire(RecordWait::Infinite).await {
+                Ok(guard) => guard,
+                // On a bad network.
+                Err(Error::Unavailable { .. }) => continue,
+                Err(other) => unreachable!("{other}"),
+            };
+            assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+            self.tickets.lock().unwrap().push(guard.ticket());
+            sleep(5 * MS).await;
+            self.inside.fetch_sub(1, Ordering::SeqCst);
+            guard.release().await.unwrap();
+            had += 1;
+        }
+    }
+
+    pub(crate) fn assert_in_order(&self, turns: usize) {
+        let tickets = self.tickets.lock().unwrap();
+        assert_eq!(tickets.len(), turns);
+        assert!(tickets.is_sorted_by(|a, b| a < b), "{tickets:?}");
+    }
+}
+
+pub(crate) async fn eight_workers_take_ten_turns_each_in_the_order_of_their_tickets_and_never_two_at_once(
+    place: &Place,
+) {
+    let (visits, hosts) = (Visits::default(), [(); 8].map(|()| place.host()));
+    join_all(hosts.iter().map(|host| visits.visit(host, 10))).await;
+    visits.assert_in_order(80);
+    place.comes_to_rest().await;
+}
+
+pub(crate) async fn those_who_wait_are_granted_in_the_order_in_which_they_came(place: &Place) {
+    let guard = acquire(&place.host()).await;
+    // More than there are seats.
+    let hosts = [(); 6].map(|()| place.host_with(|builder| builder.seats(2)));
+    let mut waiting = Vec::new();
+    for (before, host) in hosts.iter().enumerate() {
+        waiting.push(place.waits_behind(before, host).await);
+    }
+    guard.release().await.unwrap();
+    let came = Mutex::new(Vec::new());
+    let turns = waiting.into_iter().enumerate().map(|(who, waiting)| {
+        let came = &came;
+        async move {
+            let guard = granted(waiting).await;
+            came.lock().unwrap().push(who);
+            guard.release().await.unwrap();
+        }
+    });
+    join_all(turns).await;
+    assert_eq!(*came.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
+    place.comes_to_rest().await;
+}
+
+pub(crate) async fn a_wait_that_times_out_leaves_nothing(place: &Place) {
+    let guard = acquire(&place.host()).await;
+    // More than there are seats, so that some wait in the line behind them.
+    let hosts = [(); 6].map(|()| place.host_with(|builder| builder.seats(4)));
+    let waits = hosts.iter().map(|host| {
+        let lock = host.locks.fair_lock("a").unwrap();
+        async move {
+            let started = Instant::now();
+            let refused = lock.acquire(RecordWait::Timeout(SECOND)).await;
+            (refused.unwrap_err(), started.elapsed())
+        }
+    });
+    for (refused, took) in join_all(waits).await {
+        assert!(matches!(refused, Error::NotGranted { .. }), "{refused}");
+        assert!(took >= SECOND, "{took:?}");
+    }
+    let onlooker = place.host().locks.fair_lock("a").unwrap();
+    until(async || onlooker.inspect().await.unwrap().line.is_empty()).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    acquire(&hosts[0]).await.release().await.unwrap();
+    place.comes_to_rest().await;
+}
+
+pub(crate) async fn a_release_hands_the_lock_to_the_next_in_line(place: &Place) {
+    let (host, heir) = (place.host(), place.host());
+    let guard = acquire(&host).await;
+    let ticket = guard.ticket();
+    let waiting = place.waits_behind(0, &heir).await;
+    guard.release().await.unwrap();
+    // In the very write of the release, before the heir has looked.
+    let item = &place.items().await[0];
+    assert!(is_held(item) && heirs(item) == 0, "{item:?}");
+    let next = granted(waiting).await;
+    assert!(next.ticket() > ticket);
+    next.release().await.unwrap();
+    place.comes_to_rest().await;
+}
+
+pub(crate) async fn tickets_grow_over_a_lock_item_that_was_deleted(place: &Place) {
+    let (host, other) = (place.host(), place.host());
+    let mut newest = Ticket::default();
+    for host in [&host, &other, &host] {
+        let guard = acquire(host).await;
+        assert!(guard.ticket() > newest, "{} after {newest}", guard.ticket());
+        newest = guard.ticket();
+        // New tickets come from the clock, in microseconds.
+        sleep(MS).await;
+        guard.release().await.unwrap();
+        place.delete_lock_item().await;
+    }
+    assert!(place.items().await.is_empty());
+}

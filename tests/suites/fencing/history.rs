@@ -1,0 +1,81 @@
+//! Several who count an item up, turn after turn, while they lose the lock and do not notice.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use fairlock::embedded::Faults;
+use fairlock::{LockGuard, RecordWait};
+use futures::future::join_all;
+
+use super::items::{applied, number, raise, set, things};
+use fairlock_testkit::lab::{Host, Lab, cut_off};
+
+/// Whether who counts asks the item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writes {
+    Fenced,
+    Unfenced,
+}
+
+/// How many counted up as far as they know, and where the counter stands: a difference is a lost update.
+pub(crate) async fn counted(writes: Writes, seed: u64) -> (u64, u64) {
+    let lab = Lab::new().await;
+    let things = things(&lab).await;
+    // One whose clock is slow believes in its hold when others have it.
+    let hosts = [0.3, 1.0, 1.0].map(|rate| {
+        let clock = lab.clock.clone().at_rate(rate);
+        lab.host_with(|builder| builder.clock(clock))
+    });
+    let (lab, things) = (&lab, &things);
+    let counts = hosts.iter().zip(0..).map(|(host, who)| async move {
+        let mut chance = fastrand::Rng::with_seed(3 * seed + who);
+        let mut count = 0;
+        for _ in 0..4 {
+            count += u64::from(counts_up(lab, things, host, writes, &mut chance).await);
+        }
+        count
+    });
+    let known = join_all(counts).await.into_iter().sum();
+    (known, number(things, "value").await.unwrap_or(0))
+}
+
+/// One turn: reads, takes its time, and writes one more. Whether it did, as far as it knows.
+async fn counts_up(
+    lab: &Lab,
+    things: &Client,
+    host: &Host,
+    writes: Writes,
+    chance: &mut fastrand::Rng,
+) -> bool {
+    let lock = host.locks.fair_lock("a").unwrap();
+    let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
+    if chance.bool() {
+        host.network.set_faults(cut_off());
+    }
+    let work = Duration::from_secs(chance.u64(1..90));
+    let did = match writes {
+        Writes::Fenced => fenced(lab, things, &guard, work).await,
+        Writes::Unfenced => {
+            let seen = number(things, "value").await.unwrap_or(0);
+            lab.wait(work).await;
+            applied(set(things, seen + 1).send().await)
+        }
+    };
+    host.network.set_faults(Faults::default());
+    drop(guard);
+    did
+}
+
+async fn fenced(lab: &Lab, things: &Client, guard: &LockGuard, work: Duration) -> bool {
+    let fence = guard.fence("fence");
+    if !applied(fence.on(raise(things)).send().await) {
+        return false;
+    }
+    let seen = number(things, "value").await.unwrap_or(0);
+    lab.wait(work).await;
+    applied(fence.on(set(things, seen + 1)).send().await)
+}

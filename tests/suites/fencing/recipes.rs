@@ -1,0 +1,56 @@
+//! The SQL of docs/fencing.md does what the page says, on an engine of SQL that is at hand.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use rusqlite::{Connection, named_params};
+
+const PAGE: &str = include_str!("../../../docs/fencing.md");
+
+/// The block of SQL after a heading.
+fn sql(heading: &str) -> &'static str {
+    let (_, section) = PAGE.split_once(&format!("\n#### {heading}\n")).unwrap();
+    let (_, block) = section.split_once("```sql\n").unwrap();
+    block.split_once("```").unwrap().0
+}
+
+/// An account of 100 whose newest token is 8.
+fn accounts() -> Connection {
+    let connection = Connection::open_in_memory().unwrap();
+    connection.execute_batch(sql("The column")).unwrap();
+    let account = "INSERT INTO account (id, balance, fence) VALUES ('42', 100, 8)";
+    assert_eq!(connection.execute(account, []).unwrap(), 1);
+    connection
+}
+
+fn account(connection: &Connection) -> (i64, i64) {
+    let select = "SELECT balance, fence FROM account WHERE id = '42'";
+    let row = connection.query_row(select, [], |row| Ok((row.get(0)?, row.get(1)?)));
+    row.unwrap()
+}
+
+#[test]
+fn an_sql_update_is_refused_by_a_newer_token_and_remembers_its_own() {
+    let connection = accounts();
+    let update = |token: i64, balance: i64| {
+        let values = named_params! { "$1": "42", "$2": balance, "$3": token };
+        connection.execute(sql("One statement"), values).unwrap()
+    };
+    assert_eq!((update(7, 1), account(&connection)), (0, (100, 8)));
+    assert_eq!((update(8, 2), account(&connection)), (1, (2, 8)));
+    assert_eq!((update(9, 3), account(&connection)), (1, (3, 9)));
+    assert_eq!((update(8, 4), account(&connection)), (0, (3, 9)));
+}
+
+#[test]
+fn an_sql_insert_over_a_row_is_refused_by_a_newer_token() {
+    let connection = accounts();
+    let upsert = |id: &str, token: i64| {
+        let values = named_params! { "$1": id, "$2": 5, "$3": token };
+        connection.execute(sql("Insert or update"), values).unwrap()
+    };
+    assert_eq!((upsert("42", 7), account(&connection)), (0, (100, 8)));
+    assert_eq!((upsert("42", 9), account(&connection)), (1, (5, 9)));
+    assert_eq!(upsert("43", 7), 1);
+}

@@ -1,0 +1,66 @@
+//! What a client remembers of its own rows gives no seat to a waiter of its own that leaves.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::embedded::{Fault, Gate, When};
+use tokio::time::Instant;
+
+use super::{LEASE, SECOND, make_void, waiting_row};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
+
+/// The tickets of the heirs of lock `a`.
+async fn heirs(lab: &Lab) -> Vec<AttributeValue> {
+    let get = lab.engine.client().get_item().table_name("locks");
+    let get = get.key("pk", AttributeValue::S("a".into()));
+    let get = get.key("sk", AttributeValue::S("fairlock/#lock".into()));
+    let item = get.send().await.unwrap().item.unwrap();
+    let heirs = item["slots"].as_l().unwrap().iter().skip(1);
+    heirs
+        .map(|heir| heir.as_m().unwrap()["ticket"].clone())
+        .collect()
+}
+
+/// The holder and its heirs, of whom the heirs died, and two waiters of one client behind them.
+#[test]
+fn a_waiter_that_leaves_is_given_no_seat_by_another_of_its_client_that_remembers_its_row() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let [holder, client]: [Host; 2] = lab.hosts_with_seats(2, 2).try_into().ok().unwrap();
+        let dead = lab.hosts_with_seats(2, 2);
+        let guard = acquire(&holder).await;
+        let mut heirs_of_it = Vec::new();
+        for host in &dead {
+            heirs_of_it.push(waits(&lab, host).await);
+        }
+        let leaves = waits(&lab, &client).await;
+        let stays = waits(&lab, &client).await;
+        dead.iter()
+            .for_each(|host| host.network.set_faults(cut_off()));
+        let row = waiting_row(&lab).await;
+        make_void(&lab, &row).await;
+        // It has left, and none of its requests is answered.
+        let gate = Gate::closed();
+        let held = Fault::Hold(When::After, gate.clone());
+        let _met = meets(&client.network, "leave", usize::MAX, held);
+        gate.reached(1).await;
+        lab.wait(LEASE + 2 * SECOND).await;
+        let ticket = &row["entry"].as_m().unwrap()["ticket"];
+        let seated = heirs(&lab).await;
+        assert!(
+            !seated.is_empty(),
+            "the other is seated when the dead are gone"
+        );
+        assert!(
+            !seated.contains(ticket),
+            "a seat for a waiter that has left"
+        );
+        gate.open();
+        lab.settle().await;
+        let started = Instant::now();
+        guard.release().await.unwrap();
+        stays.await.unwrap().release().await.unwrap();
+        leaves.await.unwrap().release().await.unwrap();
+        assert!(started.elapsed() < 2 * SECOND, "{:?}", started.elapsed());
+    });
+}

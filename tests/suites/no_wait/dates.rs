@@ -1,0 +1,429 @@
+//! By what time callers that do not wait take others for dead: dates that stay, and answers of front ends that are wrong.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::RecordWait;
+use fairlock::embedded::Fault;
+use fairlock::embedded::When::Before;
+
+use super::{acquires, calls_until_granted, number, on_the_lock_item, try_acquire};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::verbs::{meets, verb};
+use fairlock_testkit::virtual_time;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// A draw takes nearly two seconds, and meanwhile another drew, whose date is later. That date stays, or, when all die, a caller
+/// that never waits could judge nothing.
+#[test]
+fn a_slow_draw_leaves_the_later_date_of_another() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(4, 1);
+        let [holder, heir, quick, slow] = &hosts[..] else {
+            unreachable!("four hosts")
+        };
+        let _held = acquire(holder).await;
+        let _heir = waits(&lab, heir).await;
+        lab.wait(100 * MS).await;
+        let draws = Arc::new(AtomicUsize::new(0));
+        let drawn = draws.clone();
+        let _ = slow.network.clone().script(move |request| {
+            let drew = drawn.load(Ordering::SeqCst);
+            if verb(request) == "draw" {
+                drawn.fetch_add(1, Ordering::SeqCst);
+                return (drew == 0).then_some(Fault::Delay(Before, 1950 * MS));
+            }
+            // It dies before its row comes.
+            (drew == 2).then_some(Fault::Lose(Before))
+        });
+        meets(
+            &quick.network,
+            "enter known",
+            1,
+            Fault::Delay(Before, SECOND / 2),
+        );
+        let lost = acquires(slow, RecordWait::Infinite);
+        lab.wait(1410 * MS).await;
+        let waiting = acquires(quick, RecordWait::Infinite);
+        lab.wait(SECOND).await;
+        assert_eq!(
+            draws.load(Ordering::SeqCst),
+            2,
+            "refused for the later date"
+        );
+        hosts
+            .iter()
+            .for_each(|host| host.network.set_faults(cut_off()));
+        lost.abort();
+        waiting.abort();
+        assert!(calls_until_granted(&lab, &lab.host()).await <= 3);
+    });
+}
+
+/// A lock with a holder, an heir and a row behind it, of hosts that are cut off now.
+async fn all_dead(lab: &Lab) -> Vec<Host> {
+    let hosts = lab.hosts_with_seats(3, 1);
+    std::mem::forget(acquire(&hosts[0]).await);
+    waits(lab, &hosts[1]).await;
+    waits(lab, &hosts[2]).await;
+    lab.wait(15 * SECOND).await;
+    hosts
+        .iter()
+        .for_each(|host| host.network.set_faults(cut_off()));
+    hosts
+}
+
+/// Takes the date off whatever stands there; off the row too.
+async fn undate(lab: &Lab, what: &str) {
+    if what != "entry.renewed_at" {
+        let undated = on_the_lock_item(lab, &format!("REMOVE {what}"));
+        undated.send().await.unwrap();
+        return;
+    }
+    let items = lab.items("a").await;
+    let row = items.into_iter().find(|key| !key.ends_with("#lock"));
+    let update = lab.engine.client().update_item().table_name("locks");
+    let update = update.key("pk", AttributeValue::S("a".into()));
+    let update = update.key("sk", AttributeValue::S(row.unwrap()));
+    let undated = update.update_expression(format!("REMOVE {what}"));
+    undated.send().await.unwrap();
+}
+
+#[test]
+fn whatever_has_no_date_is_given_one_by_whoever_meets_it() {
+    for what in [
+        "slots[0].renewed_at",
+        "slots[1].renewed_at",
+        "entry.renewed_at",
+    ] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let _dead = all_dead(&lab).await;
+            undate(&lab, what).await;
+            assert!(calls_until_granted(&lab, &lab.host()).await <= 5, "{what}");
+        });
+    }
+}
+
+#[test]
+fn a_gap_without_a_date_is_dated_by_a_caller_or_by_a_sweep() {
+    for sweeps in [false, true] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let host = lab.host();
+            acquire(&host).await.release().await.unwrap();
+            let draw = on_the_lock_item(&lab, "SET #last = #last + :one");
+            let draw = draw.expression_attribute_names("#last", "last");
+            let draw = draw.expression_attribute_values(":one", number(1));
+            draw.send().await.unwrap();
+            if sweeps {
+                let lock = host.locks.fair_lock("a").unwrap();
+                assert!(lock.sweep().await.unwrap().is_nothing());
+                lab.wait(60 * SECOND).await;
+                assert_eq!(lock.sweep().await.unwrap().gaps, 1);
+                assert!(try_acquire(&host).await.is_some());
+            } else {
+                assert!(calls_until_granted(&lab, &host).await <= 2);
+            }
+        });
+    }
+}
+
+/// A hold of which nothing is heard, and which its owner believes in; and a caller.
+async fn cut_off_holder(lab: &Lab) -> (fairlock::LockGuard, Host) {
+    let (holder, caller) = (lab.host(), lab.host());
+    let guard = acquire(&holder).await;
+    lab.wait(15 * SECOND).await;
+    holder.network.set_faults(cut_off());
+    assert!(try_acquire(&caller).await.is_none());
+    (guard, caller)
+}
+
+#[test]
+fn one_answer_of_a_front_end_that_is_ahead_evicts_nobody_and_is_not_believed_later() {
+    virtual_time(async {
+        for ahead in [13, 60, 3600, 1_000_000] {
+            let lab = Lab::new().await;
+            let (guard, caller) = cut_off_holder(&lab).await;
+            let met = meets(&caller.network, "enter", 1, Fault::Skew(ahead));
+            for _ in 0..3 {
+                assert!(try_acquire(&caller).await.is_none(), "{ahead} s ahead");
+                lab.wait(SECOND).await;
+            }
+            assert_eq!(met.load(Ordering::SeqCst), 1);
+            assert!(guard.is_held());
+            lab.wait(60 * SECOND).await;
+            assert!(!guard.is_held() && try_acquire(&caller).await.is_some());
+        }
+    });
+}
+
+/// A connection that is kept leads to the same front end again.
+#[test]
+fn a_front_end_that_is_wrong_is_not_its_own_witness() {
+    let cells = [1, 2].into_iter().flat_map(|wrong| {
+        [(false, 3_600), (false, 60), (true, -3_600), (true, -60)].map(|told| (wrong, told))
+    });
+    for (wrong, (is_holder, by)) in cells {
+        for wall in [Duration::ZERO, 1_000 * SECOND] {
+            virtual_time(async {
+                let says = format!(
+                    "{wrong} is {by} s ahead, told to the holder: {is_holder}; wall clocks {wall:?}"
+                );
+                let lab = Lab::new().await;
+                let [holder, caller] =
+                    [(); 2].map(|()| lab.host_with(|to| to.clock(lab.clock.clone().ahead(wall))));
+                let told = if is_holder { &holder } else { &caller };
+                let front_ends = move |connection| if connection == wrong { by } else { 0 };
+                let _ = told.network.clone().front_ends(front_ends);
+                let guard = acquire(&holder).await;
+                for _ in 0..40 {
+                    lab.wait(SECOND / 2).await;
+                    assert!(try_acquire(&caller).await.is_none(), "{says}");
+                    assert!(guard.is_held(), "{says}");
+                }
+                assert!(told.network.connections() <= 3, "{says}");
+                // And the dead are known by a time that is right.
+                holder.network.set_faults(cut_off());
+                lab.wait(60 * SECOND).await;
+                let calls = calls_until_granted(&lab, &caller).await;
+                assert!(calls <= 2, "{says}: {calls} calls");
+            });
+        }
+    }
+}
+
+#[test]
+fn answers_that_come_from_front_ends_that_differ_evict_nobody_early() {
+    virtual_time(async {
+        for seed in 0..20 {
+            let lab = Lab::new().await;
+            let (guard, caller) = cut_off_holder(&lab).await;
+            let rng = std::sync::Mutex::new(fastrand::Rng::with_seed(seed));
+            let _ = caller.network.clone().script(move |_| {
+                let mut rng = rng.lock().unwrap();
+                // Of two answers in a row one is right within what the allowance is for.
+                let wrong = rng.bool();
+                let skew = if wrong {
+                    rng.i64(-8..=8)
+                } else {
+                    rng.i64(-2..=2)
+                };
+                Some(Fault::Skew(skew))
+            });
+            let mut evicted = None;
+            for _ in 0..200 {
+                lab.wait(SECOND / 2).await;
+                let is_held = guard.is_held();
+                if let Some(next) = try_acquire(&caller).await {
+                    evicted = Some(is_held);
+                    drop(next);
+                    break;
+                }
+            }
+            assert_eq!(evicted, Some(false), "seed {seed}");
+        }
+    });
+}
+
+#[test]
+fn a_front_end_that_is_behind_has_no_holder_evicted() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (holder, caller) = (lab.host(), lab.host());
+        acquire(&caller).await.release().await.unwrap();
+        let sent = Arc::new(AtomicUsize::new(0));
+        let _ = holder.network.clone().script(move |_| {
+            let behind = sent.fetch_add(1, Ordering::SeqCst) % 3 == 2;
+            behind.then_some(Fault::Skew(-60))
+        });
+        let guard = acquire(&holder).await;
+        for _ in 0..100 {
+            lab.wait(SECOND).await;
+            assert!(try_acquire(&caller).await.is_none() && guard.is_held());
+        }
+    });
+}
+
+/// One answer to a process that has just begun, or of a gateway before it, tells a wrong time.
+#[derive(Clone, Copy, Debug)]
+struct Wrong {
+    answer: u64,
+    by: i64,
+    is_gateway: bool,
+    /// The lock was had before.
+    has_item: bool,
+    /// By so much the wall clock of the host is ahead: it confirms no answer.
+    wall: Duration,
+}
+
+fn each_wrong_answer(by: &[i64]) -> impl Iterator<Item = Wrong> {
+    let by = by.iter().copied();
+    by.flat_map(|by| (1..=5).map(move |answer| (by, answer)))
+        .flat_map(|(by, answer)| {
+            (0..8).map(move |bits| Wrong {
+                answer,
+                by,
+                is_gateway: bits & 1 > 0,
+                has_item: bits & 2 > 0,
+                wall: (bits & 4) * 1_000 * SECOND,
+            })
+        })
+}
+
+impl Wrong {
+    /// The lock is had by a process to which that happens.
+    async fn happens(self, lab: &Lab) -> (Host, fairlock::LockGuard) {
+        if self.has_item {
+            acquire(&lab.host()).await.release().await.unwrap();
+        }
+        let host = lab.host_with(|builder| builder.clock(lab.clock.clone().ahead(self.wall)));
+        let _ = host.network.clone().script(move |request| {
+            let told = Fault::Skew(self.by);
+            let told = match self.is_gateway {
+                true => Fault::ServerError(Before).and(told),
+                false => told,
+            };
+            (request.number() == self.answer).then_some(told)
+        });
+        let guard = acquire(&host).await;
+        (host, guard)
+    }
+}
+
+/// When DynamoDB may delete the lock item.
+async fn expires_at(lab: &Lab) -> u64 {
+    let scan = lab.engine.client().scan().table_name("locks");
+    let items = scan.send().await.unwrap().items.unwrap();
+    let item = items
+        .iter()
+        .find(|item| item["sk"].as_s().unwrap() == "fairlock/#lock");
+    item.unwrap()["expires_at"].as_n().unwrap().parse().unwrap()
+}
+
+#[test]
+fn one_answer_that_is_behind_lets_nobody_past_a_holder_that_lives() {
+    virtual_time(async {
+        for wrong in each_wrong_answer(&[-60, -3_600, -100_000_000]) {
+            let lab = Lab::new().await;
+            let (_host, guard) = wrong.happens(&lab).await;
+            for _ in 0..24 {
+                lab.wait(SECOND / 2).await;
+                assert!(try_acquire(&lab.host()).await.is_none(), "{wrong:?}");
+                let expires = expires_at(&lab).await;
+                assert!(EPOCH.as_secs() + 24 * 3_600 < expires, "{wrong:?}");
+            }
+            assert!(guard.is_held(), "{wrong:?}");
+        }
+    });
+}
+
+#[test]
+fn one_answer_that_is_ahead_keeps_nobody_out_when_its_process_dies() {
+    virtual_time(async {
+        for wrong in each_wrong_answer(&[60, 3_600, 100_000_000]) {
+            let lab = Lab::new().await;
+            let (host, _guard) = wrong.happens(&lab).await;
+            lab.wait(SECOND).await;
+            host.network.set_faults(cut_off());
+            let caller = lab.host();
+            let calls = calls_until_granted(&lab, &caller).await;
+            assert!(calls <= 3, "{wrong:?}: {calls} calls");
+        }
+    });
+}
+
+/// With such a lease one answer comes within the time for which a date is fresh.
+#[test]
+fn one_answer_that_is_ahead_in_a_long_hold_keeps_nobody_out() {
+    virtual_time(async {
+        for lease in [600, 720] {
+            let lab = Lab::new().await;
+            let holder = lab.host_with(|builder| builder.lease(lease * SECOND));
+            let _guard = acquire(&holder).await;
+            lab.wait(2_000 * SECOND).await;
+            let told = AtomicUsize::new(0);
+            let _ = holder.network.clone().script(move |_| {
+                let is_first = told.fetch_add(1, Ordering::SeqCst) == 0;
+                is_first.then_some(Fault::Skew(36_000))
+            });
+            lab.wait(1_800 * SECOND).await;
+            holder.network.set_faults(cut_off());
+            lab.wait(2 * lease * SECOND).await;
+            let calls = calls_until_granted(&lab, &lab.host()).await;
+            assert!(calls <= 3, "a lease of {lease} s: {calls} calls");
+        }
+    });
+}
+
+/// A process that lives for one call, on a host whose wall clock is years off.
+fn one_call(lab: &Lab) -> Host {
+    let years = 3 * 365 * 24 * 3600 * SECOND;
+    lab.host_with(|builder| builder.clock(lab.clock.clone().ahead(years)))
+}
+
+/// The holder died before it knew the time. Nobody who comes has more than one call, or a wall clock that confirms an answer.
+#[test]
+fn one_call_dates_a_dead_holder_and_the_next_gets_past_it_though_no_wall_clock_is_right() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let dead = one_call(&lab);
+        let _held = acquire(&dead).await;
+        dead.network.set_faults(cut_off());
+        let first = one_call(&lab);
+        assert!(try_acquire(&first).await.is_none());
+        assert_eq!(first.network.counts().requests(), 3);
+        lab.wait(60 * SECOND).await;
+        assert!(try_acquire(&one_call(&lab)).await.is_some());
+    });
+}
+
+/// Each of its answers once. The first two that disagree are told apart by a third. Only where the first of all is early does the
+/// holder seem to live, and that call is turned away.
+#[test]
+fn one_wrong_answer_keeps_no_call_from_getting_past_the_dead() {
+    for wrong in 1..=4 {
+        for by in [-3_600, 3_600] {
+            let seems_to_live = wrong == 1 && by < 0;
+            virtual_time(async {
+                let lab = Lab::new().await;
+                let dead = lab.host();
+                let _held = acquire(&dead).await;
+                lab.wait(2 * SECOND).await;
+                dead.network.set_faults(cut_off());
+                lab.wait(60 * SECOND).await;
+                let next = one_call(&lab);
+                let _ = next
+                    .network
+                    .clone()
+                    .script(move |request| (request.number() == wrong).then_some(Fault::Skew(by)));
+                let granted = try_acquire(&next).await;
+                assert_eq!(granted.is_none(), seems_to_live, "{wrong}, {by}");
+            });
+        }
+    }
+}
+
+/// Its first answer tells the time and nothing confirms it; the item may be deleted at any moment.
+#[test]
+fn an_item_that_is_about_to_be_deleted_is_kept_by_what_one_answer_tells() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        lab.switch_ttl_on().await;
+        acquire(&lab.host()).await.release().await.unwrap();
+        lab.wait(31 * 24 * 3600 * SECOND).await;
+        let guard = acquire(&one_call(&lab)).await;
+        lab.engine.expire().await.unwrap();
+        assert!(!lab.is_free("a").await);
+        assert!(guard.is_held());
+    });
+}

@@ -1,0 +1,265 @@
+//! Locks of several permits, one or several of which are had at a time.
+
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+
+use fairlock::embedded::{Faults, Latency};
+use fairlock::{Error, Invalid, LockGuard, Problem, RecordWait};
+use futures::future::join_all;
+use tokio::task::JoinHandle;
+
+use super::{SECOND, shares, waits_to_share};
+use fairlock_testkit::lab::{Host, Lab, cut_off};
+use fairlock_testkit::virtual_time;
+
+/// Starts waiting for permits of lock `s`, of which there are five.
+async fn waits_for(lab: &Lab, host: &Host, permits: u64) -> JoinHandle<LockGuard> {
+    let lock = host.locks.semaphore("s", 5).unwrap();
+    let wait = RecordWait::Infinite;
+    let waiting = tokio::spawn(async move { lock.acquire_many(permits, wait).await.unwrap() });
+    lab.settle().await;
+    waiting
+}
+
+#[test]
+fn permits_are_had_by_as_many_as_there_are() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts: Vec<_> = (0..6).map(|_| lab.host()).collect();
+        let mut held = Vec::new();
+        for host in &hosts[..5] {
+            let lock = host.locks.semaphore("s", 5).unwrap();
+            held.push(lock.try_acquire().await.unwrap().unwrap());
+        }
+        let late = hosts[5].locks.semaphore("s", 5).unwrap();
+        assert!(late.try_acquire().await.unwrap().is_none(), "none is left");
+        let sixth = waits_for(&lab, &hosts[5], 1).await;
+        assert!(!sixth.is_finished());
+        held.remove(2).release().await.unwrap();
+        held.push(sixth.await.unwrap());
+        assert!(held.iter().all(LockGuard::is_held));
+    });
+}
+
+#[test]
+fn who_waits_for_many_permits_is_not_passed_by_who_wants_one() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
+        let three = waits_for(&lab, &hosts[0], 3).await.await.unwrap();
+        let one = waits_for(&lab, &hosts[1], 1).await.await.unwrap();
+        let late = hosts[3].locks.semaphore("s", 5).unwrap();
+        assert!(late.try_acquire_many(2).await.unwrap().is_none());
+        assert!(late.try_acquire_many(6).await.is_err(), "there are five");
+        let four = waits_for(&lab, &hosts[2], 4).await;
+        assert!(late.try_acquire().await.unwrap().is_none(), "others wait");
+        let last = waits_for(&lab, &hosts[3], 1).await;
+        assert!(!four.is_finished() && !last.is_finished(), "one is left");
+        three.release().await.unwrap();
+        let (four, ()) = (four.await.unwrap(), lab.settle().await);
+        assert!(!last.is_finished(), "none is left");
+        one.release().await.unwrap();
+        let last = last.await.unwrap();
+        assert_eq!((four.permits(), last.permits()), (4, 1));
+        assert!(four.is_held() && last.is_held());
+    });
+}
+
+#[test]
+fn a_line_for_permits_may_be_bounded_and_observed() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
+        let places = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&places);
+        let of = |host: &Host| host.locks.semaphore("s", 5).unwrap().max_waiters(1);
+        let bounded = of(&hosts[0]);
+        let mut held = Vec::new();
+        for _ in 0..5 {
+            held.push(bounded.acquire(RecordWait::Infinite).await.unwrap());
+        }
+        let observed = of(&hosts[1]).observed(move |it| told.lock().unwrap().push(it.place));
+        let waits = tokio::spawn(async move { observed.acquire(RecordWait::Infinite).await });
+        lab.settle().await;
+        for host in &hosts[2..] {
+            let refused = of(host).acquire(RecordWait::Infinite).await.unwrap_err();
+            let is_full = matches!(
+                refused,
+                Error::LineFull {
+                    waiting: 1,
+                    limit: 1,
+                    ..
+                }
+            );
+            assert!(is_full, "{refused}");
+        }
+        held.pop().unwrap().release().await.unwrap();
+        assert!(waits.await.unwrap().unwrap().is_held());
+        assert_eq!(*places.lock().unwrap(), [Some(1), Some(0)]);
+    });
+}
+
+#[test]
+fn work_under_a_permit_is_dropped_when_the_permit_is_lost() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = host.locks.semaphore("s", 2).unwrap();
+        let other = lock.acquire(RecordWait::NoWait).await.unwrap();
+        let both = async |permit: &LockGuard| (permit.is_held(), other.is_held());
+        let ran = lock.run(RecordWait::NoWait, both).await.unwrap();
+        assert_eq!(ran.strict().unwrap(), (true, true));
+        let work = async |_: &LockGuard| {
+            host.network.set_faults(cut_off());
+            pending::<()>().await
+        };
+        let lost = lock.run(RecordWait::NoWait, work).await.unwrap_err();
+        assert!(matches!(lost, Error::Lost { .. }), "{lost}");
+    });
+}
+
+#[test]
+fn who_says_another_number_of_permits_is_refused_and_writes_nothing() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let five = host.locks.semaphore("s", 5).unwrap();
+        let guard = five.acquire(RecordWait::NoWait).await.unwrap();
+        for wait in [RecordWait::NoWait, RecordWait::Infinite] {
+            let six = host.locks.semaphore("s", 6).unwrap();
+            let refused = six.acquire(wait).await.unwrap_err();
+            let Error::Unreadable { problem, .. } = &refused else {
+                panic!("{refused}")
+            };
+            assert_eq!(*problem, Problem::Permits { found: 5, said: 6 });
+        }
+        let refused = host
+            .locks
+            .fair_lock("s")
+            .unwrap()
+            .acquire(RecordWait::Infinite)
+            .await;
+        assert!(
+            matches!(refused, Err(Error::Unreadable { .. })),
+            "{refused:?}"
+        );
+        guard.release().await.unwrap();
+        // Free or not.
+        let refused = host.locks.fair_lock("s").unwrap().try_acquire().await;
+        assert!(
+            matches!(refused, Err(Error::Unreadable { .. })),
+            "{refused:?}"
+        );
+        let state = host.locks.fair_lock("s").unwrap().inspect().await.unwrap();
+        assert_eq!((state.permits, state.holder), (Some(5), None));
+        five.acquire(RecordWait::NoWait)
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    });
+}
+
+#[test]
+fn all_who_come_at_once_to_a_semaphore_that_was_never_used_have_their_permits() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let round_trip = Latency::Constant(SECOND / 50);
+        let faults = Faults {
+            round_trip,
+            ..Faults::default()
+        };
+        let hosts = [(); 20].map(|()| lab.host());
+        let permits = join_all(hosts.iter().map(|host| async {
+            host.network.set_faults(faults);
+            let lock = host.locks.semaphore("s", 50).unwrap();
+            lock.acquire(RecordWait::NoWait).await
+        }));
+        for permit in permits.await {
+            assert!(permit.unwrap().is_held());
+        }
+    });
+}
+
+/// All of whom say as much of themselves as they may, beside as much data as there may be.
+#[test]
+fn a_semaphore_has_room_for_all_its_permits_and_their_renewals() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = [lab.host(), lab.host()];
+        // Attributes take 14 bytes together, and one each, besides what they say.
+        let besides = "host-0".len() + 15;
+        let said = |host: &Host, bytes: usize| {
+            let lock = host.locks.semaphore("s", 250).unwrap();
+            lock.attributes([("job", "x".repeat(bytes - 3))])
+        };
+        let all = said(&hosts[0], 10)
+            .acquire_many(250, RecordWait::NoWait)
+            .await;
+        let all = all.unwrap();
+        all.set_data(vec![7; 64 * 1024]).await.unwrap();
+        all.release().await.unwrap();
+        let refused = said(&hosts[0], 1003 - besides)
+            .acquire(RecordWait::NoWait)
+            .await;
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "an owner's name and attributes take 1003 bytes on the lock's item, and at a lock of 250 permits they may take 1002: \
+             shorten them, or have fewer permits"
+        );
+        let mut permits = Vec::new();
+        for number in 0..250 {
+            let lock = said(&hosts[number % 2], 1002 - besides);
+            permits.push(lock.acquire(RecordWait::NoWait).await.unwrap());
+        }
+        // Each was renewed once.
+        lab.wait(12 * SECOND).await;
+        let is_renewed = |permit: &LockGuard| permit.remaining() > 18 * SECOND;
+        assert!(permits.iter().all(is_renewed));
+    });
+}
+
+#[test]
+fn permits_that_there_cannot_be_are_refused() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        assert!(matches!(
+            host.locks.semaphore("s", 0),
+            Err(Error::Invalid(_))
+        ));
+        assert!(matches!(
+            host.locks.semaphore("s", 1001),
+            Err(Error::Invalid(_))
+        ));
+        let five = host.locks.semaphore("s", 5).unwrap();
+        for permits in [0, 6] {
+            let refused = five
+                .acquire_many(permits, RecordWait::NoWait)
+                .await
+                .unwrap_err();
+            let expected = Invalid::Permits {
+                said: permits,
+                most: 5,
+            };
+            assert!(matches!(refused, Error::Invalid(found) if found == expected));
+        }
+        assert_eq!(host.network.counts().requests(), 0);
+    });
+}
+
+#[test]
+fn more_readers_than_a_lock_has_permits_wait_for_their_turn() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let readers = join_all((0..64).map(|_| shares(&host))).await;
+        let late = waits_to_share(&lab, &host).await;
+        assert!(!late.is_finished());
+        for reader in readers {
+            reader.release().await.unwrap();
+        }
+        assert!(late.await.unwrap().is_held());
+    });
+}

@@ -1,0 +1,93 @@
+//! Many callers of one client who may have a lock together: those who have seats come in at once, and the others as soon as
+//! there are seats for them.
+
+use std::time::Duration;
+
+use fairlock::embedded::{Faults, Latency};
+use fairlock::{LockGuard, RecordWait};
+use futures::future::join_all;
+use tokio::time::Instant;
+
+use super::{SECOND, waits_to_share};
+use fairlock_testkit::lab::{Host, Lab, acquire};
+use fairlock_testkit::virtual_time;
+
+/// More than there are seats, several times over.
+const CALLERS: usize = 40;
+
+fn host(lab: &Lab) -> Host {
+    let host = lab.host();
+    host.network.set_faults(Faults {
+        round_trip: Latency::Constant(Duration::from_millis(10)),
+        ..Faults::default()
+    });
+    host
+}
+
+/// How long readers of one client wait from when its holder goes, or makes room.
+async fn until_all_share(goes: impl AsyncFnOnce(LockGuard) -> Option<LockGuard>) -> Duration {
+    let lab = Lab::new().await;
+    let host = host(&lab);
+    let holder = acquire(&host).await;
+    let mut waiting = Vec::new();
+    for _ in 0..CALLERS {
+        waiting.push(waits_to_share(&lab, &host).await);
+        lab.wait(SECOND / 10).await;
+    }
+    lab.wait(5 * SECOND).await;
+    let gone = Instant::now();
+    let still = goes(holder).await;
+    let held = join_all(waiting).await;
+    let took = gone.elapsed();
+    assert!(held.iter().all(|guard| guard.as_ref().unwrap().is_held()));
+    assert!(still.is_none_or(|reader| reader.is_held()));
+    took
+}
+
+#[test]
+fn readers_of_one_client_all_come_in_when_its_writer_goes() {
+    virtual_time(async {
+        let took = until_all_share(async |writer| {
+            writer.release().await.unwrap();
+            None
+        });
+        let took = took.await;
+        assert!(took < SECOND, "{took:?}");
+    });
+}
+
+#[test]
+fn readers_of_one_client_all_come_in_when_its_writer_downgrades() {
+    virtual_time(async {
+        let took = until_all_share(async |mut writer| {
+            writer.downgrade().await.unwrap();
+            Some(writer)
+        });
+        let took = took.await;
+        assert!(took < SECOND, "{took:?}");
+    });
+}
+
+#[test]
+fn callers_of_one_client_all_have_their_permits_when_there_are_enough() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = host(&lab);
+        let lock = host.locks.semaphore("s", 64).unwrap();
+        let all = lock.acquire_many(64, RecordWait::NoWait).await.unwrap();
+        let mut waiting = Vec::new();
+        for _ in 0..CALLERS {
+            let lock = lock.clone();
+            waiting.push(tokio::spawn(async move {
+                lock.acquire(RecordWait::Infinite).await.unwrap()
+            }));
+            lab.wait(SECOND / 10).await;
+        }
+        let gone = Instant::now();
+        all.release().await.unwrap();
+        let held = join_all(waiting).await;
+        let took = gone.elapsed();
+        assert!(held.iter().all(|guard| guard.as_ref().unwrap().is_held()));
+        assert!(took < SECOND, "{took:?}");
+    });
+}

@@ -1,0 +1,118 @@
+//! The runtime of a client stands still while its callers are in another one: what they were promised by the time holds, for
+//! they count it themselves.
+
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fairlock::embedded::Engine;
+use fairlock::{Error, HoldEvent, LockClient, LockGuard, Loss, RecordWait, TableOptions};
+use futures::StreamExt;
+use futures::future::pending;
+
+use super::SECOND;
+use fairlock_testkit::real_time;
+
+/// A client whose runtime stands still until it is told to go on.
+struct Elsewhere {
+    locks: LockClient,
+    guards: Vec<LockGuard>,
+    /// Dropped, it goes on.
+    stands: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Elsewhere {
+    /// It has these locks by then, with a lease of a second.
+    fn with(names: &'static [&'static str]) -> Elsewhere {
+        let (send, sent) = channel();
+        let (stands, goes_on) = channel();
+        let thread = std::thread::spawn(move || {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().build().unwrap();
+            runtime.block_on(async {
+                send.send(client(names).await).unwrap();
+                // Nobody sends anything: it ends when the other side is dropped.
+                let _ = goes_on.recv();
+            });
+        });
+        let (locks, guards) = sent.recv().unwrap();
+        Elsewhere {
+            locks,
+            guards,
+            stands,
+            thread,
+        }
+    }
+
+    fn goes_on(self) {
+        drop((self.stands, self.locks, self.guards));
+        self.thread.join().unwrap();
+    }
+}
+
+async fn client(names: &[&str]) -> (LockClient, Vec<LockGuard>) {
+    let dynamodb = Engine::memory().unwrap().client();
+    let locks = LockClient::builder(dynamodb).lease(SECOND).build().unwrap();
+    locks.create_table(&TableOptions::default()).await.unwrap();
+    let mut guards = Vec::new();
+    for name in names {
+        let lock = locks.fair_lock(name).unwrap();
+        guards.push(lock.acquire(RecordWait::NoWait).await.unwrap());
+    }
+    (locks, guards)
+}
+
+/// Hangs, and is ended by the watchdog, if it waits for the runtime that stands still.
+#[test]
+fn a_hold_is_lost_at_its_deadline_though_the_runtime_of_its_client_stands_still() {
+    let mut elsewhere = Elsewhere::with(&["a", "b", "c", "d"]);
+    real_time(async {
+        let events: Vec<_> = elsewhere.guards[0].events().collect().await;
+        assert_eq!(events, [HoldEvent::Granted, HoldEvent::Lost(Loss::Expired)]);
+        let lost = elsewhere.guards[1].lost().await;
+        assert_eq!(lost.reason, Loss::Expired);
+        let guard = elsewhere.guards.pop().unwrap();
+        let ran = guard.run(pending::<()>()).await;
+        assert!(ran.is_err_and(|error| matches!(error, Error::Lost { .. })));
+        // One that was lost is not waited for without end either.
+        let guard = elsewhere.guards.pop().unwrap();
+        let released = guard.release().await;
+        assert!(matches!(released, Err(Error::Lost { .. })), "{released:?}");
+    });
+    elsewhere.goes_on();
+}
+
+#[test]
+fn calls_end_though_the_runtime_of_their_client_stands_still() {
+    let mut elsewhere = Elsewhere::with(&["a"]);
+    real_time(async {
+        // First, while it has the lock.
+        let guard = elsewhere.guards.pop().unwrap();
+        let released = guard.release().await;
+        assert!(
+            matches!(
+                &released,
+                Err(Error::Unavailable {
+                    verb: "release",
+                    ..
+                })
+            ),
+            "{released:?}"
+        );
+        let several = elsewhere.locks.several(["b", "c"]).unwrap();
+        let lock = elsewhere.locks.fair_lock("b").unwrap();
+        for wait in [
+            RecordWait::NoWait,
+            RecordWait::Timeout(Duration::from_millis(200)),
+        ] {
+            let all = several.acquire(wait).await.map(drop);
+            let one = lock.acquire(wait).await.map(drop);
+            for ended in [all, one] {
+                let said = ended.unwrap_err().to_string();
+                assert!(said.contains("does not run"), "{wait:?}: {said}");
+            }
+        }
+    });
+    elsewhere.goes_on();
+}

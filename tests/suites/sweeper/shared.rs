@@ -1,0 +1,163 @@
+//! Sweeps of locks that several have at one time, and of leases.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::{LockGuard, RecordWait};
+use tokio::time::sleep;
+
+use super::updates;
+use fairlock_testkit::virtual_time;
+use fairlock_testkit::world::*;
+
+async fn shares(crashable: &Crashable) -> LockGuard {
+    let lock = crashable.locks.fair_lock("a").unwrap();
+    lock.acquire_shared(RecordWait::Infinite).await.unwrap()
+}
+
+/// So many who share the lock, each a client of its own.
+async fn readers(world: &World, count: usize) -> Vec<(Crashable, LockGuard)> {
+    let mut readers = Vec::new();
+    for _ in 0..count {
+        let client = world.crashable().await;
+        let guard = shares(&client).await;
+        readers.push((client, guard));
+    }
+    readers
+}
+
+async fn room(world: &World) -> AttributeValue {
+    world.lock_item("a").await["room"].clone()
+}
+
+#[test]
+fn dead_readers_go_and_the_living_among_them_stay() {
+    virtual_time(async {
+        let world = World::new().await;
+        // The first of them stands in a slot.
+        let mut readers = readers(&world, 5).await;
+        for dead in [0, 2, 4] {
+            readers[dead].0.crash();
+        }
+        sleep(DEATH).await;
+        assert_eq!(world.sweep("a").await.holders, 3);
+        assert_eq!(room(&world).await, number(62));
+        assert_eq!(world.sweep("a").await, nothing());
+        for alive in [3, 1] {
+            let (_client, guard) = readers.swap_remove(alive);
+            assert!(guard.is_held());
+            guard.release().await.unwrap();
+        }
+        let writer = world.client().await.fair_lock("a").unwrap();
+        assert!(writer.try_acquire().await.unwrap().is_some());
+    });
+}
+
+#[test]
+fn all_dead_readers_go_with_those_who_died_behind_them() {
+    virtual_time(async {
+        let world = World::new().await;
+        let readers = readers(&world, 3).await;
+        // Two heirs, and one behind the seats.
+        let waiting = [
+            world.crashable().await,
+            world.crashable().await,
+            world.crashable().await,
+        ];
+        let mut taking = Vec::new();
+        for client in &waiting {
+            taking.push(client.take("a").await);
+        }
+        let clients = readers.iter().map(|(client, _)| client);
+        clients.chain(&waiting).for_each(Crashable::crash);
+        sleep(DEATH).await;
+        let swept = world.sweep("a").await;
+        assert_eq!((swept.holders + swept.heirs, swept.waiters), (5, 1));
+        assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
+        assert_eq!(room(&world).await, number(64));
+        assert_eq!(world.sweep("a").await, nothing());
+    });
+}
+
+#[test]
+fn those_who_wait_for_permits_of_the_dead_have_them_when_those_are_swept() {
+    virtual_time(async {
+        let world = World::new().await;
+        let dead = world.crashable().await;
+        let of = |client: &fairlock::LockClient| client.semaphore("a", 5).unwrap();
+        let three = of(&dead.locks).acquire_many(3, RecordWait::NoWait).await;
+        let alive = world.crashable().await;
+        let one = of(&alive.locks).acquire(RecordWait::NoWait).await.unwrap();
+        dead.crash();
+        let heir = world.crashable().await;
+        let four = of(&heir.locks);
+        let wait = RecordWait::Infinite;
+        let waiting = spawn(async move { four.acquire_many(4, wait).await });
+        sleep(DEATH).await;
+        world.sweep("a").await;
+        let guard = waiting.await.unwrap().unwrap();
+        // The one with four has the first slot.
+        assert_eq!(room(&world).await, number(4));
+        assert!(one.is_held() && guard.is_held() && !three.unwrap().is_held());
+        assert_eq!(world.sweep("a").await, nothing());
+    });
+}
+
+/// One renewal of all who have the lock beside the holder's place.
+async fn renew_sharers(world: &World) {
+    let mut item = world.lock_item("a").await;
+    let AttributeValue::M(sharers) = item.get_mut("sharers").unwrap() else {
+        unreachable!()
+    };
+    for sharer in sharers.values_mut() {
+        let AttributeValue::M(sharer) = sharer else {
+            unreachable!()
+        };
+        let beat: u64 = sharer["beat"].as_n().unwrap().parse().unwrap();
+        let now = u64::try_from(world.time().as_millis()).unwrap();
+        sharer.insert("beat".into(), number(beat + 1));
+        sharer.insert("renewed_at".into(), number(now));
+    }
+    let put = world.engine.client().put_item().table_name("fairlock");
+    put.set_item(Some(item)).send().await.unwrap();
+}
+
+#[test]
+fn a_renewal_between_look_and_removal_saves_a_reader() {
+    virtual_time(async {
+        let world = World::new().await;
+        let readers = readers(&world, 2).await;
+        readers[1].0.crash();
+        sleep(DEATH).await;
+        let touch = || renew_sharers(&world);
+        assert_eq!(swept_despite(&world, updates, touch).await, nothing());
+        assert_eq!(world.sweep("a").await, nothing());
+        sleep(DEATH).await;
+        assert_eq!(world.sweep("a").await.holders, 1);
+        assert!(readers[0].1.is_held());
+    });
+}
+
+#[test]
+fn a_lease_that_is_over_goes_and_one_that_is_not_stays() {
+    virtual_time(async {
+        let world = World::new().await;
+        let lock = world.client().await.lease_lock("a").unwrap();
+        let minute = Duration::from_secs(60);
+        let lease = lock.acquire("one", minute).await.unwrap();
+        sleep(minute / 2).await;
+        let lease = lock.extend(&lease, minute).await.unwrap();
+        sleep(minute - SECOND).await;
+        assert_eq!(world.sweep("a").await, nothing());
+        assert!(lock.find("one").await.unwrap().is_some());
+        sleep(DEATH - Duration::from_secs(30) + SECOND).await;
+        assert_eq!(world.sweep("a").await.holders, 1);
+        assert_eq!(lock.find("one").await.unwrap(), None);
+        assert!(lock.release(&lease).await.is_err());
+        assert!(lock.acquire("other", minute).await.is_ok());
+    });
+}
