@@ -38,7 +38,7 @@ use futures::future::BoxFuture;
 use crate::config::Config;
 use crate::error::{Problem, Source};
 use crate::name::LockName;
-use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::entry::{Entry, ServerTime, Unknown};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::Brake;
 use fairlock_protocol::ticket::Ticket;
@@ -343,6 +343,7 @@ impl Store {
             lease: lasting.map_or(self.config.lease, |(_, lease)| *lease),
             renewed_at: stamp,
             since: stamp,
+            unknown: Unknown::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::config::{MOST_DATA, MOST_SEATS};
 use crate::error::Invalid;
 use crate::size::{CONTAINER, ELEMENT, LARGEST_ITEM, bytes_of_value};
-use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime};
+use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
 use fairlock_protocol::ticket::Ticket;
 
 use super::codec;
@@ -83,6 +83,7 @@ fn largest(owner: String, attributes: Attributes) -> Entry {
         lease: longest,
         renewed_at: Some(ServerTime(longest)),
         since: Some(ServerTime(longest)),
+        unknown: Unknown::default(),
     }
 }
 

@@ -66,6 +66,84 @@ fn they_stay_with_a_place_from_its_first_write_until_its_release() {
     });
 }
 
+const LATER: &str = "said_by_a_later_version";
+
+/// An entry of a row or of the lock item, by the path to it.
+async fn marked(lab: &Lab, sort: &str, path: &str) {
+    let update = lab.engine.client().update_item().table_name("locks");
+    let update = update
+        .key("pk", AttributeValue::S("a".into()))
+        .key("sk", AttributeValue::S(sort.into()))
+        .update_expression(format!("SET {path}.#it = :it"))
+        .condition_expression("attribute_exists(pk)")
+        .expression_attribute_names("#it", LATER)
+        .expression_attribute_values(":it", AttributeValue::N("7".into()));
+    update.send().await.unwrap();
+}
+
+/// How many entries of the lock have it, and where: in rows, in slots, among those who share the lock.
+async fn marks(lab: &Lab) -> [usize; 3] {
+    let has = |entry: &AttributeValue| entry.as_m().unwrap().contains_key(LATER);
+    let scan = lab.engine.client().scan().table_name("locks");
+    let items = scan.send().await.unwrap().items.unwrap();
+    let entries = |item: &std::collections::HashMap<String, AttributeValue>| {
+        let rows = item.get("entry").into_iter().filter(|it| has(it)).count();
+        let slots = item.get("slots").and_then(|slots| slots.as_l().ok());
+        let slots = slots.map_or(0, |slots| slots.iter().filter(|it| has(it)).count());
+        let sharers = item.get("sharers").and_then(|sharers| sharers.as_m().ok());
+        let sharers = sharers.map_or(0, |sharers| sharers.values().filter(|it| has(it)).count());
+        [rows, slots, sharers]
+    };
+    let all = items.iter().map(entries);
+    all.fold([0; 3], |sum, each| {
+        [sum[0] + each[0], sum[1] + each[1], sum[2] + each[2]]
+    })
+}
+
+/// From its row to a slot, and from there among those who share the lock, written by clients that do not know it.
+#[test]
+fn what_a_later_version_says_in_an_entry_goes_where_the_entry_goes() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = lab.hosts_with_seats(4, 1);
+        let first = acquire(&hosts[0]).await;
+        let second = waits(&lab, &hosts[1]).await;
+        let mut readers = Vec::new();
+        for host in &hosts[2..] {
+            let lock = host.locks.fair_lock("a").unwrap();
+            readers.push(tokio::spawn(async move {
+                lock.acquire_shared(RecordWait::Infinite).await
+            }));
+            lab.settle().await;
+        }
+        let scan = lab.engine.client().scan().table_name("locks");
+        let items = scan.send().await.unwrap().items.unwrap();
+        let sorts = items.iter().map(|item| item["sk"].as_s().unwrap());
+        let rows: Vec<_> = sorts.filter(|sort| !sort.contains('#')).collect();
+        assert_eq!(rows.len(), 2);
+        for row in rows {
+            marked(&lab, row, "entry").await;
+        }
+        assert_eq!(marks(&lab).await, [2, 0, 0]);
+        lab.wait(10 * MINUTE).await;
+        first.release().await.unwrap();
+        let second = second.await.unwrap();
+        lab.wait(MINUTE).await;
+        let [_, slots, sharers] = marks(&lab).await;
+        assert_eq!((slots, sharers), (1, 0));
+        second.release().await.unwrap();
+        let mut guards = Vec::new();
+        for reader in readers {
+            guards.push(reader.await.unwrap().unwrap());
+        }
+        lab.wait(10 * MINUTE).await;
+        let [_, slots, sharers] = marks(&lab).await;
+        assert_eq!((slots + sharers, sharers > 0), (2, true));
+        let released = join_all(guards.into_iter().map(|guard| guard.release())).await;
+        assert!(released.iter().all(Result::is_ok));
+    });
+}
+
 #[test]
 fn those_who_share_a_lock_have_permits_or_a_lease_say_theirs_too() {
     virtual_time(async {

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::entry::{Attributes, Entry, Nonce, ServerTime};
+use crate::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
 use crate::item::{LockItem, RowState, TicketRow, Written, signed, sum};
 use crate::problem::Problem;
 use crate::ticket::Ticket;
@@ -14,10 +14,26 @@ use crate::value::{Map, Value};
 /// in its entry, and in format 3 a holder was promoted by a write.
 pub const FORMAT: u64 = 4;
 
+/// What this version writes into an entry. What else stands there is carried along.
+const OF_ENTRY: [&str; 11] = [
+    "nonce",
+    "owner",
+    "ticket",
+    "tickets",
+    "permits",
+    "attributes",
+    "id",
+    "beat",
+    "lease_ms",
+    "renewed_at",
+    "since",
+];
+
 /// An entry. It has no ticket of its own if the very write that gives the place draws it: then the ticket stands on the item, under the
 /// nonce.
 pub fn entry(entry: &Entry, ticket: Option<Ticket>) -> Value {
-    let mut map = Map::from([
+    let mut map = entry.unknown.attributes();
+    map.extend([
         ("nonce".into(), Value::text(entry.nonce.to_string())),
         ("owner".into(), Value::text(entry.owner.as_str())),
         ("beat".into(), Value::number(entry.beat)),
@@ -221,7 +237,20 @@ fn read_entry(map: &Map, unless_written: Option<Ticket>) -> Result<Entry, Proble
         lease: Duration::from_millis(integer(map, "lease_ms")?),
         renewed_at: read_time(map, "renewed_at")?,
         since: read_time(map, "since")?,
+        unknown: read_unknown(map),
     })
+}
+
+/// Of the types that this version can write again.
+fn read_unknown(map: &Map) -> Unknown {
+    let others = map
+        .iter()
+        .filter(|(name, value)| !OF_ENTRY.contains(&name.as_str()) && value.is_carried());
+    Unknown::of(
+        others
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    )
 }
 
 /// What its caller says of itself, if it does.

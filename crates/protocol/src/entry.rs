@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ticket::{Sequence, Ticket};
+use crate::value::Map;
 
 /// 128 random bits that name one attempt to get a place (an enter, a sit or a draw) over all its retries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +86,22 @@ impl Attributes {
     }
 }
 
+/// What another version says in an entry, and this one does not know: it stays where the entry goes. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unknown(Option<Arc<Map>>);
+
+impl Unknown {
+    /// Of these attributes.
+    pub fn of(attributes: Map) -> Self {
+        Unknown((!attributes.is_empty()).then(|| Arc::new(attributes)))
+    }
+
+    /// As they stand there.
+    pub fn attributes(&self) -> Map {
+        self.0.as_deref().cloned().unwrap_or_default()
+    }
+}
+
 /// One place in the table: the holder, an heir, or a ticket row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -110,6 +127,8 @@ pub struct Entry {
     pub renewed_at: Option<ServerTime>,
     /// When it took its place in line, by the same clock; for people.
     pub since: Option<ServerTime>,
+    /// What another version says there.
+    pub unknown: Unknown,
 }
 
 impl Entry {

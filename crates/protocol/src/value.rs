@@ -41,6 +41,16 @@ impl Value {
         Value::number(span.as_millis())
     }
 
+    /// Whether it can be written as it was read.
+    pub fn is_carried(&self) -> bool {
+        match self {
+            Value::Other => false,
+            Value::M(map) => map.values().all(Value::is_carried),
+            Value::L(list) => list.iter().all(Value::is_carried),
+            Value::N(_) | Value::S(_) | Value::B(_) | Value::Null => true,
+        }
+    }
+
     /// The digits, if it is a number.
     pub fn as_n(&self) -> Option<&str> {
         match self {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime};
+use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
 use fairlock_protocol::item::{LockItem, Written};
 use fairlock_protocol::ticket::{Sequence, Ticket};
+use fairlock_protocol::value::{Map, Value};
 
 /// Some of everything.
 pub(crate) struct Few(fastrand::Rng);
@@ -70,6 +71,19 @@ impl Few {
         }
     }
 
+    /// What no version writes yet.
+    fn unknown(&mut self) -> Unknown {
+        let address = Map::from([
+            ("host".to_owned(), Value::text("h")),
+            ("port".to_owned(), Value::number(7)),
+        ]);
+        let said = match self.once_in(3) {
+            true => Map::from([("address".to_owned(), Value::M(address))]),
+            false => Map::new(),
+        };
+        Unknown::of(said)
+    }
+
     pub(crate) fn entry(&mut self, nonce: Nonce, ticket: Ticket, permits: u64) -> Entry {
         let tickets = (1 + self.upto(1)).min(ticket.get().max(1));
         Entry {
@@ -84,6 +98,7 @@ impl Few {
             lease: self.span(),
             renewed_at: self.or_none(Self::date),
             since: self.or_none(Self::date),
+            unknown: self.unknown(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::owner::Mark;
 use super::rules::{Mutant, Rules};
-use fairlock_protocol::entry::{Attributes, Entry, Nonce};
+use fairlock_protocol::entry::{Attributes, Entry, Nonce, Unknown};
 use fairlock_protocol::lease::{Place, Watches};
 use fairlock_protocol::ticket::Ticket;
 
@@ -88,6 +88,7 @@ pub(crate) fn watched(place: Place, mark: Mark, rules: &Rules) -> (Place, Entry)
         lease,
         renewed_at: None,
         since: None,
+        unknown: Unknown::default(),
     };
     (place, entry)
 }

@@ -337,6 +337,7 @@ fn nobody() -> entry::Entry {
         lease: SPAN,
         renewed_at: None,
         since: None,
+        unknown: entry::Unknown::default(),
     }
 }
 
