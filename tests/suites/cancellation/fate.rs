@@ -34,6 +34,9 @@ const MEETS: [Meets; 10] = [
     Meets::Silence(When::After),
 ];
 
+/// What a client that is dead is told changes nothing: its request is applied or not.
+const MEETS_THE_DEAD: [Meets; 2] = [Meets::Nothing, Meets::Lost(When::Before)];
+
 /// What there is of the client when its caller has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
@@ -48,9 +51,14 @@ pub(crate) enum Client {
 pub(crate) const CLIENTS: [Client; 3] = [Client::Lives, Client::IsOvertaken, Client::Dies];
 
 impl Fate {
-    pub(crate) fn all() -> impl Iterator<Item = Fate> + Clone {
+    /// Each that makes a difference to a client.
+    pub(crate) fn all(of: Client) -> impl Iterator<Item = Fate> + Clone {
+        let meets: &[Meets] = match of {
+            Client::Lives | Client::IsOvertaken => &MEETS,
+            Client::Dies => &MEETS_THE_DEAD,
+        };
         let sides = [When::Before, When::After].into_iter();
-        sides.flat_map(|stands| MEETS.map(|meets| Fate { stands, meets }))
+        sides.flat_map(|stands| meets.iter().map(move |&meets| Fate { stands, meets }))
     }
 
     pub(crate) fn fault(self, gate: &Gate) -> Fault {

@@ -29,7 +29,7 @@ use unpolled::{MOMENTS, Stall, Way, is_prompt};
 /// longest wait in them.
 fn play_all(scenes: &[Scene], wait: RecordWait, client: Client) {
     let cells = scenes.iter().flat_map(|scene| {
-        Fate::all().map(|fate| Cell {
+        Fate::all(client).map(|fate| Cell {
             scene: *scene,
             wait,
             fate,
