@@ -34,7 +34,7 @@ async fn renew_in_time(
 ) {
     let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
     loop {
-        let due = hold.renewal_due(heartbeat, store.may_know_the_date_soon());
+        let due = hold.renewal_due(store);
         let patience = Patience {
             until: Some(hold.believed_until()),
             limit: Limit::None,

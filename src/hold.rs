@@ -12,7 +12,7 @@ use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::signal::Signal;
 use crate::state::{LockData, system_time};
-use crate::store::{Attempt, DATE_SOON, Failure};
+use crate::store::{Attempt, Failure, Store};
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::item::{At, Footing, Held, LockItem, Written};
 use fairlock_protocol::lease::{self, Beats};
@@ -253,14 +253,9 @@ impl Hold {
     }
 
     /// When the next renewal is to be sent: soon, if it has no date and may bring one, or another answer that tells the time.
-    pub(crate) fn renewal_due(&self, heartbeat: Duration, may_be_dated: bool) -> Moment {
+    pub(crate) fn renewal_due(&self, store: &Store) -> Moment {
         let tenure = locked(&self.tenure);
-        let is_undated = may_be_dated && !tenure.is_dated;
-        let heartbeat = if is_undated {
-            heartbeat.min(DATE_SOON)
-        } else {
-            heartbeat
-        };
+        let heartbeat = store.heartbeat(tenure.is_dated);
         let stagger = tenure.stagger.as_ref();
         let span = stagger.map_or(heartbeat, |stagger| stagger.span(heartbeat));
         let established = tenure.beats.established(tenure.beat);

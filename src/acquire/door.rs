@@ -64,7 +64,7 @@ impl Acquisition {
                 Some(item) if ask == Ask::Look || self.is_too_long(&item) => {
                     Box::pin(self.at_its_end(item, tried)).await?
                 }
-                item if ask == Ask::Share => Box::pin(self.share(item.as_ref())).await?,
+                item if ask == Ask::Share => Box::pin(self.share(first_of(item.as_ref()))).await?,
                 item if ask == Ask::Enter => self.enter(item).await?,
                 item => {
                     shown = item;
@@ -155,12 +155,11 @@ impl Acquisition {
     }
 
     /// Beside the one in the first slot, as it was seen; else as if that one had as much as this one asks for, if there is as much.
-    async fn share(&self, seen: Option<&LockItem>) -> Result<Tried, Refused> {
+    async fn share(&self, first: Option<u64>) -> Result<Tried, Refused> {
         let (attempt, patience) = (self.attempt(), self.patience_at_the_door());
         let all = self.name.permits().unwrap_or_default();
         let others = all.saturating_sub(attempt.permits).max(1);
-        let first = seen.and_then(|item| item.slots.first());
-        let first = first.map_or(attempt.permits.min(others), |first| first.permits);
+        let first = first.unwrap_or(attempt.permits.min(others));
         let asked = self.seats(&patience).share(&attempt, first).await;
         self.asked(attempt, asked)
     }
@@ -170,21 +169,15 @@ impl Acquisition {
     /// Of a request that was not answered a copy may have had the lock, and have lost it, when another one takes a slot after a
     /// whole lease. No place of a nonce is believed in after that: the slot is given up, and asked for again.
     async fn enter(&self, seen: Option<LockItem>) -> Result<Tried, Refused> {
+        let most = self.most_drawn(seen.as_ref());
+        let stays_until = seen.as_ref().map(|item| item.expires_at);
+        if most.is_none() && seen.is_some() {
+            return Ok(Tried::Busy(seen));
+        }
         let wish = Wish {
-            most: Ticket::new(u64::MAX),
-            waits: self.claim.waits && self.party.most_before().is_none(),
-            stays_until: seen.as_ref().map(|item| item.expires_at),
-        };
-        let wish = match (seen, self.claim.waits) {
-            (Some(seen), true) => match self.most_drawn(Some(&seen)) {
-                Some(most) => Wish {
-                    most,
-                    waits: true,
-                    ..wish
-                },
-                None => return Ok(Tried::Busy(Some(seen))),
-            },
-            _ => wish,
+            most: most.unwrap_or(Ticket::new(u64::MAX)),
+            waits: self.claim.waits && most.is_some(),
+            stays_until,
         };
         let (attempt, patience) = (self.attempt(), self.patience_at_the_door());
         let (seats, first_sent) = (self.seats(&patience), self.store().now());
@@ -344,11 +337,11 @@ impl Acquisition {
 
     /// One request when somebody has the lock; a few more to get past those whose time is over.
     pub(super) async fn at_once(&self) -> Result<Granted<Holding>, Refused> {
-        let (mut seen, mut shown) = (Seen::Unknown, None);
+        let (mut seen, mut first) = (Seen::Unknown, None);
         for _ in 0..TRIES_AT_THE_DOOR {
             self.check()?;
             let asked = match next_ask(seen, self.shares()) {
-                Ask::Share => self.share(shown.as_ref()).await?,
+                Ask::Share => self.share(first).await?,
                 _ => self.enter(None).await?,
             };
             let item = match asked {
@@ -359,11 +352,11 @@ impl Acquisition {
                         .ok_or(Refused::GaveUp);
                 }
                 Tried::Busy(Some(item)) => {
-                    (seen, shown) = (Seen::Unknown, Some(item.clone()));
+                    (seen, first) = (Seen::Unknown, first_of(Some(&item)));
                     item
                 }
                 Tried::Busy(None) => {
-                    (seen, shown) = (Seen::Nobody, None);
+                    (seen, first) = (Seen::Nobody, None);
                     continue;
                 }
             };
@@ -403,4 +396,9 @@ impl Acquisition {
             ..self.patience()
         }
     }
+}
+
+/// How many permits the one in the first slot has, where one was seen.
+fn first_of(seen: Option<&LockItem>) -> Option<u64> {
+    Some(seen?.slots.first()?.permits)
 }

@@ -61,7 +61,7 @@ pub(crate) use scan::Place as ScanPlace;
 
 /// A place that was taken with a process's first request, before any answer told the time, is renewed this soon: without a date,
 /// callers that do not wait could never tell that it is dead.
-pub(crate) const DATE_SOON: Duration = Duration::from_secs(1);
+const DATE_SOON: Duration = Duration::from_secs(1);
 
 /// The table as one client sees it.
 #[derive(Clone, Debug)]
@@ -207,9 +207,13 @@ impl Store {
         self.server.has_stamp()
     }
 
-    /// The same, now or with one request more.
-    pub(crate) fn may_know_the_date_soon(&self) -> bool {
-        self.server.may_stamp_soon()
+    /// After how long a place is renewed: soon, if that may bring the date that it has not.
+    pub(crate) fn heartbeat(&self, is_dated: bool) -> Duration {
+        let heartbeat = self.config.heartbeat;
+        match !is_dated && self.server.may_stamp_soon() {
+            true => heartbeat.min(DATE_SOON),
+            false => heartbeat,
+        }
     }
 
     /// When a lease begins that is written now: none if it could not be believed in by DynamoDB's clock, for nearly as long as it

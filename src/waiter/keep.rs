@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Waiter;
 use crate::look::{Look, WATCHED};
-use crate::store::{DATE_SOON, Failure, Patience, Store, Timed, Write};
+use crate::store::{Failure, Patience, Store, Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::{Footing, RowState, Spot, TicketRow};
 use fairlock_protocol::lease::{self, Beats};
@@ -130,11 +130,7 @@ impl Waiter {
     /// lease of a place far back. One without a date is due soon.
     fn seat_due(&self, entry: &Entry) -> Moment {
         let config = self.store.config();
-        let is_undated = entry.renewed_at.is_none() && self.store.may_know_the_date_soon();
-        let heartbeat = match is_undated {
-            true => config.heartbeat.min(DATE_SOON),
-            false => config.heartbeat,
-        };
+        let heartbeat = self.store.heartbeat(entry.renewed_at.is_some());
         match self.beats.established(entry.beat) {
             Some(sent) if entry.lease <= config.lease => sent + heartbeat,
             _ => Moment::default(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::ticket::{Sequence, Ticket};
 use crate::value::Map;
 
-/// 128 random bits that name one attempt to get a place (an enter, a sit or a draw) over all its retries.
+/// 128 random bits that name one attempt to get a place (an enter, a share or a draw) over all its retries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nonce(u128);
 
