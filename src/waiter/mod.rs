@@ -187,7 +187,7 @@ impl Waiter {
         };
         match step {
             Step::Enter => Ok(Turn::Mine(Box::new(self.look.item.clone()))),
-            Step::Retire => Ok(Turn::Retire),
+            Step::Passed | Step::Retire => Ok(Turn::Retire),
             Step::Wait(Standing::Queue) if self.is_void => Ok(Turn::Retire),
             Step::Wait(standing) => Ok(Turn::Wait(self.until_next(standing))),
             Step::ReadOn => self.read_on(patience).await,

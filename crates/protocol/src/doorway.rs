@@ -24,6 +24,8 @@ pub struct Sight {
     pub has_room: bool,
     /// A slot is open.
     pub has_slot: bool,
+    /// More turns come before the caller's than it would wait for.
+    pub is_too_long: bool,
 }
 
 impl Sight {
@@ -34,6 +36,7 @@ impl Sight {
             is_settled: item.seated == item.last,
             has_room: item.has_room_for(permits),
             has_slot: item.slots.len() <= slots,
+            is_too_long: false,
         }
     }
 }
@@ -47,7 +50,8 @@ pub enum Ask {
     Share,
     /// A ticket, and a row in the line.
     Draw,
-    /// Nothing now. The lock is free with open tickets: nobody is left who holds one, or somebody is on the way to it.
+    /// Nothing now: what is over is to be cleared out of the way. Either the queue is longer than the caller would wait, or the
+    /// lock is free with open tickets: nobody is left who holds one, or somebody is on the way to it.
     Look,
 }
 
@@ -59,11 +63,16 @@ pub fn next_ask(seen: Seen, shares: bool) -> Ask {
         // One who shares finds others there, or a lock that was used before.
         Seen::Unknown if shares => Ask::Share,
         Seen::Unknown | Seen::Nobody => Ask::Enter,
-        Seen::Item(Sight {
-            is_free: true,
-            is_settled: false,
-            ..
-        }) => Ask::Look,
+        Seen::Item(
+            Sight {
+                is_too_long: true, ..
+            }
+            | Sight {
+                is_free: true,
+                is_settled: false,
+                ..
+            },
+        ) => Ask::Look,
         Seen::Item(Sight { has_room: true, .. }) if shares => Ask::Share,
         Seen::Item(Sight {
             is_settled: true,
@@ -83,6 +92,7 @@ mod tests {
         is_settled: true,
         has_room: false,
         has_slot: true,
+        is_too_long: false,
     };
 
     #[test]

@@ -16,6 +16,7 @@ pub mod line;
 pub mod moment;
 pub mod numeral;
 pub mod pace;
+pub mod place;
 pub mod problem;
 pub mod stagger;
 pub mod ticket;

@@ -121,7 +121,9 @@ pub enum Step {
     Admit(usize),
     /// Nothing to do but look again.
     Wait(Standing),
-    /// My ticket will never be granted: leave, and draw another.
+    /// My ticket was passed over: nothing of it is left in the queue.
+    Passed,
+    /// My ticket will never be granted: settle it, and draw another.
     Retire,
     /// The decision needs rows that this look has not read.
     ReadOn,
@@ -213,7 +215,7 @@ pub fn next_step(
     }
     if mine <= view.seated {
         // Seats are given in ticket order and we have none: we were passed as void, or unseated as dead.
-        return Step::Retire;
+        return Step::Passed;
     }
     match room(view, seats) {
         0 => Step::Wait(Standing::Queue),

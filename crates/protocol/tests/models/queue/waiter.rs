@@ -195,8 +195,7 @@ impl Client {
             Step::Admit(heirs) => self.send_some(admit(&look.item, heirs, rules)),
             Step::Unseat(index) => self.send_some(unseat(&look.item, index, rules)),
             Step::Wait(standing) => self.renew_if_lapsed(standing, &look, rules),
-            // At or below `seated` there is nothing to leave: who is not seated by now never will be.
-            Step::Retire if self.ticket.is_some_and(|at| at <= look.item.seated) => self.over(me),
+            Step::Passed => self.over(me),
             Step::Retire => self.retire(),
             Step::ReadOn => self.task = Task::Reading(look),
             Step::Settle(unsettled) => self.send_some(settle(&look, &unsettled)),
@@ -248,6 +247,7 @@ fn sight(item: &Item, share: u8, rules: &Rules) -> Sight {
         is_settled: item.last == item.seated || rules.broken(Mutant::EnterOverUnsettled),
         has_room: item.has_room(share, rules),
         has_slot: item.slots.len() <= rules.seats,
+        is_too_long: false,
     }
 }
 
