@@ -1,9 +1,9 @@
-//! The rows of the line: a ticket's row is put into it, and settled when its owner leaves.
+//! The rows of the line: a ticket's row is put into it.
 
 use crate::name::LockName;
-use crate::store::{Attempt, Failure, Patience, Store, Timed, Write};
+use crate::store::{Attempt, Failure, Patience, Store, Write};
 use fairlock_protocol::entry::Entry;
-use fairlock_protocol::item::{LockItem, RowState, TicketRow};
+use fairlock_protocol::item::RowState;
 use fairlock_protocol::lease::Beats;
 use fairlock_protocol::ticket::Ticket;
 
@@ -37,35 +37,4 @@ pub(crate) async fn join(
         }
         RowState::Waiting(_) | RowState::Void(_) => Joined::TooSlow,
     })
-}
-
-/// Settles one's own ticket: no look can seat it afterwards, and if one did before, the seat is on the lock item
-/// that comes back, to be given up.
-pub(crate) async fn leave(
-    store: &Store,
-    name: &LockName,
-    patience: &Patience,
-    attempt: &Attempt,
-    ticket: Ticket,
-) -> Result<Option<Timed<LockItem>>, Failure> {
-    store
-        .persist(patience, || store.void_own(name, ticket, attempt))
-        .await?;
-    let answer = store
-        .persist(patience, || store.leave(name, ticket))
-        .await?;
-    if answer.value.is_applied() {
-        return Ok(None);
-    }
-    // A seat was given before; whoever gave it cleaned the row, which is back now. If that fails it is litter.
-    let own = TicketRow {
-        ticket,
-        tickets: attempt.tickets,
-        state: RowState::Void(None),
-        expires_at: 0,
-    };
-    let _ = store
-        .persist(patience, || store.clean_row(name, &own))
-        .await;
-    Ok(answer.map(Write::shown).transpose())
 }

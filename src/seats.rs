@@ -7,6 +7,7 @@ use crate::store::{Attempt, Failure, Patience, Store, Timed, Wish, Write};
 use fairlock_protocol::item::{Footing, Held, LockItem, Spot, Written};
 use fairlock_protocol::lease::Beats;
 use fairlock_protocol::moment::Moment;
+use fairlock_protocol::place::{Act, Found, Place};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
 /// A place on the lock item.
@@ -88,7 +89,10 @@ impl Seats<'_> {
         mut held: Held,
     ) -> Result<Ended, Failure> {
         let unanswered = AtomicBool::new(false);
-        loop {
+        let mut place = Place::holding();
+        let mut act = place.leaves(true);
+        let mut seen = None;
+        while act == Act::Release {
             let release = || async {
                 let answer = self.store.release(self.name, attempt, held).await;
                 if answer.as_ref().is_err_and(Failure::is_ambiguous) {
@@ -97,23 +101,25 @@ impl Seats<'_> {
                 answer
             };
             let answer = self.store.persist(self.patience, release).await?;
-            let item = match answer.value {
+            seen = match answer.value {
                 Write::Applied(item) => return Ok(Ended::HandedOver(item)),
                 Write::Refused(item) => item,
             };
-            let ticket = held.footing.ticket;
-            let is_held = item
-                .as_ref()
-                .and_then(|item| still_held(item, attempt, ticket));
-            match is_held {
-                Some(still) if still.permits != held.permits => held = still,
-                Some(_) => return Ok(Ended::NotOurs(item)),
-                None if unanswered.load(Ordering::Relaxed) && self.within_patience() => {
-                    return Ok(Ended::Before(item));
+            let still = still_held(seen.as_ref(), attempt, held.footing.ticket);
+            act = match still.filter(|still| still.permits != held.permits) {
+                Some(still) => {
+                    held = still;
+                    place.gave_back(false, Found::Holds)
                 }
-                None => return Ok(Ended::NotOurs(item)),
-            }
+                None => place.gave_back(false, Found::Nowhere),
+            };
         }
+        let is_gone = still_held(seen.as_ref(), attempt, held.footing.ticket).is_none();
+        let may_be_ours = unanswered.load(Ordering::Relaxed) && self.within_patience();
+        Ok(match is_gone && may_be_ours {
+            true => Ended::Before(seen),
+            false => Ended::NotOurs(seen),
+        })
     }
 
     /// Keeps one permit of a hold. Whether it is still ours, with the item that shows it.
@@ -122,16 +128,19 @@ impl Seats<'_> {
         attempt: &Attempt,
         held: Held,
     ) -> Result<Result<LockItem, Option<LockItem>>, Failure> {
+        let mut place = Place::holding();
+        place.downgrades();
         let downgrade = || self.store.downgrade(self.name, attempt.nonce, held);
         let answer = self.store.persist(self.patience, downgrade).await?;
         let item = answer.value.shown();
-        let ticket = held.footing.ticket;
-        let is_one = |item: &LockItem| {
-            still_held(item, attempt, ticket).is_some_and(|held| held.permits == 1)
+        let still = still_held(item.as_ref(), attempt, held.footing.ticket);
+        let found = match still {
+            Some(Held { permits: 1, .. }) => Found::Holds,
+            _ => Found::Nowhere,
         };
-        Ok(match item {
-            Some(item) if is_one(&item) => Ok(item),
-            item => Err(item),
+        Ok(match (place.downgraded(found), item) {
+            (Act::Hold, Some(item)) => Ok(item),
+            (_, item) => Err(item),
         })
     }
 
@@ -152,40 +161,11 @@ impl Seats<'_> {
         let item = answer.value.shown();
         // Refused by this write itself, whose answer was lost, or by a later one of the same hold.
         let is_written = |item: &LockItem| item.written.is_some_and(|written| write <= written);
-        let is_held = |item: &LockItem| still_held(item, attempt, footing.ticket).is_some();
+        let is_held = |item: &LockItem| still_held(Some(item), attempt, footing.ticket).is_some();
         Ok(match item {
             Some(item) if is_written(&item) && is_held(&item) => Ok(item),
             item => Err(item),
         })
-    }
-
-    /// Gives up whatever place the attempt has on the lock item `seen`, following it when seats shift: each turn
-    /// of the loop ends it, or finds that others came or went.
-    pub(crate) async fn give_up(
-        &self,
-        attempt: &Attempt,
-        mut seen: Option<LockItem>,
-    ) -> Result<(), Failure> {
-        while let Some(item) = seen {
-            let answer = match item.place_of(attempt.nonce) {
-                None => return Ok(()),
-                Some(Spot::Has(at, entry)) => {
-                    let held = Held::of(&item, at, entry);
-                    let release = || self.store.release(self.name, attempt, held);
-                    self.store.persist(self.patience, release).await?
-                }
-                Some(Spot::Heir(index, own)) => {
-                    let at = item.at_heir(index);
-                    let give_up = || self.store.give_up_seat(self.name, at, own);
-                    self.store.persist(self.patience, give_up).await?
-                }
-            };
-            seen = match answer.value {
-                Write::Applied(_) => return Ok(()),
-                Write::Refused(item) => item,
-            };
-        }
-        Ok(())
     }
 
     /// A refusal that shows our nonce is a success whose answer was lost. The lease counts from before the first
@@ -224,7 +204,7 @@ impl Seats<'_> {
 }
 
 /// How an item shows that an attempt has the lock with this ticket.
-fn still_held(item: &LockItem, attempt: &Attempt, ticket: Ticket) -> Option<Held> {
-    let (at, entry) = item.hold_of(attempt.nonce, ticket)?;
-    Some(Held::of(item, at, entry))
+fn still_held(item: Option<&LockItem>, attempt: &Attempt, ticket: Ticket) -> Option<Held> {
+    let (at, entry) = item?.hold_of(attempt.nonce, ticket)?;
+    Some(Held::of(item?, at, entry))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::look::{self, Look};
 use crate::name::LockName;
-use crate::passing;
+use crate::reclaim;
 use crate::store::{Failure, Patience, Store, Timed, Write};
 use crate::swept::{IdleLocks, Swept};
 use fairlock_protocol::entry::Entry;
@@ -77,7 +77,7 @@ impl Sweep<'_> {
             if self.idle_locks == IdleLocks::Remove {
                 self.remove_idle(&look).await?;
             }
-            passing::date(self.store, &self.name, &look).await;
+            reclaim::date(self.store, &self.name, &look).await;
             return Ok(Some(look.item));
         }
         self.swept.is_unfinished = true;
@@ -146,7 +146,7 @@ impl Sweep<'_> {
     }
 
     async fn evict(&mut self, item: &LockItem, has: Has) -> Result<Option<LockItem>, Failure> {
-        let evicted = passing::evict(self.store, &self.name, self.patience, item, has).await?;
+        let evicted = reclaim::evict(self.store, &self.name, self.patience, item, has).await?;
         let Some(answer) = evicted else {
             return Ok(None);
         };
@@ -155,7 +155,7 @@ impl Sweep<'_> {
     }
 
     async fn unseat(&mut self, item: &LockItem, index: usize) -> Result<Option<LockItem>, Failure> {
-        let unseated = passing::unseat(self.store, &self.name, self.patience, item, index).await?;
+        let unseated = reclaim::unseat(self.store, &self.name, self.patience, item, index).await?;
         let Some(answer) = unseated else {
             return Ok(None);
         };
@@ -232,7 +232,7 @@ impl Sweep<'_> {
     }
 
     async fn make_void(&mut self, look: &Look, over: Vec<Unsettled>) -> Result<bool, Failure> {
-        let voided = passing::settle(self.store, &self.name, self.patience, look, over).await?;
+        let voided = reclaim::settle(self.store, &self.name, self.patience, look, over).await?;
         self.swept.gaps += voided.gaps;
         self.swept.waiters += voided.waiters;
         Ok(voided.gaps + voided.waiters > 0)

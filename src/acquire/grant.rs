@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Acquisition;
-use crate::core::{Holding, Refused};
+use crate::core::{Departure, Holding, Refused};
 use crate::hold::Hold;
 use crate::offer::Granted;
 use crate::seats::Taken;
@@ -11,6 +11,7 @@ use crate::store::{Attempt, Patience, Timed, Write};
 use fairlock_protocol::item::{Footing, LockItem, Spot};
 use fairlock_protocol::lease::{self, Beats};
 use fairlock_protocol::moment::Moment;
+use fairlock_protocol::place::Place;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
 impl Acquisition {
@@ -44,8 +45,8 @@ impl Acquisition {
         let left = until.since(self.store().now());
         if left.is_zero() {
             tracing::warn!(lock = %self.name, %ticket, "granted after its lease was over: gives the lock up");
-            let seen = Some(item.clone());
-            self.leaves(self.core.give_up(&self.name, attempt, ticket, seen));
+            let seen = item.clone();
+            self.leaves(Departure::of(Place::of_another(), attempt, ticket, seen));
             return Ok(None);
         }
         let renewed;
@@ -120,7 +121,7 @@ impl Acquisition {
             Err(failure) => {
                 let ticket = footing.ticket;
                 tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
-                self.leaves(self.core.give_up_unseen(&self.name, attempt.again()));
+                self.leaves(Departure::unseen(attempt.again()));
                 let goes_on = self.claim.waits && store.has_patience(&self.patience());
                 match failure.is_transient() && goes_on {
                     true => Ok(None),

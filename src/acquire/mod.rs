@@ -1,7 +1,8 @@
 //! One acquisition, from the doorway to the grant: whatever it puts into the table it also settles.
 
-mod door;
+mod course;
 mod grant;
+mod line;
 mod outage;
 
 use std::convert::Infallible;
@@ -12,17 +13,20 @@ use futures::future::join_all;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::background::Task;
-use crate::core::{Claim, Core, Holding, Left, Party, Prospect, Refused, Turnstile};
+use crate::core::{
+    ATTEMPTS_AT_ONCE, Claim, Core, Departure, Holding, Left, Party, Prospect, Refused, Turnstile,
+};
 use crate::name::LockName;
 use crate::offer::Granted;
 use crate::seats::Seats;
-use crate::store::{Limit, Patience, Refusals, Store};
-use crate::waiter::{Turn, Waiter};
+use crate::state;
+use crate::store::{Attempt, Limit, Patience, Refusals, Store};
+use fairlock_protocol::doorway::{Seen, Sight};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::ticket::Sequence;
+use fairlock_protocol::ticket::{Sequence, Ticket};
 
-use door::Door;
+use course::{Course, End};
 use outage::Doublings;
 
 /// A client that is told "too slow" again and again doubles its time-out up to this factor.
@@ -111,11 +115,18 @@ impl Acquisition {
         }
     }
 
+    /// Asks for places until one is granted. Each turn of the loop needs a ticket that was void or lost, or that others drew
+    /// before a bounded line was full; and the caller's patience bounds them.
     async fn work(&self, turnstile: &mut Option<Turnstile>) -> Result<Granted<Holding>, Refused> {
-        if self.claim.waits {
-            self.wait(turnstile).await
-        } else {
-            Box::pin(self.at_once()).await
+        let mut time = 1;
+        loop {
+            self.check()?;
+            let ended = Box::pin(Course::new(self, time, turnstile).run()).await?;
+            match ended {
+                End::Granted(guard) => return Ok(guard),
+                End::Again => {}
+                End::TooSlow => time = (time * 2).min(MOST_TIME),
+            }
         }
     }
 
@@ -129,8 +140,9 @@ impl Acquisition {
         std::future::pending().await
     }
 
-    /// Notes what is being left in the background.
-    fn leaves(&self, left: Left) {
+    /// Leaves a place in the background.
+    fn leaves(&self, departure: Departure) {
+        let left = self.core.leave(&self.name, departure);
         let mut all = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain_mut(|left| left.try_recv() == Err(TryRecvError::Empty));
         all.push(left);
@@ -153,146 +165,6 @@ impl Acquisition {
             () = self.core.closed.cancelled() => {}
             _ended = join_all(left) => {}
             () = config.clock.sleep_until(until) => {}
-        }
-    }
-
-    /// Takes tickets until one is granted. Each turn of the loop needs a ticket that was void or lost, or that others drew
-    /// before a bounded line was full; and the caller's patience bounds them.
-    async fn wait(&self, turnstile: &mut Option<Turnstile>) -> Result<Granted<Holding>, Refused> {
-        let mut time = 1;
-        loop {
-            self.check()?;
-            let door = Box::pin(self.door(time, turnstile)).await;
-            // The next may come.
-            turnstile.take();
-            let granted = match door? {
-                Door::Granted(attempt, taken) => {
-                    Box::pin(self.grant_taken(attempt, *taken)).await?
-                }
-                Door::Waiting(waiter) => Box::pin(self.in_line(waiter)).await?,
-                Door::TooSlow => {
-                    time = (time * 2).min(MOST_TIME);
-                    None
-                }
-                Door::Again => None,
-            };
-            if let Some(guard) = granted {
-                return Ok(guard);
-            }
-        }
-    }
-
-    /// Waits for the ticket's turn. None: it will never be granted, and the caller draws another.
-    async fn in_line(&self, mut waiter: Box<Waiter>) -> Result<Option<Granted<Holding>>, Refused> {
-        let turn = self.turn(&mut waiter).await;
-        self.core.clean_later(&self.name, waiter.take_litter());
-        if let Some(look) = waiter.take_ahead() {
-            let ticket = Some(waiter.ticket);
-            self.core
-                .spawn(&self.name, ticket, Task::Look, look.drain());
-        }
-        self.core.learnt(&self.name, waiter.pace.clone());
-        let (
-            seen,
-            Waiter {
-                attempt,
-                ticket,
-                beats,
-                ..
-            },
-        ) = (waiter.item().clone(), *waiter);
-        match turn {
-            Ok(Some(item)) => Box::pin(self.grant(attempt, ticket, beats, &item)).await,
-            Ok(None) => {
-                tracing::info!(lock = %self.name, %ticket, "was passed in line: draws again");
-                self.core.forget(&attempt);
-                if ticket <= seen.seated {
-                    // A join that came late may have put it there after others deleted it.
-                    self.core.clean(&self.name, vec![ticket]);
-                }
-                Ok(None)
-            }
-            // It is to write nothing more, not even that it leaves: its place lapses with its lease.
-            Err(refused) if refused.is_newer_format() => Err(refused),
-            Err(refused) => {
-                tracing::debug!(lock = %self.name, %ticket, "leaves the line");
-                self.leaves(self.core.leave(&self.name, attempt, ticket, seen));
-                Err(refused)
-            }
-        }
-    }
-
-    /// Looks and does what each look asks for. Ends with the turn, the ticket, or the caller's patience.
-    async fn turn(&self, waiter: &mut Waiter) -> Result<Option<LockItem>, Refused> {
-        let patience = self.patience();
-        let cohort = &self.core.cohort;
-        let membership = cohort.join(&self.name, waiter.ticket, &waiter.attempt);
-        loop {
-            self.saw(waiter.item(), Some(Prospect::of(waiter)));
-            if waiter.place() > 0 {
-                self.check()?;
-            }
-            membership.shows(&waiter.row);
-            waiter.knows(|seated, most| cohort.rows(&self.name, seated, most));
-            let turn = Box::pin(waiter.step(&patience)).await;
-            self.tidy(waiter);
-            match turn? {
-                Turn::Mine(item) => {
-                    let seats = self.store().config().seats;
-                    cohort.came_in(&self.name, &item, seats);
-                    return Ok(Some(*item));
-                }
-                Turn::Retire => {
-                    membership.leaves();
-                    if !Box::pin(waiter.retire(&patience)).await? {
-                        return Ok(None);
-                    }
-                }
-                Turn::Again => {}
-                Turn::Wait(span) => {
-                    let told = tokio::select! {
-                        biased;
-                        item = membership.told() => Some(item),
-                        () = self.pause(self.longer(span, waiter)) => None,
-                    };
-                    self.check()?;
-                    if let Some(item) = told {
-                        waiter.hear(item);
-                    } else if Box::pin(waiter.look_again(&patience)).await?.is_none() {
-                        // The lock item was deleted; the row must not stay.
-                        membership.leaves();
-                        Box::pin(waiter.retire(&patience)).await?;
-                        return Ok(None);
-                    }
-                }
-            }
-        }
-    }
-
-    /// At once, so that others who look no longer read these rows, and do not clean them again; but more of them in one
-    /// request where nobody else looks.
-    fn tidy(&self, waiter: &mut Waiter) {
-        let litter = waiter.take_litter();
-        if litter.is_empty() {
-            return;
-        }
-        let end = waiter.item().last.next().unwrap_or_default();
-        if self.core.surrounds(&self.name, waiter.item(), end) {
-            self.core.clean_later(&self.name, litter);
-        } else {
-            self.core.clean(&self.name, litter);
-        }
-    }
-
-    /// Who is told of the hand-over need not look for it.
-    fn longer(&self, span: Duration, waiter: &mut Waiter) -> Duration {
-        if self
-            .core
-            .surrounds(&self.name, waiter.item(), waiter.ticket)
-        {
-            span.max(waiter.at_leisure())
-        } else {
-            span
         }
     }
 
@@ -348,6 +220,50 @@ impl Acquisition {
             store: self.store(),
             name: &self.name,
             patience,
+        }
+    }
+
+    fn attempt(&self) -> Attempt {
+        let attempt = self.core.attempt(self.party.size(), self.claim.permits);
+        attempt.described(&self.claim.attributes)
+    }
+
+    /// What a lock item shows to a place that is asked for.
+    fn sight(&self, item: &LockItem) -> Seen {
+        let slots = self.store().config().seats;
+        Seen::Item(Sight {
+            is_too_long: self.is_too_long(item),
+            ..Sight::of(item, self.claim.permits, slots)
+        })
+    }
+
+    /// Whether somebody will not wait at the end of this line.
+    fn is_too_long(&self, item: &LockItem) -> bool {
+        let most = self.party.most_before().filter(|_| self.claim.waits);
+        most.is_some_and(|most| most < state::turns(item))
+    }
+
+    /// The newest ticket that may have been drawn before, for nobody to wait behind more than it will: between two looks there
+    /// come no more turns than tickets are drawn. None: the line is too long, or was not seen.
+    fn most_drawn(&self, seen: Option<&LockItem>) -> Option<Ticket> {
+        let any = Ticket::new(u64::MAX);
+        let Some(most) = self.party.most_before() else {
+            return Some(any);
+        };
+        let more = most.checked_sub(state::turns(seen?))?;
+        Some(seen?.last.after(more as u64).unwrap_or(any))
+    }
+
+    /// A claim that does not wait tries a few times, and for no longer than so many requests without an answer would take. One that
+    /// waits tries for as long as it waits.
+    fn patience_at_the_door(&self) -> Patience {
+        if self.claim.waits {
+            return self.patience();
+        }
+        Patience {
+            limit: Limit::Attempts(ATTEMPTS_AT_ONCE as usize),
+            until: Some(self.core.no_wait_ends(self.started)),
+            ..self.patience()
         }
     }
 

@@ -8,17 +8,52 @@ use tokio_util::sync::CancellationToken;
 
 use super::Core;
 use crate::background::Task;
+use crate::exit::Exit;
 use crate::name::LockName;
-use crate::passing;
 use crate::place_id::PlaceId;
-use crate::queue;
-use crate::seats::Seats;
+use crate::reclaim;
 use crate::store::{Attempt, Failure, Limit, Patience, Refusals};
 use fairlock_protocol::item::LockItem;
+use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::ticket::Ticket;
 
 /// Settled rows that are deleted together where nobody else reads them meanwhile.
 const LITTER_AT_ONCE: usize = 8;
+
+/// A place that leaves, with what it does first.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    place: Place,
+    act: Act,
+    attempt: Attempt,
+    ticket: Option<Ticket>,
+    seen: Option<LockItem>,
+}
+
+impl Departure {
+    /// With a ticket, whatever became of it since `seen`.
+    pub(crate) fn of(mut place: Place, attempt: Attempt, ticket: Ticket, seen: LockItem) -> Self {
+        Departure {
+            act: place.leaves(ticket <= seen.seated),
+            place,
+            attempt,
+            ticket: Some(ticket),
+            seen: Some(seen),
+        }
+    }
+
+    /// Of an attempt that was never answered: whatever place it got.
+    pub(crate) fn unseen(attempt: Attempt) -> Self {
+        let mut place = Place::of_another();
+        Departure {
+            act: place.leaves(true),
+            place,
+            attempt,
+            ticket: None,
+            seen: None,
+        }
+    }
+}
 
 /// Resolves when a place is left, or cannot be left, or the runtime of its client is gone.
 pub(crate) type Left = oneshot::Receiver<Infallible>;
@@ -59,53 +94,36 @@ impl Core {
         left
     }
 
-    /// Gives up whatever place an attempt got that was never answered, in the background.
-    pub(crate) fn give_up_unseen(self: &Arc<Self>, name: &LockName, attempt: Attempt) -> Left {
+    /// Leaves a place in the background. What is not done in time others do, who wait behind it.
+    pub(crate) fn leave(self: &Arc<Self>, name: &LockName, departure: Departure) -> Left {
         let (core, name) = (Arc::clone(self), name.clone());
-        self.leaving(&name.clone(), None, async move {
+        self.leaving(&name.clone(), departure.ticket, async move {
             let patience = core.patience_for_leaving();
-            match core
-                .store
-                .persist(&patience, || core.store.read_lock(&name))
-                .await
-            {
-                Ok(answer) => {
-                    core.give_up_now(&name, &attempt, answer.value, &patience)
-                        .await
-                }
-                Err(failure) => {
-                    tracing::warn!(lock = %name, %failure, "could not look for a place to give up");
-                    core.undone(&name, None, Task::Leave);
-                }
-            }
+            core.depart(&name, departure, &patience).await;
         })
     }
 
-    /// Leaves the line with a drawn ticket, in the background, whatever became of it since `seen`.
-    pub(crate) fn leave(
-        self: &Arc<Self>,
-        name: &LockName,
-        attempt: Attempt,
-        ticket: Ticket,
-        seen: LockItem,
-    ) -> Left {
-        if ticket <= seen.seated {
-            return self.give_up(name, attempt, ticket, Some(seen));
+    async fn depart(&self, name: &LockName, departure: Departure, patience: &Patience) {
+        let Departure {
+            mut place,
+            act,
+            attempt,
+            ticket,
+            seen,
+        } = departure;
+        let mut exit = Exit {
+            store: &self.store,
+            name,
+            patience,
+            attempt: &attempt,
+            ticket,
+            seen,
+        };
+        if let Err(failure) = exit.run(&mut place, act).await {
+            tracing::warn!(lock = %name, ?ticket, %failure, "could not leave: others pass this ticket in time, and a slot lapses with its lease");
+            self.undone(name, ticket, Task::Leave);
         }
-        let (core, name) = (Arc::clone(self), name.clone());
-        self.leaving(&name.clone(), Some(ticket), async move {
-            let patience = core.patience_for_leaving();
-            match queue::leave(&core.store, &name, &patience, &attempt, ticket).await {
-                Ok(seen) => {
-                    let seen = seen.map(|answer| answer.value);
-                    core.give_up_now(&name, &attempt, seen, &patience).await;
-                }
-                Err(failure) => {
-                    tracing::warn!(lock = %name, %ticket, %failure, "could not leave the line: others pass this ticket in time");
-                    core.undone(&name, Some(ticket), Task::Leave);
-                }
-            }
-        })
+        self.forget(&attempt);
     }
 
     /// Deletes rows that are settled, in the background. What fails is left to the next who cleans.
@@ -116,7 +134,7 @@ impl Core {
         let (core, name) = (Arc::clone(self), name.clone());
         self.spawn(&name.clone(), None, Task::Clean, async move {
             let patience = core.patience_of_few(CancellationToken::new());
-            passing::clean(&core.store, &name, &patience, &settled).await;
+            reclaim::clean(&core.store, &name, &patience, &settled).await;
         });
     }
 
@@ -133,21 +151,6 @@ impl Core {
             memory.litter.remove(name).unwrap_or_default()
         };
         self.clean(name, litter);
-    }
-
-    /// Gives up a place on the lock item, in the background.
-    pub(crate) fn give_up(
-        self: &Arc<Self>,
-        name: &LockName,
-        attempt: Attempt,
-        ticket: Ticket,
-        seen: Option<LockItem>,
-    ) -> Left {
-        let (core, name) = (Arc::clone(self), name.clone());
-        self.leaving(&name.clone(), Some(ticket), async move {
-            let patience = core.patience_for_leaving();
-            core.give_up_now(&name, &attempt, seen, &patience).await;
-        })
     }
 
     /// Gives up a place of another process.
@@ -167,37 +170,16 @@ impl Core {
         }
         let (name, ticket) = (name.with_permits(item.permits), place.ticket);
         let attempt = Attempt::new(place.nonce, place.tickets, place.permits);
-        let seen = match ticket <= item.seated {
-            true => Some(item),
-            false => {
-                let left = queue::leave(&self.store, &name, &patience, &attempt, ticket).await?;
-                left.map(|answer| answer.value)
-            }
-        };
-        let seats = Seats {
+        let mut place = Place::of_another();
+        let act = place.leaves(ticket <= item.seated);
+        let mut exit = Exit {
             store: &self.store,
             name: &name,
             patience: &patience,
+            attempt: &attempt,
+            ticket: Some(ticket),
+            seen: Some(item),
         };
-        seats.give_up(&attempt, seen).await
-    }
-
-    async fn give_up_now(
-        &self,
-        name: &LockName,
-        attempt: &Attempt,
-        seen: Option<LockItem>,
-        patience: &Patience,
-    ) {
-        let seats = Seats {
-            store: &self.store,
-            name,
-            patience,
-        };
-        if let Err(failure) = seats.give_up(attempt, seen).await {
-            tracing::warn!(lock = %name, %failure, "could not give up a place: it lapses with its lease");
-            self.undone(name, None, Task::Leave);
-        }
-        self.forget(attempt);
+        exit.run(&mut place, act).await.map(drop)
     }
 }

@@ -37,6 +37,7 @@ use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::Pace;
+use fairlock_protocol::place::Place;
 use fairlock_protocol::stagger::Stagger;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
@@ -45,7 +46,7 @@ use doubts::Doubts;
 pub(crate) use handle::CoreHandle;
 use hints::Hints;
 pub(crate) use holding::Holding;
-pub(crate) use leaving::Left;
+pub(crate) use leaving::{Departure, Left};
 use parties::{Door, Seated};
 pub(crate) use parties::{Go, Turnstile};
 pub(crate) use party::{Caller, Joined, Observer, Party, Told};
@@ -259,12 +260,9 @@ impl Core {
         };
         for entry in late {
             tracing::info!(lock = %name, ticket = %entry.ticket, "a late request of an ended attempt took a place: gives it up");
-            drop(self.give_up(
-                name,
-                Attempt::late(&entry),
-                entry.ticket,
-                Some(item.clone()),
-            ));
+            let (attempt, seen) = (Attempt::late(&entry), item.clone());
+            let late = Departure::of(Place::of_another(), attempt, entry.ticket, seen);
+            drop(self.leave(name, late));
         }
     }
 

@@ -13,12 +13,14 @@ use crate::error::{Error, Invalid, Loss};
 use crate::hold;
 use crate::lock::check_attributes;
 use crate::name::LockName;
-use crate::passing::{self, Way};
+use crate::reclaim::Reclaim;
 use crate::seats::{Asked, Ended};
 use crate::store::{Attempt, Failure, Wish, dateless};
+use fairlock_protocol::doorway::{Seen, Sight};
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime};
 use fairlock_protocol::item::Held;
 use fairlock_protocol::item::{At, Footing, LockItem};
+use fairlock_protocol::place::{Act, Claim, Found, Place};
 use fairlock_protocol::ticket::Ticket;
 
 pub use handle::Lease;
@@ -31,7 +33,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 const MOST_READS: usize = 4 * READS;
 const DISCORD: &str = "no two of its answers agree in their `Date`, and leases end by it";
 /// Tries to enter: each failed because somebody was in the way who is gone now.
-const TRIES: usize = 6;
+const TRIES: u8 = 6;
 
 /// A lock that is held by a name of the caller's own for a time that it says, across processes: for Lambdas and jobs that end
 /// before their work does. Nothing runs in the background, and nothing is released when a handle is dropped.
@@ -152,13 +154,9 @@ impl LeaseLock {
         self.know_the_past("acquire a lease").await?;
         let mut seen = None;
         for _ in 0..TRIES {
-            let (entry, is_kept) = match Box::pin(self.core.told(self.enter(&id, span))).await? {
-                Ok(taken) => taken,
-                Err(item) => {
-                    seen = item;
-                    break;
-                }
-            };
+            let own;
+            (own, seen) = Box::pin(self.core.told(self.enter(&id, span))).await?;
+            let Some((entry, is_kept)) = own else { break };
             let lease = Lease::of(&self.name, &entry).filter(|_| is_kept);
             match lease {
                 Some(lease) if self.is_before(lease.expires).await => return Ok(lease),
@@ -308,13 +306,17 @@ impl LeaseLock {
         }
     }
 
-    /// The entry that has the lock under this name, and whether its item stays for long enough; else the item that is in the
-    /// way.
+    /// The entry that has the lock under this name, and whether its item stays for long enough; and the item, which is in the way
+    /// if there is no such entry.
+    ///
+    /// An attempt that was not given the lock may get it yet, by a request that is still under way. It is found again by its
+    /// name, and is not given up when it is seen: this process or another may have asked again under that name, and been
+    /// told that it has the lease.
     async fn enter(
         &self,
         id: &str,
         lease: Duration,
-    ) -> Result<Result<(Entry, bool), Option<LockItem>>, Failure> {
+    ) -> Result<(Option<(Entry, bool)>, Option<LockItem>), Failure> {
         let patience = self.core.patience_of_few(self.core.closed.clone());
         let seats = self.core.seats(&self.name, &patience);
         let permits = self.name.permits().unwrap_or_default();
@@ -324,59 +326,48 @@ impl LeaseLock {
             waits: false,
             stays_until: None,
         };
-        let mut seen = None;
-        for _ in 0..TRIES {
+        let mut place = Place::new(Claim {
+            waits: false,
+            shares: false,
+            max_tries: TRIES,
+        });
+        let (mut act, mut seen) = (place.sets_out(Seen::Unknown), None);
+        loop {
             let attempt = self.attempt(permits, id, lease);
-            let item = match self.asked(seats.enter(&attempt, wish).await, &attempt)? {
-                Ok(entry) => return Ok(Ok(entry)),
-                Err(None) => continue,
-                Err(Some(item)) => item,
+            let asked = match (act, seen) {
+                (Act::Enter, _) => seats.enter(&attempt, wish).await?,
+                (Act::EnterOver, Some(item)) => seats.enter_over(&attempt, &item).await?,
+                (Act::Clear, Some(item)) => {
+                    let mut way = Reclaim::of(seats.store, &self.name, &patience, permits, item);
+                    act = way.run(&mut place, |_, item| self.sight(item)).await?;
+                    seen = Some(way.look.item);
+                    continue;
+                }
+                (_, seen) => return Ok((self.own(id, seen.as_ref()), seen)),
             };
-            match passing::clear(&self.core.store, &self.name, &patience, permits, item).await? {
-                Way::Free => {}
-                Way::Settled(look) => {
-                    let attempt = self.attempt(permits, id, lease);
-                    let asked = seats.enter_over(&attempt, &look.item).await;
-                    match self.asked(asked, &attempt)? {
-                        Ok(entry) => return Ok(Ok(entry)),
-                        Err(item) => seen = item,
-                    }
-                }
-                Way::Taken(item) => {
-                    let own = item.holder().cloned().filter(|holder| is_of(holder, id));
-                    let is_kept = self.core.store.is_kept(item.expires_at);
-                    return Ok(own.map(|own| (own, is_kept)).ok_or(Some(item)));
-                }
-            }
+            let found;
+            (found, seen) = shown(asked, &attempt);
+            let sight = seen.as_ref().map_or(Seen::Nobody, |item| self.sight(item));
+            act = place.asked(found, sight);
         }
-        Ok(Err(seen))
+    }
+
+    fn sight(&self, item: &LockItem) -> Seen {
+        let permits = self.name.permits().unwrap_or_default();
+        Seen::Item(Sight::of(item, permits, self.core.store.config().seats))
+    }
+
+    /// Whoever has the lock under this name, and whether its item stays for long enough.
+    fn own(&self, id: &str, seen: Option<&LockItem>) -> Option<(Entry, bool)> {
+        let item = seen?;
+        let own = item.holder().filter(|holder| is_of(holder, id))?;
+        Some((own.clone(), self.core.store.is_kept(item.expires_at)))
     }
 
     fn attempt(&self, permits: u64, id: &str, lease: Duration) -> Attempt {
         let attempt = self.core.attempt(1, permits);
         let attempt = attempt.described(&self.attributes);
         attempt.lasting(id.to_owned(), lease)
-    }
-
-    /// An attempt that was not given the lock may get it yet, by a request that is still under way. It is found again by its
-    /// name, and is not given up when it is seen: this process or another may have asked again under that name, and been
-    /// told that it has the lease.
-    fn asked(
-        &self,
-        asked: Result<Asked, Failure>,
-        attempt: &Attempt,
-    ) -> Result<Result<(Entry, bool), Option<LockItem>>, Failure> {
-        match asked {
-            Ok(Asked::Taken(taken)) => {
-                let item = taken.answer.value;
-                let is_kept = self.core.store.is_kept(item.expires_at);
-                let holder = item.holder().cloned();
-                let own = holder.filter(|holder| holder.nonce == attempt.nonce);
-                Ok(own.map(|own| (own, is_kept)).ok_or(Some(item)))
-            }
-            Ok(Asked::Busy(item)) => Ok(Err(item)),
-            Err(failure) => Err(failure),
-        }
     }
 
     /// Each turn of the loop, another has extended the lease meanwhile.
@@ -507,6 +498,18 @@ impl LeaseLock {
                 "must be of this lock",
             ))
         }
+    }
+}
+
+/// Where an answer shows an attempt, and what it shows.
+fn shown(asked: Asked, attempt: &Attempt) -> (Found, Option<LockItem>) {
+    match asked {
+        Asked::Taken(taken) => {
+            let item = taken.answer.value;
+            let found = item.standing(attempt.nonce, taken.ticket).into();
+            (found, Some(item))
+        }
+        Asked::Busy(item) => (Found::Nowhere, item),
     }
 }
 

@@ -61,7 +61,7 @@ impl Waiter {
     }
 
     /// Whether a failure only says that there was no time for more attempts before a renewal.
-    pub(super) fn gives_way(&self, failure: &Failure, patience: &Patience) -> bool {
+    pub(crate) fn gives_way(&self, failure: &Failure, patience: &Patience) -> bool {
         failure.is_transient() && self.store.has_patience(patience)
     }
 
@@ -85,7 +85,7 @@ impl Waiter {
         stands_still || self.look.item.is_free() || self.behind_the_seats() <= NEAR
     }
 
-    pub(super) fn until_next(&mut self, standing: Standing) -> Duration {
+    pub(crate) fn until_next(&mut self, standing: Standing) -> Duration {
         let now = self.store.now();
         let position = match standing {
             Standing::Heir(index) => Position::Heir(index),
@@ -109,7 +109,7 @@ impl Waiter {
     }
 
     /// Until the look that is due, or a renewal before it.
-    pub(super) fn until_due_look(&self) -> Duration {
+    pub(crate) fn until_due_look(&self) -> Duration {
         let due = self.look_due.min(self.renewal_due());
         due.since(self.store.now())
     }

@@ -1,6 +1,5 @@
 //! A waiter in the line: looks, keeps its place renewed, clears what is over out of its way, and has its turn.
 
-mod clear;
 mod keep;
 mod overlap;
 
@@ -9,30 +8,18 @@ use std::time::Duration;
 use crate::look::{self, Look};
 use crate::name::LockName;
 use crate::place_id::PlaceId;
-use crate::queue;
-use crate::store::{Attempt, Failure, Patience, Store, Timed};
+use crate::reclaim;
+use crate::store::{Attempt, Failure, Patience, Store, Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::gaps::Gaps;
 use fairlock_protocol::item::{LockItem, Spot, TicketRow};
 use fairlock_protocol::lease::{Beats, Place, Watches};
-use fairlock_protocol::line::{self, Known, Occupant, Standing, Step};
+use fairlock_protocol::line::{self, Known, Occupant, Seating, Standing, Step};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::Pace;
+use fairlock_protocol::place::Act;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::witness::Witnesses;
-
-/// How a look or a step on it turned out for the waiter.
-#[derive(Debug)]
-pub(crate) enum Turn {
-    /// The lock is the waiter's: the lock item shows it.
-    Mine(Box<LockItem>),
-    /// Look again after so long.
-    Wait(Duration),
-    /// Look again at once.
-    Again,
-    /// The ticket will never be granted.
-    Retire,
-}
 
 /// One ticket's wait for its turn.
 #[derive(Debug)]
@@ -58,7 +45,7 @@ pub(crate) struct Waiter {
     row_lease: Duration,
     look_due: Moment,
     /// The row was renewed since the last look: nothing more is decided by it.
-    is_spent: bool,
+    pub(crate) is_spent: bool,
     /// The newest ticket with a seat, and since when this has been seen to be so.
     seated: (Ticket, Moment),
     /// A look that was sent before the last one was answered.
@@ -151,60 +138,69 @@ impl Waiter {
         std::mem::take(&mut self.litter)
     }
 
-    /// Leaves the queue with a ticket that was passed. A seat that was given before keeps it in line: whether it did.
-    pub(crate) async fn retire(&mut self, patience: &Patience) -> Result<bool, Failure> {
-        if self.ticket <= self.look.item.seated {
-            return Ok(false);
-        }
-        let left = queue::leave(
-            &self.store,
-            &self.name,
-            patience,
-            &self.attempt,
-            self.ticket,
-        )
-        .await?;
-        let Some(answer) = left else { return Ok(false) };
-        self.saw(answer.map(Look::of));
-        Ok(self.spot().is_some())
-    }
-
-    /// What the last look asks for, done, or given up for a renewal that is due.
-    pub(crate) async fn step(&mut self, patience: &Patience) -> Result<Turn, Failure> {
-        match self.take_step(&self.until_due(patience)).await {
-            Err(failure) if self.gives_way(&failure, patience) => Ok(Turn::Wait(Duration::ZERO)),
-            turn => turn,
-        }
-    }
-
-    async fn take_step(&mut self, patience: &Patience) -> Result<Turn, Failure> {
-        if self.is_spent {
-            return Ok(Turn::Wait(self.until_due_look()));
-        }
-        let step = match self.decide() {
-            Step::ReadOn if !self.sees_to_seats() => Step::Wait(Standing::Queue),
-            step => step,
-        };
-        match step {
-            Step::Enter => Ok(Turn::Mine(Box::new(self.look.item.clone()))),
-            Step::Passed | Step::Retire => Ok(Turn::Retire),
-            Step::Wait(Standing::Queue) if self.is_void => Ok(Turn::Retire),
-            Step::Wait(standing) => Ok(Turn::Wait(self.until_next(standing))),
-            Step::ReadOn => self.read_on(patience).await,
-            Step::Settle(unsettled) => self.settle(unsettled, patience).await,
-            Step::Seat(seating) => self.seat(seating, patience).await,
-            Step::Evict(has) => self.evict(has, patience).await,
-            Step::Admit(heirs) => self.admit(heirs, patience).await,
-            Step::Unseat(index) => self.unseat(index, patience).await,
-        }
-    }
-
-    fn decide(&self) -> Step {
+    /// What its newest poll asks for.
+    pub(crate) fn decide(&self) -> Step {
         let grace = self.look.item.grace(self.store.config().gap_grace);
         let now = self.store.now();
         let digest = self.look.digest(|place, entry| self.judge(place, entry));
         let ripe = |gap| self.gaps.ripe_to(gap, grace, now);
-        line::next_step(&digest.view(), self.ticket, self.store.config().seats, ripe)
+        let seats = self.store.config().seats;
+        let step = match line::next_step(&digest.view(), self.ticket, seats, ripe) {
+            Step::ReadOn if !self.sees_to_seats() => Step::Wait(Standing::Queue),
+            step => step,
+        };
+        match step {
+            Step::Wait(Standing::Queue) if self.is_void => Step::Retire,
+            step => step,
+        }
+    }
+
+    /// Does what its place asks for, by its newest poll, whose successor it then has. Given up for a renewal that is due. None: there is
+    /// no lock item any more.
+    pub(crate) async fn does(
+        &mut self,
+        act: Act,
+        patience: &Patience,
+    ) -> Result<Option<()>, Failure> {
+        let brief = self.until_due(patience);
+        match act {
+            Act::Settle(over) => {
+                reclaim::settle(&self.store, &self.name, &brief, &self.look, over).await?;
+                self.read_line(&brief).await
+            }
+            Act::Seat(seating) => self.seat(seating, &brief).await,
+            act => {
+                let (store, name) = (&self.store, &self.name);
+                let look = reclaim::carry_out(store, name, &brief, &self.look, act).await?;
+                Ok(self.took(look))
+            }
+        }
+    }
+
+    /// Seats the next in line. The rows passed are settled then, and litter.
+    async fn seat(&mut self, seating: Seating, patience: &Patience) -> Result<Option<()>, Failure> {
+        let before = self.look.clone();
+        let found = seating.found.iter();
+        let found: Vec<_> = found
+            .filter_map(|at| before.waiting(*at).cloned())
+            .collect();
+        let own = &self.attempt;
+        let unanswered = Attempt::new(own.nonce, own.tickets, own.permits);
+        let (store, name, item) = (&self.store, &self.name, &before.item);
+        let seat = || store.seat(name, &unanswered, item, &found, seating.seated);
+        let answer = store.persist(patience, seat).await?;
+        let is_ours = answer.value.is_applied() || unanswered.is_in_doubt();
+        let look = answer.map(Write::shown).transpose();
+        let taken = self.took(look.map(|item| item.map(Look::of)));
+        if is_ours {
+            let litter = before.litter(self.look.item.seated);
+            self.litter.extend(litter.map(|row| row.ticket));
+        }
+        Ok(taken)
+    }
+
+    fn took(&mut self, look: Option<Timed<Look>>) -> Option<()> {
+        look.map(|look| self.saw(look))
     }
 
     /// By DynamoDB's clock, or by this waiter's own watches: whichever knows first.
@@ -248,9 +244,7 @@ impl Waiter {
 
     /// Takes in a look at the lock item alone. None: there is none.
     fn take_in(&mut self, answer: Timed<Option<LockItem>>) -> Option<()> {
-        let answer = answer.transpose()?;
-        self.saw(answer.map(Look::of));
-        Some(())
+        self.took(answer.transpose().map(|item| item.map(Look::of)))
     }
 
     fn saw(&mut self, look: Timed<Look>) {

@@ -4,6 +4,7 @@
 //! judges what a poll shows, and tells it what came of that. A request that is retried until it is answered is one request here.
 
 use crate::doorway::{Ask, Seen, next_ask};
+use crate::item::Spot;
 use crate::line::{Has, Refusal, Seating, Standing, Step, Unsettled};
 
 /// How a place is asked for.
@@ -119,6 +120,16 @@ pub enum Found {
     Nowhere,
 }
 
+impl From<Option<Spot<'_>>> for Found {
+    fn from(spot: Option<Spot<'_>>) -> Self {
+        match spot {
+            Some(Spot::Has(..)) => Found::Holds,
+            Some(Spot::Heir(..)) => Found::Waits,
+            None => Found::Nowhere,
+        }
+    }
+}
+
 impl Place {
     /// A place that is yet to be asked for.
     pub fn new(claim: Claim) -> Self {
@@ -127,6 +138,28 @@ impl Place {
             stage: Stage::Entering,
             tries: 0,
             is_leaving: false,
+        }
+    }
+
+    /// A place of which only this is known: it was asked for, and may wait, or hold.
+    pub fn of_another() -> Self {
+        Place::met_at(Stage::Waiting)
+    }
+
+    /// A place of which only this is known: it holds.
+    pub fn holding() -> Self {
+        Place::met_at(Stage::Holding)
+    }
+
+    fn met_at(stage: Stage) -> Self {
+        let claim = Claim {
+            waits: true,
+            shares: false,
+            max_tries: 0,
+        };
+        Place {
+            stage,
+            ..Place::new(claim)
         }
     }
 
@@ -290,12 +323,6 @@ impl Place {
             Stage::Waiting | Stage::GivingBack => self.at(Stage::GivingBack, Act::Find),
             Stage::Ended => Act::Over,
         }
-    }
-
-    /// The same of one whose last request for a slot was not answered: it may have got a place, or get it yet.
-    pub fn leaves_unseen(&mut self) -> Act {
-        self.is_leaving = true;
-        self.at(Stage::GivingBack, Act::Find)
     }
 
     /// Whether it is on its way out for good.
@@ -493,9 +520,8 @@ mod tests {
         assert_eq!(place.declines(), Act::Find);
         assert_eq!(place.stands(Found::Holds), Act::Release);
         assert_eq!(place.gave_back(true, Found::Nowhere), Act::Again);
-        let mut place = Place::new(WAITS);
-        place.sets_out(Seen::Unknown);
-        assert_eq!(place.leaves_unseen(), Act::Find);
+        let mut place = Place::of_another();
+        assert_eq!(place.leaves(true), Act::Find);
         assert_eq!(place.stands(Found::Nowhere), Act::Over);
     }
 }

@@ -27,11 +27,12 @@ const LAYERS: [(&str, &[&str]); 4] = [
         &[
             "cohort",
             "counter",
+            "exit",
             "heartbeat",
             "hold",
             "inspect",
-            "passing",
             "queue",
+            "reclaim",
             "seats",
             "sweeper",
             "table",
@@ -69,9 +70,9 @@ const LAYERS: [(&str, &[&str]); 4] = [
 /// Mechanisms do not import each other, but for these.
 const PEERS: [(&str, &str); 4] = [
     ("heartbeat", "hold"),
-    ("waiter", "passing"),
-    ("waiter", "queue"),
-    ("sweeper", "passing"),
+    ("waiter", "reclaim"),
+    ("waiter", "exit"),
+    ("sweeper", "reclaim"),
 ];
 
 /// Vocabulary is not told the time, but for the settings, which carry the clock to where it is used.

@@ -1,4 +1,4 @@
-//! A caller at a lock that is not free to enter: clears what is over out of its way, or is turned away.
+//! Removes what is over, each by a write that is conditional on what was seen.
 
 use futures::future::join_all;
 
@@ -6,9 +6,11 @@ use crate::config::{MOST_SEATS, SHARERS};
 use crate::look::{self, Look, WATCHED};
 use crate::name::LockName;
 use crate::store::{self, Failure, Patience, Store, Timed, Write};
+use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::line::{self, Has, Known, Refusal, Unsettled};
+use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::witness::Witnesses;
 
@@ -22,86 +24,172 @@ const EVICTIONS: usize = SHARERS as usize + MOST_SEATS;
 /// which was wrong.
 const MORE: u8 = 2;
 
-/// How the lock stands for a caller that could not enter it.
-#[derive(Debug)]
-pub(crate) enum Way {
-    /// Nothing is in the way any more.
-    Free,
-    /// Free, with every drawn ticket settled; and the rows seen on the way.
-    Settled(Look),
-    /// Somebody alive has it, or waits for it.
-    Taken(LockItem),
+/// The way of a claim through what is over: dead holders and heirs, dead waiters and gaps, all of them judged by DynamoDB's
+/// clock, until the lock is to be had or somebody alive stands in the way. Takes so many steps and no more: what is left then
+/// counts as in the way, and the next caller finds less of it, for what is settled is passed and deleted as it is met.
+pub(crate) struct Reclaim<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) name: &'a LockName,
+    pub(crate) patience: &'a Patience,
+    /// What the claim asks for.
+    pub(crate) permits: u64,
+    pub(crate) look: Look,
+    judge: Judge,
+    budget: Budget,
 }
 
-/// Removes dead holders and heirs and settles dead waiters and gaps, all of them judged by DynamoDB's clock, until
-/// the way is free or somebody alive stands in it. Takes so many steps and no more: what is left then counts as in the
-/// way, and the next caller finds less of it, for what is settled is passed and deleted as it is met.
-pub(crate) async fn clear(
+impl<'a> Reclaim<'a> {
+    /// By the item that has just been seen.
+    pub(crate) fn of(
+        store: &'a Store,
+        name: &'a LockName,
+        patience: &'a Patience,
+        permits: u64,
+        item: LockItem,
+    ) -> Self {
+        Reclaim {
+            store,
+            name,
+            patience,
+            permits,
+            look: Look::of(item),
+            judge: Judge::hears(store.newest_date()),
+            budget: Budget::default(),
+        }
+    }
+
+    /// Follows a place until it asks for something, or gives in. `judged` hears what the way was taken for, and says what its place
+    /// sees there. Each turn of the loop is a step of a bounded number, or leads to one.
+    pub(crate) async fn run(
+        &mut self,
+        place: &mut Place,
+        mut judged: impl FnMut(&Refusal, &LockItem) -> Seen + Send,
+    ) -> Result<Act, Failure> {
+        let mut act = Act::Clear;
+        loop {
+            let next = match act {
+                Act::Clear => {
+                    let refusal = self.refusal().await?;
+                    let seen = judged(&refusal, &self.look.item);
+                    act = place.clears(refusal, seen);
+                    continue;
+                }
+                Act::Settle(over) => {
+                    settle(self.store, self.name, self.patience, &self.look, over).await?;
+                    self.read_after().await?
+                }
+                Act::Pass(upto) => {
+                    self.pass(upto).await?;
+                    self.read_after().await?
+                }
+                Act::ReadOn if self.look.known == Known::Nothing => self.read().await?,
+                Act::ReadOn | Act::Evict(_) | Act::Unseat(_) => {
+                    let look = &self.look;
+                    let next = carry_out(self.store, self.name, self.patience, look, act).await?;
+                    next.map(|answer| answer.value)
+                }
+                act => return Ok(act),
+            };
+            act = match next {
+                Some(look) => {
+                    self.look = look;
+                    place.polled()
+                }
+                None => place.is_gone(false),
+            };
+        }
+    }
+
+    /// What the claim makes of what it sees: nobody is taken for dead, and nobody turned away, by one answer's time alone.
+    async fn refusal(&mut self) -> Result<Refusal, Failure> {
+        let config = self.store.config();
+        while self.store.has_patience(self.patience) {
+            let (look, time) = (&self.look, self.judge.time());
+            let digest = look.digest(|_, entry| look::by_common_clock(config, entry, time));
+            let is_over = look::gaps_are_over(config, &look.item, time);
+            let is_left = look.item.has_left(self.permits);
+            let ripe = |_| is_over.then_some(look.item.last);
+            let refusal = line::next_refusal(&digest.view(), is_left, ripe);
+            if self.judge.looks_again(self.store, &refusal, look) {
+                let read = Look::read(self.store, self.name, WATCHED, self.patience);
+                let Some(answer) = read.await? else {
+                    return Ok(Refusal::Free);
+                };
+                self.judge.witnesses.hear(answer.date);
+                self.look = answer.value;
+                continue;
+            }
+            if !self.budget.allows(&refusal) {
+                // Whoever is dead still is in nobody's way.
+                let is_free = look.item.has_room_for(self.permits);
+                return Ok(if is_free {
+                    Refusal::Free
+                } else {
+                    Refusal::Taken
+                });
+            }
+            if refusal == Refusal::Taken && self.store.has_patience(self.patience) {
+                date(self.store, self.name, &self.look).await;
+            }
+            return Ok(refusal);
+        }
+        Ok(Refusal::Taken)
+    }
+
+    /// Reads what a step has changed, if there is time to do anything about it.
+    async fn read_after(&self) -> Result<Option<Look>, Failure> {
+        match self.store.has_patience(self.patience) {
+            true => self.read().await,
+            false => Ok(Some(self.look.clone())),
+        }
+    }
+
+    async fn read(&self) -> Result<Option<Look>, Failure> {
+        let look = Look::read(self.store, self.name, WATCHED, self.patience).await?;
+        Ok(look.map(|answer| answer.value))
+    }
+
+    /// Raises `seated` over tickets that are settled and deletes their rows, which would have to be read again else. Refused:
+    /// somebody was seated, or left, since the look.
+    async fn pass(&self, upto: Ticket) -> Result<(), Failure> {
+        let (store, name, patience) = (self.store, self.name, self.patience);
+        let settle = || store.settle(name, &self.look.item, upto);
+        let settled = store.persist(patience, settle).await?.value;
+        if settled.is_applied() && store.has_patience(patience) {
+            let litter: Vec<_> = self.look.litter(upto).map(|row| row.ticket).collect();
+            clean(store, name, patience, &litter).await;
+        }
+        Ok(())
+    }
+}
+
+/// Does to the lock item what a place asks for, or reads on: the next poll that came of it. None: there is no lock item any more.
+pub(crate) async fn carry_out(
     store: &Store,
     name: &LockName,
     patience: &Patience,
-    permits: u64,
-    item: LockItem,
-) -> Result<Way, Failure> {
-    let (mut look, config) = (Look::of(item), store.config());
-    let mut budget = Budget::default();
-    // The answer that showed the item has just come.
-    let mut judge = Judge::hears(store.newest_date());
-    while store.has_patience(patience) {
-        let time = judge.time();
-        let digest = look.digest(|_, entry| look::by_common_clock(config, entry, time));
-        let ripe = look::gaps_are_over(config, &look.item, time);
-        let is_left = look.item.has_left(permits);
-        let ripe = |_| ripe.then_some(look.item.last);
-        let refusal = line::next_refusal(&digest.view(), is_left, ripe);
-        if judge.looks_again(store, &refusal, &look) {
-            let Some(answer) = Look::read(store, name, WATCHED, patience).await? else {
-                return Ok(Way::Free);
-            };
-            judge.witnesses.hear(answer.date);
-            look = answer.value;
-            continue;
+    look: &Look,
+    act: Act,
+) -> Result<Option<Timed<Look>>, Failure> {
+    let item = &look.item;
+    let answer = match act {
+        Act::Evict(has) => evict(store, name, patience, item, has).await?,
+        Act::Unseat(index) => unseat(store, name, patience, item, index).await?,
+        Act::Admit(heirs) => {
+            let (first, admitted) = (item.first_heir(), &item.heirs()[..heirs]);
+            let admit = || store.admit(name, first, admitted);
+            Some(store.persist(patience, admit).await?)
         }
-        if !budget.allows(&refusal) {
-            // Whoever is dead still is in nobody's way.
-            if look.item.has_room_for(permits) {
-                return Ok(Way::Free);
-            }
-            break;
+        _ => None,
+    };
+    match answer {
+        // The answer to a write on the lock item is a poll, applied or not.
+        Some(answer) => {
+            let item = answer.map(Write::shown).transpose();
+            Ok(item.map(|item| item.map(Look::of)))
         }
-        let next = match refusal {
-            Refusal::Free => return Ok(Way::Free),
-            Refusal::Settled => return Ok(Way::Settled(look)),
-            Refusal::Taken => {
-                if store.has_patience(patience) {
-                    date(store, name, &look).await;
-                }
-                return Ok(Way::Taken(look.item));
-            }
-            Refusal::Evict(has) => shown(evict(store, name, patience, &look.item, has).await?),
-            Refusal::Unseat(index) => {
-                shown(unseat(store, name, patience, &look.item, index).await?)
-            }
-            Refusal::Settle(over) => {
-                settle(store, name, patience, &look, over).await?;
-                read_after(store, name, patience, &look).await?
-            }
-            Refusal::Pass(upto) => {
-                pass(store, name, patience, &look, upto).await?;
-                read_after(store, name, patience, &look).await?
-            }
-            Refusal::ReadOn if look.known == Known::Nothing => read(store, name, patience).await?,
-            Refusal::ReadOn => {
-                let further = look.read_on(store, name, patience).await?;
-                further.map(|answer| answer.value)
-            }
-        };
-        match next {
-            Some(next) => look = next,
-            None => return Ok(Way::Free),
-        }
+        None => look.clone().read_on(store, name, patience).await,
     }
-    Ok(Way::Taken(look.item))
 }
 
 /// What time it is for one decision, by the answers to its requests.
@@ -176,33 +264,6 @@ impl Budget {
     }
 }
 
-/// What the answer to a write shows of the lock. None: it is gone.
-fn shown(answer: Option<Timed<Write<LockItem>>>) -> Option<Look> {
-    answer.and_then(|answer| answer.value.shown()).map(Look::of)
-}
-
-/// Reads what a step has changed, if there is time to do anything about it.
-async fn read_after(
-    store: &Store,
-    name: &LockName,
-    patience: &Patience,
-    before: &Look,
-) -> Result<Option<Look>, Failure> {
-    match store.has_patience(patience) {
-        true => read(store, name, patience).await,
-        false => Ok(Some(before.clone())),
-    }
-}
-
-async fn read(
-    store: &Store,
-    name: &LockName,
-    patience: &Patience,
-) -> Result<Option<Look>, Failure> {
-    let look = Look::read(store, name, WATCHED, patience).await?;
-    Ok(look.map(|answer| answer.value))
-}
-
 /// Whether this is done only because somebody is dead, or a gap is over, by what the time is.
 fn takes_for_dead(refusal: &Refusal) -> bool {
     matches!(
@@ -219,24 +280,6 @@ pub(crate) async fn date(store: &Store, name: &LockName, look: &Look) {
         store.heed(&failure);
         tracing::debug!(lock = %name, %failure, "left what has no date to the next who comes");
     }
-}
-
-/// Raises `seated` over tickets that are settled and deletes their rows, which would have to be read again else. Refused:
-/// somebody was seated, or left, since the look.
-async fn pass(
-    store: &Store,
-    name: &LockName,
-    patience: &Patience,
-    look: &Look,
-    upto: Ticket,
-) -> Result<(), Failure> {
-    let settle = || store.settle(name, &look.item, upto);
-    let settled = store.persist(patience, settle).await?.value;
-    if settled.is_applied() && store.has_patience(patience) {
-        let litter: Vec<_> = look.litter(upto).map(|row| row.ticket).collect();
-        clean(store, name, patience, &litter).await;
-    }
-    Ok(())
 }
 
 /// Deletes rows that are settled. What fails is left to the next who cleans.

@@ -1,0 +1,105 @@
+//! The way out of a place: its ticket is settled, and what the lock item shows of it is given back.
+
+use crate::name::LockName;
+use crate::store::{Attempt, Failure, Patience, Store, Write};
+use fairlock_protocol::item::{Held, LockItem, RowState, Spot, TicketRow};
+use fairlock_protocol::place::{Act, Found, Place};
+use fairlock_protocol::ticket::Ticket;
+
+/// Carries out what a place asks for that leaves.
+pub(crate) struct Exit<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) name: &'a LockName,
+    pub(crate) patience: &'a Patience,
+    pub(crate) attempt: &'a Attempt,
+    /// None: whatever place the attempt got.
+    pub(crate) ticket: Option<Ticket>,
+    /// The lock item as it was seen last.
+    pub(crate) seen: Option<LockItem>,
+}
+
+impl Exit<'_> {
+    /// Ends when nothing of the place is left, or when it is to stay: it was given a slot before. Each turn of the loop comes nearer
+    /// to that, or finds that others came or went.
+    pub(crate) async fn run(&mut self, place: &mut Place, mut act: Act) -> Result<Act, Failure> {
+        loop {
+            act = match (act, self.ticket) {
+                (Act::VoidOwn, Some(ticket)) => {
+                    let void = || self.store.void_own(self.name, ticket, self.attempt);
+                    self.store.persist(self.patience, void).await?;
+                    place.voided()
+                }
+                (Act::Depart, Some(ticket)) => self.depart(place, ticket).await?,
+                (Act::Find, _) => {
+                    if self.seen.is_none() {
+                        let read = || self.store.read_lock(self.name);
+                        self.seen = self.store.persist(self.patience, read).await?.value;
+                    }
+                    place.stands(self.found())
+                }
+                (Act::Release | Act::GiveUp, _) => self.give_back(place).await?,
+                (end, _) => return Ok(end),
+            };
+        }
+    }
+
+    /// No poll can give the ticket a slot afterwards, and if one did before, the item that comes back shows it.
+    async fn depart(&mut self, place: &mut Place, ticket: Ticket) -> Result<Act, Failure> {
+        let depart = || self.store.leave(self.name, ticket);
+        let answer = self.store.persist(self.patience, depart).await?.value;
+        let is_applied = answer.is_applied();
+        self.seen = answer.shown();
+        if !is_applied {
+            self.clean(ticket).await;
+        }
+        let found = match place.is_leaving() {
+            true => self.found(),
+            false => {
+                let nonce = self.attempt.nonce;
+                let seen = self.seen.as_ref();
+                Found::from(seen.and_then(|item| item.standing(nonce, ticket)))
+            }
+        };
+        Ok(place.departed(is_applied, found))
+    }
+
+    /// Whoever gave the slot cleaned the row, which is back now. If that fails it is litter.
+    async fn clean(&self, ticket: Ticket) {
+        let own = TicketRow {
+            ticket,
+            tickets: self.attempt.tickets,
+            state: RowState::Void(None),
+            expires_at: 0,
+        };
+        let clean = || self.store.clean_row(self.name, &own);
+        let _ = self.store.persist(self.patience, clean).await;
+    }
+
+    async fn give_back(&mut self, place: &mut Place) -> Result<Act, Failure> {
+        let nonce = self.attempt.nonce;
+        let item = self.seen.as_ref();
+        let spot = item.and_then(|item| Some((item, item.place_of(nonce)?)));
+        let answer = match spot {
+            None => return Ok(place.stands(Found::Nowhere)),
+            Some((item, Spot::Has(at, entry))) => {
+                let held = Held::of(item, at, entry);
+                let release = || self.store.release(self.name, self.attempt, held);
+                self.store.persist(self.patience, release).await?
+            }
+            Some((item, Spot::Heir(index, own))) => {
+                let at = item.at_heir(index);
+                let give_up = || self.store.give_up_seat(self.name, at, own);
+                self.store.persist(self.patience, give_up).await?
+            }
+        };
+        let is_applied = matches!(answer.value, Write::Applied(_));
+        self.seen = answer.value.shown();
+        Ok(place.gave_back(is_applied, self.found()))
+    }
+
+    /// Whatever place the attempt has.
+    fn found(&self) -> Found {
+        let seen = self.seen.as_ref();
+        Found::from(seen.and_then(|item| item.place_of(self.attempt.nonce)))
+    }
+}
