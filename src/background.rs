@@ -77,18 +77,26 @@ impl Background {
 
     /// Runs `work` to its end, and then calls what it returned, which tells its caller that it is done. The job is off the list
     /// by then, so that a caller that hears of its end never finds it unfinished.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the door to background work"
-    )]
     pub(crate) fn spawn(
         self: &Arc<Self>,
         job: Job,
         work: impl Future<Output: FnOnce()> + Send + 'static,
     ) {
+        self.spawn_with(job, |_| work);
+    }
+
+    /// The same for work that says what it is about while it goes on.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to background work"
+    )]
+    pub(crate) fn spawn_with<W>(self: &Arc<Self>, job: Job, work: impl FnOnce(Listed) -> W)
+    where
+        W: Future<Output: FnOnce()> + Send + 'static,
+    {
         let open = self.open(job);
         // Boxed, or the task would have room for the work twice: as it was given, and as it runs.
-        let work = Box::pin(work);
+        let work = Box::pin(work(open.0.clone()));
         self.runtime.spawn(async move {
             let done = work.await;
             drop(open);
@@ -101,10 +109,10 @@ impl Background {
         jobs.drawn += 1;
         let number = jobs.drawn;
         jobs.open.insert(number, job);
-        Open {
+        Open(Listed {
             background: Arc::clone(self),
             number,
-        }
+        })
     }
 
     /// Waits until nothing runs that ends by itself. Cancel safe.
@@ -160,15 +168,34 @@ impl Background {
     }
 }
 
-/// A job on the list; off it when dropped, also by a panic or a runtime that shuts down.
-struct Open {
+/// A job on the list, if it is still there.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed {
     background: Arc<Background>,
     number: u64,
 }
 
+impl Listed {
+    /// What the work is about from now on.
+    pub(crate) fn becomes(&self, task: Task, ticket: Ticket) {
+        let mut jobs = self.background.jobs();
+        if let Some(job) = jobs.open.get_mut(&self.number) {
+            (job.task, job.ticket) = (task, Some(ticket));
+        }
+        drop(jobs);
+        if !task.ends() {
+            self.background.ended.notify_waiters();
+        }
+    }
+}
+
+/// Takes a job off the list when it is dropped, also by a panic or a runtime that shuts down.
+struct Open(Listed);
+
 impl Drop for Open {
     fn drop(&mut self) {
-        self.background.jobs().open.remove(&self.number);
-        self.background.ended.notify_waiters();
+        let Open(Listed { background, number }) = self;
+        background.jobs().open.remove(number);
+        background.ended.notify_waiters();
     }
 }

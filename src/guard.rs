@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::Stream;
-use tokio::sync::oneshot;
 
 use crate::core::{CoreHandle, Holding, STANDSTILL};
 use crate::error::{Closed, Error, Loss, LostLock};
@@ -263,7 +262,7 @@ impl LockGuard {
         if let Some(reason) = self.hold().loss() {
             return Err(self.lost_by(reason).into());
         }
-        match self.core().downgrade(self.hold()).await {
+        match self.core().downgrade(self.hold(), &self.0.party).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(item)) => Err(self.lose_to(item)),
             Err(failure) => Err(self.not_told(failure, self.core().store.now().since(started))),
@@ -351,17 +350,9 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn release(mut self) -> Result<(), Error> {
-        self.0.disarm();
-        let (core, hold) = (Arc::clone(self.core()), Arc::clone(self.hold()));
-        let lost = hold.loss();
-        let deadline = hold.believed_until();
-        hold.give_back();
-        let (tell, told) = oneshot::channel();
-        let started = core.store.now();
-        core.clone().release_then(&hold, deadline, move |ended| {
-            // Nobody may be left to be told; the release is done all the same.
-            let _ = tell.send((ended, core.store.now().since(started)));
-        });
+        let (lost, deadline) = (self.hold().loss(), self.hold().believed_until());
+        let started = self.core().store.now();
+        let told = self.0.release();
         let config = self.core().store.config();
         // A hold that was lost may have ended long ago.
         let late = deadline.max(started) + config.request_timeout + STANDSTILL;

@@ -427,6 +427,11 @@ impl Hold {
         &self.standing
     }
 
+    /// Whether nothing has ended it yet.
+    pub(crate) fn is_standing(&self) -> bool {
+        self.standing.get() == Standing::Held
+    }
+
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self.standing.get(), Standing::Lost(_))
     }

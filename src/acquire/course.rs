@@ -1,13 +1,14 @@
 //! The course of one place: its machine says what is next, and this does it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Acquisition;
 use super::line::Line;
-use crate::core::{Departure, Holding, Refused, Turnstile};
+use crate::core::{Departure, Refused, Turnstile};
 use crate::counter;
+use crate::hold::Hold;
 use crate::look::Look;
-use crate::offer::Granted;
 use crate::queue::{self, Joined};
 use crate::reclaim::Reclaim;
 use crate::seats::{Asked, Taken};
@@ -32,7 +33,7 @@ const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
 /// What came of a place.
 pub(super) enum End {
-    Granted(Granted<Holding>),
+    Granted(Arc<Hold>),
     /// Nothing: another one is asked for.
     Again,
     /// The same, for its row came after others had closed the gap.

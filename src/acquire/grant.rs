@@ -1,11 +1,10 @@
-//! From the place of the holder to a guard.
+//! From the place of the holder to a hold.
 
 use std::sync::Arc;
 
 use super::Acquisition;
-use crate::core::{Departure, Holding, Refused};
+use crate::core::{Departure, Refused};
 use crate::hold::Hold;
-use crate::offer::Granted;
 use crate::seats::Taken;
 use crate::store::{Attempt, Patience, Timed, Write};
 use fairlock_protocol::item::{Footing, LockItem, Spot};
@@ -19,12 +18,12 @@ impl Acquisition {
         &self,
         attempt: Attempt,
         taken: Taken,
-    ) -> Result<Option<Granted<Holding>>, Refused> {
+    ) -> Result<Option<Arc<Hold>>, Refused> {
         self.grant(attempt, taken.ticket, taken.beats, &taken.answer.value)
             .await
     }
 
-    /// Turns a place of one who has the lock into a guard, with at least half a lease to start with: being promoted starts none. Nor is
+    /// Turns a place of one who has the lock into a hold, with at least half a lease to start with: being promoted starts none. Nor is
     /// it held with the long lease of a place far back, which others would have to wait for.
     /// Nor is it held on an item that DynamoDB may delete before long. A hold whose lease is already over is given up, never
     /// returned.
@@ -34,7 +33,7 @@ impl Acquisition {
         ticket: Ticket,
         mut beats: Beats,
         item: &LockItem,
-    ) -> Result<Option<Granted<Holding>>, Refused> {
+    ) -> Result<Option<Arc<Hold>>, Refused> {
         let lease = self.store().config().lease;
         let Some(Spot::Has(mut at, mut entry)) = item.standing(attempt.nonce, ticket) else {
             return self.is_gone(&attempt);
@@ -76,17 +75,11 @@ impl Acquisition {
             self.store().config(),
             beats,
         );
-        self.core.seat(&hold, &self.party, entry);
-        let guard = Holding::offered(Arc::clone(&self.core), hold);
-        // Either `shutdown` saw the hold, or it was called before this: then nobody is to have the guard.
-        if self.core.closed.is_cancelled() {
-            return Err(Refused::GaveUp);
-        }
-        Ok(Some(guard))
+        Ok(Some(Arc::new(hold)))
     }
 
     /// The place was lost before it was granted; a copy of a request for it may still come.
-    fn is_gone(&self, attempt: &Attempt) -> Result<Option<Granted<Holding>>, Refused> {
+    fn is_gone(&self, attempt: &Attempt) -> Result<Option<Arc<Hold>>, Refused> {
         self.core.forget(attempt);
         Ok(None)
     }

@@ -1,13 +1,14 @@
 //! A place in line: it polls, does what each poll asks for, and has its turn or leaves.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Acquisition;
 use crate::background::Task;
 use crate::cohort::Membership;
-use crate::core::{Departure, Holding, Prospect, Refused};
+use crate::core::{Departure, Prospect, Refused};
 use crate::exit::Exit;
-use crate::offer::Granted;
+use crate::hold::Hold;
 use crate::store::{Attempt, Timed};
 use crate::waiter::Waiter;
 use fairlock_protocol::entry::Entry;
@@ -178,10 +179,7 @@ impl Line {
         }
     }
 
-    pub(super) async fn granted(
-        self,
-        to: &Acquisition,
-    ) -> Result<Option<Granted<Holding>>, Refused> {
+    pub(super) async fn granted(self, to: &Acquisition) -> Result<Option<Arc<Hold>>, Refused> {
         let item = self.waiter.item().clone();
         let seats = to.store().config().seats;
         to.core.cohort.came_in(&to.name, &item, seats);

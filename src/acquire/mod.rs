@@ -4,6 +4,7 @@ mod course;
 mod grant;
 mod line;
 mod outage;
+mod turns;
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,12 +13,13 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::sync::oneshot::error::TryRecvError;
 
-use crate::background::Task;
+use crate::background::Listed;
 use crate::core::{
-    ATTEMPTS_AT_ONCE, Claim, Core, Departure, Holding, Left, Party, Prospect, Refused, Turnstile,
+    ATTEMPTS_AT_ONCE, Claim, Core, Departure, Left, Party, Prospect, Refused, Turnstile,
 };
+use crate::error::Loss;
+use crate::hold::Hold;
 use crate::name::LockName;
-use crate::offer::Granted;
 use crate::seats::Seats;
 use crate::state;
 use crate::store::{Attempt, Limit, Patience, Refusals, Store};
@@ -40,13 +42,17 @@ pub(crate) fn go(
     claim: Claim,
     turnstile: Option<Turnstile>,
 ) {
-    let acquisition = Acquisition::new(core, name, party, claim);
-    core.spawn_then(name, None, Task::Acquire, acquisition.run(turnstile));
+    core.spawn_place(name, |listed| {
+        Acquisition::new(core, name, party, claim, listed).run(turnstile)
+    });
 }
 
-/// The way to the lock, of one call or of several that were made at once.
+/// A place in a lock, of one call or of several that were made at once: its one task runs from the first request for it to the
+/// last.
 struct Acquisition {
     core: Arc<Core>,
+    /// The task, as it is listed.
+    listed: Listed,
     /// The client's, which tells those who wait whether DynamoDB answers.
     store: Store,
     name: LockName,
@@ -55,14 +61,20 @@ struct Acquisition {
     claim: Claim,
     /// Places that are being left.
     left: Mutex<Vec<Left>>,
+    /// The hold, while there is one.
+    hold: Option<Arc<Hold>>,
+    /// Nobody waits for it any more: the callers were told, or wait for another place.
     is_over: bool,
     /// When the log is told of a wait that has become long.
     long: Mutex<Doublings>,
 }
 
-/// Whoever waits for an acquisition that ends with its runtime, or by a panic, is told so.
+/// Whoever waits for a place, or holds the lock by it, is told when its task ends with its runtime, or by a panic.
 impl Drop for Acquisition {
     fn drop(&mut self) {
+        if let Some(hold) = &self.hold {
+            hold.lose(Loss::NoRuntime);
+        }
         if !self.is_over {
             self.party.refuse(Refused::Gone);
         }
@@ -70,7 +82,13 @@ impl Drop for Acquisition {
 }
 
 impl Acquisition {
-    fn new(core: &Arc<Core>, name: &LockName, party: Arc<Party>, claim: Claim) -> Self {
+    fn new(
+        core: &Arc<Core>,
+        name: &LockName,
+        party: Arc<Party>,
+        claim: Claim,
+        listed: Listed,
+    ) -> Self {
         let store = match claim.waits {
             true => core.store.telling(outage::reach(core, name, &party)),
             false => core.store.clone(),
@@ -78,27 +96,29 @@ impl Acquisition {
         let started = store.now();
         Acquisition {
             core: Arc::clone(core),
+            listed,
             store,
             name: name.clone(),
             party,
             started,
             claim,
             left: Mutex::default(),
+            hold: None,
             is_over: false,
             long: Mutex::new(Doublings::of(started)),
         }
     }
 
-    /// Runs to the end, and returns how it tells the callers. A guard that none of them takes is dropped, which releases.
+    /// Runs to the end of the place, and returns how it tells the last caller.
     async fn run(mut self, mut turnstile: Option<Turnstile>) -> impl FnOnce() {
         self.party.sets_out();
-        let ended = tokio::select! {
+        let granted = tokio::select! {
             biased;
             never = self.keep_time() => match never {},
-            ended = self.work(&mut turnstile) => ended,
+            granted = self.work(&mut turnstile) => granted,
         };
-        let ended = match ended {
-            Ok(guard) => Ok(guard),
+        let ended = match granted {
+            Ok(hold) => Ok(Box::pin(self.turns(hold)).await),
             Err(refused) => {
                 let (told, refused) = refused.shared();
                 self.party.will_refuse(told);
@@ -109,7 +129,7 @@ impl Acquisition {
         move || {
             self.is_over = true;
             match ended {
-                Ok(guard) => drop(self.party.grant(guard)),
+                Ok(done) => done.tell(&self.core),
                 Err(refused) => self.party.refuse(refused),
             }
         }
@@ -117,13 +137,13 @@ impl Acquisition {
 
     /// Asks for places until one is granted. Each turn of the loop needs a ticket that was void or lost, or that others drew
     /// before a bounded line was full; and the caller's patience bounds them.
-    async fn work(&self, turnstile: &mut Option<Turnstile>) -> Result<Granted<Holding>, Refused> {
+    async fn work(&self, turnstile: &mut Option<Turnstile>) -> Result<Arc<Hold>, Refused> {
         let mut time = 1;
         loop {
             self.check()?;
             let ended = Box::pin(Course::new(self, time, turnstile).run()).await?;
             match ended {
-                End::Granted(guard) => return Ok(guard),
+                End::Granted(hold) => return Ok(hold),
                 End::Again => {}
                 End::TooSlow => time = (time * 2).min(MOST_TIME),
             }

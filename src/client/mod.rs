@@ -3,13 +3,12 @@
 mod builder;
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::background::{Job, Task};
 use crate::config::SHARERS;
 use crate::core::CoreHandle;
-use crate::error::{Error, Invalid, Loss};
+use crate::error::{Error, Invalid};
 use crate::leased::LeaseLock;
 use crate::lock::FairLock;
 use crate::name::LockName;
@@ -257,9 +256,7 @@ impl LockClient {
         core.closed.cancel();
         core.refuse_all();
         if held == HeldLocks::Release {
-            for hold in core.holds() {
-                Arc::clone(core).release_behind(hold, Some(Loss::ShutDown));
-            }
+            core.release_all();
         }
     }
 }

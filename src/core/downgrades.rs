@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Core, Party};
-use crate::hold::{self, Hold, Standing};
+use crate::hold::{self, Hold};
 use crate::store::Failure;
 use fairlock_protocol::item::LockItem;
 
@@ -16,11 +16,12 @@ impl Core {
     pub(crate) async fn downgrade(
         self: &Arc<Self>,
         hold: &Hold,
+        party: &Party,
     ) -> Result<Result<(), Option<LockItem>>, Failure> {
         if hold.held().permits == 1 {
             return Ok(Ok(()));
         }
-        if self.is_passed_on(hold) {
+        if self.is_passed_on(hold, party) {
             // First: its own task frees the permits when they have gone, whatever becomes of this call.
             hold.is_to_share();
             let patience = self.patience_until(hold.believed_until());
@@ -41,19 +42,18 @@ impl Core {
 
     /// Frees the permits of a hold that was downgraded while callers of its client waited to have the lock next, as soon as none
     /// of them waits any more.
-    pub(super) async fn frees_late(self: &Arc<Self>, hold: &Hold) {
+    pub(crate) async fn frees_late(self: &Arc<Self>, hold: &Hold, party: &Party) {
         hold.shares().await;
         // Boxed, or the task of each hold would have room for it.
-        Box::pin(self.frees_behind_the_last(hold)).await;
+        Box::pin(self.frees_behind_the_last(hold, party)).await;
     }
 
-    async fn frees_behind_the_last(self: &Arc<Self>, hold: &Hold) {
-        let party = self.party_behind(hold);
-        if let Some(party) = party {
-            self.goes(&party).await;
+    async fn frees_behind_the_last(self: &Arc<Self>, hold: &Hold, party: &Party) {
+        if hold.turns_left() > 1 {
+            self.goes(party).await;
         }
         // Ends with the hold, or with an answer: each failure but a refusal takes until the local deadline of the hold.
-        while hold.held().permits > 1 && self.is_the_last_of_its_place(hold) {
+        while hold.held().permits > 1 && !self.is_passed_on(hold, party) && hold.is_standing() {
             match self.free(hold).await {
                 Ok(Ok(())) => {}
                 Ok(Err(item)) => {
@@ -66,13 +66,6 @@ impl Core {
                 }
             }
         }
-    }
-
-    fn party_behind(&self, hold: &Hold) -> Option<Arc<Party>> {
-        let memory = self.memory();
-        let seated = memory.parties.get(&hold.attempt.nonce);
-        let seated = seated.filter(|_| memory.comes_next(hold));
-        seated.map(|seated| Arc::clone(&seated.party))
     }
 
     /// Waits until none of a party waits any more. Keeps their time, though their calls are not polled: each turn of the loop ends
@@ -89,14 +82,5 @@ impl Core {
                 }
             }
         }
-    }
-
-    /// Whether no other caller will have the lock at this place, now or later. Once this is so it stays so: a party that has gone
-    /// does not come back, and nobody is granted a lock by a client that is shut down.
-    fn is_the_last_of_its_place(&self, hold: &Hold) -> bool {
-        let is_passed_on = !self.closed.is_cancelled() && self.is_passed_on(hold);
-        // Read after that. A release gives the hold back before it takes the party off the place, so a hold that still stands now
-        // was not passed on before.
-        !is_passed_on && hold.standing().get() == Standing::Held
     }
 }

@@ -1,44 +1,81 @@
 //! A hold in the hands of whoever was granted it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Core, CoreHandle};
-use crate::hold::{Hold, Standing};
-use crate::offer::{self, Granted};
+use tokio::sync::oneshot;
+
+use super::{Core, CoreHandle, Party};
+use crate::background::{Listed, Task};
+use crate::hold::Hold;
+use crate::seats::Ended;
+use crate::store::Failure;
+use fairlock_protocol::moment::Moment;
+
+/// What became of a release, and how long it took.
+pub(crate) type Released = (Result<Ended, Failure>, Duration);
+
+/// Tells the task of the place that its hold is given back, and how it tells what became of that. Dropped, nobody asks.
+pub(crate) type GivenBack = oneshot::Receiver<GiveBack>;
+
+pub(crate) struct GiveBack {
+    pub(crate) started: Moment,
+    pub(crate) tell: oneshot::Sender<Released>,
+}
 
 /// Dropped, it gives the lock back.
 pub(crate) struct Holding {
     pub(crate) core: CoreHandle,
     pub(crate) hold: Arc<Hold>,
-    /// Its release was begun, and goes on without it.
-    is_released: bool,
+    /// Those who have their turns at its place, one after the other.
+    pub(crate) party: Arc<Party>,
+    /// The task of the place, as it is listed.
+    listed: Listed,
+    give_back: Option<oneshot::Sender<GiveBack>>,
 }
 
 impl Holding {
-    /// Keeps a hold, and offers it to its caller. One that is not taken in time is dropped.
-    pub(crate) fn offered(core: Arc<Core>, hold: Hold) -> Granted<Holding> {
-        let hold = Arc::new(hold);
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        hold: Arc<Hold>,
+        party: Arc<Party>,
+        listed: Listed,
+    ) -> (Self, GivenBack) {
+        let (give_back, given_back) = oneshot::channel();
         let holding = Holding {
-            core: CoreHandle::new(&core),
-            hold: Arc::clone(&hold),
-            is_released: false,
+            core: CoreHandle::new(core),
+            hold,
+            party,
+            listed,
+            give_back: Some(give_back),
         };
-        let (granted, offer) = offer::offer(holding);
-        core.keep(&hold, offer);
-        granted
+        (holding, given_back)
     }
 
-    /// Dropped from now on, it gives nothing back: its release was begun.
-    pub(crate) fn disarm(&mut self) {
-        self.is_released = true;
+    /// Gives the lock back, and hears what became of that. An error if there is no task that could do it: its runtime is gone.
+    pub(crate) fn release(&mut self) -> oneshot::Receiver<Released> {
+        let (tell, told) = oneshot::channel();
+        let give_back = self.give_back.take();
+        self.ends();
+        let started = self.core.store.now();
+        if let Some(give_back) = give_back {
+            // Where nobody hears of it, nobody tells.
+            let _ = give_back.send(GiveBack { started, tell });
+        }
+        told
+    }
+
+    /// A shutdown that comes after this waits for the release, though the task of the place has yet to hear of it.
+    fn ends(&self) {
+        self.listed.becomes(Task::Release, self.hold.ticket);
+        self.hold.give_back();
     }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        // A hold that has been given back was released; one that was lost may still stand in the table.
-        if !self.is_released && self.hold.standing().get() != Standing::Released {
-            Arc::clone(&self.core).release_behind(Arc::clone(&self.hold), None);
+        if self.give_back.is_some() {
+            self.ends();
         }
     }
 }

@@ -12,10 +12,9 @@ mod party;
 mod prospect;
 mod trouble;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -24,31 +23,30 @@ use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::background::{Background, Job, Task};
+use crate::background::{Background, Job, Listed, Task};
 use crate::cohort::Cohort;
 use crate::error::{Error, Loss};
-use crate::heartbeat;
 use crate::hold::Hold;
 use crate::name::LockName;
 use crate::offer::Offer;
 use crate::seats::{Ended, Seats};
 use crate::store::{Attempt, Failure, Limit, Patience, Refusals, Store};
-use fairlock_protocol::entry::{Entry, Nonce};
+use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::Pace;
 use fairlock_protocol::place::Place;
 use fairlock_protocol::stagger::Stagger;
-use fairlock_protocol::ticket::{Sequence, Ticket};
+use fairlock_protocol::ticket::Ticket;
 
 pub(crate) use claim::{Claim, Refused};
 use doubts::Doubts;
 pub(crate) use handle::CoreHandle;
 use hints::Hints;
-pub(crate) use holding::Holding;
+pub(crate) use holding::{GiveBack, GivenBack, Holding};
 pub(crate) use leaving::{Departure, Left};
-use parties::{Door, Seated};
-pub(crate) use parties::{Go, Turnstile};
+use parties::Door;
+pub(crate) use parties::{Go, Turnstile, alone};
 pub(crate) use party::{Caller, Joined, Observer, Party, Told};
 pub(crate) use prospect::Prospect;
 pub(crate) use trouble::Trouble;
@@ -86,36 +84,32 @@ struct Memory {
     /// How fast the lines were that this client waited in.
     paces: HashMap<LockName, Pace>,
     doubts: Doubts,
-    holds: Vec<Weak<Hold>>,
+    kept: Vec<Kept>,
     /// How many have been held beside others since there were none.
     staggered: u64,
     /// Locks of which somebody of this client is on the way into the line, and those who wait until it is there.
     doors: HashMap<LockName, Door>,
-    /// Those whose turn comes after the one who holds the lock, at the same place.
-    parties: BTreeMap<Nonce, Seated>,
+}
+
+/// A hold, as long as it is kept.
+#[derive(Debug)]
+struct Kept {
+    hold: Weak<Hold>,
+    /// Those who have their turns at the same place, one after the other.
+    party: Weak<Party>,
+    /// The task of its place.
+    listed: Listed,
 }
 
 impl Memory {
-    /// Whether a caller still waits for a hold to be passed on.
-    fn is_passed_on(&self, hold: &Hold, now: Moment) -> bool {
-        let seated = self.parties.get(&hold.attempt.nonce);
-        self.comes_next(hold) && seated.is_some_and(|seated| seated.party.waits(now))
-    }
-
     /// Has a hold renewed at other times than those that are held already.
     fn stagger(&mut self, hold: &Hold) {
-        let mut others = self.holds.iter().filter_map(Weak::upgrade);
+        let mut others = self.kept.iter().filter_map(|kept| kept.hold.upgrade());
         self.staggered = match others.any(|other| other.is_held()) {
             true => self.staggered.wrapping_add(1),
             false => 0,
         };
         hold.stagger(Stagger::of(self.staggered));
-    }
-
-    /// Whether what is noted of a hold's place comes after this hold, and not after a later one there.
-    fn comes_next(&self, hold: &Hold) -> bool {
-        let seated = self.parties.get(&hold.attempt.nonce);
-        seated.is_some_and(|seated| Some(seated.next) == hold.ticket.next())
     }
 }
 
@@ -215,6 +209,19 @@ impl Core {
         self.spawn_then(name, ticket, task, work.map(|()| || {}));
     }
 
+    /// The same for the task of a place, which says what it is about while it goes on.
+    pub(crate) fn spawn_place<W>(self: &Arc<Self>, name: &LockName, work: impl FnOnce(Listed) -> W)
+    where
+        W: Future<Output: FnOnce()> + Send + 'static,
+    {
+        let job = Job {
+            lock: name.to_string(),
+            ticket: None,
+            task: Task::Acquire,
+        };
+        self.background.spawn_with(job, work);
+    }
+
     /// The same for work that returns how it tells that it is done.
     pub(crate) fn spawn_then(
         self: &Arc<Self>,
@@ -234,7 +241,7 @@ impl Core {
     }
 
     /// Notes for the report of a shutdown what could not be done.
-    fn undone(&self, name: &LockName, ticket: Option<Ticket>, task: Task) {
+    pub(crate) fn undone(&self, name: &LockName, ticket: Option<Ticket>, task: Task) {
         self.background.failed(Job {
             lock: name.to_string(),
             ticket,
@@ -304,52 +311,16 @@ impl Core {
         memory.paces.insert(name.clone(), pace.at_rest());
     }
 
-    /// Registers a hold and keeps it renewed, and gives it back if its guard is not taken in time.
-    pub(crate) fn keep(self: &Arc<Self>, hold: &Arc<Hold>, offer: Offer<Holding>) {
-        {
-            let mut memory = self.memory();
-            memory.stagger(hold);
-            memory.holds.retain(|hold| hold.strong_count() > 0);
-            memory.holds.push(Arc::downgrade(hold));
-        }
-        let (core, hold) = (Arc::clone(self), Arc::clone(hold));
-        let orphan = Orphan(Arc::clone(&core), Arc::clone(&hold));
-        self.spawn(
-            &hold.name.clone(),
-            Some(hold.ticket),
-            Task::Heartbeat,
-            async move {
-                let _orphan = orphan;
-                core.keep_renewed(&hold, offer).await;
-                if hold.is_lost()
-                    && let Some(seated) = core.rest_of(&hold)
-                {
-                    core.stand_anew(&hold.name, seated.party);
-                }
-            },
-        );
-    }
-
-    /// Ends with the hold, which ends at once if its guard is given back.
-    async fn keep_renewed(self: &Arc<Self>, hold: &Hold, offer: Offer<Holding>) {
-        let saw = |item: &LockItem| self.saw(&hold.name, item);
-        let mut renewing = pin!(heartbeat::keep(&self.store, hold, saw));
-        let untaken = tokio::select! {
-            biased;
-            () = &mut renewing => return,
-            untaken = self.untaken(offer) => untaken,
-        };
-        if let Some(guard) = untaken {
-            tracing::info!(lock = %hold.name, ticket = %hold.ticket, "granted to a call that was not polled: gives the lock back");
-            drop(guard);
-        }
-        tokio::select! {
-            biased;
-            // First: nothing is freed under a hold that has ended.
-            () = &mut renewing => return,
-            () = self.frees_late(hold) => {}
-        }
-        renewing.await;
+    /// Registers a hold, with those whose turn comes after it at the same place.
+    pub(crate) fn keep(&self, hold: &Arc<Hold>, party: &Arc<Party>, listed: &Listed) {
+        let mut memory = self.memory();
+        memory.stagger(hold);
+        memory.kept.retain(|kept| kept.hold.strong_count() > 0);
+        memory.kept.push(Kept {
+            hold: Arc::downgrade(hold),
+            party: Arc::downgrade(party),
+            listed: listed.clone(),
+        });
     }
 
     /// What was granted to a call that is not polled, so that it is not kept from others.
@@ -359,54 +330,46 @@ impl Core {
     }
 
     pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
-        self.memory()
-            .holds
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect()
+        let memory = self.memory();
+        let kept = memory.kept.iter();
+        kept.filter_map(|kept| kept.hold.upgrade()).collect()
     }
 
-    /// Releases a hold in the background, ending it locally first: as lost for a reason, or as given back.
-    pub(crate) fn release_behind(self: Arc<Self>, hold: Arc<Hold>, loss: Option<Loss>) {
-        let deadline = hold.believed_until();
-        match loss {
-            // Its guard is releasing it, or will when it is dropped: two releases would take each other for theft.
-            Some(loss) if !hold.lose(loss.clone()) => return,
-            Some(_) => {}
-            None => {
-                hold.give_back();
+    /// Ends all holds, and has them released, whatever their guards do.
+    pub(crate) fn release_all(&self) {
+        let holds: Vec<_> = {
+            let memory = self.memory();
+            let kept = memory.kept.iter();
+            let holds = kept.filter_map(|kept| Some((kept.hold.upgrade()?, kept.listed.clone())));
+            holds.collect()
+        };
+        for (hold, listed) in holds {
+            if hold.is_standing() {
+                listed.becomes(Task::Release, hold.ticket);
             }
+            // The task of its place sees that. Where its guard was first, that one has it released.
+            hold.lose(Loss::ShutDown);
         }
-        let core = Arc::clone(&self);
-        self.release_then(&hold.clone(), deadline, move |ended| match ended {
-            Ok(_) => {}
-            Err(failure) => {
-                tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not release: the lease ends the hold");
-                core.undone(&hold.name, Some(hold.ticket), Task::Release);
-            }
-        });
     }
 
-    /// Hands the lock over in the background, trying until the lease ends.
-    pub(crate) fn release_then(
+    /// Tells all who wait behind holds that there will be no turn.
+    pub(crate) fn refuse_all(&self) {
+        let parties: Vec<_> = {
+            let memory = self.memory();
+            let kept = memory.kept.iter();
+            kept.filter_map(|kept| kept.party.upgrade()).collect()
+        };
+        for party in parties {
+            party.refuse(Refused::GaveUp);
+        }
+    }
+
+    /// Hands the lock over, trying until the lease ends.
+    pub(crate) async fn release(
         self: &Arc<Self>,
-        hold: &Arc<Hold>,
+        hold: &Hold,
         deadline: Moment,
-        then: impl FnOnce(Result<Ended, Failure>) + Send + 'static,
-    ) {
-        let releasing = Releasing(Arc::clone(self), Arc::clone(hold));
-        self.spawn_then(&hold.name, Some(hold.ticket), Task::Release, async move {
-            let Releasing(core, hold) = &releasing;
-            // Boxed, or it would be moved with all its room each time that this task is.
-            let ended = Box::pin(core.release(hold, deadline)).await;
-            move || then(ended)
-        });
-    }
-
-    async fn release(self: &Arc<Self>, hold: &Hold, deadline: Moment) -> Result<Ended, Failure> {
-        if self.pass_on(hold).await {
-            return Ok(Ended::PassedOn);
-        }
+    ) -> Result<Ended, Failure> {
         let patience = self.patience_until(deadline);
         let seats = self.seats(&hold.name, &patience);
         let ended = seats.release(&hold.attempt, hold.held()).await;
@@ -424,10 +387,6 @@ impl Core {
             Ok(Ended::PassedOn | Ended::Before(None) | Ended::NotOurs(_)) | Err(_) => {}
         }
         ended
-    }
-
-    fn is_passed_on(&self, hold: &Hold) -> bool {
-        self.memory().is_passed_on(hold, self.store.now())
     }
 
     pub(crate) fn patience_until(&self, deadline: Moment) -> Patience {
@@ -472,28 +431,6 @@ impl Core {
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Ends a hold whose heartbeat ends before it: with the runtime, which nothing of it may outlive.
-struct Orphan(Arc<Core>, Arc<Hold>);
-
-impl Drop for Orphan {
-    fn drop(&mut self) {
-        let Orphan(core, hold) = self;
-        if hold.lose(Loss::NoRuntime) {
-            core.abandon_rest_of(hold);
-        }
-    }
-}
-
-/// A release; dropped before it is done, with the runtime, it is nobody's turn.
-struct Releasing(Arc<Core>, Arc<Hold>);
-
-impl Drop for Releasing {
-    fn drop(&mut self) {
-        let Releasing(core, hold) = self;
-        core.abandon_rest_of(hold);
     }
 }
 

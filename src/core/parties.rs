@@ -1,25 +1,15 @@
-//! Those who came to a lock together: at its door, and at the place of its holder.
+//! Those who came to a lock together: at its door, and behind a hold at the same place.
 
 use std::collections::hash_map;
 use std::sync::{Arc, Weak};
 
-use super::{Caller, Claim, Core, Holding, Joined, Party, Refused};
+use super::{Caller, Claim, Core, Joined, Party};
 use crate::hold::Hold;
 use crate::name::LockName;
 use crate::store::{Failure, Limit, Patience, Refusals, Write};
-use fairlock_protocol::entry::{Attributes, Entry};
+use fairlock_protocol::entry::Attributes;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
-use fairlock_protocol::ticket::{Sequence, Ticket};
-
-/// The rest of a party at the place of the holder.
-#[derive(Debug)]
-pub(super) struct Seated {
-    pub(super) party: Arc<Party>,
-    /// The ticket of the next of them, and the newest of all.
-    pub(super) next: Ticket,
-    last: Ticket,
-}
 
 /// The door of a lock, while somebody of this client is on the way into its line.
 #[derive(Debug)]
@@ -143,95 +133,13 @@ impl Core {
         (self.go)(self, name, party, claim, turnstile);
     }
 
-    /// Notes who has the lock after a hold at the place of `entry`.
-    pub(crate) fn seat(&self, hold: &Hold, party: &Arc<Party>, entry: &Entry) {
-        if let Some(next) = hold.ticket.next()
-            && next <= entry.ticket
-        {
-            let seated = Seated {
-                party: Arc::clone(party),
-                next,
-                last: entry.ticket,
-            };
-            self.memory().parties.insert(entry.nonce, seated);
-        }
-    }
-
-    /// Gives the lock to the next at the same place, without a request but for a renewal that is overdue, and
-    /// the end of what checks this hold. Whether there is one.
-    pub(super) async fn pass_on(self: &Arc<Self>, hold: &Hold) -> bool {
-        if !self.is_passed_on(hold) {
-            // The callers behind it have gone, or their time is over: they are forgotten.
-            drop(self.rest_of(hold));
-            return false;
-        }
-        let is_over = self.store.now() >= hold.believed_until();
-        let is_over = is_over || hold.is_lost() || self.closed.is_cancelled();
-        let is_over = is_over || !self.has_lease_left(hold).await;
-        let is_over = is_over || !self.acts_no_more(hold).await;
-        let Some(seated) = self.rest_of(hold) else {
-            return false;
-        };
-        if is_over {
-            self.stand_anew(&hold.name, seated.party);
-            return false;
-        }
-        let Seated { party, next, last } = seated;
-        if let Some(after) = next.next().filter(|after| *after <= last) {
-            let rest = Seated {
-                party: Arc::clone(&party),
-                next: after,
-                last,
-            };
-            self.memory().parties.insert(hold.attempt.nonce, rest);
-        }
-        tracing::debug!(lock = %hold.name, ticket = %next, "passed on");
-        let guard = Holding::offered(Arc::clone(self), hold.passed_on(next));
-        // Either `shutdown` saw the hold, or it was called before this: then nobody is to have the guard.
-        if self.closed.is_cancelled() {
-            party.refuse(Refused::GaveUp);
-        }
-        // If nobody takes it, it is dropped, and so released.
-        drop(party.grant(guard));
-        true
-    }
-
-    /// Those who come after a hold at the same place, if some of them still wait.
-    pub(super) fn rest_of(&self, hold: &Hold) -> Option<Seated> {
-        let seated = self.no_more_behind(hold)?;
-        // No acquisition keeps the time of its members any more.
-        seated.party.part(self.store.now());
-        if seated.party.is_over() {
-            seated.party.refuse(Refused::GaveUp);
-            return None;
-        }
-        Some(seated)
-    }
-
-    fn no_more_behind(&self, hold: &Hold) -> Option<Seated> {
-        let mut memory = self.memory();
-        let comes_next = memory.comes_next(hold);
-        comes_next.then(|| memory.parties.remove(&hold.attempt.nonce))?
-    }
-
-    /// The runtime is gone: nobody passes the lock on.
-    pub(super) fn abandon_rest_of(&self, hold: &Hold) {
-        if let Some(seated) = self.rest_of(hold) {
-            seated.party.refuse(Refused::Gone);
-        }
-    }
-
-    /// The place of these is gone: they go to the end of the line.
-    pub(super) fn stand_anew(self: &Arc<Self>, name: &LockName, party: Arc<Party>) {
-        if self.closed.is_cancelled() {
-            party.refuse(Refused::GaveUp);
-        } else {
-            self.acquire(name, party, alone(name), None);
-        }
+    /// Whether a caller still waits to have the lock after a hold, at the same place.
+    pub(crate) fn is_passed_on(&self, hold: &Hold, party: &Party) -> bool {
+        hold.turns_left() > 1 && !self.closed.is_cancelled() && party.waits(self.store.now())
     }
 
     /// Whether a hold has half a lease left, by a renewal if need be.
-    async fn has_lease_left(&self, hold: &Hold) -> bool {
+    pub(crate) async fn has_lease_left(&self, hold: &Hold) -> bool {
         let (store, lease) = (&self.store, self.store.config().lease);
         if !lease::is_short(lease, hold.believed_until().since(store.now())) {
             return true;
@@ -247,7 +155,7 @@ impl Core {
     }
 
     /// Whether no transaction that checks a hold passes any more, and no write of its data: by a write if one may.
-    async fn acts_no_more(&self, hold: &Hold) -> bool {
+    pub(crate) async fn acts_no_more(&self, hold: &Hold) -> bool {
         let ended = self.end_acts(hold, &self.while_held(hold)).await;
         matches!(ended, Ok(Ok(())))
     }
@@ -286,18 +194,10 @@ impl Core {
             stop: self.closed.clone(),
         }
     }
-
-    /// Tells all who wait behind holds that there will be no turn.
-    pub(crate) fn refuse_all(&self) {
-        let parties = std::mem::take(&mut self.memory().parties);
-        for seated in parties.into_values() {
-            seated.party.refuse(Refused::GaveUp);
-        }
-    }
 }
 
 /// Parties are of those who want the lock for themselves.
-fn alone(name: &LockName) -> Claim {
+pub(crate) fn alone(name: &LockName) -> Claim {
     Claim {
         permits: name.permits().unwrap_or_default(),
         attributes: Attributes::default(),
