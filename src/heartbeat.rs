@@ -3,8 +3,8 @@
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Loss;
-use crate::hold::{self, Hold, Standing};
-use crate::store::{Failure, Limit, Patience, Refusals, Store, Timed, Write};
+use crate::hold::{self, Hold};
+use crate::store::{Failure, Patience, Store, Timed, Write};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 
@@ -18,10 +18,9 @@ const IN_STEP: u32 = 20;
 pub(crate) async fn keep(store: &Store, hold: &Hold, saw: impl Fn(&LockItem)) {
     let stop = CancellationToken::new();
     let _stop_pauses = stop.clone().drop_guard();
-    let ended = hold.standing().is(|standing| *standing != Standing::Held);
     tokio::select! {
         biased;
-        _ended = ended => {}
+        () = hold.has_ended() => {}
         () = renew_in_time(store, hold, stop, saw) => {}
     }
 }
@@ -35,12 +34,7 @@ async fn renew_in_time(
     let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
     loop {
         let due = hold.renewal_due(store);
-        let patience = Patience {
-            until: Some(hold.believed_until()),
-            limit: Limit::None,
-            refusals: Refusals::Final,
-            stop: stop.clone(),
-        };
+        let patience = Patience::stopped_by(&stop).until(hold.believed_until());
         let answer = tokio::select! {
             biased;
             () = clock.sleep_until(hold.believed_until()) => return lose(hold, hold.lapse()),

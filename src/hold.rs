@@ -1,8 +1,7 @@
 //! A hold as its owner knows it: until when it may be believed in, whether it is in danger, and how it ended.
 
 use std::collections::{BTreeMap, btree_map};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -39,18 +38,9 @@ pub(crate) struct Hold {
     pub(crate) begun: Moment,
     /// Of those who have their turns at the same place, one after the other.
     newest: Ticket,
-    /// How often it wrote data.
-    writes: AtomicU64,
-    /// Of those, how many have no answer.
-    unanswered: AtomicU64,
-    is_checked: AtomicBool,
-    /// It was downgraded while callers of its client waited to have the lock next, for whom the table keeps all permits.
-    shares: Signal<bool>,
     clock: Clock,
     lease: Duration,
-    tenure: Mutex<Tenure>,
-    pulse: Signal<Pulse>,
-    standing: Arc<Signal<Standing>>,
+    tenure: Signal<Tenure>,
 }
 
 #[derive(Debug)]
@@ -69,9 +59,41 @@ struct Tenure {
     stagger: Option<Stagger>,
     /// What became of the last renewal, if it failed.
     trouble: Option<String>,
+    /// How many renewals were answered.
+    renewed: u64,
+    is_failing: bool,
+    /// How often it wrote data.
+    writes: u64,
+    /// Of those, how many have no answer.
+    unanswered: u64,
+    is_checked: bool,
+    /// It was downgraded while callers of its client waited to have the lock next, for whom the table keeps all permits.
+    shares: bool,
+    standing: Standing,
 }
 
 impl Tenure {
+    /// That of the next hold at the same place.
+    fn passed_on(&self) -> Self {
+        Tenure {
+            beats: self.beats.clone(),
+            stagger: self.stagger.clone(),
+            data: self.data.clone(),
+            trouble: self.trouble.clone(),
+            writes: 0,
+            unanswered: 0,
+            is_checked: false,
+            shares: false,
+            standing: Standing::Held,
+            ..*self
+        }
+    }
+
+    /// How renewals go: how many were answered, and whether the last failed.
+    fn pulse(&self) -> (u64, bool) {
+        (self.renewed, self.is_failing)
+    }
+
     /// Takes in an answer. Where that of a renewal comes late, it shows what the lock carried before a write that was answered since.
     fn shows(&mut self, item: &LockItem, at: At, entry: &Entry) {
         self.held = Held::of(item, at, entry);
@@ -79,14 +101,6 @@ impl Tenure {
             (self.data, self.written) = (LockData::of(item), item.written);
         }
     }
-}
-
-/// How renewals go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Pulse {
-    /// How many were answered.
-    renewed: u64,
-    is_failing: bool,
 }
 
 /// The places at which guards of this process hold locks, so that an error can say that a lock is not re-entrant.
@@ -115,6 +129,13 @@ impl Hold {
             is_dated: entry.renewed_at.is_some(),
             stagger: None,
             trouble: None,
+            renewed: 0,
+            is_failing: false,
+            writes: 0,
+            unanswered: 0,
+            is_checked: false,
+            shares: false,
+            standing: Standing::Held,
         };
         Hold {
             name,
@@ -122,44 +143,25 @@ impl Hold {
             ticket,
             begun: config.clock.now(),
             newest: entry.ticket,
-            writes: AtomicU64::new(0),
-            unanswered: AtomicU64::new(0),
-            is_checked: AtomicBool::new(false),
-            shares: Signal::default(),
             clock: config.clock.clone(),
             lease: entry.lease.min(config.lease),
-            tenure: Mutex::new(tenure),
-            pulse: Signal::default(),
-            standing: Arc::new(Signal::new(Standing::Held)),
+            tenure: Signal::new(tenure),
         }
     }
 
     /// The next hold at the same place, which lasts as long as this one would have.
     pub(crate) fn passed_on(&self, ticket: Ticket) -> Hold {
         *locked(&HELD).entry(self.place()).or_default() += 1;
-        let tenure = locked(&self.tenure);
+        let tenure = self.tenure.read(Tenure::passed_on);
         Hold {
             name: self.name.clone(),
             attempt: self.attempt.again(),
             ticket,
             begun: self.clock.now(),
             newest: self.newest,
-            writes: AtomicU64::new(0),
-            unanswered: AtomicU64::new(0),
-            is_checked: AtomicBool::new(false),
-            shares: Signal::default(),
             clock: self.clock.clone(),
             lease: self.lease,
-            tenure: Mutex::new(Tenure {
-                beats: tenure.beats.clone(),
-                stagger: tenure.stagger.clone(),
-                data: tenure.data.clone(),
-                written: tenure.written,
-                trouble: tenure.trouble.clone(),
-                ..*tenure
-            }),
-            pulse: Signal::new(self.pulse.get()),
-            standing: Arc::new(Signal::new(Standing::Held)),
+            tenure: Signal::new(tenure),
         }
     }
 
@@ -170,7 +172,7 @@ impl Hold {
 
     /// Whether a request may still be under way that is this hold's by the table, as long as the table shows its turn.
     pub(crate) fn may_act_late(&self) -> bool {
-        self.is_checked.load(Ordering::SeqCst) || self.unanswered.load(Ordering::SeqCst) > 0
+        self.tenure.read(|now| now.is_checked || now.unanswered > 0)
     }
 
     /// Whether the hold may be believed in now. Local: no request is sent.
@@ -180,9 +182,9 @@ impl Hold {
 
     /// How much of the lease may still be believed in.
     pub(crate) fn remaining(&self) -> Duration {
-        match self.standing.get() {
-            Standing::Held => self.believed_until().since(self.clock.now()),
-            Standing::Lost(_) | Standing::Released => Duration::ZERO,
+        match self.is_standing() {
+            true => self.believed_until().since(self.clock.now()),
+            false => Duration::ZERO,
         }
     }
 
@@ -195,22 +197,24 @@ impl Hold {
     }
 
     fn is_failing(&self) -> bool {
-        self.pulse.get().is_failing
+        self.tenure.read(|now| now.is_failing)
     }
 
     /// Waits until the hold has ended, or is in danger if it was not, or no more if it was. Cancel safe. Each turn of the loop
     /// ends with the hold, with a renewal, or in danger.
     pub(crate) async fn news(&self, was_in_danger: bool) -> Standing {
         loop {
-            let (standing, pulse) = (self.standing.get(), self.pulse.get());
+            let pulse = self.tenure.read(Tenure::pulse);
+            let standing = self.standing();
             if standing != Standing::Held || self.is_in_danger() != was_in_danger {
                 return standing;
             }
+            let is_news = |now: &Tenure| now.standing != Standing::Held || now.pulse() != pulse;
+            let (_, is_failing) = pulse;
             tokio::select! {
                 biased;
-                _ended = self.standing.is(|standing| *standing != Standing::Held) => {}
-                _changed = self.pulse.is(|now| *now != pulse) => {}
-                () = self.clock.sleep(self.until_danger()), if pulse.is_failing && !was_in_danger => {}
+                () = self.tenure.wait_for(|now| is_news(now).then_some(())) => {}
+                () = self.clock.sleep(self.until_danger()), if is_failing && !was_in_danger => {}
                 () = self.lapses() => if let Some(loss) = self.loss() {
                     return Standing::Lost(loss);
                 }
@@ -222,14 +226,14 @@ impl Hold {
     /// Cancel safe. Each turn of the loop is one renewal.
     pub(crate) async fn ended(&self) -> Option<Loss> {
         loop {
-            match self.standing.get() {
+            match self.standing() {
                 Standing::Lost(loss) => return Some(loss),
                 Standing::Released => return None,
                 Standing::Held => {}
             }
             tokio::select! {
                 biased;
-                _ended = self.standing.is(|standing| *standing != Standing::Held) => {}
+                () = self.has_ended() => {}
                 () = self.lapses() => if self.remaining().is_zero() {
                     return self.loss();
                 },
@@ -245,63 +249,63 @@ impl Hold {
 
     /// The local deadline. It counts from before the write that established the beat the table shows was sent.
     pub(crate) fn believed_until(&self) -> Moment {
-        let tenure = locked(&self.tenure);
-        tenure
-            .beats
-            .believed_until(tenure.beat, self.lease)
-            .unwrap_or_default()
+        let until = |now: &Tenure| now.beats.believed_until(now.beat, self.lease);
+        self.tenure.read(until).unwrap_or_default()
     }
 
     /// When the next renewal is to be sent: soon, if it has no date and may bring one, or another answer that tells the time.
     pub(crate) fn renewal_due(&self, store: &Store) -> Moment {
-        let tenure = locked(&self.tenure);
-        let heartbeat = store.heartbeat(tenure.is_dated);
-        let stagger = tenure.stagger.as_ref();
-        let span = stagger.map_or(heartbeat, |stagger| stagger.span(heartbeat));
-        let established = tenure.beats.established(tenure.beat);
-        established.map_or_else(Moment::default, |sent| sent + span)
+        self.tenure.read(|now| {
+            let heartbeat = store.heartbeat(now.is_dated);
+            let stagger = now.stagger.as_ref();
+            let span = stagger.map_or(heartbeat, |stagger| stagger.span(heartbeat));
+            let established = now.beats.established(now.beat);
+            established.map_or_else(Moment::default, |sent| sent + span)
+        })
     }
 
     /// Takes its place among the renewals of its client, unless it has one.
     pub(crate) fn stagger(&self, stagger: Stagger) {
-        locked(&self.tenure).stagger.get_or_insert(stagger);
+        self.tenure.note(|now| {
+            now.stagger.get_or_insert(stagger);
+        });
     }
 
     /// Its last renewal came late: it takes its place among those of its client anew.
     pub(crate) fn stagger_anew(&self) {
-        locked(&self.tenure)
-            .stagger
-            .iter_mut()
-            .for_each(Stagger::anew);
+        self.tenure
+            .note(|now| now.stagger.iter_mut().for_each(Stagger::anew));
     }
 
     /// How many permits its caller may count on.
     pub(crate) fn permits(&self) -> u64 {
-        match self.shares.get() {
+        self.tenure.read(|now| match now.shares {
             true => 1,
-            false => self.held().permits,
-        }
+            false => now.held.permits,
+        })
     }
 
     /// Its caller counts on one permit from now on, whatever the table keeps for the next at its place.
     pub(crate) fn is_to_share(&self) {
-        self.shares
-            .change(|shares| !std::mem::replace(shares, true));
+        self.tenure
+            .change(|now| !std::mem::replace(&mut now.shares, true));
     }
 
     /// Waits until that is said of it. Cancel safe.
     pub(crate) async fn shares(&self) {
-        self.shares.is(|shares| *shares).await;
+        self.tenure.wait_for(|now| now.shares.then_some(())).await;
     }
 
     /// What a transaction that checks this hold asks of the table, and how many are still to have a turn then. If the hold was
     /// downgraded, it asks for one permit. The table shows that when nobody is to have the lock next, and nobody else has a
     /// turn at the place from then on.
     pub(crate) fn to_be_checked(&self) -> (Held, u64) {
-        self.is_checked.store(true, Ordering::SeqCst);
-        let held = self.held();
-        let permits = self.permits();
-        let turns_left = match permits < held.permits || !self.shares.get() {
+        let (held, shares) = self.tenure.note(|now| {
+            now.is_checked = true;
+            (now.held, now.shares)
+        });
+        let permits = if shares { 1 } else { held.permits };
+        let turns_left = match permits < held.permits || !shares {
             true => self.turns_left(),
             false => 1,
         };
@@ -310,7 +314,7 @@ impl Hold {
 
     /// Where it stands, and what it takes.
     pub(crate) fn held(&self) -> Held {
-        locked(&self.tenure).held
+        self.tenure.read(|now| now.held)
     }
 
     pub(crate) fn place_id(&self) -> PlaceId {
@@ -327,40 +331,40 @@ impl Hold {
         let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.newest) else {
             return false;
         };
-        {
-            let mut tenure = locked(&self.tenure);
-            tenure.shows(item, at, entry);
-            tenure.beats.renewed(entry.beat, sent);
-            tenure.beat = entry.beat;
-            tenure.trouble = None;
+        self.tenure.change(|now| {
+            now.shows(item, at, entry);
+            now.beats.renewed(entry.beat, sent);
+            now.beat = entry.beat;
+            now.trouble = None;
             // The renewal that only brings a date is no heartbeat.
-            if std::mem::replace(&mut tenure.is_dated, entry.renewed_at.is_some()) {
-                tenure.stagger.iter_mut().for_each(Stagger::step);
+            if std::mem::replace(&mut now.is_dated, entry.renewed_at.is_some()) {
+                now.stagger.iter_mut().for_each(Stagger::step);
             }
-        }
-        self.pulse.change(|pulse| {
-            pulse.renewed += 1;
-            pulse.is_failing = false;
+            now.renewed += 1;
+            now.is_failing = false;
             true
-        });
-        true
+        })
     }
 
     pub(crate) fn data(&self) -> Option<LockData> {
-        locked(&self.tenure).data.clone()
+        self.tenure.read(|now| now.data.clone())
     }
 
     /// The next write of data by this hold. Without an answer, as if it was dropped, it may come at any time.
     pub(crate) fn begin_write(&self) -> Written {
-        self.unanswered.fetch_add(1, Ordering::SeqCst);
-        Written {
-            ticket: self.ticket,
-            count: self.writes.fetch_add(1, Ordering::SeqCst) + 1,
-        }
+        let ticket = self.ticket;
+        self.tenure.note(|now| {
+            now.unanswered += 1;
+            now.writes += 1;
+            Written {
+                ticket,
+                count: now.writes,
+            }
+        })
     }
 
     pub(crate) fn end_write(&self) {
-        self.unanswered.fetch_sub(1, Ordering::SeqCst);
+        self.tenure.note(|now| now.unanswered -= 1);
     }
 
     /// Takes in what an answer shows of its place, its permits and the data. Whether it shows the hold.
@@ -368,15 +372,17 @@ impl Hold {
         let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.newest) else {
             return false;
         };
-        locked(&self.tenure).shows(item, at, entry);
+        self.tenure.note(|now| now.shows(item, at, entry));
         true
     }
 
     /// Notes a renewal that brought no answer. Whether it is the first since one did.
     pub(crate) fn failed(&self, failure: &Failure) -> bool {
-        locked(&self.tenure).trouble = Some(failure.to_string());
-        let fails = |pulse: &mut Pulse| !std::mem::replace(&mut pulse.is_failing, true);
-        self.pulse.change(fails)
+        let trouble = Some(failure.to_string());
+        self.tenure.change(|now| {
+            now.trouble = trouble;
+            !std::mem::replace(&mut now.is_failing, true)
+        })
     }
 
     /// Ends the hold as lost, unless it has ended already. Whether it did.
@@ -390,10 +396,10 @@ impl Hold {
     }
 
     fn end(&self, how: Standing) -> bool {
-        let ended = self.standing.change(|standing| {
-            let holds = *standing == Standing::Held;
+        let ended = self.tenure.change(|now| {
+            let holds = now.standing == Standing::Held;
             if holds {
-                *standing = how;
+                now.standing = how;
             }
             holds
         });
@@ -423,22 +429,28 @@ impl Hold {
         }
     }
 
-    pub(crate) fn standing(&self) -> &Arc<Signal<Standing>> {
-        &self.standing
+    pub(crate) fn standing(&self) -> Standing {
+        self.tenure.read(|now| now.standing.clone())
+    }
+
+    /// Waits until somebody has ended it. Cancel safe.
+    pub(crate) async fn has_ended(&self) {
+        let ended = |now: &Tenure| (now.standing != Standing::Held).then_some(());
+        self.tenure.wait_for(ended).await;
     }
 
     /// Whether nothing has ended it yet.
     pub(crate) fn is_standing(&self) -> bool {
-        self.standing.get() == Standing::Held
+        self.tenure.read(|now| now.standing == Standing::Held)
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        matches!(self.standing.get(), Standing::Lost(_))
+        matches!(self.standing(), Standing::Lost(_))
     }
 
     /// Why the hold was lost, if it was: also when nobody has noticed yet that its lease ran out.
     pub(crate) fn loss(&self) -> Option<Loss> {
-        match self.standing.get() {
+        match self.standing() {
             Standing::Lost(loss) => Some(loss),
             Standing::Held if self.remaining().is_zero() => Some(self.lapse()),
             Standing::Held | Standing::Released => None,
@@ -447,7 +459,7 @@ impl Hold {
 
     /// What became of the last renewal, if it failed.
     pub(crate) fn trouble(&self) -> Option<String> {
-        locked(&self.tenure).trouble.clone()
+        self.tenure.read(|now| now.trouble.clone())
     }
 
     /// Why the lease ran out.
@@ -461,7 +473,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if self.standing.get() == Standing::Held {
+        if self.is_standing() {
             self.forget();
         }
     }

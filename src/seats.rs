@@ -197,9 +197,7 @@ impl Seats<'_> {
     }
 
     fn within_patience(&self) -> bool {
-        self.patience
-            .until
-            .is_none_or(|until| self.store.now() < until)
+        !self.patience.is_over(self.store.now())
     }
 }
 

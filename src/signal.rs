@@ -13,7 +13,7 @@ pub(crate) struct Signal<T> {
     changed: Notify,
 }
 
-impl<T: Clone> Signal<T> {
+impl<T> Signal<T> {
     pub(crate) fn new(value: T) -> Self {
         Signal {
             value: Mutex::new(value),
@@ -21,11 +21,11 @@ impl<T: Clone> Signal<T> {
         }
     }
 
-    pub(crate) fn get(&self) -> T {
-        self.value().clone()
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
+        read(&self.value())
     }
 
-    /// Changes the value, or says that it did not.
+    /// Changes the value. Whoever waits for it looks again, if the change says that it is one.
     pub(crate) fn change(&self, change: impl FnOnce(&mut T) -> bool) -> bool {
         let changed = change(&mut self.value());
         if changed {
@@ -34,13 +34,18 @@ impl<T: Clone> Signal<T> {
         changed
     }
 
-    /// Waits until the value is such, which it may be already. Cancel safe.
-    pub(crate) async fn is(&self, such: impl Fn(&T) -> bool) -> T {
+    /// Changes what nobody waits for.
+    pub(crate) fn note<R>(&self, note: impl FnOnce(&mut T) -> R) -> R {
+        note(&mut self.value())
+    }
+
+    /// Waits until something can be read in the value, which may be so already. Cancel safe.
+    pub(crate) async fn wait_for<R>(&self, read: impl Fn(&T) -> Option<R>) -> R {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            let value = self.get();
-            if such(&value) {
+            let value = self.read(&read);
+            if let Some(value) = value {
                 return value;
             }
             changed.await;
@@ -49,5 +54,11 @@ impl<T: Clone> Signal<T> {
 
     fn value(&self) -> MutexGuard<'_, T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Clone> Signal<T> {
+    pub(crate) fn get(&self) -> T {
+        self.value().clone()
     }
 }

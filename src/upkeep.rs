@@ -6,7 +6,7 @@ use crate::client::LockClient;
 use crate::core::Core;
 use crate::error::{Closed, Error};
 use crate::lock::FairLock;
-use crate::store::{Failure, Limit, Patience, Refusals};
+use crate::store::{Failure, Limit, Patience};
 use crate::sweeper::Observer;
 use crate::sweeping::{Pass, SweepOptions, Sweeper, SweptTable};
 use crate::swept::{IdleLocks, Swept};
@@ -247,12 +247,7 @@ impl FairLock {
 
 impl Core {
     pub(crate) fn patience_of_few(&self, stop: CancellationToken) -> Patience {
-        Patience {
-            until: None,
-            limit: Limit::Attempts(ATTEMPTS),
-            refusals: Refusals::Final,
-            stop,
-        }
+        Patience::stopped_by(&stop).within(Limit::Attempts(ATTEMPTS))
     }
 
     /// Does the work, and tells its failure as a caller is told it.

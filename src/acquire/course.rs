@@ -13,7 +13,7 @@ use crate::queue::{self, Joined};
 use crate::reclaim::Reclaim;
 use crate::seats::{Asked, Taken};
 use crate::state;
-use crate::store::{Attempt, Failure, Limit, Patience, Store, Timed, Wish};
+use crate::store::{Attempt, Failure, Limit, Store, Timed, Wish};
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
@@ -311,10 +311,8 @@ impl<'a> Course<'a> {
             return Ok(self.place.drew(false));
         };
         let (store, attempt) = (self.store(), self.to.attempt());
-        let patience = Patience {
-            limit: Limit::Unanswered(ATTEMPTS_TO_DRAW),
-            ..self.to.patience()
-        };
+        let few = Limit::Unanswered(ATTEMPTS_TO_DRAW);
+        let patience = self.to.patience().within(few);
         let (name, tickets) = (&self.to.name, attempt.tickets);
         let drawn = counter::draw(&store, name, &patience, tickets, most, seen.as_ref()).await;
         let drawn = match drawn {

@@ -95,10 +95,7 @@ impl Acquisition {
             true => until,
             false => until.min(self.core.no_wait_ends(self.started)),
         };
-        let patience = Patience {
-            until: Some(until),
-            ..self.patience()
-        };
+        let patience = Patience::stopped_by(&self.party.stop).until(until);
         let (store, lease) = (self.store(), self.store().config().lease);
         let renew = || store.renew(&self.name, attempt, footing, lease);
         match store.insist(&patience, renew).await {

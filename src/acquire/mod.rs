@@ -22,7 +22,7 @@ use crate::hold::Hold;
 use crate::name::LockName;
 use crate::seats::Seats;
 use crate::state;
-use crate::store::{Attempt, Limit, Patience, Refusals, Store};
+use crate::store::{Attempt, Limit, Patience, Store};
 use fairlock_protocol::doorway::{Seen, Sight};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
@@ -280,19 +280,16 @@ impl Acquisition {
         if self.claim.waits {
             return self.patience();
         }
-        Patience {
-            limit: Limit::Attempts(ATTEMPTS_AT_ONCE as usize),
-            until: Some(self.core.no_wait_ends(self.started)),
-            ..self.patience()
-        }
+        let ends = self.core.no_wait_ends(self.started);
+        let few = Limit::Attempts(ATTEMPTS_AT_ONCE as usize);
+        self.patience().within(few).until(ends)
     }
 
     fn patience(&self) -> Patience {
-        Patience {
-            until: self.party.until(),
-            limit: Limit::None,
-            refusals: Refusals::Final,
-            stop: self.party.stop.clone(),
+        let patience = Patience::stopped_by(&self.party.stop);
+        match self.party.until() {
+            Some(until) => patience.until(until),
+            None => patience,
         }
     }
 }

@@ -62,7 +62,7 @@ impl Acquisition {
             if hold.is_lost() {
                 self.sends_the_rest_on(&hold);
             }
-            let caller = match hold.standing().get() {
+            let caller = match hold.standing() {
                 // Released at once, whatever its guard does.
                 Standing::Lost(Loss::ShutDown) => None,
                 // Its guard may still be in use.

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::reclaim;
-use crate::store::{Attempt, Failure, Limit, Patience, Refusals};
+use crate::store::{Attempt, Failure, Patience};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::ticket::Ticket;
@@ -63,12 +63,7 @@ impl Core {
     pub(crate) fn patience_for_leaving(&self) -> Patience {
         let config = self.store.config();
         let until = self.store.now() + config.lease * 2 + config.gap_grace;
-        Patience {
-            until: Some(until),
-            limit: Limit::None,
-            refusals: Refusals::Passing,
-            stop: CancellationToken::new(),
-        }
+        Patience::default().until(until).through_refusals()
     }
 
     /// Notes that an attempt is over. One that is in doubt may still turn up in the table. A lease that a caller named is never

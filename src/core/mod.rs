@@ -30,7 +30,7 @@ use crate::hold::Hold;
 use crate::name::LockName;
 use crate::offer::Offer;
 use crate::seats::{Ended, Seats};
-use crate::store::{Attempt, Failure, Limit, Patience, Refusals, Store};
+use crate::store::{Attempt, Failure, Patience, Store};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
@@ -390,12 +390,7 @@ impl Core {
     }
 
     pub(crate) fn patience_until(&self, deadline: Moment) -> Patience {
-        Patience {
-            until: Some(deadline),
-            limit: Limit::None,
-            refusals: Refusals::Passing,
-            stop: CancellationToken::new(),
-        }
+        Patience::default().until(deadline).through_refusals()
     }
 
     pub(crate) fn seats<'a>(&'a self, name: &'a LockName, patience: &'a Patience) -> Seats<'a> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use super::{Caller, Claim, Core, Joined, Party};
 use crate::hold::Hold;
 use crate::name::LockName;
-use crate::store::{Failure, Limit, Patience, Refusals, Write};
+use crate::store::{Failure, Patience, Write};
 use fairlock_protocol::entry::Attributes;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
@@ -187,12 +187,8 @@ impl Core {
     }
 
     fn while_held(&self, hold: &Hold) -> Patience {
-        Patience {
-            until: Some(hold.believed_until()),
-            limit: Limit::None,
-            refusals: Refusals::Passing,
-            stop: self.closed.clone(),
-        }
+        let patience = Patience::stopped_by(&self.closed);
+        patience.until(hold.believed_until()).through_refusals()
     }
 }
 

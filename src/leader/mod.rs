@@ -327,7 +327,9 @@ impl Campaign {
                     }
                     return ended;
                 }
-                outage = outages.is(|outage| outage.is_some() != is_out) => outage,
+                outage = outages.wait_for(|outage: &Option<_>| {
+                    (outage.is_some() != is_out).then(|| outage.clone())
+                }) => outage,
             };
             is_out = outage.is_some();
             self.tell(
@@ -377,7 +379,7 @@ impl Campaign {
         let term = tokio::select! {
             biased;
             () = stop => Term::Stopped,
-            _ = self.resigned.is(|now| is_resigned || *now != before) => Term::Resigned,
+            () = self.resigned.wait_for(|now| (is_resigned || *now != before).then_some(())) => Term::Resigned,
             done = while_held(&guard, work(&guard)) => done.map_or_else(Term::Lost, Term::Done),
         };
         if let Term::Lost(LostLock { reason, .. }) = &term {

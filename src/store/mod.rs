@@ -52,7 +52,7 @@ use denials::Denials;
 pub(crate) use exchange::ask;
 pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
 pub(crate) use lock_item::Wish;
-pub(crate) use patience::{Limit, Patience, Refusals};
+pub(crate) use patience::{Limit, Patience};
 pub(crate) use probe::Operation;
 pub(crate) use reach::{News, Reach};
 pub(crate) use room::check_room;

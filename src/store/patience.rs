@@ -26,7 +26,7 @@ pub(crate) enum Limit {
 
 /// What to make of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusals {
+enum Refusals {
     /// It is for good.
     Final,
     /// A policy, say, which may be mended in time: what stands in the table is in the way of others until then.
@@ -36,11 +36,53 @@ pub(crate) enum Refusals {
 /// How long to go on trying.
 #[derive(Clone, Debug)]
 pub(crate) struct Patience {
-    pub(crate) until: Option<Moment>,
-    pub(crate) limit: Limit,
-    pub(crate) refusals: Refusals,
+    until: Option<Moment>,
+    limit: Limit,
+    refusals: Refusals,
     /// Ends the pauses between attempts; an attempt under way runs to its end.
     pub(crate) stop: CancellationToken,
+}
+
+/// The one room in which it is put together.
+impl Patience {
+    /// Goes on until a request is answered, or refused for good, or this stops it.
+    pub(crate) fn stopped_by(stop: &CancellationToken) -> Self {
+        Patience {
+            until: None,
+            limit: Limit::None,
+            refusals: Refusals::Final,
+            stop: stop.clone(),
+        }
+    }
+
+    /// No longer than until then.
+    pub(crate) fn until(mut self, then: Moment) -> Self {
+        self.until = Some(self.until.map_or(then, |until| until.min(then)));
+        self
+    }
+
+    /// Whether its time is over, whatever else could end it.
+    pub(crate) fn is_over(&self, now: Moment) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+
+    pub(crate) fn within(self, limit: Limit) -> Self {
+        Patience { limit, ..self }
+    }
+
+    /// Goes on where it is refused: a policy, say, may be mended in time.
+    pub(crate) fn through_refusals(self) -> Self {
+        Patience {
+            refusals: Refusals::Passing,
+            ..self
+        }
+    }
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience::stopped_by(&CancellationToken::new())
+    }
 }
 
 impl Limit {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{TableDescription, TableStatus};
 use tokio_util::sync::CancellationToken;
 
-use crate::store::{Failure, Kind, Limit, Patience, Refusal, Refusals, Store};
+use crate::store::{Failure, Kind, Limit, Patience, Refusal, Store};
 use fairlock_protocol::moment::Moment;
 
 use super::check::is_strong;
@@ -34,18 +34,12 @@ pub(crate) async fn create(
     options: &TableOptions,
     stop: CancellationToken,
 ) -> Result<(), Failure> {
-    let mut patience = Patience {
-        until: Some(store.now() + WITHIN),
-        limit: Limit::Attempts(FIRST_ATTEMPTS),
-        refusals: Refusals::Final,
-        stop,
-    };
+    let patience = Patience::stopped_by(&stop).until(store.now() + WITHIN);
+    let first = patience.clone().within(Limit::Attempts(FIRST_ATTEMPTS));
     // A wrong endpoint must show itself quickly, whatever a table may take: by the time-out of any request.
-    let _ = store
-        .persist(&patience, || requests::describe(store))
-        .await?;
+    let _ = store.persist(&first, || requests::describe(store)).await?;
     let store = store.with_more_time(MORE_TIME);
-    patience.limit = Limit::Unanswered(ATTEMPTS);
+    let patience = patience.within(Limit::Unanswered(ATTEMPTS));
     let table = store
         .persist(&patience, || bring_about(&store, options))
         .await?;

@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
-use tokio_util::sync::CancellationToken;
 
 use crate::config;
 use crate::error::{Error, Invalid};
 use crate::fence::Fence;
-use crate::store::{Failure, Limit, Patience, Refusals, Write, ask, refusal};
+use crate::store::{Failure, Patience, Write, ask, refusal};
 use fairlock_protocol::moment::Moment;
 
 use super::error::UpdateError;
@@ -72,12 +71,7 @@ impl<'a> Call<'a> {
         let store = &table.inner.store;
         let key_attribute = checked(table, &key)?.to_owned();
         let started = store.now();
-        let patience = Patience {
-            until: Some(started + table.inner.within),
-            limit: Limit::None,
-            refusals: Refusals::Final,
-            stop: CancellationToken::new(),
-        };
+        let patience = Patience::default().until(started + table.inner.within);
         Ok(Call {
             table,
             key,

@@ -53,11 +53,7 @@ impl Waiter {
 
     /// As much of the patience as there is before the next renewal, to which all else gives way.
     pub(super) fn until_due(&self, patience: &Patience) -> Patience {
-        let due = self.renewal_due();
-        Patience {
-            until: Some(patience.until.map_or(due, |until| until.min(due))),
-            ..patience.clone()
-        }
+        patience.clone().until(self.renewal_due())
     }
 
     /// Whether a failure only says that there was no time for more attempts before a renewal.
