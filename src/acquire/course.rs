@@ -44,7 +44,7 @@ pub(super) enum End {
 pub(super) struct Course<'a> {
     to: &'a Acquisition,
     place: Place,
-    /// The store, with more time for one who was too slow before.
+    /// So many times the usual time-out for its draw and its row, after one that came too late.
     time: u32,
     turnstile: &'a mut Option<Turnstile>,
     /// The lock item as the last answer showed it, before there is a ticket.
@@ -92,14 +92,18 @@ impl<'a> Course<'a> {
 
     /// Each turn of the loop is a step of the machine: the caller's patience bounds them.
     ///
-    /// All but the first request is boxed, so that a turn at a lock that nobody else wants has no room for it.
+    /// All but the first request is boxed: a turn at a lock that nobody else wants has no room for it, and one who waits in line none
+    /// for what comes before.
     pub(super) async fn run(mut self) -> Result<End, Refused> {
         let mut act = self.sets_out();
         loop {
             let next = match act {
                 Act::Enter => self.enter().await,
                 Act::Hold | Act::Again | Act::Refused | Act::Over => break,
-                act => Box::pin(self.does(act)).await,
+                act => match &mut self.has {
+                    Has::Line(line) => Box::pin(line.does(self.to, &mut self.place, act)).await,
+                    _ => Box::pin(self.does(act)).await,
+                },
             };
             act = match next {
                 Ok(act) => act,
@@ -130,6 +134,7 @@ impl<'a> Course<'a> {
         self.place.sets_out(known)
     }
 
+    /// What is to be done before it stands in line.
     async fn does(&mut self, act: Act) -> Result<Act, Refused> {
         match act {
             Act::Share => self.share().await,
@@ -143,11 +148,8 @@ impl<'a> Course<'a> {
             Act::Read => self.read().await,
             Act::Draw => self.draw().await,
             Act::Join => self.join().await,
-            act => match &mut self.has {
-                Has::Line(line) => line.does(self.to, &mut self.place, act).await,
-                // Nobody else has anything to poll for, or to settle.
-                _ => Ok(Act::Again),
-            },
+            // It has nothing to poll for, or to settle.
+            _ => Ok(Act::Again),
         }
     }
 
@@ -289,7 +291,7 @@ impl<'a> Course<'a> {
             }
             Err(failure) => {
                 if attempt.is_in_doubt() {
-                    self.to.leaves(Departure::unseen(attempt));
+                    self.to.leaves(Departure::unseen(self.place, attempt));
                 }
                 Err(failure.into())
             }

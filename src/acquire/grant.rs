@@ -111,7 +111,7 @@ impl Acquisition {
             Err(failure) => {
                 let ticket = footing.ticket;
                 tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
-                self.leaves(Departure::unseen(attempt.again()));
+                self.leaves(Departure::unseen(Place::holding(), attempt.again()));
                 let goes_on = self.claim.waits && store.has_patience(&self.patience());
                 match failure.is_transient() && goes_on {
                     true => Ok(None),

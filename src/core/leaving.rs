@@ -43,10 +43,9 @@ impl Departure {
     }
 
     /// Of an attempt that was never answered: whatever place it got.
-    pub(crate) fn unseen(attempt: Attempt) -> Self {
-        let mut place = Place::of_another();
+    pub(crate) fn unseen(mut place: Place, attempt: Attempt) -> Self {
         Departure {
-            act: place.leaves(true),
+            act: place.leaves_unseen(),
             place,
             attempt,
             ticket: None,

@@ -39,19 +39,24 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use doom::Remains;
+use fairlock_testkit::effort::sized;
 use history::Event;
 use mutation::Mutation;
 use report::Report;
 use seeds::Trial;
 
-/// Seeds of the default run.
-const SEEDS: u64 = 1_000;
+/// Seeds of a run for every change, and of a thorough one.
+const SEEDS: (u64, u64) = (100, 1_000);
+
+fn of((brief, thorough): (u64, u64)) -> u64 {
+    sized(brief, thorough)
+}
 
 #[test]
 fn the_promises_hold_of_every_seed() {
     let (report, failed) = (Report::default(), Mutex::new(None));
     seeds::each(
-        seeds::seeds(SEEDS),
+        seeds::seeds(of(SEEDS)),
         Trial::Plain,
         |seed, run, violations| {
             report.add(seed, &run);
@@ -194,12 +199,12 @@ fn caught(trial: Trial, oracle: &str, within: u64) -> Option<u64> {
 }
 
 /// Seeds in which all die.
-const DOOMED: u64 = 200;
+const DOOMED: (u64, u64) = (40, 200);
 
 #[test]
 fn who_never_waits_gets_past_all_who_died_by_the_common_clock() {
     let (trial, left) = (Trial::Doomed(None), Mutex::new(Remains::default()));
-    seeds::each(seeds::first(DOOMED), trial, |seed, run, violations| {
+    seeds::each(seeds::first(of(DOOMED)), trial, |seed, run, violations| {
         let (story, replay) = (history::story(&run.events), seeds::replay(seed, trial));
         assert!(violations.is_empty(), "{story}{violations:#?}\n{replay}");
         let mut left = left.lock().unwrap();
@@ -230,7 +235,7 @@ fn a_planted_mistake_of_dates_keeps_out_who_never_waits() {
 }
 
 /// Seeds of each bent plan: most mistakes are noticed within as many. `FAIRLOCK_SIM_SEEDS` plays more.
-const BENT: u64 = 4;
+const BENT: (u64, u64) = (1, 4);
 
 #[test]
 fn the_plans_of_planted_mistakes_break_no_promise_without_them() {
@@ -239,7 +244,7 @@ fn the_plans_of_planted_mistakes_break_no_promise_without_them() {
     mutations.retain(|mutation| seeds::is_meant(*mutation));
     for mutation in mutations {
         let trial = Trial::Bent(mutation);
-        seeds::each(seeds::seeds(BENT), trial, |seed, _, violations| {
+        seeds::each(seeds::seeds(of(BENT)), trial, |seed, _, violations| {
             let is_kept = violations.is_empty();
             assert!(is_kept, "{violations:#?}\n{}", seeds::replay(seed, trial));
             true

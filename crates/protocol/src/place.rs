@@ -325,6 +325,12 @@ impl Place {
         }
     }
 
+    /// The same of one whose last request for a slot was not answered: it may have got a place, or get it yet.
+    pub fn leaves_unseen(&mut self) -> Act {
+        self.is_leaving = true;
+        self.at(Stage::GivingBack, Act::Find)
+    }
+
     /// Whether it is on its way out for good.
     pub fn is_leaving(&self) -> bool {
         self.is_leaving
@@ -520,8 +526,9 @@ mod tests {
         assert_eq!(place.declines(), Act::Find);
         assert_eq!(place.stands(Found::Holds), Act::Release);
         assert_eq!(place.gave_back(true, Found::Nowhere), Act::Again);
-        let mut place = Place::of_another();
-        assert_eq!(place.leaves(true), Act::Find);
+        let mut place = Place::new(WAITS);
+        place.sets_out(Seen::Unknown);
+        assert_eq!(place.leaves_unseen(), Act::Find);
         assert_eq!(place.stands(Found::Nowhere), Act::Over);
     }
 }

@@ -3,6 +3,7 @@
 
 mod bounded;
 pub mod counter;
+pub mod effort;
 pub mod http;
 pub mod keys;
 pub mod lab;

@@ -8,6 +8,7 @@ mod siege;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock_testkit::effort::sized;
 use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
 use fairlock_testkit::panics::count_panics;
 use fairlock_testkit::tamper::{
@@ -143,7 +144,7 @@ fn any_few_blows_at_any_moments() {
         blows
     });
     let config = Config {
-        cases: set("FAIRLOCK_HOSTILE_CASES").unwrap_or(200) as u32,
+        cases: set("FAIRLOCK_HOSTILE_CASES").unwrap_or(sized(25, 200)) as u32,
         failure_persistence: None,
         max_shrink_iters: 200,
         ..Config::default()

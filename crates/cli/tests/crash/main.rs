@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fairlock_cli::contest::monotonic::now_ns;
+use fairlock_testkit::effort::sized;
 use fairlock_testkit::http::{over_http, say};
 use tempfile::TempDir;
 
@@ -44,7 +45,7 @@ fn set(variable: &str) -> Option<u64> {
 }
 
 fn kills() -> usize {
-    set("FAIRLOCK_CRASH_KILLS").unwrap_or(100) as usize
+    set("FAIRLOCK_CRASH_KILLS").unwrap_or(sized(20, 100)) as usize
 }
 
 /// One for a process, so that one line replays it as far as real processes can be.
