@@ -200,44 +200,62 @@ fn fingerprint(state: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Folds the 128 bits of a product; the same in every build, so that counts can be pinned.
-pub(crate) struct Fold(u64);
+/// Folds the 128 bits of a product, of eight bytes at a time; the same in every build, so that counts can be pinned.
+pub(crate) struct Fold {
+    folded: u64,
+    /// Bytes that are yet to be folded, and how many.
+    word: u64,
+    bytes: u32,
+}
 
 impl Default for Fold {
     fn default() -> Self {
-        Fold(0x243f_6a88_85a3_08d3)
+        Fold {
+            folded: 0x243f_6a88_85a3_08d3,
+            word: 0,
+            bytes: 0,
+        }
     }
 }
 
 impl Fold {
-    fn fold(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word) * 0x9e37_79b9_7f4a_7c15;
-        self.0 = ((product >> 64) as u64 ^ product as u64).wrapping_add(0x1234_5678_9abc_def1);
+    fn fold(folded: u64, word: u64) -> u64 {
+        let product = u128::from(folded ^ word) * 0x9e37_79b9_7f4a_7c15;
+        ((product >> 64) as u64 ^ product as u64).wrapping_add(0x1234_5678_9abc_def1)
     }
 }
 
 impl Hasher for Fold {
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let word = chunk
-                .iter()
-                .fold(0, |word, byte| word << 8 | u64::from(*byte));
-            self.fold(word);
+        bytes.iter().for_each(|byte| self.write_u8(*byte));
+    }
+
+    #[inline]
+    fn write_u8(&mut self, byte: u8) {
+        self.word = self.word << 8 | u64::from(byte);
+        self.bytes += 1;
+        if self.bytes == 8 {
+            self.folded = Fold::fold(self.folded, self.word);
+            self.word = 0;
+            self.bytes = 0;
         }
     }
 
-    fn write_u8(&mut self, byte: u8) {
-        self.fold(byte.into());
-    }
-
+    /// Mostly which of several variants there is.
+    #[inline]
     fn write_isize(&mut self, word: isize) {
-        self.fold(word as u64);
+        match u8::try_from(word) {
+            Ok(byte) if byte < u8::MAX => self.write_u8(byte),
+            _ => {
+                self.write_u8(u8::MAX);
+                self.write(&word.to_le_bytes());
+            }
+        }
     }
 
     fn finish(&self) -> u64 {
-        let mut last = Fold(self.0);
-        last.fold(0x5851_f42d_4c95_7f2d);
-        last.0
+        let last = Fold::fold(self.folded, self.word);
+        Fold::fold(last, 0x5851_f42d_4c95_7f2d ^ u64::from(self.bytes))
     }
 }
 
