@@ -336,6 +336,11 @@ impl Place {
         self.is_leaving
     }
 
+    /// Whether it gives back whatever the lock item shows of it, be it another place of its nonce.
+    pub fn gives_back(&self) -> bool {
+        self.is_leaving || self.stage == Stage::GivingBack
+    }
+
     /// Whether it holds, or held, what it was for.
     pub fn has_held(&self) -> bool {
         self.is_leaving || matches!(self.stage, Stage::Holding | Stage::Downgrading)

@@ -1,10 +1,16 @@
-//! One process: its turns, its attempts, and the answers to its writes.
+//! One process: its place, what it knows of it, and what it makes of an answer.
 
 use super::look::Look;
-use super::request::{Answer, Request, Who};
+use super::request::{Answer, Request, Shown, Who};
 use super::rules::{Mutant, Rules};
-use super::table::{Entry, Item, Nonce};
-use fairlock_protocol::doorway::{Ask, Seen, next_ask};
+use super::table::{Entry, Item, Nonce, Row};
+use fairlock_protocol::doorway::{Seen, Sight};
+use fairlock_protocol::place::{Act, Claim, Found, Place};
+
+/// Requests at the door that may be refused, before a ticket is drawn: the product makes more.
+const TRIES_AT_THE_DOOR: u8 = 2;
+/// Requests of one who does not wait: more than a run has dead who can be met one after the other.
+const TRIES_AT_ONCE: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -30,15 +36,17 @@ pub(crate) enum Role {
 pub(crate) enum Task {
     Sent(Request),
     Answered(Request, Answer),
-    /// Between two looks.
+    /// Between two polls.
     Waiting,
     /// In the middle of a query.
     Reading(Look),
+    /// To read the lock item, before it asks for a place.
+    AtTheDoor,
+    /// To find out where the lock item shows its place, which it gives back.
+    Finding,
     Holding {
         believes: bool,
     },
-    /// On its way out of a seat: it looks at which index that is.
-    Rising,
     Done,
     Crashed,
 }
@@ -46,22 +54,15 @@ pub(crate) enum Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(crate) task: Task,
+    pub(crate) place: Place,
     /// Tickets that it draws together.
     pub(crate) size: u8,
     /// Permits that it asks for.
     pub(crate) share: u8,
-    /// These are not all.
-    pub(crate) shares: bool,
-    pub(crate) waits: bool,
-    /// Begins with a ticket.
-    pub(crate) draws: bool,
     /// Permits that it has.
     pub(crate) has: u8,
     /// Turns still wanted, this one included.
     pub(crate) rounds: u8,
-    pub(crate) attempts: u8,
-    /// Requests tried for this place, or requests of a caller that does not wait.
-    pub(crate) tries: u8,
     pub(crate) nonce: Option<Nonce>,
     pub(crate) ticket: Option<u8>,
     /// Entries of this attempt with a smaller beat may be judged dead.
@@ -72,64 +73,67 @@ pub(crate) struct Client {
     pub(crate) timely: bool,
     /// Its gap may be taken for abandoned.
     pub(crate) slow: bool,
-    pub(crate) leaving: bool,
-    /// Was an heir when it last looked.
-    pub(crate) heir: bool,
-    /// Had its turn.
-    pub(crate) had: bool,
+    /// Its caller has gone while a request was in flight.
+    pub(crate) unwanted: bool,
+    /// Every ticket up to its own was settled or had a slot when it last saw the lock item.
+    pub(crate) settled: bool,
     /// Rows that it settled or seated and has yet to delete: a bit for each ticket.
     pub(crate) litter: u16,
 }
 
-/// Where the lock item shows a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spot {
-    /// Has the lock.
-    Holder(Entry),
-    /// Waits in this slot.
-    Heir(u8),
-    Nowhere,
+impl Role {
+    pub(crate) fn waits(self) -> bool {
+        !matches!(self, Role::Caller | Role::Glance)
+    }
+
+    fn share(self, permits: u8) -> u8 {
+        match self {
+            Role::Reader | Role::Glance => 1,
+            Role::Downgrader => 2,
+            _ => permits,
+        }
+    }
+
+    /// One that begins with a ticket was refused before; that is over when there is no lock item to draw from.
+    pub(crate) fn claim(self, me: usize, permits: u8, draws: bool) -> Claim {
+        let begins_with_a_ticket = self == Role::Drawer || self == Role::Pair && me == 1;
+        Claim {
+            waits: self.waits(),
+            shares: self.share(permits) < permits,
+            max_tries: match self.waits() {
+                true if begins_with_a_ticket && draws => 0,
+                true => TRIES_AT_THE_DOOR,
+                false => TRIES_AT_ONCE,
+            },
+        }
+    }
 }
 
 impl Client {
     pub(crate) fn new(role: Role, me: usize, rounds: u8, permits: u8) -> Self {
-        let mut client = Client::idle(rounds);
-        client.size = 1 + u8::from(role == Role::Pair);
-        client.share = match role {
-            Role::Reader | Role::Glance => 1,
-            Role::Downgrader => 2,
-            _ => permits,
-        };
-        client.shares = client.share < permits;
-        client.waits = !matches!(role, Role::Caller | Role::Glance);
-        client.draws = role == Role::Drawer || role == Role::Pair && me == 1;
-        if role != Role::Sweeper {
-            client.start(me);
+        Client {
+            size: 1 + u8::from(role == Role::Pair),
+            share: role.share(permits),
+            ..Client::idle(rounds, Place::new(role.claim(me, permits, true)))
         }
-        client
     }
 
-    fn idle(rounds: u8) -> Self {
+    fn idle(rounds: u8, place: Place) -> Self {
         Client {
             task: Task::Waiting,
+            place,
             size: 1,
             share: 1,
-            shares: false,
-            waits: true,
-            draws: false,
             has: 0,
             rounds,
-            attempts: 0,
-            tries: 0,
             nonce: None,
             ticket: None,
             lapsed: 0,
             tardy: 0,
             timely: true,
             slow: false,
-            leaving: false,
-            heir: false,
-            had: false,
+            unwanted: false,
+            settled: false,
             litter: 0,
         }
     }
@@ -138,33 +142,28 @@ impl Client {
         matches!(self.task, Task::Done | Task::Crashed)
     }
 
-    /// Starts afresh for the same turn, with a new nonce, later a new ticket.
-    pub(crate) fn start(&mut self, me: usize) {
-        self.ticket = None;
-        self.tries = 0;
-        self.timely = true;
-        self.slow = false;
-        self.heir = false;
-        self.has = 0;
-        let nonce = self.fresh(me);
-        let ask = if self.draws {
-            Ask::Draw
-        } else {
-            next_ask(Seen::Unknown, self.shares)
-        };
-        self.ask(nonce, ask, None);
+    /// In the queue, or on its way there, and in nobody's way by its own doing.
+    pub(crate) fn counts_on_its_turn(&self) -> bool {
+        let waits = !self.is_gone() && !self.unwanted && !self.place.has_held();
+        waits && self.timely
     }
 
-    /// By an item, if it has seen one.
-    pub(crate) fn ask(&mut self, nonce: Nonce, ask: Ask, seen: Option<&Item>) {
-        let (who, size, waits) = (self.who(nonce), self.size, self.waits);
-        let first = seen.and_then(|item| item.slots.get(0));
-        let first = first.map_or(1, |first| first.share);
-        self.send(match ask {
-            Ask::Enter => Request::Enter { who, waits },
-            Ask::Share => Request::Share { who, first },
-            Ask::Draw | Ask::Look => Request::Draw { size },
-        });
+    /// Another place, of which nothing was asked for yet.
+    pub(crate) fn starts(&mut self, claim: Claim) {
+        *self = Client {
+            size: self.size,
+            share: self.share,
+            litter: self.litter,
+            ..Client::idle(self.rounds, Place::new(claim))
+        };
+    }
+
+    pub(crate) fn finish(&mut self) {
+        *self = Client {
+            task: Task::Done,
+            litter: self.litter,
+            ..Client::idle(0, Place::new(Role::Sweeper.claim(0, 1, false)))
+        };
     }
 
     pub(crate) fn who(&self, nonce: Nonce) -> Who {
@@ -175,77 +174,87 @@ impl Client {
         }
     }
 
-    /// The nonce for one more attempt to get a place.
-    pub(crate) fn name(&mut self, me: usize, rules: &Rules) -> Nonce {
-        match self.nonce {
-            Some(nonce) if rules.broken(Mutant::OneNonce) => nonce,
-            _ => self.fresh(me),
-        }
+    /// What is not there any more is not sent for: it polls again.
+    pub(crate) fn send(&mut self, request: Option<Request>) {
+        self.task = request.map_or(Task::Waiting, Task::Sent);
     }
 
-    fn fresh(&mut self, me: usize) -> Nonce {
-        self.attempts += 1;
-        let nonce = Nonce::new(me, self.attempts);
-        self.nonce = Some(nonce);
-        self.lapsed = 0;
-        self.tardy = 0;
-        nonce
-    }
-
-    /// This attempt is over: the turn too if it was had or given up, else it starts afresh.
-    pub(crate) fn over(&mut self, me: usize) {
-        if !self.had && !self.leaving {
-            return self.start(me);
-        }
-        self.rounds -= 1;
-        self.had = false;
-        self.leaving = false;
-        if self.rounds == 0 {
-            self.finish();
-        } else {
-            self.start(me);
-        }
-    }
-
-    pub(crate) fn finish(&mut self) {
-        *self = Client {
-            task: Task::Done,
-            litter: self.litter,
-            ..Client::idle(0)
-        };
-    }
-
-    /// The lock is mine by `entry`; with nothing left of its lease, or on my way out, it is given up.
-    pub(crate) fn granted(&mut self, entry: Entry) {
-        self.ticket.get_or_insert(entry.ticket);
-        self.has = entry.share;
-        if self.leaving || entry.beat < self.lapsed {
-            return self.release(entry.nonce);
-        }
-        self.had = true;
-        self.task = Task::Holding { believes: true };
-    }
-
-    pub(crate) fn release(&mut self, nonce: Nonce) {
-        let share = self.has;
-        self.send(Request::Release { nonce, share });
-    }
-
-    pub(crate) fn send(&mut self, request: Request) {
-        self.task = Task::Sent(request);
-    }
-
-    pub(crate) fn spot(&self, item: Option<Item>, rules: &Rules) -> Spot {
-        let (Some(item), Some(nonce)) = (item, self.nonce) else {
-            return Spot::Nowhere;
-        };
-        match (item.hold(nonce, rules), item.slot(nonce)) {
-            (Some(hold), _) if self.is(hold) => Spot::Holder(hold),
-            (_, Some(index)) if item.slots.get(index).is_some_and(|entry| self.is(entry)) => {
-                Spot::Heir(index as u8)
+    /// The answer to its own request, told to its place.
+    pub(crate) fn told(&mut self, rules: &Rules, request: Request, answer: Answer) -> Act {
+        let Answer { applied, shown } = answer;
+        let item = shown.item();
+        match request {
+            Request::Enter { .. } | Request::EnterOver { .. } | Request::Share { .. } => {
+                let (found, entry) = self.found(item, rules);
+                self.ticket = entry.map(|entry| entry.ticket);
+                self.place.asked(found, self.seen(item, rules))
             }
-            _ => Spot::Nowhere,
+            Request::Draw { .. } => {
+                self.ticket = item.filter(|_| applied).map(|item| item.last);
+                self.place.drew(applied)
+            }
+            Request::Join { .. } => {
+                let is_waiting = applied || !matches!(shown, Shown::Row(Some(Row::Void(_))));
+                self.place.joined(is_waiting)
+            }
+            Request::VoidMine { .. } => self.place.voided(),
+            Request::Left { .. } => self.departed(rules, applied, item),
+            Request::Release { .. } | Request::Rise { .. } => {
+                self.place.gave_back(applied, self.found(item, rules).0)
+            }
+            Request::Downgrade { .. } => self.place.downgraded(self.found(item, rules).0),
+            _ => self.polled(shown),
         }
+    }
+
+    fn departed(&mut self, rules: &Rules, applied: bool, item: Option<Item>) -> Act {
+        let (found, _) = self.found(item, rules);
+        match found {
+            _ if rules.broken(Mutant::LeaveKeepsSeat) => {
+                self.place.departed(applied, Found::Nowhere)
+            }
+            Found::Holds | Found::Waits if rules.broken(Mutant::MissingRowGivesUpSeat) => {
+                self.place.declines()
+            }
+            found => self.place.departed(applied, found),
+        }
+    }
+
+    /// By a read, or by the answer to a write of what is not its own place.
+    pub(crate) fn polled(&mut self, shown: Shown) -> Act {
+        match shown {
+            Shown::Item(None) => self.place.is_gone(self.settled),
+            _ => self.place.polled(),
+        }
+    }
+
+    /// Whoever gives back what it has gives back any place of its nonce: a late copy of a request may have got it another one.
+    pub(crate) fn found(&self, item: Option<Item>, rules: &Rules) -> (Found, Option<Entry>) {
+        let (Some(item), Some(nonce)) = (item, self.nonce) else {
+            return (Found::Nowhere, None);
+        };
+        let is_mine = |entry: &Entry| self.place.gives_back() || self.is(*entry);
+        if let Some(hold) = item.hold(nonce, rules).filter(is_mine) {
+            return (Found::Holds, Some(hold));
+        }
+        let slot = item.slots.iter().find(|entry| entry.nonce == nonce);
+        match slot.filter(is_mine) {
+            Some(entry) => (Found::Waits, Some(entry)),
+            None => (Found::Nowhere, None),
+        }
+    }
+
+    /// What the item shows to one at the door.
+    pub(crate) fn seen(&self, item: Option<Item>, rules: &Rules) -> Seen {
+        item.map_or(Seen::Nobody, |item| {
+            Seen::Item(Sight {
+                is_free: item.is_free(),
+                is_settled: item.last == item.seated || rules.broken(Mutant::EnterOverUnsettled),
+                has_room: item.has_room(self.share, rules),
+                has_slot: item.slots.len() <= rules.seats,
+                is_too_long: false,
+            })
+        })
     }
 
     /// Whether it is the place of this client: of its nonce, and of its ticket if it knows that. A late copy of a request gives a

@@ -1,11 +1,11 @@
 //! What goes wrong: who may be hit by which fault, how often, and what it does.
 
 use super::client::{Client, Role, Task};
+use super::driver::Hand;
 use super::request::Request;
 use super::rules::Rules;
 use super::table::{Entry, Row};
-use super::waiter::{evict, unseat};
-use super::world::{Action, World};
+use super::world::{Action, Setup, World};
 use fairlock_protocol::line::Has;
 
 /// How often each fault may still happen, and how many in all.
@@ -129,9 +129,8 @@ impl World {
         let possible = match fault {
             Fault::Crash => true,
             Fault::Cancel => {
-                !matches!(role, Role::Caller | Role::Glance | Role::Sweeper)
-                    && !client.leaving
-                    && !client.had
+                let can_go = role.waits() && role != Role::Sweeper;
+                can_go && !client.unwanted && !client.place.has_held()
             }
             Fault::Lapse => self.newest_beat(client) >= Some(client.lapsed),
             Fault::Tardy => self.newest_beat(client) >= Some(client.tardy),
@@ -144,17 +143,15 @@ impl World {
         *faults.of(fault) > 0 && !client.is_gone() && possible
     }
 
-    pub(crate) fn suffer(&mut self, me: usize, fault: Fault, rules: &Rules) {
+    pub(crate) fn suffer(&mut self, me: usize, fault: Fault, setup: &Setup) {
         self.faults.spend(fault);
         let client = self.clients[me];
         match fault {
             Fault::Crash => self.crash(me),
             Fault::Cancel => {
-                let client = &mut self.clients[me];
-                client.leaving = true;
-                client.timely = false;
-                if matches!(client.task, Task::Waiting | Task::Reading(_)) {
-                    client.leave(me);
+                self.clients[me].unwanted = true;
+                if !matches!(client.task, Task::Sent(_) | Task::Answered(..)) {
+                    self.leaves(me, setup, Hand::Nothing);
                 }
             }
             Fault::Lapse => self.lapse(me),
@@ -167,7 +164,7 @@ impl World {
                 let beat = self.newest_beat(&client);
                 self.clients[me].tardy = beat.map_or(0, |beat| beat + 1);
             }
-            Fault::Nick(place) => self.renew_in_the_nick_of_time(me, place, rules),
+            Fault::Nick(place) => self.renew_in_the_nick_of_time(me, place, &setup.rules),
         }
     }
 
@@ -197,13 +194,19 @@ impl World {
     /// The judge's request is on its way, and the beat that it names is over.
     fn renew_in_the_nick_of_time(&mut self, judge: usize, place: Place, rules: &Rules) {
         let judged = self.at(place, rules);
-        let evicts = |has| self.table.item.and_then(|item| evict(&item, has, rules));
+        let evicts = |has| {
+            self.table
+                .item
+                .and_then(|item| Request::evict(&item, has, rules))
+        };
         let request = match place {
             Place::Holder => evicts(Has::Holder),
             Place::Sharer(index) => evicts(Has::Sharer(index.into())),
             Place::Heir(index) => {
                 let index = index.into();
-                self.table.item.and_then(|item| unseat(&item, index, rules))
+                self.table
+                    .item
+                    .and_then(|item| Request::unseat(&item, index, rules))
             }
             Place::Row(ticket) => judged.map(|Entry { nonce, beat, .. }| Request::VoidDead {
                 ticket,
@@ -211,7 +214,7 @@ impl World {
                 beat,
             }),
         };
-        self.clients[judge].send_some(request);
+        self.clients[judge].send(request);
         judged
             .into_iter()
             .for_each(|entry| self.put(place, entry.beaten(), rules));

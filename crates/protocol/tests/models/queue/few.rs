@@ -2,7 +2,7 @@
 
 use super::table::Entry;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Few([Option<Entry>; 4]);
 
 impl Few {
@@ -25,5 +25,9 @@ impl Few {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> + use<> {
         self.0.into_iter().flatten()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.0.iter_mut().flatten()
     }
 }

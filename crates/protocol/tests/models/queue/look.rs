@@ -61,6 +61,10 @@ impl Look {
         self.rows.get(usize::from(behind)).copied().flatten()
     }
 
+    pub(crate) fn rows_mut(&mut self) -> impl Iterator<Item = &mut Row> {
+        self.rows.iter_mut().flatten()
+    }
+
     /// Whether the row of `ticket` was read and was not there.
     pub(crate) fn misses(&self, ticket: u8) -> bool {
         (self.item.seated + 1..=self.upto()).contains(&ticket) && self.row(ticket).is_none()

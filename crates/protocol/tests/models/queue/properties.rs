@@ -20,6 +20,7 @@ pub(crate) const LINE: &str =
 pub(crate) const TAKEN: &str =
     "what is counted as left is left, and no more is taken than there is";
 pub(crate) const ROOM: &str = "a seat is refused only for want of one";
+pub(crate) const AT_ONCE: &str = "who does not wait has no slot behind others";
 pub(crate) const ONCE: &str = "nobody has two places";
 pub(crate) const DONE: &str = "all done";
 
@@ -59,6 +60,11 @@ pub(crate) fn all() -> Vec<Property<Setup>> {
             let mut clients = world.clients.iter();
             clients.all(|client| !is_refused_a_seat(client, setup.rules.seats))
         }),
+        Property::<Setup>::always(AT_ONCE, |setup, world| {
+            let item = world.table.item.iter();
+            let mut heirs = item.flat_map(|item| item.heirs(&setup.rules));
+            heirs.all(|heir| setup.roles[heir.nonce.process()].waits())
+        }),
         Property::<Setup>::always(ONCE, |_, world| {
             let item = world.table.item.as_ref();
             item.is_none_or(has_everybody_once)
@@ -88,8 +94,7 @@ fn who_believes_holds(world: &World, rules: &Rules) -> bool {
 
 /// In time, and yet out of the line: every ticket up to `seated` is settled or seated, and hers is neither.
 fn is_passed_over(world: &World, client: &Client) -> bool {
-    let waits = !client.is_gone() && client.timely && !client.leaving && !client.had;
-    if !waits {
+    if !client.counts_on_its_turn() {
         return false;
     }
     let item = world.table.item;

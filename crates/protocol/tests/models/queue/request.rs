@@ -1,9 +1,13 @@
 //! The requests that write, each with what its condition and its expression name, and their answers.
 
 use super::few::Few;
-use super::table::{Item, Nonce, Row};
+use super::look::Look;
+use super::rules::Rules;
+use super::table::{Entry, Item, Nonce, Row};
+use fairlock_protocol::line::{Has, Seating, Unsettled};
+use fairlock_protocol::ticket::Ticket;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Request {
     /// Draw, and take the slot behind all others; or if it does not wait, the first of a free lock.
     Enter {
@@ -97,7 +101,7 @@ pub(crate) enum Request {
 }
 
 /// Who asks for a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Who {
     pub(crate) nonce: Nonce,
     /// Tickets drawn together.
@@ -107,7 +111,7 @@ pub(crate) struct Who {
 }
 
 /// What a seat is conditional on, as the look showed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Seen {
     pub(crate) seated: u8,
     pub(crate) left: u8,
@@ -131,6 +135,110 @@ impl Shown {
         match self {
             Shown::Item(item) => *item,
             Shown::Row(_) => None,
+        }
+    }
+}
+
+impl Request {
+    /// The ticket of the row that it names; none if it is the lock item.
+    pub(crate) fn row(&self) -> Option<u8> {
+        match *self {
+            Request::Join { ticket, .. }
+            | Request::VoidGap { ticket, .. }
+            | Request::VoidDead { ticket, .. }
+            | Request::VoidMine { ticket, .. }
+            | Request::RenewRow { ticket, .. }
+            | Request::Delete { ticket } => Some(ticket),
+            _ => None,
+        }
+    }
+}
+
+/// By what a look shows. None: nobody stands there.
+impl Request {
+    pub(crate) fn evict(item: &Item, has: Has, rules: &Rules) -> Option<Self> {
+        let dead = match has {
+            Has::Holder => item.holder(rules)?,
+            Has::Sharer(index) => item.sharers.get(index)?,
+        };
+        Some(Request::Evict {
+            nonce: dead.nonce,
+            beat: dead.beat,
+            share: dead.share,
+        })
+    }
+
+    pub(crate) fn admit(item: &Item, heirs: usize, rules: &Rules) -> Option<Self> {
+        let (_, share) = item.admitted(rules);
+        let first = item.first_heir(rules);
+        let index = first + heirs.checked_sub(1)?;
+        Some(Request::Admit {
+            first: first as u8,
+            index: index as u8,
+            nonce: item.slots.get(index)?.nonce,
+            share,
+        })
+    }
+
+    pub(crate) fn unseat(item: &Item, index: usize, rules: &Rules) -> Option<Self> {
+        let slot = index + item.first_heir(rules);
+        let Entry { nonce, beat, .. } = item.slots.get(slot)?;
+        let index = slot as u8;
+        Some(Request::Unseat { index, nonce, beat })
+    }
+
+    /// The first of them; the others show again in the next look.
+    pub(crate) fn settle(look: &Look, unsettled: &[Unsettled]) -> Option<Self> {
+        match *unsettled.first()? {
+            Unsettled::Gap(first, last) => Some(Request::VoidGap {
+                first: first.get() as u8,
+                ticket: last.get() as u8,
+            }),
+            Unsettled::Dead(ticket) => {
+                let Entry {
+                    nonce,
+                    ticket,
+                    beat,
+                    ..
+                } = look.entry(ticket.get() as u8)?;
+                Some(Request::VoidDead {
+                    ticket,
+                    nonce,
+                    beat,
+                })
+            }
+        }
+    }
+
+    pub(crate) fn seat(look: &Look, seating: &Seating) -> Self {
+        let mut found = Few::default();
+        for ticket in &seating.found {
+            look.entry(ticket.get() as u8)
+                .into_iter()
+                .for_each(|entry| found.push(entry));
+        }
+        Request::Seat {
+            seen: Seen::of(&look.item),
+            found,
+            seated: seating.seated.get() as u8,
+        }
+    }
+
+    /// Gives a slot to nobody.
+    pub(crate) fn pass(item: &Item, upto: Ticket) -> Self {
+        Request::Seat {
+            seen: Seen::of(item),
+            found: Few::default(),
+            seated: upto.get() as u8,
+        }
+    }
+}
+
+impl Seen {
+    fn of(item: &Item) -> Self {
+        Seen {
+            seated: item.seated,
+            left: item.left,
         }
     }
 }

@@ -45,6 +45,12 @@ pub(crate) enum Mutant {
     /// The first heirs come in, whoever they are by now.
     AdmitWhoeverIsThere,
     DowngradeWithoutShare,
+    /// A place that leaves the queue counts its departure, and leaves its row.
+    RowIsNotVoid,
+    /// It makes its row void, and does not count its departure.
+    DepartureIsNotCounted,
+    /// A place that is not wanted any more, or was granted too late, ends without a look at what it has.
+    SlotIsNotLookedFor,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,12 +1,10 @@
 //! The sweeper: settles what the dead left, deletes litter, and removes a lock item that is idle.
 
 use super::client::{Client, Task};
-use super::few::Few;
 use super::look::Look;
-use super::request::{Request, Seen};
+use super::request::Request;
 use super::rules::Rules;
 use super::table::{Entry, Table};
-use super::waiter::{evict, settle, unseat};
 use fairlock_protocol::line::{Occupant, Step, Walk, remove_the_dead, survey};
 use fairlock_protocol::ticket::Ticket;
 
@@ -30,8 +28,8 @@ impl Client {
         let digest = look.digest(rules, judge);
         self.task = Task::Waiting;
         match remove_the_dead(&digest.view()) {
-            Some(Step::Evict(has)) => self.send_some(evict(&look.item, has, rules)),
-            Some(Step::Unseat(index)) => self.send_some(unseat(&look.item, index, rules)),
+            Some(Step::Evict(has)) => self.send(Request::evict(&look.item, has, rules)),
+            Some(Step::Unseat(index)) => self.send(Request::unseat(&look.item, index, rules)),
             _ if !look.is_whole() => self.task = Task::Reading(look),
             _ => self.tidy(
                 &look,
@@ -42,21 +40,16 @@ impl Client {
     }
 
     fn tidy(&mut self, look: &Look, line: &Walk, table: &Table) {
-        let seated = line.upto.get() as u8;
         let litter = (1..=look.item.seated).find(|ticket| table.row(*ticket).is_some());
         if !line.unsettled.is_empty() {
-            self.send_some(settle(look, &line.unsettled));
-        } else if line.found.is_empty() && seated > look.item.seated {
-            self.send(Request::Seat {
-                seen: Seen::of(&look.item),
-                found: Few::default(),
-                seated,
-            });
+            self.send(Request::settle(look, &line.unsettled));
+        } else if line.found.is_empty() && line.upto.get() as u8 > look.item.seated {
+            self.send(Some(Request::pass(&look.item, line.upto)));
         } else if let Some(ticket) = litter {
-            self.send(Request::Delete { ticket });
+            self.send(Some(Request::Delete { ticket }));
         } else if look.item.is_idle() {
             let last = look.item.last;
-            self.send(Request::Remove { last });
+            self.send(Some(Request::Remove { last }));
         } else {
             self.finish();
         }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU8;
 
 use super::few::Few;
-use super::request::{Answer, Request, Shown, Who};
+use super::request::{Answer, Request, Shown};
 use super::rules::Rules;
 use super::writes;
 
@@ -29,6 +29,10 @@ impl Nonce {
         NonZeroU8::new(u8::try_from(bits).ok()?).map(Nonce)
     }
 
+    pub(crate) fn attempt(self) -> u8 {
+        (self.0.get() - 1) & 31
+    }
+
     pub(crate) fn process(self) -> usize {
         usize::from((self.0.get() - 1) >> 5)
     }
@@ -36,11 +40,11 @@ impl Nonce {
 
 impl std::fmt::Debug for Nonce {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}", self.process(), (self.0.get() - 1) & 31)
+        write!(f, "{}.{}", self.process(), self.attempt())
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Entry {
     pub(crate) nonce: Nonce,
     pub(crate) first: u8,
@@ -158,7 +162,7 @@ impl Table {
 
     /// Applies one request, if its condition holds. `late` marks what a late duplicate leaves.
     pub(crate) fn apply(&mut self, request: &Request, rules: &Rules, late: bool) -> Answer {
-        if let Some(ticket) = row_named(request) {
+        if let Some(ticket) = request.row() {
             let row = &mut self.rows[usize::from(ticket)];
             let after = writes::row_after(*row, (ticket, request), rules, late);
             *row = after.unwrap_or(*row);
@@ -179,30 +183,7 @@ impl Table {
     }
 }
 
-fn row_named(request: &Request) -> Option<u8> {
-    match *request {
-        Request::Join { ticket, .. }
-        | Request::VoidGap { ticket, .. }
-        | Request::VoidDead { ticket, .. }
-        | Request::VoidMine { ticket, .. }
-        | Request::RenewRow { ticket, .. }
-        | Request::Delete { ticket } => Some(ticket),
-        _ => None,
-    }
-}
-
 impl Entry {
-    pub(crate) fn new(who: Who, ticket: u8, stray: bool) -> Self {
-        Entry {
-            nonce: who.nonce,
-            first: ticket + 1 - who.size,
-            ticket,
-            share: who.share,
-            beat: 0,
-            stray,
-        }
-    }
-
     pub(crate) fn beaten(self) -> Self {
         let beat = self.beat + 1;
         Entry { beat, ..self }

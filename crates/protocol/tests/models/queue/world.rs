@@ -3,12 +3,13 @@
 use stateright::{Model, Property};
 
 use super::client::{Client, Role, Task};
+use super::driver::Hand;
 use super::faults::{Fault, Faults};
-use super::look::Look;
 use super::request::Request;
 use super::rules::{Mutant, Rules};
 use super::table::{Entry, Table};
 use fairlock_protocol::line::Occupant;
+use fairlock_protocol::place::Claim;
 use fairlock_protocol::ticket::Ticket;
 
 /// What a run explores.
@@ -70,7 +71,7 @@ impl Model for Setup {
 
     fn init_states(&self) -> Vec<World> {
         let roles = self.roles.iter().enumerate();
-        vec![World {
+        let mut world = World {
             table: Table::default(),
             clients: roles
                 .map(|(me, role)| Client::new(*role, me, self.rounds, self.rules.permits))
@@ -80,7 +81,11 @@ impl Model for Setup {
             newest: 0,
             newest_alone: 0,
             broken: None,
-        }]
+        };
+        for me in (0..self.roles.len()).filter(|me| self.roles[*me] != Role::Sweeper) {
+            world.sets_out(me, self, Hand::Nothing);
+        }
+        vec![world]
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
@@ -97,7 +102,7 @@ impl Model for Setup {
     fn next_state(&self, last: &World, action: Action) -> Option<World> {
         let mut world = last.clone();
         match action {
-            Action::Apply(me) => world.apply(me, &self.rules),
+            Action::Apply(me) => world.apply(me, self),
             Action::Answer(me) => world.answer(me, self),
             Action::Look(me) => world.look(me, self),
             Action::Read(me) => world.read(me, self),
@@ -107,9 +112,9 @@ impl Model for Setup {
                 let request = world.late.remove(index);
                 world.table.apply(&request, &self.rules, true);
             }
-            Action::Fault(me, fault) => world.suffer(me, fault, &self.rules),
+            Action::Fault(me, fault) => world.suffer(me, fault, self),
         }
-        world.settle(last, &self.rules);
+        world.settle(last, self);
         Some(world)
     }
 
@@ -122,7 +127,7 @@ fn own_step(me: usize, client: &Client) -> Option<Action> {
     match client.task {
         Task::Sent(_) => Some(Action::Apply(me)),
         Task::Answered(..) => Some(Action::Answer(me)),
-        Task::Waiting | Task::Rising => Some(Action::Look(me)),
+        Task::Waiting | Task::AtTheDoor | Task::Finding => Some(Action::Look(me)),
         Task::Reading(_) => Some(Action::Read(me)),
         Task::Holding { .. } => Some(Action::Release(me)),
         Task::Done | Task::Crashed => None,
@@ -130,80 +135,15 @@ fn own_step(me: usize, client: &Client) -> Option<Action> {
 }
 
 impl World {
-    fn apply(&mut self, me: usize, rules: &Rules) {
-        if let Task::Sent(request) = self.clients[me].task {
-            let answer = self.table.apply(&request, rules, false);
-            self.clients[me].task = Task::Answered(request, answer);
-        }
-    }
-
-    fn answer(&mut self, me: usize, setup: &Setup) {
-        let Task::Answered(request, answer) = self.clients[me].task else {
-            return;
-        };
+    fn apply(&mut self, me: usize, setup: &Setup) {
         let client = &mut self.clients[me];
-        match setup.roles[me] {
-            Role::Waiter | Role::Drawer | Role::Pair | Role::Reader | Role::Downgrader => {
-                client.answered(me, &setup.rules, request, answer);
+        if let Task::Sent(request) = client.task {
+            let answer = self.table.apply(&request, &setup.rules, false);
+            let kept = client.keeps(setup.roles[me], &request, answer, &setup.rules);
+            client.task = Task::Answered(request, kept);
+            if !Client::is_told_by(setup.roles[me], &request) {
+                self.answer(me, setup);
             }
-            Role::Sweeper => client.swept(request),
-            Role::Caller | Role::Glance => {
-                let look = client.caller_answered(me, &setup.rules, request, answer);
-                if let Some(look) = look {
-                    self.decide(me, setup, look);
-                }
-            }
-        }
-    }
-
-    fn look(&mut self, me: usize, setup: &Setup) {
-        let item = self.table.item;
-        match (self.clients[me].task, item) {
-            (Task::Rising, _) => self.clients[me].rise(me, item, &setup.rules),
-            (_, Some(item)) => self.decide(me, setup, Look::new(item)),
-            (_, None) if setup.roles[me] == Role::Sweeper => self.clients[me].finish(),
-            (_, None) => self.clients[me].over(me),
-        }
-    }
-
-    fn read(&mut self, me: usize, setup: &Setup) {
-        let Task::Reading(mut look) = self.clients[me].task else {
-            return;
-        };
-        if look.read(&self.table, setup.rules.seats) {
-            self.decide(me, setup, look);
-        } else {
-            self.clients[me].task = Task::Reading(look);
-        }
-    }
-
-    fn decide(&mut self, me: usize, setup: &Setup, look: Look) {
-        let mut client = self.clients[me];
-        let rules = &setup.rules;
-        let judge = |entry: Entry| self.judge(me, entry);
-        let ripe = |ticket: Ticket| {
-            let ticket = ticket.get() as u8;
-            let behind_a_ripe_one = rules.broken(Mutant::RunIntoGrace) && self.is_ripe(ticket - 1);
-            self.is_ripe(ticket) || behind_a_ripe_one
-        };
-        match setup.roles[me] {
-            Role::Waiter | Role::Drawer | Role::Pair | Role::Reader | Role::Downgrader => {
-                client.decide(me, rules, look, judge, ripe);
-            }
-            Role::Caller | Role::Glance => client.refused(me, rules, look, judge, ripe),
-            Role::Sweeper => client.sweep(rules, look, &self.table, judge, ripe),
-        }
-        self.clients[me] = client;
-    }
-
-    fn release(&mut self, me: usize, setup: &Setup) {
-        let client = &mut self.clients[me];
-        let Some(nonce) = client.nonce else { return };
-        let share = client.has;
-        if setup.roles[me] == Role::Downgrader && client.believes() && share > 1 {
-            client.send(Request::Downgrade { nonce, share });
-        } else {
-            client.release(nonce);
         }
     }
 
@@ -214,7 +154,7 @@ impl World {
         self.table.rows[ticket as usize] = None;
     }
 
-    fn judge(&self, me: usize, entry: Entry) -> Occupant {
+    pub(super) fn judge(&self, me: usize, entry: Entry) -> Occupant {
         match entry {
             _ if self.clients[me].is(entry) => Occupant::Me,
             _ if self.is_dead(entry) => Occupant::Dead,
@@ -230,21 +170,35 @@ impl World {
         !renewed || entry.beat < owner.lapsed
     }
 
-    /// No process that is in time will come with this row.
-    fn is_ripe(&self, gap: u8) -> bool {
-        let mut comers = self.clients.iter().filter(|client| !client.slow);
-        !comers.any(|client| !client.is_gone() && client.has_drawn(gap))
+    /// No process that is in time will come with the row of this gap.
+    pub(super) fn is_over(&self, gap: Ticket, rules: &Rules) -> bool {
+        let gap = gap.get() as u8;
+        let is_ripe = |gap| {
+            let mut comers = self.clients.iter().filter(|client| !client.slow);
+            !comers.any(|client| !client.is_gone() && client.has_drawn(gap))
+        };
+        is_ripe(gap) || rules.broken(Mutant::RunIntoGrace) && is_ripe(gap - 1)
     }
 
-    /// Notes what this step broke, and forgets the late requests that can do nothing any more.
-    fn settle(&mut self, last: &World, rules: &Rules) {
+    /// Notes what this step broke, and forgets what can make no difference any more.
+    fn settle(&mut self, last: &World, setup: &Setup) {
+        self.note_what_broke(last, &setup.rules);
+        if setup.rules.mutant.is_none() {
+            self.forget_the_late();
+        }
+        self.forget_litter();
+        self.late.sort_unstable();
+        self.sort(&setup.roles);
+    }
+
+    fn note_what_broke(&mut self, last: &World, rules: &Rules) {
         if let (Some(before), Some(after)) = (last.table.item, self.table.item)
             && (after.last < before.last || after.seated < before.seated)
         {
             self.broken = Some(Broken::CounterWentBack);
         }
         for (before, after) in last.clients.iter().zip(&self.clients) {
-            let granted = after.believes() && !before.had;
+            let granted = after.believes() && !before.place.has_held();
             if let Some(ticket) = after.ticket.filter(|_| granted) {
                 let is_alone = after.has == rules.permits;
                 let before = if is_alone {
@@ -261,14 +215,44 @@ impl World {
                 }
             }
         }
-        let Table { item, .. } = self.table;
-        if let Some(item) = item.filter(|_| rules.mutant.is_none()) {
-            self.late.retain(|request| match request {
-                Request::Seat { seen, .. } => seen.seated >= item.seated,
-                Request::EnterOver { last, .. } => *last >= item.last,
-                _ => true,
-            });
+    }
+
+    /// Requests that can do nothing any more.
+    fn forget_the_late(&mut self) {
+        let Some(item) = self.table.item else { return };
+        self.late.retain(|request| match request {
+            Request::Seat { seen, .. } => seen.seated >= item.seated,
+            Request::EnterOver { last, .. } => *last >= item.last,
+            _ => true,
+        });
+    }
+
+    /// Rows that nobody reads any more, and that no request names: whether they are deleted is no matter.
+    fn forget_litter(&mut self) {
+        let seated = self.table.item.map_or(self.table.clock, |item| item.seated);
+        for ticket in 1..=seated {
+            let bit = 1 << ticket;
+            let is_there = self.table.row(ticket).is_some()
+                || self.clients.iter().any(|client| client.litter & bit != 0);
+            if is_there && !self.is_in_use(ticket) {
+                self.table.rows[usize::from(ticket)] = None;
+                for client in &mut self.clients {
+                    client.litter &= !bit;
+                }
+            }
         }
+    }
+
+    /// Whether the row of a ticket that is settled may still make a difference to somebody.
+    fn is_in_use(&self, ticket: u8) -> bool {
+        let names = |request: &Request| request.row() == Some(ticket);
+        let uses = |client: &Client| match client.task {
+            Task::Reading(look) => look.item.seated < ticket,
+            Task::Sent(request) => names(&request),
+            Task::Answered(Request::Draw { .. }, _) => client.drawn() == Some(ticket),
+            _ => false,
+        };
+        self.clients.iter().any(uses) || self.late.iter().any(names)
     }
 }
 
@@ -294,6 +278,11 @@ impl Client {
 }
 
 impl Setup {
+    /// For a place of one of the clients, which draws its ticket at once if its role does.
+    pub(super) fn claim(&self, me: usize, draws: bool) -> Claim {
+        self.roles[me].claim(me, self.rules.permits, draws)
+    }
+
     pub(crate) fn mutated(mut self, mutant: Mutant) -> Self {
         self.rules.mutant = Some(mutant);
         self

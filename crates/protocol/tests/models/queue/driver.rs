@@ -1,0 +1,388 @@
+//! Drives the place of a client: each act of it becomes a request or a poll, and what comes of that is told to it. Nothing is decided
+//! here, except what a planted change of a rule decides.
+
+use super::client::{Client, Role, Task};
+use super::look::{Look, lowest};
+use super::request::{Answer, Request, Shown};
+use super::rules::{Mutant, Rules};
+use super::table::Item;
+use super::world::{Setup, World};
+use fairlock_protocol::doorway::Seen;
+use fairlock_protocol::line::{Digest, Occupant, Standing, Step, next_refusal, next_step};
+use fairlock_protocol::place::{Act, Found};
+use fairlock_protocol::ticket::Ticket;
+
+/// What a client has at hand when it acts.
+#[derive(Clone, Copy)]
+pub(crate) enum Hand {
+    Nothing,
+    /// What the answer to a write showed.
+    Answer(Item),
+    /// What the answer to its own release showed.
+    Released(Item),
+    /// What was just read.
+    Look(Look),
+}
+
+impl Hand {
+    fn look(&self) -> Option<Look> {
+        match self {
+            Hand::Nothing => None,
+            Hand::Answer(item) | Hand::Released(item) => Some(Look::new(*item)),
+            Hand::Look(look) => Some(*look),
+        }
+    }
+
+    fn item(&self) -> Option<Item> {
+        match self {
+            Hand::Nothing => None,
+            Hand::Answer(item) | Hand::Released(item) => Some(*item),
+            Hand::Look(look) => Some(look.item),
+        }
+    }
+
+    /// What a client remembers of a line that was not empty when it released.
+    fn hint(self) -> Self {
+        match self {
+            Hand::Released(item) if !item.is_idle() => self,
+            _ => Hand::Nothing,
+        }
+    }
+
+    /// The line is read again after a write that passes what is settled.
+    fn of(request: &Request, answer: &Answer) -> Self {
+        match (request, answer.shown.item()) {
+            (Request::Seat { found, .. }, _) if found.len() == 0 => Hand::Nothing,
+            (_, None) => Hand::Nothing,
+            (Request::Release { .. }, Some(item)) if answer.applied => Hand::Released(item),
+            (_, Some(item)) => Hand::Answer(item),
+        }
+    }
+}
+
+impl World {
+    pub(super) fn answer(&mut self, me: usize, setup: &Setup) {
+        let client = &mut self.clients[me];
+        let Task::Answered(request, answer) = client.task else {
+            return;
+        };
+        if setup.roles[me] == Role::Sweeper {
+            return client.swept(request);
+        }
+        client.litter |= if answer.applied { litter(&request) } else { 0 };
+        let act = client.told(&setup.rules, request, answer);
+        let hand = Hand::of(&request, &answer);
+        self.goes_on(me, setup, act, hand);
+    }
+
+    pub(super) fn look(&mut self, me: usize, setup: &Setup) {
+        let item = self.table.item;
+        let client = &mut self.clients[me];
+        let hand = item.map_or(Hand::Nothing, |item| Hand::Look(Look::new(item)));
+        let act = match client.task {
+            _ if setup.roles[me] == Role::Sweeper => return self.sweep(me, setup, hand.look()),
+            Task::AtTheDoor => client.place.read(client.seen(item, &setup.rules)),
+            Task::Finding => client.place.stands(client.found(item, &setup.rules).0),
+            _ => client.polled(Shown::Item(item)),
+        };
+        self.goes_on(me, setup, act, hand);
+    }
+
+    pub(super) fn read(&mut self, me: usize, setup: &Setup) {
+        let client = &mut self.clients[me];
+        let Task::Reading(mut look) = client.task else {
+            return;
+        };
+        if !look.read(&self.table, setup.rules.seats) {
+            client.task = Task::Reading(look);
+        } else if setup.roles[me] == Role::Sweeper {
+            self.sweep(me, setup, Some(look));
+        } else {
+            let act = client.place.polled();
+            self.goes_on(me, setup, act, Hand::Look(look));
+        }
+    }
+
+    /// At the end of its turn.
+    pub(super) fn release(&mut self, me: usize, setup: &Setup) {
+        let client = &mut self.clients[me];
+        let keeps_one = setup.roles[me] == Role::Downgrader && client.has > 1;
+        let act = match keeps_one && client.believes() {
+            true => client.place.downgrades(),
+            false => client.place.leaves(client.settled),
+        };
+        self.performs(me, setup, act, Hand::Nothing);
+    }
+
+    fn sweep(&mut self, me: usize, setup: &Setup, look: Option<Look>) {
+        let mut client = self.clients[me];
+        match look {
+            None => client.finish(),
+            Some(look) => client.sweep(
+                &setup.rules,
+                look,
+                &self.table,
+                |entry| self.judge(me, entry),
+                |gap| self.is_over(gap, &setup.rules),
+            ),
+        }
+        self.clients[me] = client;
+    }
+}
+
+impl World {
+    /// Asks for its first place, or for another one, by what is known of the lock.
+    pub(super) fn sets_out(&mut self, me: usize, setup: &Setup, hand: Hand) {
+        let client = &mut self.clients[me];
+        let known = hand
+            .item()
+            .map(|item| client.seen(Some(item), &setup.rules));
+        let act = client.place.sets_out(known.unwrap_or(Seen::Unknown));
+        self.performs(me, setup, act, hand);
+    }
+
+    /// Its caller has gone: whatever it was to do next, it leaves instead.
+    pub(super) fn leaves(&mut self, me: usize, setup: &Setup, hand: Hand) {
+        let client = &mut self.clients[me];
+        client.unwanted = false;
+        client.timely = true;
+        let act = client.place.leaves(client.settled);
+        self.performs(me, setup, act, hand);
+    }
+
+    fn goes_on(&mut self, me: usize, setup: &Setup, act: Act, hand: Hand) {
+        let client = &mut self.clients[me];
+        if let (Some(item), Some(ticket)) = (hand.item(), client.ticket) {
+            client.settled = ticket <= item.seated;
+        }
+        match client.unwanted {
+            true => self.leaves(me, setup, hand),
+            false => self.performs(me, setup, act, hand),
+        }
+    }
+
+    /// Sends what the place asks for, gets ready to poll, or judges what is at hand.
+    fn performs(&mut self, me: usize, setup: &Setup, act: Act, hand: Hand) {
+        let rules = &setup.rules;
+        if let Some(act) = self.clients[me].mistakes(&act, rules) {
+            return self.performs(me, setup, act, hand);
+        }
+        let client = &mut self.clients[me];
+        let next = match (act, hand.look()) {
+            (Act::Decide, Some(look)) => self.decides(me, rules, look),
+            (Act::Clear, Some(look)) => self.clears(me, rules, look),
+            (Act::Find, Some(Look { item, .. })) => {
+                let (found, _) = client.found(Some(item), rules);
+                client.place.stands(found)
+            }
+            (Act::Hold, _) if client.is_too_late(hand.item(), rules) => client.place.declines(),
+            (Act::Again, _) => {
+                let draws = client.ticket.is_some();
+                client.starts(setup.claim(me, draws));
+                return self.sets_out(me, setup, Hand::Nothing);
+            }
+            (Act::Over, _) if client.rounds > 1 => {
+                client.rounds -= 1;
+                client.starts(setup.claim(me, true));
+                let hint = match setup.roles[me].waits() {
+                    true => hand.hint(),
+                    false => Hand::Nothing,
+                };
+                return self.sets_out(me, setup, hint);
+            }
+            (act @ (Act::Enter | Act::EnterOver | Act::Share | Act::Draw), _) => {
+                self.names(me, rules);
+                return self.clients[me].performs(setup.roles[me], act, hand, rules);
+            }
+            (act, _) => return client.performs(setup.roles[me], act, hand, rules),
+        };
+        self.performs(me, setup, next, hand);
+    }
+
+    /// One poll of a waiter, decided by the product's own function.
+    fn decides(&mut self, me: usize, rules: &Rules, look: Look) -> Act {
+        let mut place = self.clients[me].place;
+        let mine = self.clients[me].ticket.unwrap_or_default();
+        let digest = look.digest(rules, |entry| self.judge(me, entry));
+        let step = match rules.mutant {
+            Some(Mutant::MissingRowGivesUpSeat) if look.misses(mine) => Step::Retire,
+            Some(Mutant::LowestRowEnters) if is_lowest(&look, &digest) => Step::Enter,
+            _ => next_step(
+                &digest.view(),
+                Ticket::new(mine.into()),
+                rules.seats,
+                |gap| self.is_over(gap, rules).then_some(gap),
+            ),
+        };
+        let act = place.steps(step);
+        self.clients[me].place = place;
+        act
+    }
+
+    /// The same of one at the door of a lock that is not to be had.
+    fn clears(&mut self, me: usize, rules: &Rules, look: Look) -> Act {
+        let mut client = self.clients[me];
+        let digest = look.digest(rules, |entry| self.judge(me, entry));
+        let is_left = look.item.has_left(client.share, rules);
+        let refusal = next_refusal(&digest.view(), is_left, |gap| {
+            self.is_over(gap, rules).then_some(gap)
+        });
+        let seen = client.seen(Some(look.item), rules);
+        let act = client.place.clears(refusal, seen);
+        self.clients[me] = client;
+        act
+    }
+}
+
+impl Client {
+    /// What it has was granted so late that its lease is over. One that has held it already finds out at the end of its turn.
+    fn is_too_late(&self, item: Option<Item>, rules: &Rules) -> bool {
+        let (_, entry) = self.found(item, rules);
+        self.has == 0 && entry.is_some_and(|entry| entry.beat < self.lapsed)
+    }
+
+    /// What a place with a planted mistake does instead.
+    fn mistakes(&mut self, act: &Act, rules: &Rules) -> Option<Act> {
+        match (rules.mutant?, act) {
+            (Mutant::RowIsNotVoid, Act::VoidOwn) => Some(self.place.voided()),
+            (Mutant::DepartureIsNotCounted, Act::Depart) => {
+                Some(self.place.departed(true, Found::Nowhere))
+            }
+            (Mutant::SlotIsNotLookedFor, Act::Find) => Some(self.place.stands(Found::Nowhere)),
+            _ => None,
+        }
+    }
+
+    fn performs(&mut self, role: Role, act: Act, hand: Hand, rules: &Rules) {
+        self.task = match act {
+            Act::Hold => {
+                let (_, entry) = self.found(hand.item(), rules);
+                self.has = entry.map_or(self.share, |entry| entry.share);
+                self.timely = true;
+                let believes = entry.is_none_or(|entry| entry.beat >= self.lapsed);
+                Task::Holding { believes }
+            }
+            Act::Refused | Act::Over => return self.finish(),
+            Act::Read | Act::Pause => Task::AtTheDoor,
+            Act::Find => Task::Finding,
+            // What an answer showed is read again together with the rows.
+            Act::ReadOn => match hand {
+                Hand::Look(look) => Task::Reading(look),
+                _ => Task::Waiting,
+            },
+            Act::Decide | Act::Clear => Task::Waiting,
+            Act::Wait(standing) => {
+                let renewal = hand
+                    .look()
+                    .and_then(|look| self.renewal(standing, &look, rules));
+                renewal.map_or(Task::Waiting, Task::Sent)
+            }
+            act => {
+                let request = self.request(role, &act, hand, rules);
+                assert!(request.is_some(), "nothing is at hand to {act:?}");
+                request.map_or(self.task, Task::Sent)
+            }
+        };
+    }
+
+    fn request(&self, role: Role, act: &Act, hand: Hand, rules: &Rules) -> Option<Request> {
+        let (look, who) = (hand.look(), self.nonce.map(|nonce| self.who(nonce)));
+        Some(match act {
+            Act::Enter => Request::Enter {
+                who: who?,
+                waits: role.waits(),
+            },
+            Act::Share => Request::Share {
+                who: who?,
+                first: first_of(hand.item()),
+            },
+            Act::EnterOver => {
+                let Item { last, seated, .. } = look?.item;
+                let who = who?;
+                Request::EnterOver { who, last, seated }
+            }
+            Act::Draw => Request::Draw { size: self.size },
+            Act::Evict(has) => Request::evict(&look?.item, *has, rules)?,
+            Act::Unseat(index) => Request::unseat(&look?.item, *index, rules)?,
+            Act::Admit(heirs) => Request::admit(&look?.item, *heirs, rules)?,
+            Act::Settle(unsettled) => Request::settle(&look?, unsettled)?,
+            Act::Seat(seating) => Request::seat(&look?, seating),
+            Act::Pass(upto) => Request::pass(&look?.item, *upto),
+            act => return self.own_request(act, hand.item(), rules),
+        })
+    }
+
+    /// About its own place.
+    fn own_request(&self, act: &Act, item: Option<Item>, rules: &Rules) -> Option<Request> {
+        let (size, nonce) = (self.size, self.nonce?);
+        Some(match act {
+            Act::Join => Request::Join {
+                who: self.who(nonce),
+                ticket: self.ticket?,
+            },
+            Act::VoidOwn => Request::VoidMine {
+                ticket: self.ticket?,
+                size,
+                nonce,
+            },
+            Act::Depart => Request::Left {
+                ticket: self.ticket?,
+            },
+            Act::Downgrade => Request::Downgrade {
+                nonce,
+                share: self.has,
+            },
+            Act::Release => {
+                // Whoever is there still may have another share than was thought.
+                let (_, entry) = self.found(item, rules);
+                let share = entry.map_or(self.has, |entry| entry.share);
+                Request::Release { nonce, share }
+            }
+            Act::GiveUp => Request::Rise {
+                index: item?.slot(nonce)? as u8,
+                nonce,
+            },
+            _ => return None,
+        })
+    }
+
+    /// Only a late one renews here: beats that are renewed in time change nothing that the model tells apart.
+    fn renewal(&self, standing: Standing, look: &Look, rules: &Rules) -> Option<Request> {
+        let (nonce, ticket) = (self.nonce?, self.ticket?);
+        let late = self.lapsed.max(self.tardy);
+        match standing {
+            Standing::Heir(index) => {
+                let slot = index + look.item.first_heir(rules);
+                let own = look.item.slots.get(slot)?;
+                let index = slot as u8;
+                (own.beat < late).then_some(Request::RenewHeir { index, nonce })
+            }
+            Standing::Queue => {
+                let own = look.entry(ticket)?;
+                (own.beat < late).then_some(Request::RenewRow { ticket, nonce })
+            }
+        }
+    }
+}
+
+/// How many permits the one in the first slot has, where one was seen.
+fn first_of(seen: Option<Item>) -> u8 {
+    let first = seen.and_then(|item| item.slots.get(0));
+    first.map_or(1, |first| first.share)
+}
+
+/// Rows that are settled by a write.
+fn litter(request: &Request) -> u16 {
+    let settled = match *request {
+        Request::Seat { seen, seated, .. } => seen.seated + 1..=seated,
+        Request::EnterOver { last, seated, .. } => seated + 1..=last,
+        _ => return 0,
+    };
+    settled.fold(0, |bits, at| bits | 1 << at)
+}
+
+/// As the article looks for it.
+fn is_lowest(look: &Look, digest: &Digest) -> bool {
+    let lowest = lowest(digest) == Some(Occupant::Me);
+    lowest && look.is_whole() && look.item.is_free()
+}
