@@ -528,7 +528,9 @@ mod tests {
         let mut place = Place::new(WAITS);
         place.sets_out(Seen::Unknown);
         place.asked(Found::Holds, HELD);
+        assert!(!place.gives_back());
         assert_eq!(place.declines(), Act::Find);
+        assert!(place.gives_back() && !place.has_held());
         assert_eq!(place.stands(Found::Holds), Act::Release);
         assert_eq!(place.gave_back(true, Found::Nowhere), Act::Again);
         let mut place = Place::new(WAITS);

@@ -150,6 +150,22 @@ impl World {
         self.performs(me, setup, act, hand);
     }
 
+    /// The same of one whose last request was not answered.
+    pub(super) fn leaves_unheard(&mut self, me: usize, setup: &Setup) {
+        let client = &mut self.clients[me];
+        match client.task {
+            Task::Sent(request) | Task::Answered(request, _)
+                if request.takes_a_place() && !setup.rules.broken(Mutant::UnheardIsForgotten) =>
+            {
+                client.unwanted = false;
+                client.timely = true;
+                let act = client.place.leaves_unseen();
+                self.performs(me, setup, act, Hand::Nothing);
+            }
+            _ => self.leaves(me, setup, Hand::Nothing),
+        }
+    }
+
     fn goes_on(&mut self, me: usize, setup: &Setup, act: Act, hand: Hand) {
         let client = &mut self.clients[me];
         if let (Some(item), Some(ticket)) = (hand.item(), client.ticket) {

@@ -14,7 +14,7 @@ pub(crate) struct Faults {
     pub(crate) all: u8,
     /// A process is gone for ever; a request of it in flight may apply at any later time, or never.
     pub(crate) crash: u8,
-    /// A waiter's caller loses interest.
+    /// A caller loses interest: its last request is answered before it leaves, or never.
     pub(crate) cancel: u8,
     /// A process is so late that its entries may be judged dead; it has stopped believing by then.
     pub(crate) lapse: u8,
@@ -68,7 +68,7 @@ impl Faults {
     fn of(&mut self, fault: Fault) -> &mut u8 {
         match fault {
             Fault::Crash => &mut self.crash,
-            Fault::Cancel => &mut self.cancel,
+            Fault::Cancel | Fault::Unheard => &mut self.cancel,
             Fault::Lapse => &mut self.lapse,
             Fault::Slow => &mut self.slow,
             Fault::Copy => &mut self.copy,
@@ -87,6 +87,8 @@ impl Faults {
 pub(crate) enum Fault {
     Crash,
     Cancel,
+    /// The same, and nobody hears the answer to its last request.
+    Unheard,
     Lapse,
     Slow,
     Copy,
@@ -112,6 +114,7 @@ impl World {
             let plain = [
                 Fault::Crash,
                 Fault::Cancel,
+                Fault::Unheard,
                 Fault::Lapse,
                 Fault::Slow,
                 Fault::Copy,
@@ -128,10 +131,9 @@ impl World {
         let mut faults = self.faults;
         let possible = match fault {
             Fault::Crash => true,
-            Fault::Cancel => {
-                let can_go = role.waits() && role != Role::Sweeper;
-                can_go && !client.unwanted && !client.place.has_held()
-            }
+            Fault::Cancel | Fault::Unheard if !client.can_go(role) => false,
+            Fault::Cancel => !client.unwanted,
+            Fault::Unheard => client.is_busy(),
             Fault::Lapse => self.newest_beat(client) >= Some(client.lapsed),
             Fault::Tardy => self.newest_beat(client) >= Some(client.tardy),
             Fault::Slow => !client.slow && is_to_join(client),
@@ -150,9 +152,13 @@ impl World {
             Fault::Crash => self.crash(me),
             Fault::Cancel => {
                 self.clients[me].unwanted = true;
-                if !matches!(client.task, Task::Sent(_) | Task::Answered(..)) {
+                if !client.is_busy() {
                     self.leaves(me, setup, Hand::Nothing);
                 }
+            }
+            Fault::Unheard => {
+                self.leave_in_flight(client.task);
+                self.leaves_unheard(me, setup);
             }
             Fault::Lapse => self.lapse(me),
             Fault::Slow => {
@@ -272,6 +278,17 @@ impl World {
             .chain(rows)
             .filter(|entry| client.nonce == Some(entry.nonce));
         mine.map(|entry| entry.beat).max()
+    }
+}
+
+impl Client {
+    fn can_go(&self, role: Role) -> bool {
+        role != Role::Sweeper && !self.place.has_held()
+    }
+
+    /// Has a request in flight, or an answer.
+    fn is_busy(&self) -> bool {
+        matches!(self.task, Task::Sent(_) | Task::Answered(..))
     }
 }
 

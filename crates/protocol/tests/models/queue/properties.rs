@@ -111,13 +111,7 @@ fn is_passed_over(world: &World, client: &Client) -> bool {
 /// Has a place on the lock item by an answer that has yet to arrive.
 fn is_placed(client: &Client) -> bool {
     match client.task {
-        Task::Answered(request, answer) => {
-            let takes = matches!(
-                request,
-                Request::Enter { .. } | Request::EnterOver { .. } | Request::Share { .. }
-            );
-            takes && answer.applied
-        }
+        Task::Answered(request, answer) => request.takes_a_place() && answer.applied,
         _ => false,
     }
 }

@@ -140,6 +140,14 @@ impl Shown {
 }
 
 impl Request {
+    /// Asks for a place on the lock item.
+    pub(crate) fn takes_a_place(&self) -> bool {
+        matches!(
+            self,
+            Request::Enter { .. } | Request::EnterOver { .. } | Request::Share { .. }
+        )
+    }
+
     /// The ticket of the row that it names; none if it is the lock item.
     pub(crate) fn row(&self) -> Option<u8> {
         match *self {
