@@ -52,7 +52,7 @@ impl Exit<'_> {
         if !is_applied {
             self.clean(ticket).await;
         }
-        let found = match place.is_leaving() {
+        let found = match place.gives_back() {
             true => self.found(),
             false => {
                 let nonce = self.attempt.nonce;

@@ -272,15 +272,16 @@ impl<'a> Course<'a> {
                 let act = self.place.asked(found.into(), Seen::Unknown);
                 self.has = match act {
                     Act::Hold => Has::Taken(attempt, Box::new(taken)),
-                    _ => {
+                    Act::Decide => {
                         // The next may come: their tickets are newer.
                         self.turnstile.take();
-                        let Taken {
-                            ticket,
-                            beats,
-                            answer,
-                        } = taken;
-                        Has::Line(self.to.lines_up(attempt, ticket, beats, answer, None))
+                        Has::Line(self.to.lines_up(attempt, taken, None))
+                    }
+                    _ => {
+                        let (ticket, seen) = (taken.ticket, taken.answer.value);
+                        let departure = Departure::of(self.place, attempt, ticket, seen);
+                        self.to.leaves(departure);
+                        return Ok(Act::Refused);
                     }
                 };
                 Ok(act)
@@ -344,8 +345,13 @@ impl<'a> Course<'a> {
         match joined {
             Joined::Waiting(beats, row) => {
                 tracing::debug!(lock = %to.name, %ticket, "joined the line");
-                let line = to.lines_up(attempt, ticket, beats, *drawn, Some(row));
-                self.has = Has::Line(line);
+                let answer = *drawn;
+                let taken = Taken {
+                    ticket,
+                    beats,
+                    answer,
+                };
+                self.has = Has::Line(to.lines_up(attempt, taken, Some(row)));
                 Ok(self.place.joined(true))
             }
             Joined::TooSlow => {

@@ -9,10 +9,10 @@ use crate::cohort::Membership;
 use crate::core::{Departure, Prospect, Refused};
 use crate::exit::Exit;
 use crate::hold::Hold;
-use crate::store::{Attempt, Timed};
+use crate::seats::Taken;
+use crate::store::Attempt;
 use crate::waiter::Waiter;
 use fairlock_protocol::entry::Entry;
-use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease::Beats;
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::ticket::{Sequence, Ticket};
@@ -25,14 +25,12 @@ pub(super) struct Line {
 
 impl Acquisition {
     /// With a row, if the answer does not show the place.
-    pub(super) fn lines_up(
-        &self,
-        attempt: Attempt,
-        ticket: Ticket,
-        beats: Beats,
-        answer: Timed<LockItem>,
-        row: Option<Entry>,
-    ) -> Line {
+    pub(super) fn lines_up(&self, attempt: Attempt, taken: Taken, row: Option<Entry>) -> Line {
+        let Taken {
+            ticket,
+            beats,
+            answer,
+        } = taken;
         let (store, pace) = (self.store().clone(), self.core.pace(&self.name));
         let name = self.name.clone();
         let mut waiter = Waiter::new(store, name, attempt, ticket, beats, answer, pace);

@@ -136,6 +136,8 @@ fn a_shutdown_that_is_dropped_before_its_end_leaves_the_client_to_say_what_is_no
         drop(guard);
         drop(host.locks);
         host.network.set_faults(Faults::default());
+        // The release was lost on its way. It is sent again when its time is over.
+        lab.wait(2 * SECOND).await;
         assert!(lab.is_free("a").await);
     });
     assert_names_the_lock(&warnings);

@@ -182,7 +182,12 @@ impl Place {
     pub fn asked(&mut self, found: Found, seen: Seen) -> Act {
         match found {
             Found::Holds => self.holds(),
-            Found::Waits => self.waits(),
+            Found::Waits if self.claim.waits => self.waits(),
+            // It asked for no slot behind others, and does not keep one.
+            Found::Waits => {
+                self.is_leaving = true;
+                self.at(Stage::GivingBack, Act::Find)
+            }
             Found::Nowhere => {
                 self.tries = self.tries.saturating_add(1);
                 match seen {
@@ -484,6 +489,15 @@ mod tests {
         assert_eq!(tries.clears(Refusal::Free, HELD), Act::Enter);
         assert_eq!(tries.asked(Found::Nowhere, HELD), Act::Clear);
         assert_eq!(tries.clears(Refusal::Free, HELD), Act::Refused);
+    }
+
+    #[test]
+    fn a_claim_that_does_not_wait_keeps_no_slot() {
+        let mut place = Place::new(TRIES);
+        place.sets_out(Seen::Unknown);
+        assert_eq!(place.asked(Found::Waits, HELD), Act::Find);
+        assert_eq!(place.stands(Found::Waits), Act::GiveUp);
+        assert_eq!(place.gave_back(true, Found::Nowhere), Act::Over);
     }
 
     #[test]
