@@ -7,22 +7,17 @@ use crate::look::{self, Look, WATCHED};
 use crate::name::LockName;
 use crate::store::{self, Failure, Patience, Store, Timed, Write};
 use fairlock_protocol::doorway::Seen;
-use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::line::{self, Has, Known, Refusal, Unsettled};
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::ticket::Ticket;
-use fairlock_protocol::witness::Witnesses;
+use fairlock_protocol::witness::Judge;
 
 /// Steps that a caller takes past those in line: all who can have a seat, and a few pages behind them.
 const STEPS: usize = MOST_SEATS + 16;
 
 /// All who can have a fair lock, and those in the seats, who have it after them.
 const EVICTIONS: usize = SHARERS as usize + MOST_SEATS;
-
-/// Reads more where two answers disagree on the time, or one alone tells it to one who would date what has no date: a third tells
-/// which was wrong.
-const MORE: u8 = 2;
 
 /// The way of a claim through what is over: dead holders and heirs, dead waiters and gaps, all of them judged by DynamoDB's
 /// clock, until the lock is to be had or somebody alive stands in the way. Takes so many steps and no more: what is left then
@@ -110,12 +105,14 @@ impl<'a> Reclaim<'a> {
             let is_left = look.item.has_left(self.permits);
             let ripe = |_| is_over.then_some(look.item.last);
             let refusal = line::next_refusal(&digest.view(), is_left, ripe);
-            if self.judge.looks_again(self.store, &refusal, look) {
+            let lacks =
+                || self.store.lacks_a_witness() && store::lacks_a_date(&look.item, &look.rows);
+            if self.judge.looks_again(&refusal, lacks) {
                 let read = Look::read(self.store, self.name, WATCHED, self.patience);
                 let Some(answer) = read.await? else {
                     return Ok(Refusal::Free);
                 };
-                self.judge.witnesses.hear(answer.date);
+                self.judge.hear(answer.date);
                 self.look = answer.value;
                 continue;
             }
@@ -192,49 +189,6 @@ pub(crate) async fn carry_out(
     }
 }
 
-/// What time it is for one decision, by the answers to its requests.
-struct Judge {
-    witnesses: Witnesses,
-    /// From here on two answers judge, or none.
-    is_confirmed: bool,
-    more: u8,
-}
-
-impl Judge {
-    fn hears(date: Option<ServerTime>) -> Judge {
-        let mut witnesses = Witnesses::default();
-        witnesses.hear(date);
-        Judge {
-            witnesses,
-            is_confirmed: false,
-            more: MORE,
-        }
-    }
-
-    fn time(&self) -> Option<ServerTime> {
-        match (self.is_confirmed, self.more) {
-            (true, MORE) => self.witnesses.time(),
-            (true, _) => self.witnesses.time_of_three().or(self.witnesses.time()),
-            (false, _) => self.witnesses.hint(),
-        }
-    }
-
-    /// Whether another answer is asked for, before anybody is taken for dead or the caller turned away.
-    fn looks_again(&mut self, store: &Store, refusal: &Refusal, look: &Look) -> bool {
-        if !self.is_confirmed && takes_for_dead(refusal) {
-            self.is_confirmed = true;
-            return true;
-        }
-        let is_unsure = match self.is_confirmed {
-            true => self.witnesses.disagree(),
-            false => store.lacks_a_witness() && store::lacks_a_date(&look.item, &look.rows),
-        };
-        let asks = is_unsure && self.more > 0 && matches!(refusal, Refusal::Taken);
-        self.more -= u8::from(asks);
-        asks
-    }
-}
-
 /// So many steps of each kind, and no more.
 struct Budget {
     steps: usize,
@@ -262,14 +216,6 @@ impl Budget {
         *left = left.saturating_sub(1);
         is_left
     }
-}
-
-/// Whether this is done only because somebody is dead, or a gap is over, by what the time is.
-fn takes_for_dead(refusal: &Refusal) -> bool {
-    matches!(
-        refusal,
-        Refusal::Evict(_) | Refusal::Unseat(_) | Refusal::Settle(_)
-    )
 }
 
 /// A process that enters before it has heard the time of any answer leaves no date before its first renewal. If it dies before

@@ -21,14 +21,6 @@ impl FrontEnd {
         let is_known = id.is_some() || local.is_some();
         is_known.then_some(FrontEnd { id, local })
     }
-
-    #[cfg(test)]
-    pub(super) fn number(number: u64) -> FrontEnd {
-        FrontEnd {
-            id: Some(ConnectionId::new(number)),
-            local: None,
-        }
-    }
 }
 
 /// The connection over which the answer of a request came, if its transport tells of it.

@@ -39,7 +39,7 @@ impl fmt::Debug for Nonce {
 }
 
 /// DynamoDB's own time since 1970, taken from the `Date` of its answers; no host's clock takes part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerTime(pub Duration);
 
 /// What a caller says of itself to whoever looks at the lock; nothing is decided by it. Cheap to clone.

@@ -20,6 +20,7 @@ pub mod place;
 pub mod problem;
 pub mod stagger;
 pub mod ticket;
+pub mod told;
 pub mod value;
 pub mod witness;
 pub mod write;

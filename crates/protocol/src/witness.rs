@@ -3,17 +3,21 @@
 use std::time::Duration;
 
 use crate::entry::ServerTime;
+use crate::line::Refusal;
 
 /// A `Date` has whole seconds and DynamoDB's hosts differ a little, so whoever judges by one takes off as much.
 const GRAIN: Duration = Duration::from_secs(1);
 /// Two answers agree that tell the same time but for this: a `Date` has whole seconds, an answer takes its time, and front ends
 /// differ a little.
 pub const AGREE: Duration = Duration::from_secs(8);
+/// Reads more where two answers disagree on the time, or one alone tells it to one who would date what has no date: a third tells
+/// which was wrong.
+const MORE: u8 = 2;
 
 /// The dates of the two newest answers to requests of one decision. The earlier of the two counts, for an entry that is judged
 /// too late only costs time. That the two are not of one front end that is wrong is up to the client's clock, which retires its
 /// connection.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Witnesses {
     newest: Option<ServerTime>,
     before: Option<ServerTime>,
@@ -54,6 +58,66 @@ impl Witnesses {
     pub fn hint(&self) -> Option<ServerTime> {
         self.time().or(self.newest.map(of_one))
     }
+}
+
+/// What time it is for one decision of a caller that was refused, by the answers to its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Judge {
+    witnesses: Witnesses,
+    /// From here on two answers judge, or none.
+    is_confirmed: bool,
+    more: u8,
+}
+
+impl Judge {
+    /// The answer that refused the caller has this date, or none.
+    pub fn hears(date: Option<ServerTime>) -> Self {
+        let mut witnesses = Witnesses::default();
+        witnesses.hear(date);
+        Judge {
+            witnesses,
+            is_confirmed: false,
+            more: MORE,
+        }
+    }
+
+    /// A look was answered, with this date or with none.
+    pub fn hear(&mut self, date: Option<ServerTime>) {
+        self.witnesses.hear(date);
+    }
+
+    /// The time to judge by. Before another answer confirms it, nothing may be done by it but to ask again.
+    pub fn time(&self) -> Option<ServerTime> {
+        match (self.is_confirmed, self.more) {
+            (true, MORE) => self.witnesses.time(),
+            (true, _) => self.witnesses.time_of_three().or(self.witnesses.time()),
+            (false, _) => self.witnesses.hint(),
+        }
+    }
+
+    /// Whether another answer is asked for, before anybody is taken for dead or the caller turned away. `lacks` says whether
+    /// something has no date and nothing confirms the only answer that there is.
+    pub fn looks_again(&mut self, refusal: &Refusal, lacks: impl FnOnce() -> bool) -> bool {
+        if !self.is_confirmed && takes_for_dead(refusal) {
+            self.is_confirmed = true;
+            return true;
+        }
+        let is_unsure = match self.is_confirmed {
+            true => self.witnesses.disagree(),
+            false => lacks(),
+        };
+        let asks = is_unsure && self.more > 0 && matches!(refusal, Refusal::Taken);
+        self.more -= u8::from(asks);
+        asks
+    }
+}
+
+/// Whether this is done only because somebody is dead, or a gap is over, by what the time is.
+fn takes_for_dead(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Evict(_) | Refusal::Unseat(_) | Refusal::Settle(_)
+    )
 }
 
 /// The time by the date of one answer, for what is shown to people.
