@@ -86,9 +86,9 @@ impl ServerClock {
         self.told().young_past(self.here())
     }
 
-    /// What the newest answer said, by itself.
+    /// What time the newest answer told, for whoever judges by it.
     pub(crate) fn newest(&self) -> Option<ServerTime> {
-        self.told().newest()
+        self.told().newest(self.here())
     }
 
     /// Answers come, and none tells the time.
@@ -167,7 +167,8 @@ impl ServerClock {
         };
         let mut told = self.told();
         let heard = told.hear(seen, here);
-        exchange::saw((heard != Heard::Again).then_some(date));
+        let newest = told.newest(here).filter(|_| heard != Heard::Again);
+        exchange::saw(newest.map(|date| date.0));
         let retires = told.retires(heard, date, here);
         drop(told);
         if let Some(connection) = connection.filter(|_| retires) {

@@ -171,19 +171,22 @@ impl<F: PartialEq + Copy> Told<F> {
 /// What is written down.
 impl<F: PartialEq + Copy> Told<F> {
     /// The time to write into an entry: early by no more than the grain of a `Date`, and late by no more than the answer
-    /// took that told it, and 2 % of the time since. An entry that is dated too early is taken for dead while its owner lives, so
-    /// this is the latest that two answers agree on, or one answer and the wall clock of this host, which by itself counts for
-    /// nothing. Nothing when none told the time lately, or while nothing confirms those that did: the next one tells which was
-    /// wrong.
+    /// took that told it, 2 % of the time since, and what two that agree may differ by. An entry that is dated too early is taken for
+    /// dead while its owner lives, so this is the latest that two answers agree on, or one answer and the wall clock of this host,
+    /// which by itself counts for nothing. Nothing when none told the time lately, or while nothing confirms those that did: the next
+    /// one tells which was wrong.
     pub fn stamp(&self, here: Here) -> Option<ServerTime> {
-        let all = self.seen.iter().enumerate();
-        let latest = all.fold(None, |latest, (index, seen)| {
-            let late = Some(seen.late(here.now));
-            // One that is no later is not looked into: this is asked many times in every turn.
-            let is_later = late > latest && self.is_agreed_on(index, here);
-            if is_later { late } else { latest }
+        self.latest_agreed(here, |seen| seen.is_fresh(here.now))
+    }
+
+    /// The latest of some answers that something confirms, and of what confirms them.
+    fn latest_agreed(&self, here: Here, of: impl Fn(&Seen<F>) -> bool) -> Option<ServerTime> {
+        let some = self.seen.iter().enumerate().filter(|(_, seen)| of(seen));
+        let agreed = some.filter_map(|(index, seen)| {
+            let confirms = self.confirmers(index, here).max()?;
+            Some(confirms.max(seen.late(here.now)))
         });
-        latest.map(ServerTime)
+        agreed.max().map(ServerTime)
     }
 
     /// Whether there is a stamp.
@@ -209,14 +212,15 @@ impl<F: PartialEq + Copy> Told<F> {
         fresh.any(|seen| seen.tells(here.unix, but, here.now))
     }
 
-    /// The time to write into a renewal: the same, or else by the last answer however long ago it came. A renewal that took the
-    /// date off its entry would leave nothing to judge it by; and too late is safe.
+    /// The time to write into a renewal: the same, or else where nobody told the time lately, by answers however old that something
+    /// confirms. A renewal that took the date off its entry would leave nothing to judge it by; and too late is safe.
     pub fn stamp_of_renewal(&self, here: Here) -> Option<ServerTime> {
-        let by_last = || {
-            let last = self.seen.back().filter(|seen| !seen.is_fresh(here.now))?;
-            Some(ServerTime(last.late(here.now)))
+        let is_fresh = |seen: &Seen<F>| seen.is_fresh(here.now);
+        let by_old_ones = || match self.seen.iter().any(is_fresh) {
+            true => None,
+            false => self.latest_agreed(here, |_| true),
         };
-        self.stamp(here).or_else(by_last)
+        self.stamp(here).or_else(by_old_ones)
     }
 
     /// A time that has passed by two answers that agree, those of one front end only where this host's wall clock tells the same:
@@ -258,9 +262,13 @@ impl<F: PartialEq + Copy> Told<F> {
         agreed.min().map(ServerTime)
     }
 
-    /// What the newest answer said, by itself.
-    pub fn newest(&self) -> Option<ServerTime> {
-        self.seen.back().map(|seen| ServerTime(seen.date))
+    /// What time the newest answer told, for whoever judges by it: no later than by anything that confirms it. One that is wrong
+    /// by a little is confirmed by those that are right, and judges twice over a connection that is kept.
+    pub fn newest(&self, here: Here) -> Option<ServerTime> {
+        let newest = self.seen.len().checked_sub(1)?;
+        let date = self.seen[newest].date;
+        let earliest = self.confirmers(newest, here).chain([date]).min();
+        earliest.map(ServerTime)
     }
 
     /// Answers come, and none tells the time.
@@ -272,9 +280,19 @@ impl<F: PartialEq + Copy> Told<F> {
 /// What agrees.
 impl<F: PartialEq + Copy> Told<F> {
     /// Whether what a fresh answer tells is confirmed, however long ago the one came that does.
-    fn is_agreed_on(&self, index: usize, Here { now, unix }: Here) -> bool {
+    fn is_agreed_on(&self, index: usize, here: Here) -> bool {
+        self.seen[index].is_fresh(here.now) && self.confirmers(index, here).next().is_some()
+    }
+
+    /// What time it is by each that confirms an answer: another front end that told the same, late rather than early, and this
+    /// host's wall clock.
+    fn confirmers(&self, index: usize, here: Here) -> impl Iterator<Item = Duration> {
+        let Here { now, unix } = here;
         let seen = &self.seen[index];
-        seen.is_fresh(now) && (seen.tells(unix, AGREE, now) || self.confirms(index, now))
+        let others = self.repeated(index, now);
+        let others = others.filter(|other| seen.is_apart_from(other));
+        let told_here = seen.tells(unix, AGREE, now).then_some(unix);
+        others.map(move |other| other.late(now)).chain(told_here)
     }
 
     /// Whether another front end told the same time as this answer.
@@ -358,7 +376,7 @@ mod tests {
         let mut nothing = told(FAR_OFF, &[]);
         let now = here(FAR_OFF);
         assert_eq!(
-            (nothing.stamp(now), nothing.past(now), nothing.newest()),
+            (nothing.stamp(now), nothing.past(now), nothing.newest(now)),
             (None, None, None)
         );
         let slow = Duration::from_secs(1);
@@ -483,5 +501,62 @@ mod tests {
         assert_eq!(told.seen.len(), REMEMBERED);
         assert_eq!(heard[0], Heard::First);
         assert!(heard[1..].iter().all(|heard| *heard == Heard::Confirmed));
+    }
+
+    /// An answer of a front end that is so far ahead, after so many seconds.
+    fn answer(front_end: u64, ahead: i64, seconds: u64) -> Seen<u64> {
+        Seen {
+            date: after(ahead + seconds.cast_signed()),
+            sent: at(seconds),
+            arrived: at(seconds),
+            front_end: Some(front_end),
+        }
+    }
+
+    /// After so many seconds, on a host whose wall clock tells nothing.
+    fn later(seconds: u64) -> Here {
+        Here {
+            now: at(seconds),
+            unix: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn one_that_is_behind_and_is_confirmed_by_an_old_answer_dates_no_earlier_than_that() {
+        let mut told = Told::default();
+        let _ = told.hear(answer(1, 0, 0), later(0));
+        let heard = told.hear(answer(2, -13, 290), later(290));
+        assert_eq!(heard, Heard::Confirmed);
+        // The first is no longer fresh.
+        assert!(seconds(told.stamp(later(310))) >= Some(310));
+    }
+
+    #[test]
+    fn a_renewal_is_not_dated_by_an_old_answer_that_nothing_confirms() {
+        let mut told = Told::default();
+        let _ = told.hear(answer(1, -3_600, 0), later(0));
+        assert_eq!(told.stamp_of_renewal(later(301)), None);
+        let _ = told.hear(answer(2, 0, 0), later(0));
+        let _ = told.hear(answer(3, 0, 0), later(0));
+        assert!(seconds(told.stamp_of_renewal(later(301))) >= Some(301));
+    }
+
+    #[test]
+    fn who_judges_goes_by_the_earlier_and_who_dates_by_the_later_of_those_that_agree() {
+        for (ahead, answers, newest, stamp) in [
+            (FAR_OFF, &[(1, 0), (2, 8)][..], 0, 8),
+            (FAR_OFF, &[(1, 8), (2, 0)], 0, 8),
+            (0, &[(1, 8)], 0, 8),
+            (0, &[(1, -8)], -8, 0),
+        ] {
+            let known: Vec<_> = answers
+                .iter()
+                .map(|(by, date)| (Some(*by), *date))
+                .collect();
+            let (told, _) = told_by(ahead, Duration::ZERO, &known);
+            let now = here(ahead);
+            let told = (seconds(told.newest(now)), seconds(told.stamp(now)));
+            assert_eq!(told, (Some(newest), Some(stamp)), "{ahead}, {answers:?}");
+        }
     }
 }
