@@ -23,7 +23,7 @@ pub use row::{RowChange, RowClause, RowEffect, RowWrite};
 use crate::entry::ServerTime;
 
 /// How a write dates what it renews or draws.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dating {
     /// With this date, unless a later one stands there.
     By(ServerTime),

@@ -1,5 +1,7 @@
-//! The protocol, checked exhaustively: every order of every step of small queues and small leases.
+//! The protocol, checked exhaustively: every order of every step of small queues and small leases, and of
+//! front ends that disagree on the time.
 
+mod clock;
 mod explore;
 mod lease;
 mod queue;

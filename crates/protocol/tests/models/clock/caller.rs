@@ -1,0 +1,151 @@
+//! A caller that has not watched the entry: it judges it by the dates of answers alone.
+
+use std::time::Duration;
+
+use fairlock_protocol::entry::ServerTime;
+use fairlock_protocol::lease;
+use fairlock_protocol::line::{Has, Refusal};
+use fairlock_protocol::witness::{Judge, Witnesses};
+
+use super::client::Client;
+use super::rules::{Judging, Mutant, Rules, Way};
+use super::table::Mark;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Caller {
+    pub(crate) client: Client,
+    looks: u8,
+    judge: Option<Judge>,
+    witnesses: Witnesses,
+    /// What the answer before told; for one who takes the later of the two.
+    before: Option<ServerTime>,
+    pub(crate) flight: Option<Flight>,
+}
+
+/// A write under way, conditional on this beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Flight {
+    Evict(u8),
+    Date(u8, ServerTime),
+}
+
+impl Caller {
+    /// A process that knows nothing, and looks so often at the most.
+    pub(crate) fn new(looks: u8) -> Self {
+        Caller {
+            looks,
+            ..Caller::default()
+        }
+    }
+
+    pub(crate) fn may_look(&self) -> bool {
+        self.looks > 0 && self.flight.is_none()
+    }
+
+    /// Whether it does nothing more.
+    pub(crate) fn is_through(&self) -> bool {
+        self.looks == 0 && self.flight.is_none()
+    }
+
+    /// A look that went this way, and what is done by it.
+    pub(crate) fn look(&mut self, way: Way, shows: Mark, now: u8, rules: &Rules) {
+        self.looks -= 1;
+        let Some(link) = self.client.connect(way) else {
+            return;
+        };
+        let date = self.client.hear(link, [now; 3], rules.caller, rules);
+        let date = date.map(|date| self.as_mutant(date, rules));
+        let told = self.client.told(rules.caller, rules);
+        match (rules.judging, &mut self.judge) {
+            (Judging::Refused, None) => {
+                // The answer that refused it has just come.
+                let newest = told.newest(rules.here(rules.caller, now));
+                self.judge = Some(Judge::hears(newest.and(date)));
+            }
+            (Judging::Refused, Some(judge)) => {
+                judge.hear(date);
+                if rules.broken(Mutant::LaterOfTwo) {
+                    judge.hear(date);
+                }
+            }
+            (Judging::Looking, _) => {
+                self.witnesses.hear(date);
+                if rules.broken(Mutant::LaterOfTwo) {
+                    self.witnesses.hear(date);
+                }
+            }
+        }
+        self.before = date.filter(|_| rules.broken(Mutant::LaterOfTwo));
+        self.decide(shows, now, rules);
+    }
+
+    fn as_mutant(&self, date: ServerTime, rules: &Rules) -> ServerTime {
+        match rules.mutant {
+            Some(Mutant::NoGrain) => ServerTime(date.0 + Duration::from_secs(1)),
+            Some(Mutant::LaterOfTwo) => date.max(self.before.unwrap_or(date)),
+            _ => date,
+        }
+    }
+
+    /// Acts on what is shown.
+    fn decide(&mut self, shows: Mark, now: u8, rules: &Rules) {
+        let allowance = match rules.broken(Mutant::NoAllowance) {
+            true => Duration::ZERO,
+            false => rules.allowance,
+        };
+        let is_dead = |time| lease::is_over(&shows.entry(rules.lease), allowance, time);
+        let Some(mut judge) = self.judge else {
+            let time = match rules.broken(Mutant::OneAnswer) {
+                true => self.witnesses.hint(),
+                false => self.witnesses.time(),
+            };
+            self.flight = match is_dead(time) {
+                true => Some(Flight::Evict(shows.beat)),
+                false => self.dating(shows, now, rules),
+            };
+            return;
+        };
+        let (told, here) = (
+            self.client.told(rules.caller, rules),
+            rules.here(rules.caller, now),
+        );
+        let refusal = match is_dead(judge.time()) {
+            true => Refusal::Evict(Has::Holder),
+            false => Refusal::Taken,
+        };
+        let is_alone = || !told.has_stamp(here) && told.latest(here.now).is_some();
+        let looks_again = judge.looks_again(&refusal, || is_alone() && shows.date.is_none());
+        self.judge = Some(judge);
+        if looks_again && !rules.broken(Mutant::OneAnswer) {
+            return;
+        }
+        self.flight = match refusal {
+            Refusal::Taken => {
+                self.judge = None;
+                self.dating(shows, now, rules)
+            }
+            _ => Some(Flight::Evict(shows.beat)),
+        };
+    }
+
+    /// Dates what has no date, if it knows one.
+    fn dating(&self, shows: Mark, now: u8, rules: &Rules) -> Option<Flight> {
+        if shows.date.is_some() || rules.broken(Mutant::LeavesUndated) {
+            return None;
+        }
+        let told = self.client.told(rules.caller, rules);
+        let here = rules.here(rules.caller, now);
+        let stamp = match rules.broken(Mutant::UnconfirmedStamp) {
+            true => told.newest(here),
+            false => told.stamp(here),
+        };
+        Some(Flight::Date(shows.beat, stamp?))
+    }
+
+    /// Its eviction was refused, and shows this.
+    pub(crate) fn refused(&mut self, shows: Mark, now: u8, rules: &Rules) {
+        if self.judge.is_some() {
+            self.decide(shows, now, rules);
+        }
+    }
+}

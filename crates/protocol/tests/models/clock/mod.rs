@@ -1,0 +1,236 @@
+//! DynamoDB's own clock, checked exhaustively: who is evicted by it has stopped believing before, and the dead are evicted in
+//! the end.
+//!
+//! An owner hears the time of some answers, takes its place and renews it, dated as the library dates what it writes. A caller that
+//! has not watched it judges by the dates of answers, gives a date to what has none, and evicts. Front ends are ahead or behind by a
+//! second, whose `Date` has whole seconds, and one is wrong by anything in either direction, of which those matter that are just
+//! within what counts as agreed, just beyond, and far off. A connection leads to one of them for as long as it is kept. Every
+//! request of the owner is sent, applied and answered at any time, or its answer is lost.
+//!
+//! In the *fine* runs a tick is a second, and the allowance is the shortest that a client takes. In the *coarse* ones a tick is
+//! two and a half minutes, over which what is remembered of the time grows old.
+//!
+//! What is left out because it can make no difference:
+//!
+//! - A look of the caller, and what the owner asks besides, is sent and applied in one step. Sent sooner, what is written down by it
+//!   would be dated later.
+//! - A look of the caller is answered in that step too. Answered later, all that comes after it would come later; that it does
+//!   is explored, for the next look and the eviction come at any time.
+//! - An owner that can believe no more is forgotten, and time goes on by a long step to another process of the caller: nobody
+//!   is left who could be evicted too early.
+//! - What a client remembers of the time is forgotten with the last of its steps that reads it.
+mod caller;
+mod client;
+mod owner;
+mod rules;
+mod table;
+mod world;
+
+use std::time::Duration;
+
+use rules::{Host, Judging, Mutant, Rules};
+use world::{Action, STOPPED, Setup, World};
+
+use crate::explore::{Report, Search};
+use crate::watchdog;
+
+/// Much more than any of these takes on a slow machine.
+const TOO_LONG: Duration = Duration::from_secs(600);
+
+/// Wrong by so much that what is right confirms it, by a little more, and by anything.
+const OFF: &[i16] = &[-3600, -11, -10, -8, 8, 9, 10, 3600];
+const FAR_OFF: &[i16] = &[-3600, 3600];
+/// Over five minutes a clock that drifts by 2 % may take as much for the same time.
+const OFF_IF_OLD: &[i16] = &[-3600, -19, 19];
+
+fn host(rate: u8, has_wall_clock: bool) -> Host {
+    Host {
+        rate,
+        has_wall_clock,
+    }
+}
+
+/// An owner that does not renew, and whether hosts' wall clocks are right.
+fn fine(judging: Judging, by_wall_clocks: bool) -> Setup {
+    Setup {
+        asks: 2,
+        renewals: 0,
+        losses: 0,
+        looks: 3,
+        sends_until: 2,
+        long: 30,
+        rules: Rules {
+            mutant: None,
+            judging,
+            tick: Duration::from_secs(1),
+            lease: Duration::from_millis(2_500),
+            allowance: Duration::from_secs(2),
+            offsets: OFF,
+            meets_again: false,
+            owner: host(98, by_wall_clocks),
+            caller: host(100, by_wall_clocks),
+        },
+    }
+}
+
+/// An owner that renews.
+fn renews(renewals: u8, losses: u8) -> Setup {
+    let mut setup = fine(Judging::Looking, true);
+    (setup.asks, setup.renewals, setup.losses) = (1, renewals, losses);
+    (setup.looks, setup.rules.offsets) = (2, FAR_OFF);
+    setup
+}
+
+/// What is remembered grows old.
+fn coarse(asks: u8, renewals: u8) -> Setup {
+    let mut setup = fine(Judging::Looking, renewals > 0);
+    (setup.asks, setup.renewals) = (asks, renewals);
+    (setup.looks, setup.sends_until, setup.long) = (2, 3, 10);
+    let rules = &mut setup.rules;
+    rules.tick = Duration::from_secs(150);
+    rules.lease = Duration::from_secs(455);
+    rules.allowance = Duration::from_secs(10);
+    rules.offsets = OFF_IF_OLD;
+    setup
+}
+
+fn explore(setup: &Setup) -> Report {
+    let what = format!("{setup:?}");
+    watchdog::within(TOO_LONG, &what, || {
+        Search::new(setup, Action::is_fault, World::is_end).run()
+    })
+}
+
+fn proves(setup: &Setup, states: usize) {
+    let report = explore(setup);
+    assert_eq!(report.broken, None, "{setup:?}");
+    assert_eq!(report.stuck, None, "{setup:?}");
+    assert!(report.never.is_empty(), "never: {:?}", report.never);
+    assert_eq!(report.states, states, "{setup:?}");
+}
+
+fn catches(mutant: Mutant, mut setup: Setup) {
+    setup.rules.mutant = Some(mutant);
+    let broken = explore(&setup).broken.map(|(property, _)| property);
+    assert_eq!(broken, Some(STOPPED), "{mutant:?}");
+}
+
+#[test]
+fn who_is_evicted_by_one_that_was_refused_has_stopped_believing() {
+    proves(&fine(Judging::Refused, false), 210_994);
+}
+
+#[test]
+fn who_is_evicted_by_one_that_was_refused_has_stopped_believing_by_wall_clocks() {
+    proves(&fine(Judging::Refused, true), 76_123);
+}
+
+#[test]
+fn who_is_evicted_by_one_that_looks_has_stopped_believing() {
+    proves(&fine(Judging::Looking, false), 210_577);
+}
+
+#[test]
+fn who_is_evicted_by_one_that_looks_has_stopped_believing_by_wall_clocks() {
+    proves(&fine(Judging::Looking, true), 75_346);
+}
+
+#[test]
+fn who_renews_and_is_evicted_has_stopped_believing() {
+    proves(&renews(1, 1), 146_596);
+}
+
+#[test]
+fn who_is_dated_by_old_answers_and_is_evicted_has_stopped_believing() {
+    proves(&coarse(2, 0), 57_604);
+}
+
+#[test]
+fn who_renews_by_old_answers_and_is_evicted_has_stopped_believing() {
+    proves(&coarse(1, 1), 884_591);
+}
+
+/// What the promise rests on.
+#[test]
+fn a_front_end_that_is_wrong_and_answers_over_two_connections_is_believed() {
+    let mut setup = fine(Judging::Looking, false);
+    setup.rules.meets_again = true;
+    let broken = explore(&setup).broken.map(|(property, _)| property);
+    assert_eq!(broken, Some(STOPPED));
+}
+
+#[test]
+fn one_answer_that_judges_is_caught() {
+    catches(Mutant::OneAnswer, fine(Judging::Looking, true));
+    catches(Mutant::OneAnswer, fine(Judging::Refused, true));
+}
+
+#[test]
+fn the_later_of_two_answers_is_caught() {
+    catches(Mutant::LaterOfTwo, fine(Judging::Looking, true));
+    catches(Mutant::LaterOfTwo, fine(Judging::Refused, true));
+}
+
+#[test]
+fn an_allowance_that_is_left_out_is_caught() {
+    catches(Mutant::NoAllowance, fine(Judging::Looking, false));
+}
+
+#[test]
+fn a_date_that_is_taken_for_the_moment_itself_is_caught() {
+    catches(Mutant::NoGrain, fine(Judging::Looking, false));
+}
+
+#[test]
+fn a_connection_that_is_kept_though_nothing_confirms_it_is_caught() {
+    let mut setup = fine(Judging::Looking, false);
+    setup.rules.owner.has_wall_clock = true;
+    catches(Mutant::KeptConnections, setup);
+}
+
+#[test]
+fn an_answer_that_counts_though_what_confirms_it_tells_an_earlier_time_is_caught() {
+    catches(Mutant::AsTold, fine(Judging::Looking, false));
+}
+
+#[test]
+fn a_date_that_nothing_confirms_is_caught() {
+    catches(Mutant::UnconfirmedStamp, fine(Judging::Looking, true));
+}
+
+#[test]
+fn a_renewal_that_is_dated_by_the_last_answer_alone_is_caught() {
+    catches(Mutant::RenewsByTheLast, coarse(1, 1));
+}
+
+#[test]
+fn a_date_that_is_the_earliest_of_two_is_caught() {
+    catches(Mutant::EarliestStamp, fine(Judging::Looking, false));
+}
+
+#[test]
+fn a_date_that_counts_from_the_arrival_of_its_answer_is_caught() {
+    catches(Mutant::DatesFromTheArrival, fine(Judging::Looking, false));
+}
+
+#[test]
+fn a_hold_that_counts_from_after_its_date_was_taken_is_caught() {
+    catches(Mutant::BelievesFromTheWrite, fine(Judging::Looking, false));
+}
+
+#[test]
+fn a_late_copy_that_takes_a_date_back_is_caught() {
+    let mut setup = renews(2, 1);
+    (setup.asks, setup.sends_until, setup.rules.offsets) = (2, 1, &[]);
+    setup.rules.owner.has_wall_clock = false;
+    setup.rules.caller.has_wall_clock = false;
+    catches(Mutant::LateCopiesDate, setup);
+}
+
+/// Nobody could ever judge it.
+#[test]
+fn what_is_left_without_a_date_is_caught() {
+    let mut setup = fine(Judging::Looking, true);
+    setup.rules.mutant = Some(Mutant::LeavesUndated);
+    assert!(explore(&setup).stuck.is_some());
+}

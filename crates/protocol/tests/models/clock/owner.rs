@@ -1,0 +1,177 @@
+//! The owner of one entry: how it dates what it writes, and until when it believes that it holds.
+
+use fairlock_protocol::lease::believed;
+use fairlock_protocol::write::Dating;
+
+use super::client::{Client, Link};
+use super::rules::{Mutant, Rules, Way};
+use super::table::Mark;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum What {
+    /// Something else, whose answer tells the time too.
+    Ask,
+    Enter,
+    /// The beat is the number of the renewal.
+    Renew(u8),
+}
+
+/// A request under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Flight {
+    pub(crate) what: What,
+    /// Before its date was taken.
+    pub(crate) began: u8,
+    pub(crate) dating: Dating,
+    pub(crate) course: Course,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Course {
+    Sent,
+    Served {
+        at: u8,
+        link: Link,
+        /// None: refused, because a later date stands there.
+        shows: Option<Mark>,
+    },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Owner {
+    pub(crate) client: Client,
+    pub(crate) flight: Option<Flight>,
+    /// A copy of a request whose answer nobody hears.
+    pub(crate) late: Option<Flight>,
+    /// When the newest write began that was answered: it believes from then on.
+    pub(crate) from: Option<u8>,
+    /// Has stopped believing, for good.
+    pub(crate) lost: bool,
+    pub(crate) has_entered: bool,
+    pub(crate) asks: u8,
+    pub(crate) renewals: u8,
+    pub(crate) renewed: u8,
+    pub(crate) losses: u8,
+}
+
+impl Owner {
+    /// Sends a write, dated by what its client was told.
+    pub(crate) fn begin(&mut self, what: What, now: u8, rules: &Rules) {
+        let (mut told, here) = (
+            self.client.told(rules.owner, rules),
+            rules.here(rules.owner, now),
+        );
+        let stamp = match (rules.mutant, what) {
+            (Some(Mutant::UnconfirmedStamp), _) => told.newest(here),
+            (Some(Mutant::EarliestStamp), _) => told.past(here),
+            (Some(Mutant::RenewsByTheLast), What::Renew(_)) => {
+                let by_the_last = || self.client.by_the_last(now, rules.owner, rules);
+                told.stamp(here).or_else(by_the_last)
+            }
+            (_, What::Renew(_)) => told.stamp_of_renewal(here),
+            _ => told.stamp(here),
+        };
+        self.has_entered = true;
+        self.flight = Some(Flight {
+            what,
+            began: now,
+            dating: stamp.map_or(Dating::None, Dating::By),
+            course: Course::Sent,
+        });
+    }
+
+    /// Asks something, which is served at once.
+    pub(crate) fn ask(&mut self, way: Way, now: u8) {
+        self.asks -= 1;
+        let course = self.served(way, None, now);
+        self.flight = Some(Flight {
+            what: What::Ask,
+            began: now,
+            dating: Dating::None,
+            course,
+        });
+    }
+
+    /// A request is served that went this way, and shows this.
+    pub(crate) fn served(&mut self, way: Way, shows: Option<Mark>, at: u8) -> Course {
+        match self.client.connect(way) {
+            Some(link) => Course::Served { at, link, shows },
+            None => Course::Sent,
+        }
+    }
+
+    /// The answer arrives to what is under way.
+    pub(crate) fn hear(&mut self, now: u8, rules: &Rules) {
+        let Some(flight) = self.flight.take() else {
+            return;
+        };
+        let Course::Served { at, link, shows } = flight.course else {
+            return;
+        };
+        let ticks = [flight.began, at, now];
+        let _ = self.client.hear(link, ticks, rules.owner, rules);
+        match (flight.what, flight.dating, shows) {
+            (What::Ask, ..) => {}
+            (_, _, Some(_)) => {
+                let is_late = rules.broken(Mutant::BelievesFromTheWrite);
+                self.from = Some(if is_late { at } else { flight.began });
+            }
+            (_, Dating::By(stamp), None) => {
+                self.flight = Some(Flight {
+                    dating: Dating::UnderLater(stamp),
+                    course: Course::Sent,
+                    ..flight
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Nobody hears the answer; a request that was not served yet may be served at any time, or never.
+    pub(crate) fn lose(&mut self) {
+        self.losses -= 1;
+        let lost = self.flight.take();
+        let is_write = |flight: &Flight| flight.course == Course::Sent;
+        self.late = self.late.or(lost.filter(is_write));
+    }
+
+    /// Lost is lost, whatever answer comes later. What can make no difference any more is forgotten.
+    pub(crate) fn watch_the_clock(&mut self, now: u8, rules: &Rules) {
+        let began = self.from.or(self.flight.map(|flight| flight.began));
+        let began = began.filter(|_| self.has_entered);
+        self.lost |= began.map_or(self.has_entered, |began| is_over(began, now, rules));
+        if self.lost {
+            *self = Owner {
+                has_entered: true,
+                lost: true,
+                ..Owner::default()
+            };
+        }
+        if self.has_entered && self.renewals == 0 {
+            // Nothing is dated any more.
+            (self.client, self.asks) = (Client::default(), 0);
+            let is_write = |flight: &Flight| flight.what != What::Ask;
+            self.flight = self.flight.filter(is_write);
+        }
+    }
+
+    pub(crate) fn believes(&self) -> bool {
+        self.from.is_some()
+    }
+
+    /// Whether it believes, or would with an answer that is under way.
+    pub(crate) fn may_believe(&self, now: u8, rules: &Rules) -> bool {
+        let under_way = self.flight.filter(|flight| match flight.course {
+            Course::Served { shows, .. } => shows.is_some(),
+            Course::Sent => false,
+        });
+        let comes = under_way.is_some_and(|flight| !is_over(flight.began, now, rules));
+        self.believes() || comes
+    }
+}
+
+/// Whether a hold is over, for its owner, that began then.
+fn is_over(began: u8, now: u8, rules: &Rules) -> bool {
+    let moment = |tick| rules.moment(rules.owner, tick);
+    moment(now).since(moment(began)) >= believed(rules.lease)
+}

@@ -1,0 +1,87 @@
+//! What the table shows of the owner, and what the writes of the library do to it.
+
+use std::time::Duration;
+
+use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
+use fairlock_protocol::item::{At, Footing, LockItem};
+use fairlock_protocol::line::Has;
+use fairlock_protocol::ticket::Ticket;
+use fairlock_protocol::write::{Dating, LockWrite};
+
+const TICKET: Ticket = Ticket::new(1);
+const NONCE: Nonce = Nonce::new(0);
+/// Of the lock.
+const PERMITS: u64 = 1;
+
+/// What the lock item shows of the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Mark {
+    pub(crate) beat: u8,
+    pub(crate) date: Option<ServerTime>,
+}
+
+impl Mark {
+    pub(crate) fn entry(self, lease: Duration) -> Entry {
+        Entry {
+            nonce: NONCE,
+            owner: String::new(),
+            ticket: TICKET,
+            tickets: 1,
+            permits: PERMITS,
+            attributes: Attributes::default(),
+            id: None,
+            beat: self.beat.into(),
+            lease,
+            renewed_at: self.date,
+            since: None,
+            unknown: Unknown::default(),
+        }
+    }
+
+    fn item(self, lease: Duration) -> LockItem {
+        LockItem {
+            permits: PERMITS,
+            slots: vec![self.entry(lease)],
+            ..LockItem::free(TICKET, TICKET)
+        }
+    }
+
+    fn of(item: &LockItem) -> Option<Mark> {
+        let entry = item.slots.first()?;
+        Some(Mark {
+            beat: u8::try_from(entry.beat).ok()?,
+            date: entry.renewed_at,
+        })
+    }
+
+    /// None: it does not apply.
+    pub(crate) fn renewed(self, beat: u8, lease: Duration, dating: Dating) -> Option<Mark> {
+        let item = self.item(lease);
+        let footing = Footing::of(&item, At::Slot(0), &item.slots[0]);
+        let renew = LockWrite::renew(PERMITS, (NONCE, footing), (beat.into(), lease), dating);
+        Mark::of(&renew.apply(Some(&item))??)
+    }
+
+    /// The caller saw it like `seen`, and dates it. None: it does not apply.
+    pub(crate) fn dated(self, seen: u8, lease: Duration, date: ServerTime) -> Option<Mark> {
+        let seen = Mark {
+            beat: seen,
+            date: None,
+        };
+        let write = LockWrite::date_holds(PERMITS, &[(At::Slot(0), &seen.entry(lease))], date);
+        Mark::of(&write.apply(Some(&self.item(lease)))??)
+    }
+
+    /// Whether the eviction of one who was seen with this beat applies.
+    pub(crate) fn is_evicted(self, seen: u8, lease: Duration) -> bool {
+        let seen = Mark {
+            beat: seen,
+            date: None,
+        };
+        let seen = seen.item(lease);
+        let evict = seen
+            .who(Has::Holder)
+            .map(|(dead, held)| LockWrite::evict(PERMITS, dead, held, None));
+        evict.is_some_and(|evict| evict.apply(Some(&self.item(lease))).is_some())
+    }
+}
