@@ -1,10 +1,13 @@
 //! Leases, checked exhaustively in small integer time: whoever is evicted has stopped believing before.
 //!
-//! A lease is two ticks long, time runs for two of them. Between any two ticks, in any order: the owner takes its
-//! place and renews it twice, by an enter or by a row that somebody else seats with the beat as they saw it; every
-//! request and every look is sent, applied and answered apart; one request is retried, another copy of it applying at
+//! A lease is two ticks long, time runs for two of them and more. Between any two ticks, in any order: the owner takes its
+//! place and renews it, by an enter or by a row that somebody else seats with the beat as they saw it; every
+//! request is sent, applied and answered apart; one request is retried, another copy of it applying at
 //! any time or never, that of a join also when its row was removed; an observer looks at the lock item and then perhaps the row, as often as it likes.
 //! The owner's clock runs 2 % slow, or fast, beside the observer's.
+//!
+//! What can make no difference to what is proved is left out: steps that may as well be taken just before the next one that
+//! can tell, and what nobody reads any more. Why is said where it is left out.
 mod observer;
 mod owner;
 mod rules;
@@ -35,7 +38,10 @@ fn setup(first: Write, renewals: u8, copies: u8, rate: u8) -> Setup {
         renewals,
         looks: u8::from(first == Write::Join),
         copies,
-        horizon: 5,
+        horizon: match first {
+            Write::Enter => 7,
+            _ => 5,
+        },
         stretches: false,
         rules: Rules { mutant: None, rate },
     }
@@ -63,19 +69,19 @@ fn catches(mutant: Mutant, mut setup: Setup) {
 
 #[test]
 fn an_evicted_holder_that_entered_has_stopped_believing() {
-    proves(&setup(Write::Enter, 2, 1, SLOW_OWNER), 1_020_770);
-    proves(&setup(Write::Enter, 2, 1, FAST_OWNER), 1_020_770);
+    proves(&setup(Write::Enter, 3, 1, SLOW_OWNER), 3_495);
+    proves(&setup(Write::Enter, 3, 1, FAST_OWNER), 3_495);
 }
 
 #[test]
 fn an_evicted_holder_that_was_seated_has_stopped_believing() {
-    proves(&setup(Write::Join, 2, 0, SLOW_OWNER), 4_977_351);
+    proves(&setup(Write::Join, 2, 0, SLOW_OWNER), 76_766);
 }
 
 #[test]
 fn an_evicted_holder_that_was_seated_and_retried_has_stopped_believing() {
-    proves(&setup(Write::Join, 1, 1, SLOW_OWNER), 6_553_639);
-    proves(&setup(Write::Join, 1, 0, FAST_OWNER), 576_633);
+    proves(&setup(Write::Join, 1, 1, SLOW_OWNER), 110_851);
+    proves(&setup(Write::Join, 1, 0, FAST_OWNER), 14_944);
 }
 
 /// Leases of two ticks and of three: each beat's own counts.
@@ -83,7 +89,7 @@ fn an_evicted_holder_that_was_seated_and_retried_has_stopped_believing() {
 fn an_evicted_holder_whose_row_asked_for_a_longer_lease_has_stopped_believing() {
     let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);
     setup.stretches = true;
-    proves(&setup, 18_402_836);
+    proves(&setup, 356_343);
 }
 
 #[test]

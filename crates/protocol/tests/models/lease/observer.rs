@@ -14,58 +14,52 @@ pub(crate) struct Observer {
     pub(crate) look: Option<Look>,
     /// What its last look showed of the lock item.
     pub(crate) seen: Option<Mark>,
-    /// On its way, conditional on this beat.
-    pub(crate) eviction: Option<u8>,
 }
 
-/// A look under way: the lock item is read first, then the row.
+/// A look under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Look {
-    pub(crate) sent: u8,
-    pub(crate) item: Option<Option<Mark>>,
-    pub(crate) row: Option<Option<Mark>>,
-}
-
-impl Look {
-    pub(crate) fn sent(sent: u8) -> Self {
-        Look {
-            sent,
-            item: None,
-            row: None,
-        }
-    }
+pub(crate) enum Look {
+    /// Then: for one whose watches count from the sending.
+    Sent(u8),
+    /// The lock item was read, like this; the row is read afterwards.
+    Read(Option<Mark>),
 }
 
 impl Observer {
-    /// The answer to a look arrives. One that read only the lock item tells nothing about the row.
-    pub(crate) fn arrived(&mut self, look: Look, now: u8, rules: &Rules) {
-        let from = if rules.broken(Mutant::WatchFromTheSending) {
-            look.sent
-        } else {
-            now
+    /// The answer to a look arrives that shows this of the lock item and, if it was read, of the row. One that read only the lock
+    /// item tells nothing about the row.
+    pub(crate) fn arrived(
+        &mut self,
+        item: Option<Mark>,
+        row: Option<Option<Mark>>,
+        now: u8,
+        rules: &Rules,
+    ) {
+        let from = match self.look.take() {
+            Some(Look::Sent(sent)) => sent,
+            _ => now,
         };
-        let item = look.item.flatten().map(|mark| (Place::LockItem, mark));
-        let row = look.row.flatten().map(|mark| (Place::Row(TICKET), mark));
-        let shown: Vec<_> = item
+        let shown_item = item.map(|mark| (Place::LockItem, mark));
+        let shown_row = row.flatten().map(|mark| (Place::Row(TICKET), mark));
+        let shown: Vec<_> = shown_item
             .into_iter()
-            .chain(row)
+            .chain(shown_row)
             .map(|(place, mark)| watched(place, mark, rules))
             .collect();
-        let read = |place| place == Place::LockItem || look.row.is_some();
+        let read = |place| place == Place::LockItem || row.is_some();
         let entries = shown.iter().map(|(place, entry)| (*place, entry));
         self.watches.look(rules.by_observer(from), read, entries);
-        self.seen = look.item.flatten();
-        self.look = None;
+        self.seen = item;
     }
 
-    /// Sends the eviction of what the last look showed, if that is dead by now.
-    pub(crate) fn judge(&mut self, now: u8, rules: &Rules) {
+    /// The beat that its last look showed, if that is dead by now.
+    pub(crate) fn judges(&self, now: u8, rules: &Rules) -> Option<u8> {
         let dead = self.seen.filter(|mark| {
             let (place, entry) = watched(Place::LockItem, *mark, rules);
             let now = rules.by_observer(now);
             self.watches.is_dead(place, &entry, now)
         });
-        self.eviction = dead.map(|mark| mark.beat);
+        dead.map(|mark| mark.beat)
     }
 }
 

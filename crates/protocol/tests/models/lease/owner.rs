@@ -55,10 +55,11 @@ pub(crate) enum Course {
     Failed,
 }
 
+/// A look is sent and read in one step: to send it changes nothing, so it may as well be sent just before it is read.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Owner {
     pub(crate) beats: Option<Beats>,
-    /// What the lock item showed when last heard of, and when that was.
+    /// What the lock item showed when last heard of, and when that was, for one whose lease counts from then.
     pub(crate) held: Option<(Mark, u8)>,
     /// Has stopped believing, for good.
     pub(crate) lost: bool,
@@ -69,16 +70,11 @@ pub(crate) struct Owner {
     /// Renewals sent, each time one is sent again too.
     pub(crate) sent: u8,
     pub(crate) looks: u8,
-    pub(crate) renewed_seat: bool,
 }
 
-/// A look of the owner at the lock item.
+/// A look of the owner at the lock item: what it showed of the owner's seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Look {
-    Sent,
-    /// What it showed of the owner's seat.
-    Read(Option<Mark>),
-}
+pub(crate) struct Look(pub(crate) Option<Mark>);
 
 impl Owner {
     pub(crate) fn send(&mut self, write: Write, now: u8) {
@@ -141,7 +137,6 @@ impl Owner {
         };
         self.note(flight.write, mark.beat, rules.by_owner(from));
         if matches!(flight.write, Write::Enter | Write::RenewSeat) {
-            self.renewed_seat |= flight.write == Write::RenewSeat;
             self.shown(mark, now, rules);
         }
     }
@@ -165,14 +160,24 @@ impl Owner {
 
     /// The lock item shows it like this.
     pub(crate) fn shown(&mut self, mark: Mark, now: u8, rules: &Rules) {
-        self.held = Some((mark, now));
+        let seen = match rules.broken(Mutant::LeaseFromTheLastLook) {
+            true => now,
+            false => 0,
+        };
+        self.held = Some((mark, seen));
         self.watch_the_clock(now, rules);
     }
 
     /// Lost is lost, whatever answer comes later.
     pub(crate) fn watch_the_clock(&mut self, now: u8, rules: &Rules) {
         let until = self.until(rules);
-        self.lost |= self.held.is_some() && until.is_none_or(|until| rules.by_owner(now) >= until);
+        if self.held.is_some() && until.is_none_or(|until| rules.by_owner(now) >= until) {
+            // It never believes again, so nothing that it does any more can be seen in a property.
+            *self = Owner {
+                lost: true,
+                ..Owner::default()
+            };
+        }
     }
 
     pub(crate) fn believes(&self) -> bool {

@@ -9,6 +9,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Two ticks.
 pub(crate) const LEASE: Duration = Duration::from_millis(200);
+pub(crate) const LEASE_TICKS: u8 = 2;
 /// That of a place far back: three.
 pub(crate) const LONG_LEASE: Duration = Duration::from_millis(300);
 

@@ -4,7 +4,7 @@ use stateright::{Model, Property};
 
 use super::observer::{Look as Sight, Observer};
 use super::owner::{Course, Flight, Look, Mark, Owner, Write};
-use super::rules::{Mutant, Rules};
+use super::rules::{LEASE_TICKS, Mutant, Rules};
 
 pub(crate) const STOPPED: &str = "who is evicted has stopped believing";
 pub(crate) const HELD: &str = "somebody believes it holds";
@@ -24,6 +24,9 @@ pub(crate) struct Setup {
     pub(crate) rules: Rules,
 }
 
+/// A row is taken, and renewed twice; one of these requests may come twice with another beat.
+const SHOWN: usize = 5;
+
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct World {
     now: u8,
@@ -32,8 +35,8 @@ pub(crate) struct World {
     item: Option<Mark>,
     owner: Owner,
     observer: Observer,
-    /// What a seat on its way copies.
-    seating: Option<Mark>,
+    /// All that the row has shown, for whoever gives it a seat: the seat copies what was read at any time before.
+    shown: [Option<Mark>; SHOWN],
     was_seated: bool,
     /// The row was asked to be renewed for a longer lease.
     stretched: bool,
@@ -54,16 +57,18 @@ pub(crate) enum Action {
     Retry(Write),
     Late,
     Look,
-    ReadLook,
     HearLook,
-    ReadRowToSeat,
-    Seat,
+    /// It copies the row as it was read like this.
+    Seat(Mark),
     RemoveRow,
+    /// For one whose watches count from then; nobody else can tell when a look was sent.
+    SendLook,
+    /// The lock item alone.
     Observe,
+    /// The lock item, and then the row.
     ObserveItem,
     ObserveRow,
-    HearObservation,
-    SendEviction,
+    /// Judges, and evicts.
     Evict,
 }
 
@@ -83,10 +88,11 @@ impl Model for Setup {
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        if world.now < self.horizon && !world.was_evicted {
+        if world.now < self.horizon && !world.was_evicted && !world.is_too_late(self) {
             actions.push(Action::Tick);
             world.of_the_owner(self, actions);
-            world.of_others(actions);
+            world.of_the_table(actions);
+            world.of_the_observer(self, actions);
         }
     }
 
@@ -110,17 +116,20 @@ impl Model for Setup {
                 let late = world.late.take();
                 late.map(|(write, beat)| world.write(write, beat, rules));
             }
-            Action::Look | Action::ReadLook | Action::HearLook => world.owner_looks(rules),
-            Action::ReadRowToSeat => world.seating = world.row,
-            Action::Seat => {
-                world.item = world.seating.take();
+            Action::Look | Action::HearLook => world.owner_looks(rules),
+            Action::Seat(mark) => {
+                world.item = Some(mark);
                 world.was_seated = true;
+                world.shown = [None; SHOWN];
             }
             Action::RemoveRow => world.row = None,
-            Action::SendEviction => world.observer.judge(world.now, rules),
             Action::Evict => world.evict(rules),
-            _ => world.observe(action, rules),
+            Action::SendLook => world.observer.look = Some(Sight::Sent(world.now)),
+            Action::Observe => world.observe(None, rules),
+            Action::ObserveItem => world.observer.look = Some(Sight::Read(world.item)),
+            Action::ObserveRow => world.observe(Some(world.row), rules),
         }
+        world.forget(rules);
         Some(world)
     }
 
@@ -168,17 +177,13 @@ impl World {
         actions.extend(match owner.look {
             None if owner.looks > 0 && owner.beats.is_some() => Some(Action::Look),
             None => None,
-            Some(Look::Sent) => Some(Action::ReadLook),
-            Some(Look::Read(_)) => Some(Action::HearLook),
+            Some(Look(_)) => Some(Action::HearLook),
         });
     }
 
-    fn of_others(&self, actions: &mut Vec<Action>) {
+    fn of_the_table(&self, actions: &mut Vec<Action>) {
         actions.extend(self.late.map(|_| Action::Late));
-        if self.row.is_some() && !self.was_seated && self.seating != self.row {
-            actions.push(Action::ReadRowToSeat);
-        }
-        actions.extend(self.seating.map(|_| Action::Seat));
+        actions.extend(self.shown.iter().flatten().copied().map(Action::Seat));
         // It stands behind those who are seated: a late copy may put it there again, and a renewal for another lease is refused.
         let is_renewed = self
             .owner
@@ -188,23 +193,62 @@ impl World {
         if self.was_seated && self.row.is_some() && is_told {
             actions.push(Action::RemoveRow);
         }
-        actions.push(match self.observer.look {
-            None => Action::Observe,
-            Some(Sight { item: None, .. }) => Action::ObserveItem,
-            Some(Sight { .. }) => Action::HearObservation,
-        });
-        if let Some(Sight {
-            item: Some(_),
-            row: None,
-            ..
-        }) = self.observer.look
-        {
-            actions.push(Action::ObserveRow);
+    }
+
+    /// A look at the lock item alone is read and heard in one step: heard later it would begin its watches later, and leave the
+    /// ones before as they are, so whoever is dead by it is dead by the one that is heard at once. And judging and evicting is
+    /// one step: what is dead stays dead by the same look, so it may as well be judged when the eviction is applied.
+    ///
+    /// A watch over the row could be taken for one over the lock item only until that has a watch of its own. From then on
+    /// the row is not looked at.
+    fn of_the_observer(&self, setup: &Setup, actions: &mut Vec<Action>) {
+        let observer = &self.observer;
+        match observer.look {
+            None if setup.rules.broken(Mutant::WatchFromTheSending) => {
+                actions.push(Action::SendLook);
+            }
+            Some(Sight::Read(_)) => actions.push(Action::ObserveRow),
+            _ => actions.push(Action::Observe),
         }
-        if self.observer.eviction.is_none() && self.observer.seen.is_some() {
-            actions.push(Action::SendEviction);
+        let has_row = setup.first == Write::Join && observer.seen.is_none();
+        if observer.look.is_none() && has_row {
+            actions.push(Action::ObserveItem);
         }
-        actions.extend(self.observer.eviction.map(|_| Action::Evict));
+        if observer.judges(self.now, &setup.rules).is_some() {
+            actions.push(Action::Evict);
+        }
+    }
+
+    /// Nobody is evicted any more before the end: a watch that is yet to begin is not over then.
+    fn is_too_late(&self, setup: &Setup) -> bool {
+        let observer = &self.observer;
+        let is_watched = observer.seen.is_some() || observer.look.is_some();
+        !is_watched && self.now + LEASE_TICKS >= setup.horizon
+    }
+
+    /// What can make no difference any more is forgotten.
+    fn forget(&mut self, rules: &Rules) {
+        if self.owner.lost {
+            // It cannot be evicted too early. The observer goes on with what stands on the lock item.
+            (self.row, self.late) = (None, None);
+            (self.copies, self.stretched, self.was_seated) = (0, false, false);
+            self.shown = [None; SHOWN];
+        }
+        let is_spent = |(write, beat): &(Write, u8)| self.is_spent(*write, *beat);
+        if rules.mutant.is_none() && self.late.as_ref().is_some_and(is_spent) {
+            self.late = None;
+        }
+    }
+
+    /// Whether a late copy of a renewal is refused whenever it comes: beats do not go back, and what has gone does not come back, for
+    /// the only copy that might bring it back is this one.
+    fn is_spent(&self, write: Write, beat: u8) -> bool {
+        let at = match write {
+            Write::RenewRow | Write::StretchRow => self.row,
+            Write::RenewSeat => self.item,
+            Write::Enter | Write::Join => return false,
+        };
+        at.is_none_or(|mark| mark.beat >= beat)
     }
 
     /// What a write does to the table: what it shows then, if its condition held.
@@ -226,7 +270,18 @@ impl World {
             }
             (_, at) => at,
         };
-        *place
+        let shows = *place;
+        self.note_the_row();
+        shows
+    }
+
+    /// Whoever gives it a seat may have read it now.
+    fn note_the_row(&mut self) {
+        let is_new = !self.shown.contains(&self.row);
+        if let (Some(mark), false, true) = (self.row, self.was_seated, is_new) {
+            let known = self.shown.iter().flatten().count();
+            self.shown[known] = Some(mark);
+        }
     }
 
     fn apply(&mut self, write: Write, rules: &Rules) {
@@ -255,40 +310,27 @@ impl World {
     }
 
     fn owner_looks(&mut self, rules: &Rules) {
-        match self.owner.look {
+        match self.owner.look.take() {
             None => {
                 self.owner.looks -= 1;
-                self.owner.look = Some(Look::Sent);
+                self.owner.look = Some(Look(self.item));
             }
-            Some(Look::Sent) => self.owner.look = Some(Look::Read(self.item)),
-            Some(Look::Read(shown)) => {
-                self.owner.look = None;
-                if let Some(mark) = shown {
-                    self.owner.shown(mark, self.now, rules);
-                }
-            }
+            Some(Look(Some(mark))) => self.owner.shown(mark, self.now, rules),
+            Some(Look(None)) => {}
         }
     }
 
-    fn observe(&mut self, action: Action, rules: &Rules) {
-        let look = &mut self.observer.look;
-        match (action, *look) {
-            (Action::Observe, None) => *look = Some(Sight::sent(self.now)),
-            (Action::ObserveItem, Some(sight)) => {
-                let item = Some(self.item);
-                *look = Some(Sight { item, ..sight });
-            }
-            (Action::ObserveRow, Some(sight)) => {
-                let row = Some(self.row);
-                *look = Some(Sight { row, ..sight });
-            }
-            (_, Some(sight)) => self.observer.arrived(sight, self.now, rules),
-            _ => {}
-        }
+    /// A look is answered; if it read the row too, with the lock item as it was before.
+    fn observe(&mut self, row: Option<Option<Mark>>, rules: &Rules) {
+        let item = match self.observer.look {
+            Some(Sight::Read(item)) => item,
+            _ => self.item,
+        };
+        self.observer.arrived(item, row, self.now, rules);
     }
 
     fn evict(&mut self, rules: &Rules) {
-        let judged = self.observer.eviction.take();
+        let judged = self.observer.judges(self.now, rules);
         let any_beat = rules.broken(Mutant::EvictWithoutBeat) && self.item.is_some();
         if judged == self.item.map(|mark| mark.beat) || any_beat {
             self.item = None;
