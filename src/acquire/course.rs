@@ -376,8 +376,16 @@ impl<'a> Course<'a> {
     async fn granted(self) -> Result<End, Refused> {
         let to = self.to;
         let granted = match self.has {
-            Has::Taken(attempt, taken) => Box::pin(to.grant_taken(attempt, *taken)).await?,
-            Has::Line(line) => Box::pin(line.granted(to)).await?,
+            Has::Taken(attempt, taken) => {
+                let Taken {
+                    ticket,
+                    beats,
+                    answer,
+                } = *taken;
+                let (place, item) = (self.place, &answer.value);
+                Box::pin(to.grant(place, attempt, (ticket, beats), item)).await?
+            }
+            Has::Line(line) => Box::pin(line.granted(to, self.place)).await?,
             Has::Nothing | Has::Drawn(..) => None,
         };
         match granted {

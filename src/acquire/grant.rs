@@ -1,11 +1,10 @@
-//! From the place of the holder to a hold.
+//! From a place that has the lock to a hold.
 
 use std::sync::Arc;
 
 use super::Acquisition;
 use crate::core::{Departure, Refused};
 use crate::hold::Hold;
-use crate::seats::Taken;
 use crate::store::{Attempt, Patience, Timed, Write};
 use fairlock_protocol::item::{Footing, LockItem, Spot};
 use fairlock_protocol::lease::{self, Beats};
@@ -14,24 +13,15 @@ use fairlock_protocol::place::Place;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
 impl Acquisition {
-    pub(super) async fn grant_taken(
-        &self,
-        attempt: Attempt,
-        taken: Taken,
-    ) -> Result<Option<Arc<Hold>>, Refused> {
-        self.grant(attempt, taken.ticket, taken.beats, &taken.answer.value)
-            .await
-    }
-
     /// Turns a place of one who has the lock into a hold, with at least half a lease to start with: being promoted starts none. Nor is
     /// it held with the long lease of a place far back, which others would have to wait for.
     /// Nor is it held on an item that DynamoDB may delete before long. A hold whose lease is already over is given up, never
     /// returned.
     pub(super) async fn grant(
         &self,
+        place: Place,
         attempt: Attempt,
-        ticket: Ticket,
-        mut beats: Beats,
+        (ticket, mut beats): (Ticket, Beats),
         item: &LockItem,
     ) -> Result<Option<Arc<Hold>>, Refused> {
         let lease = self.store().config().lease;
@@ -45,7 +35,7 @@ impl Acquisition {
         if left.is_zero() {
             tracing::warn!(lock = %self.name, %ticket, "granted after its lease was over: gives the lock up");
             let seen = item.clone();
-            self.leaves(Departure::of(Place::of_another(), attempt, ticket, seen));
+            self.leaves(Departure::declined(place, attempt, ticket, seen));
             return Ok(None);
         }
         let renewed;

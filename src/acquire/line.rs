@@ -177,12 +177,16 @@ impl Line {
         }
     }
 
-    pub(super) async fn granted(self, to: &Acquisition) -> Result<Option<Arc<Hold>>, Refused> {
+    pub(super) async fn granted(
+        self,
+        to: &Acquisition,
+        place: Place,
+    ) -> Result<Option<Arc<Hold>>, Refused> {
         let item = self.waiter.item().clone();
         let seats = to.store().config().seats;
         to.core.cohort.came_in(&to.name, &item, seats);
         let (attempt, ticket, beats) = self.ends(to);
-        to.grant(attempt, ticket, beats, &item).await
+        to.grant(place, attempt, (ticket, beats), &item).await
     }
 
     /// Its ticket will never be granted.

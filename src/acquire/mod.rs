@@ -1,4 +1,4 @@
-//! One acquisition, from the doorway to the grant: whatever it puts into the table it also settles.
+//! The task of a place, from its first request to its last: whatever it puts into the table it also has settled.
 
 mod course;
 mod grant;
@@ -135,8 +135,8 @@ impl Acquisition {
         }
     }
 
-    /// Asks for places until one is granted. Each turn of the loop needs a ticket that was void or lost, or that others drew
-    /// before a bounded line was full; and the caller's patience bounds them.
+    /// Asks for places until one is granted. Each turn of the loop asks for one, because the one before was void, passed or lost, or
+    /// because others made a bounded line too long first; the caller's patience bounds them.
     async fn work(&self, turnstile: &mut Option<Turnstile>) -> Result<Arc<Hold>, Refused> {
         let mut time = 1;
         loop {

@@ -134,7 +134,9 @@ impl Acquisition {
         let is_over = core.store.now() >= hold.believed_until() || hold.is_lost();
         let is_over = is_over || !core.has_lease_left(hold).await;
         let is_over = is_over || !core.acts_no_more(hold).await;
-        if is_over || !core.is_passed_on(hold, &self.party) {
+        // Nobody else keeps their time: those whose time is over are not to be granted it.
+        self.party.part(core.store.now());
+        if is_over || self.party.is_over() || core.closed.is_cancelled() {
             self.sends_the_rest_on(hold);
             return None;
         }
@@ -149,7 +151,6 @@ impl Acquisition {
             return;
         }
         let (core, party) = (&self.core, &self.party);
-        // Nobody else keeps their time.
         party.part(core.store.now());
         if party.is_over() || core.closed.is_cancelled() {
             party.refuse(Refused::GaveUp);

@@ -15,7 +15,8 @@ use fairlock_protocol::moment::Moment;
 /// What became of a release, and how long it took.
 pub(crate) type Released = (Result<Ended, Failure>, Duration);
 
-/// Tells the task of the place that its hold is given back, and how it tells what became of that. Dropped, nobody asks.
+/// Where the task of a place hears that its hold is given back, and whom to tell what became of that. Nobody, where the guard was
+/// dropped.
 pub(crate) type GivenBack = oneshot::Receiver<GiveBack>;
 
 pub(crate) struct GiveBack {

@@ -42,6 +42,22 @@ impl Departure {
         }
     }
 
+    /// Of one whose lease was over when it was granted the lock.
+    pub(crate) fn declined(
+        mut place: Place,
+        attempt: Attempt,
+        ticket: Ticket,
+        seen: LockItem,
+    ) -> Self {
+        Departure {
+            act: place.declines(),
+            place,
+            attempt,
+            ticket: Some(ticket),
+            seen: Some(seen),
+        }
+    }
+
     /// Of an attempt that was never answered: whatever place it got.
     pub(crate) fn unseen(mut place: Place, attempt: Attempt) -> Self {
         Departure {

@@ -1,7 +1,8 @@
 //! One place in a lock, from the first request for it to the last: what is sent next, by what was answered.
 //!
-//! The product and the models drive this same machine. It knows neither time nor items: whoever drives it sends what it asks for,
-//! judges what a poll shows, and tells it what came of that. A request that is retried until it is answered is one request here.
+//! The product and the models of the queue drive this same machine, up to the grant and on the way out. It knows neither time nor
+//! items: whoever drives it sends what it asks for, judges what a poll shows, and tells it what came of that. A request that is
+//! retried until it is answered is one request here. Renewals are not its business.
 
 use crate::doorway::{Ask, Seen, next_ask};
 use crate::item::Spot;
@@ -14,7 +15,8 @@ pub struct Claim {
     pub waits: bool,
     /// Asks for a part of the lock.
     pub shares: bool,
-    /// So many requests may be refused before it has a ticket. A claim that waits draws one then, the other gives in.
+    /// So often may it be refused before it has a ticket, by a condition or because somebody is in its way. A claim that waits draws
+    /// one then, the other gives in.
     pub max_tries: u8,
 }
 
@@ -103,7 +105,7 @@ pub enum Act {
     Release,
     /// This place came to nothing: ask for another one.
     Again,
-    /// Somebody alive is in the way of a claim that does not wait.
+    /// Somebody alive is in the way of a claim that does not wait, or it has tried as often as it may.
     Refused,
     /// Nothing of the place is left.
     Over,
@@ -346,7 +348,7 @@ impl Place {
         self.is_leaving || self.stage == Stage::GivingBack
     }
 
-    /// Whether it holds, or held, what it was for.
+    /// Whether it holds what it was for, or is on its way out for good.
     pub fn has_held(&self) -> bool {
         self.is_leaving || matches!(self.stage, Stage::Holding | Stage::Downgrading)
     }

@@ -68,10 +68,9 @@ const LAYERS: [(&str, &[&str]); 4] = [
 ];
 
 /// Mechanisms do not import each other, but for these.
-const PEERS: [(&str, &str); 4] = [
+const PEERS: [(&str, &str); 3] = [
     ("heartbeat", "hold"),
     ("waiter", "reclaim"),
-    ("waiter", "exit"),
     ("sweeper", "reclaim"),
 ];
 
