@@ -350,9 +350,10 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn release(mut self) -> Result<(), Error> {
-        let (lost, deadline) = (self.hold().loss(), self.hold().believed_until());
-        let started = self.core().store.now();
+        let (lost, started) = (self.hold().loss(), self.core().store.now());
         let told = self.0.release();
+        // Nothing renews it from here on.
+        let deadline = self.hold().believed_until();
         let config = self.core().store.config();
         // A hold that was lost may have ended long ago.
         let late = deadline.max(started) + config.request_timeout + STANDSTILL;

@@ -231,22 +231,20 @@ impl<'a> Course<'a> {
         let over = first_sent + lease::believed(store.config().lease);
         match asked {
             Ok(Asked::Taken(taken)) if attempt.is_in_doubt() && over <= store.now() => {
-                let item = self.gives_back(attempt, taken);
-                self.refused(Some(item))
+                self.to.party.is_answered();
+                self.gives_back(attempt, taken);
+                Ok(self.place.asked(Found::Nowhere, Seen::Unknown))
             }
             asked => self.asked(attempt, asked),
         }
     }
 
-    /// The lock item as it is without the slot.
-    fn gives_back(&self, attempt: Attempt, taken: Taken) -> LockItem {
-        let (mut item, nonce) = (taken.answer.value, attempt.nonce);
-        self.to.saw(&item, None);
-        let seen = item.clone();
-        let departure = Departure::of(Place::of_another(), attempt, taken.ticket, seen);
+    /// In the background. The next request asks as if nothing was seen: no answer has shown the lock item without the slot yet.
+    fn gives_back(&self, attempt: Attempt, taken: Taken) {
+        let (ticket, seen) = (taken.ticket, taken.answer.value);
+        self.to.saw(&seen, None);
+        let departure = Departure::of(Place::of_another(), attempt, ticket, seen);
         self.to.leaves(departure);
-        item.slots.retain(|entry| entry.nonce != nonce);
-        item
     }
 
     /// Takes the first slot over tickets that are settled, and has their rows deleted.

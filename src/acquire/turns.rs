@@ -2,7 +2,7 @@
 //! is handed over.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::Acquisition;
 use crate::background::Task;
@@ -52,6 +52,9 @@ impl Acquisition {
     /// Each turn of the loop is one turn at the place.
     pub(super) async fn turns(&mut self, mut hold: Arc<Hold>) -> Done {
         let mut before: Option<GiveBack> = None;
+        // What tells those who wait of an outage, and what was left on the way here, is of no more use.
+        self.store = self.core.store.clone();
+        self.left = Mutex::default();
         loop {
             self.hold = Some(Arc::clone(&hold));
             let (given_back, offer) = self.grants(&hold);
@@ -88,7 +91,6 @@ impl Acquisition {
     fn grants(&self, hold: &Arc<Hold>) -> (GivenBack, Offer<Holding>) {
         let (core, party) = (&self.core, &self.party);
         core.keep(hold, party, &self.listed);
-        self.listed.becomes(Task::Heartbeat, hold.ticket);
         let (hold, listed) = (Arc::clone(hold), self.listed.clone());
         let (holding, given_back) = Holding::new(core, hold, Arc::clone(party), listed);
         let (granted, offer) = offer::offer(holding);
@@ -127,11 +129,14 @@ impl Acquisition {
     /// hold. None: nobody waits for it there, or the place is not to be kept.
     async fn next_turn(&mut self, hold: &Hold) -> Option<Hold> {
         let core = Arc::clone(&self.core);
+        if self.is_over {
+            return None;
+        }
         if !core.is_passed_on(hold, &self.party) {
             self.sends_the_rest_on(hold);
             return None;
         }
-        let is_over = core.store.now() >= hold.believed_until() || hold.is_lost();
+        let is_over = core.store.now() >= hold.believed_until();
         let is_over = is_over || !core.has_lease_left(hold).await;
         let is_over = is_over || !core.acts_no_more(hold).await;
         // Nobody else keeps their time: those whose time is over are not to be granted it.

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::background::{Background, Job, Listed, Task};
 use crate::cohort::Cohort;
 use crate::error::{Error, Loss};
-use crate::hold::Hold;
+use crate::hold::{Hold, Standing};
 use crate::name::LockName;
 use crate::offer::Offer;
 use crate::seats::{Ended, Seats};
@@ -60,6 +60,8 @@ pub(crate) const ATTEMPTS_AT_ONCE: u32 = 4;
 pub(crate) const READS: usize = 4;
 /// So long after the time at which its background has something to tell, a caller stops waiting for it.
 pub(crate) const STANDSTILL: Duration = Duration::from_millis(20);
+
+const SHUT_DOWN: Standing = Standing::Lost(Loss::ShutDown);
 
 /// What all locks of a client share.
 pub(crate) struct Core {
@@ -321,6 +323,10 @@ impl Core {
             party: Arc::downgrade(party),
             listed: listed.clone(),
         });
+        // Or it is given back at once, which whoever shuts down waits for.
+        if !self.closed.is_cancelled() {
+            listed.becomes(Task::Heartbeat, hold.ticket);
+        }
     }
 
     /// What was granted to a call that is not polled, so that it is not kept from others.
@@ -344,11 +350,16 @@ impl Core {
             holds.collect()
         };
         for (hold, listed) in holds {
-            if hold.is_standing() {
-                listed.becomes(Task::Release, hold.ticket);
+            if !hold.is_standing() {
+                continue;
             }
-            // The task of its place sees that. Where its guard was first, that one has it released.
-            hold.lose(Loss::ShutDown);
+            listed.becomes(Task::Release, hold.ticket);
+            // The task of its place sees that. Where its guard was first, that one has it released. One that was lost before waits
+            // for its guard.
+            let is_ours = hold.lose(Loss::ShutDown) || hold.standing() == SHUT_DOWN;
+            if !is_ours && hold.is_lost() {
+                listed.becomes(Task::Heartbeat, hold.ticket);
+            }
         }
     }
 

@@ -316,11 +316,15 @@ impl Party {
         Some(guard)
     }
 
-    /// One of them has the lock, and is before all others.
+    /// One of them has the lock, and is before all others. If there are none, nobody is to be told anything more.
     fn moved_up(&self) {
         let (item, prospect) = {
             let mut state = self.state();
             state.is_behind_its_own = true;
+            if state.members.is_empty() {
+                (state.item, state.prospect) = (None, None);
+                return;
+            }
             (
                 state.item.clone(),
                 state.prospect.clone().unwrap_or_default(),

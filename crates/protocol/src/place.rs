@@ -236,6 +236,9 @@ impl Place {
     pub fn clears(&mut self, refusal: Refusal, seen: Seen) -> Act {
         match refusal {
             Refusal::Free => self.asks(Seen::Unknown),
+            Refusal::Settled if !self.claim.waits && self.has_tried_enough() => {
+                self.at(Stage::Ended, Act::Refused)
+            }
             Refusal::Settled => self.at(Stage::Entering, Act::EnterOver),
             Refusal::Taken => self.is_refused(seen),
             Refusal::ReadOn => Act::ReadOn,
@@ -354,15 +357,18 @@ impl Place {
     }
 
     fn asks(&mut self, seen: Seen) -> Act {
-        let has_tries = self.tries < self.claim.max_tries;
         match next_ask(seen, self.claim.shares) {
             Ask::Draw if self.claim.waits => self.at(Stage::Drawing, Act::Draw),
-            _ if !has_tries && self.claim.waits => self.at(Stage::Drawing, Act::Draw),
-            _ if !has_tries => self.at(Stage::Ended, Act::Refused),
+            _ if self.has_tried_enough() && self.claim.waits => self.at(Stage::Drawing, Act::Draw),
+            _ if self.has_tried_enough() => self.at(Stage::Ended, Act::Refused),
             Ask::Enter => self.at(Stage::Entering, Act::Enter),
             Ask::Share => self.at(Stage::Entering, Act::Share),
             Ask::Draw | Ask::Look => self.is_in_the_way(),
         }
+    }
+
+    fn has_tried_enough(&self) -> bool {
+        self.tries >= self.claim.max_tries
     }
 
     fn is_in_the_way(&mut self) -> Act {
@@ -377,7 +383,7 @@ impl Place {
         }
         self.tries = self.tries.saturating_add(1);
         match next_ask(seen, self.claim.shares) {
-            Ask::Look if self.tries < self.claim.max_tries => self.at(Stage::Entering, Act::Pause),
+            Ask::Look if !self.has_tried_enough() => self.at(Stage::Entering, Act::Pause),
             _ => self.asks(seen),
         }
     }

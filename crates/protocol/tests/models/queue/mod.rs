@@ -166,7 +166,7 @@ fn two_clients_suffer_two_faults_other_than_a_copy() {
 fn a_caller_that_does_not_wait_comes_between_two_clients() {
     proves(
         &setup(&[Waiter, Drawer, Caller], 1, 1, Faults::any(1)),
-        239_769,
+        239_761,
     );
 }
 
@@ -182,7 +182,7 @@ fn a_sweeper_comes_between_two_clients() {
 fn a_caller_and_a_sweeper_come_between_the_turns_of_a_client() {
     proves(
         &setup(&[Drawer, Caller, Sweeper], 1, 1, Faults::any(2)),
-        848_055,
+        847_707,
     );
 }
 
@@ -219,7 +219,7 @@ fn a_sweeper_comes_between_clients_that_draw_two_tickets_at_a_time() {
 fn a_caller_comes_between_clients_that_draw_two_tickets_at_a_time() {
     proves(
         &setup(&[Pair, Drawer, Caller], 1, 1, Faults::any(1)),
-        300_227,
+        300_219,
     );
 }
 
@@ -472,7 +472,7 @@ fn one_who_does_not_wait_comes_between_readers() {
 fn one_who_does_not_wait_comes_between_a_reader_and_a_writer() {
     proves(
         &of_two(&[Reader, Drawer, Glance], 1, 1, Faults::any(1)),
-        569_338,
+        566_130,
     );
 }
 
@@ -480,7 +480,7 @@ fn one_who_does_not_wait_comes_between_a_reader_and_a_writer() {
 fn a_caller_comes_between_a_reader_and_a_writer() {
     proves(
         &of_two(&[Reader, Drawer, Caller], 1, 1, Faults::any(1)),
-        312_170,
+        312_161,
     );
 }
 
