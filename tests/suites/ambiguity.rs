@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fairlock::embedded::{Fault, When};
+use fairlock::embedded::{Fault, Gate, When};
 use fairlock::{Clock, RecordWait};
 use fairlock_testkit::lab::{EPOCH, Lab, acquire, waits};
 use fairlock_testkit::mishaps::applied_unseen;
@@ -348,5 +348,46 @@ fn a_renewal_that_comes_after_the_release_does_not_bring_the_hold_back() {
         lab.wait(5 * SECOND).await;
         let next = b.locks.fair_lock("a").unwrap().try_acquire().await.unwrap();
         next.expect("the lock is free").release().await.unwrap();
+    });
+}
+
+/// Its answer comes after a whole lease, so the slot is given up. Another call of the same client stands behind it, and learns of that
+/// from the table alone.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "callers' tasks, not the client's"
+)]
+fn an_heir_of_the_same_client_has_no_lock_by_what_no_answer_has_shown() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host_with(|builder| builder.outage_timeout(120 * SECOND));
+        let (started, asked) = (Instant::now(), AtomicUsize::new(0));
+        let gate = Gate::closed();
+        let held = gate.clone();
+        let _ = host.network.clone().script(move |request| {
+            let is_early = started.elapsed() < 30 * SECOND && !request.mentions("its own");
+            match (verb(request), is_early) {
+                ("enter", true) => match asked.fetch_add(1, Ordering::SeqCst) {
+                    0 => Some(Fault::Lose(When::After)),
+                    _ => Some(Fault::Lose(When::Before)),
+                },
+                ("release", _) => Some(Fault::Hold(When::Before, held.clone())),
+                _ => None,
+            }
+        });
+        let first = waits(&lab, &host).await;
+        // Late enough to watch the first for longer than its lease lasts.
+        lab.wait(9 * SECOND).await;
+        let heir = host.locks.fair_lock("a").unwrap();
+        let heir = heir.attributes([("of", "its own")]);
+        let heir = tokio::spawn(async move { heir.acquire(RecordWait::Infinite).await.unwrap() });
+        lab.wait(26 * SECOND).await;
+        assert!(!heir.is_finished(), "the lock item still shows the first");
+        gate.open();
+        let guard = heir.await.unwrap();
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+        first.await.unwrap().release().await.unwrap();
     });
 }
