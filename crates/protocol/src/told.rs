@@ -53,9 +53,16 @@ impl<F: PartialEq> Seen<F> {
 
     /// Whether both tell the same time, though this host's clock drifted between them.
     fn agrees(&self, other: &Seen<F>, now: Moment) -> bool {
-        let between = self.sent.since(other.sent).max(other.sent.since(self.sent));
-        let apart = self.late(now).abs_diff(other.late(now));
-        apart <= AGREE + 2 * (between / DRIFT_DIVISOR)
+        self.agrees_by(other, (self.late(now), other.late(now)))
+    }
+
+    /// The same where both times are known.
+    fn agrees_by(&self, other: &Seen<F>, (own, theirs): (Duration, Duration)) -> bool {
+        let apart = own.abs_diff(theirs);
+        apart <= AGREE || {
+            let between = self.sent.since(other.sent).max(other.sent.since(self.sent));
+            apart <= AGREE + 2 * (between / DRIFT_DIVISOR)
+        }
     }
 
     /// Whether the other came from another front end, as far as the transport tells.
@@ -180,13 +187,28 @@ impl<F: PartialEq + Copy> Told<F> {
     }
 
     /// The latest of some answers that something confirms, and of what confirms them.
+    ///
+    /// This is asked many times in every turn: each time is worked out once, and what could not be the latest is not looked into.
     fn latest_agreed(&self, here: Here, of: impl Fn(&Seen<F>) -> bool) -> Option<ServerTime> {
-        let some = self.seen.iter().enumerate().filter(|(_, seen)| of(seen));
-        let agreed = some.filter_map(|(index, seen)| {
-            let confirms = self.confirmers(index, here).max()?;
-            Some(confirms.max(seen.late(here.now)))
-        });
-        agreed.max().map(ServerTime)
+        let mut late = [Duration::ZERO; REMEMBERED];
+        let times = late.iter_mut().zip(&self.seen);
+        times.for_each(|(late, seen)| *late = seen.late(here.now));
+        let all = || self.seen.iter().zip(late).enumerate();
+        let mut latest = None;
+        for (index, (seen, own)) in all().filter(|(_, (seen, _))| of(seen)) {
+            let told_here = Some(own.max(here.unix));
+            if told_here > latest && seen.tells(here.unix, AGREE, here.now) {
+                latest = told_here;
+            }
+            for (other, (confirms, theirs)) in all() {
+                let later = Some(own.max(theirs));
+                let is_later = other != index && later > latest && seen.is_apart_from(confirms);
+                if is_later && seen.agrees_by(confirms, (own, theirs)) {
+                    latest = later;
+                }
+            }
+        }
+        latest.map(ServerTime)
     }
 
     /// Whether there is a stamp.
