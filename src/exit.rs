@@ -1,7 +1,7 @@
 //! The way out of a place: its ticket is settled, and what the lock item shows of it is given back.
 
 use crate::name::LockName;
-use crate::store::{Attempt, Failure, Patience, Store, Write};
+use crate::store::{Attempt, Failure, Patience, Store};
 use fairlock_protocol::item::{Held, LockItem, RowState, Spot, TicketRow};
 use fairlock_protocol::place::{Act, Found, Place};
 use fairlock_protocol::ticket::Ticket;
@@ -12,7 +12,7 @@ pub(crate) struct Exit<'a> {
     pub(crate) name: &'a LockName,
     pub(crate) patience: &'a Patience,
     pub(crate) attempt: &'a Attempt,
-    /// None: whatever place the attempt got.
+    /// None: it was never answered, and whatever place the attempt got is given back.
     pub(crate) ticket: Option<Ticket>,
     /// The lock item as it was seen last.
     pub(crate) seen: Option<LockItem>,
@@ -35,7 +35,7 @@ impl Exit<'_> {
                         let read = || self.store.read_lock(self.name);
                         self.seen = self.store.persist(self.patience, read).await?.value;
                     }
-                    place.stands(self.found())
+                    place.stands(self.found(place))
                 }
                 (Act::Release | Act::GiveUp, _) => self.give_back(place).await?,
                 (end, _) => return Ok(end),
@@ -52,14 +52,7 @@ impl Exit<'_> {
         if !is_applied {
             self.clean(ticket).await;
         }
-        let found = match place.gives_back() {
-            true => self.found(),
-            false => {
-                let nonce = self.attempt.nonce;
-                let seen = self.seen.as_ref();
-                Found::from(seen.and_then(|item| item.standing(nonce, ticket)))
-            }
-        };
+        let found = self.found(place);
         Ok(place.departed(is_applied, found))
     }
 
@@ -92,14 +85,18 @@ impl Exit<'_> {
                 self.store.persist(self.patience, give_up).await?
             }
         };
-        let is_applied = matches!(answer.value, Write::Applied(_));
+        let is_applied = answer.value.is_applied();
         self.seen = answer.value.shown();
-        Ok(place.gave_back(is_applied, self.found()))
+        Ok(place.gave_back(is_applied, self.found(place)))
     }
 
-    /// Whatever place the attempt has.
-    fn found(&self) -> Found {
-        let seen = self.seen.as_ref();
-        Found::from(seen.and_then(|item| item.place_of(self.attempt.nonce)))
+    /// Whatever place the attempt has, where that is given back; else the place with its ticket.
+    fn found(&self, place: &Place) -> Found {
+        let nonce = self.attempt.nonce;
+        let spot = self.seen.as_ref().and_then(|item| match self.ticket {
+            Some(ticket) if !place.gives_back() => item.standing(nonce, ticket),
+            _ => item.place_of(nonce),
+        });
+        spot.into()
     }
 }

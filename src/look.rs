@@ -33,6 +33,11 @@ impl Look {
         }
     }
 
+    /// The look that an answer is which shows the lock item alone. None: there is none.
+    pub(crate) fn answered(answer: Timed<Option<LockItem>>) -> Option<Timed<Look>> {
+        Some(answer.transpose()?.map(Look::of))
+    }
+
     /// Reads the lock item and the first rows behind it, `rows` of them or a few more. None: there is no lock item.
     pub(crate) async fn read(
         store: &Store,

@@ -1,4 +1,5 @@
-//! Removes what is over, each by a write that is conditional on what was seen.
+//! Removes what is over. Each write is conditional on what was seen, but for the deletion of rows that are settled, which nobody
+//! decides by any more.
 
 use futures::future::join_all;
 
@@ -23,11 +24,11 @@ const EVICTIONS: usize = SHARERS as usize + MOST_SEATS;
 /// clock, until the lock is to be had or somebody alive stands in the way. Takes so many steps and no more: what is left then
 /// counts as in the way, and the next caller finds less of it, for what is settled is passed and deleted as it is met.
 pub(crate) struct Reclaim<'a> {
-    pub(crate) store: &'a Store,
-    pub(crate) name: &'a LockName,
-    pub(crate) patience: &'a Patience,
+    store: &'a Store,
+    name: &'a LockName,
+    patience: &'a Patience,
     /// What the claim asks for.
-    pub(crate) permits: u64,
+    permits: u64,
     pub(crate) look: Look,
     judge: Judge,
     budget: Budget,
@@ -95,7 +96,7 @@ impl<'a> Reclaim<'a> {
         }
     }
 
-    /// What the claim makes of what it sees: nobody is taken for dead, and nobody turned away, by one answer's time alone.
+    /// What the claim makes of what it sees. Nobody is taken for dead by one answer's time alone.
     async fn refusal(&mut self) -> Result<Refusal, Failure> {
         let config = self.store.config();
         while self.store.has_patience(self.patience) {
@@ -181,10 +182,7 @@ pub(crate) async fn carry_out(
     };
     match answer {
         // The answer to a write on the lock item is a poll, applied or not.
-        Some(answer) => {
-            let item = answer.map(Write::shown).transpose();
-            Ok(item.map(|item| item.map(Look::of)))
-        }
+        Some(answer) => Ok(Look::answered(answer.map(Write::shown))),
         None => look.clone().read_on(store, name, patience).await,
     }
 }

@@ -115,7 +115,8 @@ impl Seats<'_> {
             };
         }
         let is_gone = still_held(seen.as_ref(), attempt, held.footing.ticket).is_none();
-        let may_be_ours = unanswered.load(Ordering::Relaxed) && self.within_patience();
+        let may_be_ours =
+            unanswered.load(Ordering::Relaxed) && !self.patience.is_over(self.store.now());
         Ok(match is_gone && may_be_ours {
             true => Ended::Before(seen),
             false => Ended::NotOurs(seen),
@@ -194,10 +195,6 @@ impl Seats<'_> {
             beats: Beats::taken(first_sent, self.store.config().lease),
             answer,
         })
-    }
-
-    fn within_patience(&self) -> bool {
-        !self.patience.is_over(self.store.now())
     }
 }
 

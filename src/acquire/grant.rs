@@ -74,7 +74,7 @@ impl Acquisition {
         Ok(None)
     }
 
-    /// Renews a hold before it is returned. None: it is not ours any more.
+    /// Renews a hold before it is returned. None: it is not ours any more, or nobody knows whether it is.
     async fn renew(
         &self,
         attempt: &Attempt,

@@ -1,4 +1,5 @@
-//! Tells those who wait, and the log, that DynamoDB does not answer them, and when it does again.
+//! Tells those who wait, and the log, that DynamoDB does not answer them, and when it does again; and when a wait is so long that
+//! the log is told of it.
 
 use std::sync::Arc;
 use std::time::Duration;

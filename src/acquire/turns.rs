@@ -129,19 +129,16 @@ impl Acquisition {
     /// hold. None: nobody waits for it there, or the place is not to be kept.
     async fn next_turn(&mut self, hold: &Hold) -> Option<Hold> {
         let core = Arc::clone(&self.core);
-        if self.is_over {
-            return None;
+        let is_kept = !self.is_over
+            && core.is_passed_on(hold, &self.party)
+            && core.store.now() < hold.believed_until()
+            && core.has_lease_left(hold).await
+            && core.acts_no_more(hold).await;
+        if is_kept {
+            // Nobody else keeps their time: those whose time is over are not to be granted it.
+            self.party.part(core.store.now());
         }
-        if !core.is_passed_on(hold, &self.party) {
-            self.sends_the_rest_on(hold);
-            return None;
-        }
-        let is_over = core.store.now() >= hold.believed_until();
-        let is_over = is_over || !core.has_lease_left(hold).await;
-        let is_over = is_over || !core.acts_no_more(hold).await;
-        // Nobody else keeps their time: those whose time is over are not to be granted it.
-        self.party.part(core.store.now());
-        if is_over || self.party.is_over() || core.closed.is_cancelled() {
+        if !is_kept || !core.is_passed_on(hold, &self.party) {
             self.sends_the_rest_on(hold);
             return None;
         }

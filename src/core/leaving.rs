@@ -75,7 +75,7 @@ pub(crate) type Left = oneshot::Receiver<Infallible>;
 
 impl Core {
     /// As long as what is left in the table could be in somebody's way: then others have removed it.
-    pub(crate) fn patience_for_leaving(&self) -> Patience {
+    fn patience_for_leaving(&self) -> Patience {
         let config = self.store.config();
         let until = self.store.now() + config.lease * 2 + config.gap_grace;
         Patience::default().until(until).through_refusals()
@@ -89,31 +89,19 @@ impl Core {
         }
     }
 
-    /// Runs what leaves a place to its end in the background.
-    fn leaving(
-        self: &Arc<Self>,
-        name: &LockName,
-        ticket: Option<Ticket>,
-        work: impl Future<Output = ()> + Send + 'static,
-    ) -> Left {
+    /// Leaves a place in the background. What is not done in time others do, who wait behind it.
+    pub(crate) fn leave(self: &Arc<Self>, name: &LockName, departure: Departure) -> Left {
         let (leaving, left) = oneshot::channel();
+        let (core, ticket) = (Arc::clone(self), departure.ticket);
+        let own = name.clone();
         self.spawn_then(name, ticket, Task::Leave, async move {
-            work.await;
+            core.depart(&own, departure).await;
             move || drop(leaving)
         });
         left
     }
 
-    /// Leaves a place in the background. What is not done in time others do, who wait behind it.
-    pub(crate) fn leave(self: &Arc<Self>, name: &LockName, departure: Departure) -> Left {
-        let (core, name) = (Arc::clone(self), name.clone());
-        self.leaving(&name.clone(), departure.ticket, async move {
-            let patience = core.patience_for_leaving();
-            core.depart(&name, departure, &patience).await;
-        })
-    }
-
-    async fn depart(&self, name: &LockName, departure: Departure, patience: &Patience) {
+    async fn depart(&self, name: &LockName, departure: Departure) {
         let Departure {
             mut place,
             act,
@@ -124,7 +112,7 @@ impl Core {
         let mut exit = Exit {
             store: &self.store,
             name,
-            patience,
+            patience: &self.patience_for_leaving(),
             attempt: &attempt,
             ticket,
             seen,

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::background::{Background, Job, Listed, Task};
 use crate::cohort::Cohort;
 use crate::error::{Error, Loss};
-use crate::hold::{Hold, Standing};
+use crate::hold::Hold;
 use crate::name::LockName;
 use crate::offer::Offer;
 use crate::seats::{Ended, Seats};
@@ -60,8 +60,6 @@ pub(crate) const ATTEMPTS_AT_ONCE: u32 = 4;
 pub(crate) const READS: usize = 4;
 /// So long after the time at which its background has something to tell, a caller stops waiting for it.
 pub(crate) const STANDSTILL: Duration = Duration::from_millis(20);
-
-const SHUT_DOWN: Standing = Standing::Lost(Loss::ShutDown);
 
 /// What all locks of a client share.
 pub(crate) struct Core {
@@ -336,41 +334,26 @@ impl Core {
     }
 
     pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
-        let memory = self.memory();
-        let kept = memory.kept.iter();
-        kept.filter_map(|kept| kept.hold.upgrade()).collect()
+        self.kept(|kept| kept.hold.upgrade())
+    }
+
+    fn kept<T>(&self, of: impl Fn(&Kept) -> Option<T>) -> Vec<T> {
+        self.memory().kept.iter().filter_map(of).collect()
     }
 
     /// Ends all holds, and has them released, whatever their guards do.
     pub(crate) fn release_all(&self) {
-        let holds: Vec<_> = {
-            let memory = self.memory();
-            let kept = memory.kept.iter();
-            let holds = kept.filter_map(|kept| Some((kept.hold.upgrade()?, kept.listed.clone())));
-            holds.collect()
-        };
-        for (hold, listed) in holds {
-            if !hold.is_standing() {
-                continue;
-            }
-            listed.becomes(Task::Release, hold.ticket);
-            // The task of its place sees that. Where its guard was first, that one has it released. One that was lost before waits
-            // for its guard.
-            let is_ours = hold.lose(Loss::ShutDown) || hold.standing() == SHUT_DOWN;
-            if !is_ours && hold.is_lost() {
-                listed.becomes(Task::Heartbeat, hold.ticket);
+        for (hold, listed) in self.kept(|kept| Some((kept.hold.upgrade()?, kept.listed.clone()))) {
+            // One whose guard was first is being released. One that was lost before waits for its guard.
+            if hold.lose(Loss::ShutDown) {
+                listed.becomes(Task::Release, hold.ticket);
             }
         }
     }
 
     /// Tells all who wait behind holds that there will be no turn.
     pub(crate) fn refuse_all(&self) {
-        let parties: Vec<_> = {
-            let memory = self.memory();
-            let kept = memory.kept.iter();
-            kept.filter_map(|kept| kept.party.upgrade()).collect()
-        };
-        for party in parties {
+        for party in self.kept(|kept| kept.party.upgrade()) {
             party.refuse(Refused::GaveUp);
         }
     }

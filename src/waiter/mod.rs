@@ -190,8 +190,7 @@ impl Waiter {
         let seat = || store.seat(name, &unanswered, item, &found, seating.seated);
         let answer = store.persist(patience, seat).await?;
         let is_ours = answer.value.is_applied() || unanswered.is_in_doubt();
-        let look = answer.map(Write::shown).transpose();
-        let taken = self.took(look.map(|item| item.map(Look::of)));
+        let taken = self.take_in(answer.map(Write::shown));
         if is_ours {
             let litter = before.litter(self.look.item.seated);
             self.litter.extend(litter.map(|row| row.ticket));
@@ -244,7 +243,7 @@ impl Waiter {
 
     /// Takes in a look at the lock item alone. None: there is none.
     fn take_in(&mut self, answer: Timed<Option<LockItem>>) -> Option<()> {
-        self.took(answer.transpose().map(|item| item.map(Look::of)))
+        self.took(Look::answered(answer))
     }
 
     fn saw(&mut self, look: Timed<Look>) {

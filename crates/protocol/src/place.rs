@@ -429,28 +429,25 @@ mod tests {
         waits: false,
         ..WAITS
     };
-    /// Free, with an open ticket.
-    const OPEN: Seen = Seen::Item(Sight {
-        is_free: true,
-        is_settled: false,
-        has_room: false,
-        has_slot: true,
-        is_too_long: false,
-    });
     /// Somebody has it, and there is a slot.
-    const HELD: Seen = Seen::Item(Sight {
+    const TAKEN: Sight = Sight {
         is_free: false,
         is_settled: true,
         has_room: false,
         has_slot: true,
         is_too_long: false,
+    };
+    const HELD: Seen = Seen::Item(TAKEN);
+    /// Free, with an open ticket.
+    const OPEN: Seen = Seen::Item(Sight {
+        is_free: true,
+        is_settled: false,
+        ..TAKEN
     });
     const FULL: Seen = Seen::Item(Sight {
-        is_free: false,
         is_settled: false,
-        has_room: false,
         has_slot: false,
-        is_too_long: false,
+        ..TAKEN
     });
 
     #[test]

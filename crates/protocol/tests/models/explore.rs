@@ -19,6 +19,29 @@ pub(crate) struct Report {
     pub(crate) never: Vec<&'static str>,
 }
 
+impl Report {
+    /// Every property holds in every state, the end is in reach from all of them, everything comes about that is to, and there are
+    /// exactly so many states.
+    pub(crate) fn proves(&self, what: &str, states: usize) {
+        println!("{what}: {} states, {} deep", self.states, self.depth);
+        assert!(self.broken.is_none(), "{what}: {:#?}", self.broken);
+        assert!(
+            self.stuck.is_none(),
+            "{what}: no end after {:#?}",
+            self.stuck
+        );
+        assert!(self.never.is_empty(), "{what}: never {:?}", self.never);
+        assert_eq!(self.states, states, "{what}");
+    }
+
+    /// This property was broken.
+    pub(crate) fn catches(&self, what: &str, property: &str) {
+        println!("{what}: {} states, {:?}", self.states, self.broken);
+        let broken = self.broken.as_ref().map(|(broken, _)| *broken);
+        assert_eq!(broken, Some(property), "{what}");
+    }
+}
+
 pub(crate) struct Search<'m, M: Model> {
     model: &'m M,
     properties: Vec<Property<M>>,

@@ -55,16 +55,12 @@ fn explore(setup: &Setup) -> Report {
 }
 
 fn proves(setup: &Setup, states: usize) {
-    let report = explore(setup);
-    assert_eq!(report.broken, None, "{setup:?}");
-    assert!(report.never.is_empty(), "never: {:?}", report.never);
-    assert_eq!(report.states, states, "{setup:?}");
+    explore(setup).proves(&format!("{setup:?}"), states);
 }
 
 fn catches(mutant: Mutant, mut setup: Setup) {
     setup.rules.mutant = Some(mutant);
-    let broken = explore(&setup).broken.map(|(property, _)| property);
-    assert_eq!(broken, Some(STOPPED), "{mutant:?}");
+    explore(&setup).catches(&format!("{setup:?}"), STOPPED);
 }
 
 #[test]

@@ -40,7 +40,7 @@ use rules::{Mutant, Rules};
 use stateright::{Checker, Model};
 use world::{Action, Setup};
 
-use crate::explore::{Report, Search};
+use crate::explore::Search;
 use crate::watchdog;
 
 /// Much more than any of these takes on a slow machine.
@@ -74,27 +74,14 @@ fn search(setup: &Setup) -> Search<'_, Setup> {
 /// are exactly so many states.
 fn proves(setup: &Setup, states: usize) {
     let what = format!("{setup:?}");
-    let report = watchdog::within(TOO_LONG, &what, || search(setup).run());
-    println!("{what}: {} states, {} deep", report.states, report.depth);
-    let Report {
-        broken,
-        stuck,
-        never,
-        ..
-    } = &report;
-    assert!(broken.is_none(), "{what}: {broken:#?}");
-    assert!(stuck.is_none(), "{what}: no end after {stuck:#?}");
-    assert!(never.is_empty(), "{what}: never {never:?}");
-    assert_eq!(report.states, states, "{what}");
+    watchdog::within(TOO_LONG, &what, || search(setup).run()).proves(&what, states);
 }
 
 fn catches(mutant: Mutant, property: &'static str, setup: Setup) {
     let setup = setup.mutated(mutant);
     let what = format!("{setup:?}");
     let report = watchdog::within(TOO_LONG, &what, || search(&setup).only(property).run());
-    println!("{what}: {} states, {:?}", report.states, report.broken);
-    let broken = report.broken.map(|(property, _)| property);
-    assert_eq!(broken, Some(property), "{what}");
+    report.catches(&what, property);
 }
 
 /// Our own search meets the same states as stateright's.
