@@ -149,11 +149,6 @@ impl Look {
         self.rows.iter().take_while(move |row| row.ticket <= seated)
     }
 
-    /// Whether the line was read to its end and nothing is left in it.
-    pub(crate) fn is_line_empty(&self) -> bool {
-        self.rows.is_empty() && self.known == Known::All
-    }
-
     /// The look with everyone in it judged.
     pub(crate) fn digest(&self, judge: impl Fn(Place, &Entry) -> Occupant) -> Digest {
         let row = |at: &TicketRow| RowAt {

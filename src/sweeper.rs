@@ -11,8 +11,9 @@ use fairlock_protocol::entry::Entry;
 use fairlock_protocol::gaps::Gaps;
 use fairlock_protocol::item::{LockItem, TicketRow};
 use fairlock_protocol::lease::{Place, Watches};
-use fairlock_protocol::line::{self, End, Has, Occupant, Step, Unsettled, Walk};
+use fairlock_protocol::line::{Has, Known, Occupant, Unsettled};
 use fairlock_protocol::moment::Moment;
+use fairlock_protocol::sweep::{SweepStep, next_sweep};
 use fairlock_protocol::witness::Witnesses;
 
 /// Rounds of one pass over one lock, each of which removes something: a damaged counter must not keep one pass
@@ -67,18 +68,14 @@ impl Sweep<'_> {
             if self.patience.stop.is_cancelled() {
                 break;
             }
-            let Some(mut look) = self.look().await? else {
+            let Some(look) = self.look().await? else {
                 self.remove_orphans().await?;
                 return Ok(None);
             };
-            if self.round(&mut look).await? {
-                continue;
+            if let Some(look) = self.round(look).await? {
+                reclaim::date(self.store, &self.name, &look).await;
+                return Ok(Some(look.item));
             }
-            if self.idle_locks == IdleLocks::Remove {
-                self.remove_idle(&look).await?;
-            }
-            reclaim::date(self.store, &self.name, &look).await;
-            return Ok(Some(look.item));
         }
         self.swept.is_unfinished = true;
         Ok(None)
@@ -112,11 +109,63 @@ impl Sweep<'_> {
         is_alone && (is_over() || look.entries().any(|(_, entry)| is_dead(entry)))
     }
 
-    /// Whether something was removed, so that the look is out of date.
-    async fn round(&mut self, look: &mut Look) -> Result<bool, Failure> {
-        Ok(self.remove_the_dead(look).await?
-            || self.remove_litter(look).await?
-            || self.settle(look).await?)
+    /// Removes what a look shows to be over. The look, if that is nothing. None: something was removed, so that the look is out of
+    /// date. Each turn of the loop reads a page of a bounded number, or removes one who is dead, or finds it renewed.
+    async fn round(&mut self, mut look: Look) -> Result<Option<Look>, Failure> {
+        let mut pages = 1;
+        loop {
+            let next = match self.decide(&look) {
+                SweepStep::Evict(has) => self.evict(&look.item, has).await?,
+                SweepStep::Unseat(index) => self.unseat(&look.item, index).await?,
+                // The answer to an eviction shows no rows.
+                SweepStep::ReadOn if look.known == Known::Nothing => None,
+                SweepStep::ReadOn if pages < PAGES => {
+                    pages += 1;
+                    self.read_on(look).await?
+                }
+                SweepStep::ReadOn => {
+                    self.swept.is_unfinished = true;
+                    return Ok(Some(look));
+                }
+                SweepStep::Delete(upto) => {
+                    // What is behind the first page comes to the front in the next round.
+                    let is_removed = self.remove_rows(look.litter(upto).collect()).await?;
+                    return Ok((!is_removed).then_some(look));
+                }
+                SweepStep::Settle(over) => {
+                    let is_removed = self.make_void(&look, over).await?;
+                    return Ok((!is_removed).then_some(look));
+                }
+                SweepStep::Pass(upto) => {
+                    let settle = || self.store.settle(&self.name, &look.item, upto);
+                    let answer = self.store.persist(self.patience, settle).await?;
+                    return Ok((!answer.value.is_applied()).then_some(look));
+                }
+                SweepStep::Idle => {
+                    self.remove_idle(&look.item).await?;
+                    return Ok(Some(look));
+                }
+                SweepStep::Done => return Ok(Some(look)),
+            };
+            match next {
+                Some(next) => look = next,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// What is over by a look, as `fairlock_protocol::sweep` has it.
+    fn decide(&self, look: &Look) -> SweepStep {
+        let grace = look.item.grace(self.store.config().gap_grace);
+        let now = self.store.now();
+        let time = self.witnesses.time();
+        let over = look::gaps_are_over(self.store.config(), &look.item, time);
+        let ripe = |gap| match over {
+            true => Some(look.item.last),
+            false => self.observer.gaps.ripe_to(gap, grace, now),
+        };
+        let digest = look.digest(|place, entry| self.judge(place, entry));
+        next_sweep(&digest.view(), ripe)
     }
 
     /// By the watches of earlier passes, or by DynamoDB's clock: whichever knows first.
@@ -129,23 +178,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// Follows the answers: the heir that an eviction promotes may be dead too. Each turn of the loop removes one,
-    /// or finds one renewed that was dead a moment ago.
-    async fn remove_the_dead(&mut self, look: &Look) -> Result<bool, Failure> {
-        let before = self.swept;
-        let mut seen = Some(look.item.clone());
-        while let Some(item) = seen {
-            let digest = Look::of(item.clone()).digest(|place, entry| self.judge(place, entry));
-            seen = match line::remove_the_dead(&digest.view()) {
-                Some(Step::Evict(has)) => self.evict(&item, has).await?,
-                Some(Step::Unseat(index)) => self.unseat(&item, index).await?,
-                _ => None,
-            };
-        }
-        Ok(self.swept != before)
-    }
-
-    async fn evict(&mut self, item: &LockItem, has: Has) -> Result<Option<LockItem>, Failure> {
+    /// The look that came of it: the heir that an eviction promotes may be dead too.
+    async fn evict(&mut self, item: &LockItem, has: Has) -> Result<Option<Look>, Failure> {
         let evicted = reclaim::evict(self.store, &self.name, self.patience, item, has).await?;
         let Some(answer) = evicted else {
             return Ok(None);
@@ -154,7 +188,7 @@ impl Sweep<'_> {
         Ok(self.follow(answer))
     }
 
-    async fn unseat(&mut self, item: &LockItem, index: usize) -> Result<Option<LockItem>, Failure> {
+    async fn unseat(&mut self, item: &LockItem, index: usize) -> Result<Option<Look>, Failure> {
         let unseated = reclaim::unseat(self.store, &self.name, self.patience, item, index).await?;
         let Some(answer) = unseated else {
             return Ok(None);
@@ -164,19 +198,22 @@ impl Sweep<'_> {
     }
 
     /// The answer to a write on the lock item is a look at it, applied or not.
-    fn follow(&mut self, answer: Timed<Write<LockItem>>) -> Option<LockItem> {
+    fn follow(&mut self, answer: Timed<Write<LockItem>>) -> Option<Look> {
         self.witnesses.hear(answer.date);
-        let item = answer.value.shown()?;
-        self.observer.look(&Look::of(item.clone()), answer.arrived);
-        Some(item)
+        let Timed { value, arrived, .. } = Look::answered(answer.map(Write::shown))?;
+        self.observer.look(&value, arrived);
+        Some(value)
     }
 
-    /// Rows at or below `seated`. What is behind the first page comes to the front in the next round.
-    async fn remove_litter(&mut self, look: &Look) -> Result<bool, Failure> {
-        let litter: Vec<_> = look.litter(look.item.seated).collect();
-        self.remove_rows(litter).await
+    async fn read_on(&mut self, look: Look) -> Result<Option<Look>, Failure> {
+        let further = look.read_on(self.store, &self.name, self.patience).await?;
+        Ok(further.map(|answer| {
+            self.observer.look(&answer.value, answer.arrived);
+            answer.value
+        }))
     }
 
+    /// Whether one was removed.
     async fn remove_rows(&mut self, rows: Vec<&TicketRow>) -> Result<bool, Failure> {
         let before = self.swept.rows;
         for row in rows {
@@ -187,50 +224,7 @@ impl Sweep<'_> {
         Ok(self.swept.rows > before)
     }
 
-    /// Makes void what is over in the line; with that done, and nobody waiting, passes what is void.
-    async fn settle(&mut self, look: &mut Look) -> Result<bool, Failure> {
-        let line = self.survey(look).await?;
-        if !line.unsettled.is_empty() {
-            self.make_void(look, line.unsettled).await
-        } else if line.found.is_empty() && line.upto > look.item.seated {
-            let settle = || self.store.settle(&self.name, &look.item, line.upto);
-            let answer = self.store.persist(self.patience, settle).await?;
-            Ok(answer.value.is_applied())
-        } else {
-            Ok(false)
-        }
-    }
-
-    /// Walks the line, reading as much of it as a pass may.
-    async fn survey(&mut self, look: &mut Look) -> Result<Walk, Failure> {
-        for _ in 1..PAGES {
-            let line = self.walk(look);
-            if line.end != End::Unread {
-                return Ok(line);
-            }
-            let further = look.clone();
-            let further = further.read_on(self.store, &self.name, self.patience);
-            let Some(answer) = further.await? else { break };
-            *look = answer.value;
-            self.observer.look(look, answer.arrived);
-        }
-        self.swept.is_unfinished = true;
-        Ok(self.walk(look))
-    }
-
-    fn walk(&self, look: &Look) -> Walk {
-        let grace = look.item.grace(self.store.config().gap_grace);
-        let now = self.store.now();
-        let time = self.witnesses.time();
-        let over = look::gaps_are_over(self.store.config(), &look.item, time);
-        let ripe = |gap| match over {
-            true => Some(look.item.last),
-            false => self.observer.gaps.ripe_to(gap, grace, now),
-        };
-        let digest = look.digest(|place, entry| self.judge(place, entry));
-        line::survey(&digest.view(), ripe)
-    }
-
+    /// Whether something was made void.
     async fn make_void(&mut self, look: &Look, over: Vec<Unsettled>) -> Result<bool, Failure> {
         let voided = reclaim::settle(self.store, &self.name, self.patience, look, over).await?;
         self.swept.gaps += voided.gaps;
@@ -265,10 +259,9 @@ impl Sweep<'_> {
         self.remove_rows(over).await.map(|_| ())
     }
 
-    /// Nobody holds it, no ticket is open, no row is left, and nobody has written to it for the idle retention.
-    async fn remove_idle(&mut self, look: &Look) -> Result<(), Failure> {
-        let item = &look.item;
-        if !item.is_idle() || !look.is_line_empty() || !self.is_out_of_use(item) {
+    /// Nobody has written to it for the idle retention, if idle locks are to go.
+    async fn remove_idle(&mut self, item: &LockItem) -> Result<(), Failure> {
+        if self.idle_locks != IdleLocks::Remove || !self.is_out_of_use(item) {
             return Ok(());
         }
         tracing::info!(lock = %self.name, last = %item.last, "removes an idle lock");

@@ -19,6 +19,7 @@ pub mod pace;
 pub mod place;
 pub mod problem;
 pub mod stagger;
+pub mod sweep;
 pub mod ticket;
 pub mod told;
 pub mod value;

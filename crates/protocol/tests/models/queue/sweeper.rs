@@ -3,9 +3,10 @@
 use super::client::{Client, Task};
 use super::look::Look;
 use super::request::Request;
-use super::rules::Rules;
+use super::rules::{Mutant, Rules};
 use super::table::{Entry, Table};
-use fairlock_protocol::line::{Occupant, Step, Walk, remove_the_dead, survey};
+use fairlock_protocol::line::{Occupant, Row, RowAt};
+use fairlock_protocol::sweep::{SweepStep, next_sweep};
 use fairlock_protocol::ticket::Ticket;
 
 impl Client {
@@ -16,7 +17,7 @@ impl Client {
         }
     }
 
-    /// One look of a sweeper, which reads the whole line.
+    /// One look of a sweeper, decided by the product's own function.
     pub(crate) fn sweep(
         &mut self,
         rules: &Rules,
@@ -25,33 +26,48 @@ impl Client {
         judge: impl Fn(Entry) -> Occupant,
         ripe: impl Fn(Ticket) -> bool,
     ) {
-        let digest = look.digest(rules, judge);
+        let mut digest = look.digest(rules, judge);
+        digest
+            .rows
+            .splice(0..0, litter(&look, table, rules).map(void));
         self.task = Task::Waiting;
-        match remove_the_dead(&digest.view()) {
-            Some(Step::Evict(has)) => self.send(Request::evict(&look.item, has, rules)),
-            Some(Step::Unseat(index)) => self.send(Request::unseat(&look.item, index, rules)),
-            _ if !look.is_whole() => self.task = Task::Reading(look),
-            _ => self.tidy(
-                &look,
-                &survey(&digest.view(), |gap| ripe(gap).then_some(gap)),
-                table,
-            ),
+        if rules.broken(Mutant::SweptUnsettled) {
+            digest.seated = digest.last;
+        }
+        match next_sweep(&digest.view(), |gap| ripe(gap).then_some(gap)) {
+            SweepStep::Evict(has) => self.send(Request::evict(&look.item, has, rules)),
+            SweepStep::Unseat(index) => self.send(Request::unseat(&look.item, index, rules)),
+            SweepStep::ReadOn => self.task = Task::Reading(look),
+            // One by one: a sweeper may end between two of them.
+            SweepStep::Delete(_) => {
+                let first = litter(&look, table, rules).next();
+                self.send(first.map(|ticket| Request::Delete { ticket }));
+            }
+            SweepStep::Settle(over) => self.send(Request::settle(&look, &over)),
+            SweepStep::Pass(upto) => self.send(Some(Request::pass(&look.item, upto))),
+            SweepStep::Idle => {
+                let last = look.item.last;
+                self.send(Some(Request::Remove { last }));
+            }
+            SweepStep::Done => self.finish(),
         }
     }
+}
 
-    fn tidy(&mut self, look: &Look, line: &Walk, table: &Table) {
-        let litter = (1..=look.item.seated).find(|ticket| table.row(*ticket).is_some());
-        if !line.unsettled.is_empty() {
-            self.send(Request::settle(look, &line.unsettled));
-        } else if line.found.is_empty() && line.upto.get() as u8 > look.item.seated {
-            self.send(Some(Request::pass(&look.item, line.upto)));
-        } else if let Some(ticket) = litter {
-            self.send(Some(Request::Delete { ticket }));
-        } else if look.item.is_idle() {
-            let last = look.item.last;
-            self.send(Some(Request::Remove { last }));
-        } else {
-            self.finish();
-        }
+/// The rows up to the watermark, which a look of the model does not read.
+fn litter(look: &Look, table: &Table, rules: &Rules) -> impl Iterator<Item = u8> {
+    let end = match rules.broken(Mutant::SweptUnsettled) {
+        true => look.item.last,
+        false => look.item.seated,
+    };
+    (1..=end).filter(|ticket| table.row(*ticket).is_some())
+}
+
+fn void(ticket: u8) -> RowAt {
+    let ticket = Ticket::new(ticket.into());
+    RowAt {
+        first: ticket,
+        ticket,
+        row: Row::Void,
     }
 }
