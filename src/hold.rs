@@ -409,13 +409,9 @@ impl Hold {
         ended
     }
 
-    fn place(&self) -> (Nonce, Ticket) {
+    /// What names its place, and no other one that its nonce got later. The holds before and after it there have the same.
+    pub(crate) fn place(&self) -> (Nonce, Ticket) {
         (self.attempt.nonce, self.newest)
-    }
-
-    /// Whether this is the place of the hold, and not another that its nonce got later.
-    pub(crate) fn is(&self, holder: &Entry) -> bool {
-        self.place() == (holder.nonce, holder.ticket)
     }
 
     /// This process holds the lock no more.

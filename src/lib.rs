@@ -94,7 +94,6 @@ mod background;
 mod chance;
 mod client;
 mod clock;
-mod cohort;
 mod config;
 mod core;
 mod counter;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::Acquisition;
 use crate::background::Task;
-use crate::cohort::Membership;
-use crate::core::{Departure, Prospect, Refused};
+use crate::core::{Departure, Membership, Prospect, Refused};
 use crate::exit::Exit;
 use crate::hold::Hold;
 use crate::seats::Taken;
@@ -35,7 +34,7 @@ impl Acquisition {
         let name = self.name.clone();
         let mut waiter = Waiter::new(store, name, attempt, ticket, beats, answer, pace);
         waiter.row = row;
-        let membership = self.core.cohort.join(&self.name, ticket, &waiter.attempt);
+        let membership = self.core.waits(&self.name, ticket, &waiter.attempt);
         Line {
             waiter: Box::new(waiter),
             membership,
@@ -63,9 +62,8 @@ impl Line {
 
     fn decide(&mut self, to: &Acquisition, place: &mut Place) -> Result<Act, Refused> {
         self.shows(to)?;
-        let (name, cohort) = (&to.name, &to.core.cohort);
         self.waiter
-            .knows(|seated, most| cohort.rows(name, seated, most));
+            .knows(|seated, most| to.core.rows(&to.name, seated, most));
         Ok(place.steps(self.waiter.decide()))
     }
 
@@ -183,8 +181,7 @@ impl Line {
         place: Place,
     ) -> Result<Option<Arc<Hold>>, Refused> {
         let item = self.waiter.item().clone();
-        let seats = to.store().config().seats;
-        to.core.cohort.came_in(&to.name, &item, seats);
+        to.core.came_in(&to.name, &item);
         let (attempt, ticket, beats) = self.ends(to);
         to.grant(place, attempt, (ticket, beats), &item).await
     }

@@ -74,6 +74,7 @@ impl Drop for Acquisition {
     fn drop(&mut self) {
         if let Some(hold) = &self.hold {
             hold.lose(Loss::NoRuntime);
+            self.core.lets_go(hold);
         }
         if !self.is_over {
             self.party.refuse(Refused::Gone);

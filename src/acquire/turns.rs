@@ -79,6 +79,7 @@ impl Acquisition {
             // Boxed, or the task would have room for it all the time.
             let ended = Box::pin(self.core.release(&hold, deadline)).await;
             self.hold = None;
+            self.core.lets_go(&hold);
             return Done {
                 ended,
                 caller,

@@ -17,9 +17,6 @@ use fairlock_protocol::item::LockItem;
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::ticket::Ticket;
 
-/// Settled rows that are deleted together where nobody else reads them meanwhile.
-const LITTER_AT_ONCE: usize = 8;
-
 /// A place that leaves, with what it does first.
 #[derive(Debug)]
 pub(crate) struct Departure {
@@ -85,7 +82,7 @@ impl Core {
     /// noted: whoever asks under its name has it, in this process or another, and nobody takes it from them.
     pub(crate) fn forget(&self, attempt: &Attempt) {
         if attempt.is_in_doubt() && !attempt.is_named() {
-            self.memory().doubts.note(attempt.nonce);
+            self.directory.doubts(attempt.nonce);
         }
     }
 
@@ -138,17 +135,7 @@ impl Core {
 
     /// Has rows deleted together with others, when there are enough of them or nobody of this client waits any more.
     pub(crate) fn clean_later(self: &Arc<Self>, name: &LockName, settled: Vec<Ticket>) {
-        let is_waiting = self.cohort.waits_for(name);
-        let litter = {
-            let mut memory = self.memory();
-            let litter = memory.litter.entry(name.clone()).or_default();
-            litter.extend(settled);
-            if litter.len() < LITTER_AT_ONCE && is_waiting {
-                return;
-            }
-            memory.litter.remove(name).unwrap_or_default()
-        };
-        self.clean(name, litter);
+        self.clean(name, self.directory.litter(name, settled));
     }
 
     /// Gives up a place of another process.

@@ -1,10 +1,9 @@
 //! What all locks of a client share: the store, the background work, and what it remembers of the lines it has met.
 
 mod claim;
-mod doubts;
+mod directory;
 mod downgrades;
 mod handle;
-mod hints;
 mod holding;
 mod leaving;
 mod parties;
@@ -12,11 +11,10 @@ mod party;
 mod prospect;
 mod trouble;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -24,35 +22,28 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::background::{Background, Job, Listed, Task};
-use crate::cohort::Cohort;
 use crate::error::{Error, Loss};
 use crate::hold::Hold;
 use crate::name::LockName;
 use crate::offer::Offer;
 use crate::seats::{Ended, Seats};
 use crate::store::{Attempt, Failure, Patience, Store};
-use fairlock_protocol::entry::Entry;
-use fairlock_protocol::item::LockItem;
+use fairlock_protocol::item::{LockItem, TicketRow};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::Pace;
 use fairlock_protocol::place::Place;
-use fairlock_protocol::stagger::Stagger;
 use fairlock_protocol::ticket::Ticket;
 
 pub(crate) use claim::{Claim, Refused};
-use doubts::Doubts;
+use directory::Directory;
+pub(crate) use directory::Membership;
 pub(crate) use handle::CoreHandle;
-use hints::Hints;
 pub(crate) use holding::{GiveBack, GivenBack, Holding};
 pub(crate) use leaving::{Departure, Left};
-use parties::Door;
 pub(crate) use parties::{Go, Turnstile, alone};
 pub(crate) use party::{Caller, Joined, Observer, Party, Told};
 pub(crate) use prospect::Prospect;
 pub(crate) use trouble::Trouble;
-
-/// Paces kept at the most.
-const REMEMBERED: usize = 1024;
 
 /// Attempts at a request of a caller that does not wait.
 pub(crate) const ATTEMPTS_AT_ONCE: u32 = 4;
@@ -67,50 +58,10 @@ pub(crate) struct Core {
     pub(crate) background: Arc<Background>,
     /// Cancelled by `shutdown`; everything that waits stops waiting.
     pub(crate) closed: CancellationToken,
-    /// Those of this client who wait in line.
-    pub(crate) cohort: Arc<Cohort>,
-    memory: Mutex<Memory>,
+    directory: Arc<Directory>,
     go: Go,
     /// How many handles there are.
     handles: AtomicUsize,
-}
-
-/// What a client remembers of the lines it has met.
-#[derive(Debug, Default)]
-struct Memory {
-    hints: Hints,
-    /// Settled rows that are still to be deleted.
-    litter: HashMap<LockName, Vec<Ticket>>,
-    /// How fast the lines were that this client waited in.
-    paces: HashMap<LockName, Pace>,
-    doubts: Doubts,
-    kept: Vec<Kept>,
-    /// How many have been held beside others since there were none.
-    staggered: u64,
-    /// Locks of which somebody of this client is on the way into the line, and those who wait until it is there.
-    doors: HashMap<LockName, Door>,
-}
-
-/// A hold, as long as it is kept.
-#[derive(Debug)]
-struct Kept {
-    hold: Weak<Hold>,
-    /// Those who have their turns at the same place, one after the other.
-    party: Weak<Party>,
-    /// The task of its place.
-    listed: Listed,
-}
-
-impl Memory {
-    /// Has a hold renewed at other times than those that are held already.
-    fn stagger(&mut self, hold: &Hold) {
-        let mut others = self.kept.iter().filter_map(|kept| kept.hold.upgrade());
-        self.staggered = match others.any(|other| other.is_held()) {
-            true => self.staggered.wrapping_add(1),
-            false => 0,
-        };
-        hold.stagger(Stagger::of(self.staggered));
-    }
 }
 
 impl Core {
@@ -121,8 +72,7 @@ impl Core {
             go,
             background: Arc::new(Background::new(runtime)),
             closed: CancellationToken::new(),
-            cohort: Arc::default(),
-            memory: Mutex::default(),
+            directory: Arc::default(),
             handles: AtomicUsize::new(0),
         }
     }
@@ -252,19 +202,7 @@ impl Core {
     /// Takes in a lock item that an answer showed: a place on it that belongs to an attempt that is over was made by
     /// a request that came late, and is given up at once. More of its copies may come: it is remembered again when that is done.
     pub(crate) fn saw(self: &Arc<Self>, name: &LockName, item: &LockItem) {
-        self.cohort.saw(name, item);
-        let late: Vec<_> = {
-            let mut memory = self.memory();
-            // Every answer comes by here, so what is too old goes with the next one, whatever lock that is of.
-            memory.hints.forget(self.store.now());
-            if memory.doubts.is_empty() {
-                return;
-            }
-            item.entries()
-                .filter(|entry| memory.doubts.settle(entry.nonce))
-                .cloned()
-                .collect()
-        };
+        let late = self.directory.saw(name, item, self.store.now());
         for entry in late {
             tracing::info!(lock = %name, ticket = %entry.ticket, "a late request of an ended attempt took a place: gives it up");
             let (attempt, seen) = (Attempt::late(&entry), item.clone());
@@ -275,56 +213,61 @@ impl Core {
 
     /// Whether all who come before this ticket are of this client: then no hand-over comes to it of which it is not told.
     pub(crate) fn surrounds(&self, name: &LockName, item: &LockItem, ticket: Ticket) -> bool {
-        if item.is_free() {
-            return false;
-        }
-        let holds = self.holds();
-        let is_held_here = |holder: &Entry| holds.iter().any(|hold| hold.is(holder));
-        item.holders().all(is_held_here) && self.cohort.fills(name, item, ticket)
+        self.directory.surrounds(name, item, ticket)
+    }
+
+    /// Adds a place that waits to those of this client.
+    pub(crate) fn waits(&self, name: &LockName, ticket: Ticket, attempt: &Attempt) -> Membership {
+        let Attempt { nonce, tickets, .. } = *attempt;
+        self.directory.waits(name, ticket, nonce, tickets)
+    }
+
+    /// The first rows behind the slots, as far as they are of this client.
+    pub(crate) fn rows(&self, name: &LockName, watermark: Ticket, max: usize) -> Vec<TicketRow> {
+        self.directory.rows(name, watermark, max)
+    }
+
+    /// A place of this client came from a slot to the lock.
+    pub(crate) fn came_in(&self, name: &LockName, item: &LockItem) {
+        let slots = self.store.config().seats;
+        self.directory.came_in(name, item, slots);
     }
 
     /// What the lock's line looked like when this client last released, if that was a moment ago.
     pub(crate) fn hint(&self, name: &LockName) -> Option<LockItem> {
-        self.memory().hints.take(name, self.store.now())
+        self.directory.take_hint(name, self.store.now())
     }
 
     pub(crate) fn remember(&self, name: &LockName, item: LockItem) {
-        if item.is_idle() {
-            return;
+        if !item.is_idle() {
+            self.directory.hint(name, item, self.store.now());
         }
-        self.memory().hints.keep(name, item, self.store.now());
     }
 
     /// The pace of a lock's line, as far as this client knows it.
     pub(crate) fn pace(&self, name: &LockName) -> Pace {
         let config = self.store.config();
-        let known = self.memory().paces.get(name).cloned();
+        let known = self.directory.pace(name);
         known.unwrap_or_else(|| Pace::new(config.shortest_look, config.longest_look))
     }
 
     /// Remembers the pace of a line that was waited in.
     pub(crate) fn learnt(&self, name: &LockName, pace: Pace) {
-        let mut memory = self.memory();
-        if memory.paces.len() >= REMEMBERED && !memory.paces.contains_key(name) {
-            memory.paces.clear();
-        }
-        memory.paces.insert(name.clone(), pace.at_rest());
+        self.directory.learnt(name, pace);
     }
 
     /// Registers a hold, with those whose turn comes after it at the same place.
     pub(crate) fn keep(&self, hold: &Arc<Hold>, party: &Arc<Party>, listed: &Listed) {
-        let mut memory = self.memory();
-        memory.stagger(hold);
-        memory.kept.retain(|kept| kept.hold.strong_count() > 0);
-        memory.kept.push(Kept {
-            hold: Arc::downgrade(hold),
-            party: Arc::downgrade(party),
-            listed: listed.clone(),
-        });
+        self.directory.holds(hold, party, listed);
         // Or it is given back at once, which whoever shuts down waits for.
         if !self.closed.is_cancelled() {
             listed.becomes(Task::Heartbeat, hold.ticket);
         }
+    }
+
+    /// A hold has ended, and its place holds nothing any more.
+    pub(crate) fn lets_go(&self, hold: &Hold) {
+        self.directory.lets_go(hold);
     }
 
     /// What was granted to a call that is not polled, so that it is not kept from others.
@@ -334,26 +277,22 @@ impl Core {
     }
 
     pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
-        self.kept(|kept| kept.hold.upgrade())
-    }
-
-    fn kept<T>(&self, of: impl Fn(&Kept) -> Option<T>) -> Vec<T> {
-        self.memory().kept.iter().filter_map(of).collect()
+        self.directory.all_held()
     }
 
     /// Ends all holds, and has them released, whatever their guards do.
     pub(crate) fn release_all(&self) {
-        for (hold, listed) in self.kept(|kept| Some((kept.hold.upgrade()?, kept.listed.clone()))) {
+        for hold in self.holds() {
             // One whose guard was first is being released. One that was lost before waits for its guard.
             if hold.lose(Loss::ShutDown) {
-                listed.becomes(Task::Release, hold.ticket);
+                self.directory.is_to_release(&hold);
             }
         }
     }
 
     /// Tells all who wait behind holds that there will be no turn.
     pub(crate) fn refuse_all(&self) {
-        for party in self.kept(|kept| kept.party.upgrade()) {
+        for party in self.directory.all_parties() {
             party.refuse(Refused::GaveUp);
         }
     }
@@ -374,7 +313,7 @@ impl Core {
                 tracing::debug!(lock = %hold.name, ticket = %hold.ticket, "released");
                 self.saw(&hold.name, item);
                 let seats = self.store.config().seats;
-                self.cohort.handed_over(&hold.name, item, seats);
+                self.directory.handed_over(&hold.name, item, seats);
                 self.remember(&hold.name, item.clone());
                 self.admit(&hold.name, item);
             }
@@ -416,10 +355,6 @@ impl Core {
                 }
             }
         });
-    }
-
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

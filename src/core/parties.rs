@@ -1,8 +1,8 @@
 //! Those who came to a lock together: at its door, and behind a hold at the same place.
 
-use std::collections::hash_map;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
+use super::directory::Arrival;
 use super::{Caller, Claim, Core, Joined, Party};
 use crate::hold::Hold;
 use crate::name::LockName;
@@ -10,15 +10,6 @@ use crate::store::{Failure, Patience, Write};
 use fairlock_protocol::entry::Attributes;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
-
-/// The door of a lock, while somebody of this client is on the way into its line.
-#[derive(Debug)]
-pub(super) struct Door {
-    /// Who is on the way.
-    first: Weak<Party>,
-    /// Those who wait until the way is free.
-    behind: Option<Arc<Party>>,
-}
 
 /// How one goes for a lock.
 pub(crate) type Go = fn(&Arc<Core>, &LockName, Arc<Party>, Claim, Option<Turnstile>);
@@ -35,15 +26,6 @@ impl Drop for Turnstile {
     }
 }
 
-impl Door {
-    /// The next to be on the way, if some of them still wait.
-    fn comes_in(&mut self) -> Option<Arc<Party>> {
-        let next = self.behind.take().filter(|party| !party.is_empty())?;
-        self.first = Arc::downgrade(&next);
-        Some(next)
-    }
-}
-
 impl Core {
     /// Takes a call in: alone at the door, or with those who came while somebody is there. All at once with the door, so that
     /// nobody joins those who have set out.
@@ -52,29 +34,21 @@ impl Core {
         name: &LockName,
         caller: Caller,
     ) -> (Arc<Party>, Joined, Option<Turnstile>) {
-        match self.memory().doors.entry(name.clone()) {
-            hash_map::Entry::Vacant(door) => {
-                let (party, joined) = self.alone(caller);
-                let first = Arc::downgrade(&party);
-                door.insert(Door {
-                    first,
-                    behind: None,
-                });
-                let turnstile = Turnstile {
-                    core: Arc::clone(self),
-                    name: name.clone(),
-                };
-                (party, joined, Some(turnstile))
-            }
-            hash_map::Entry::Occupied(mut door) => {
-                let gathering = &mut door.get_mut().behind;
-                let joined = gathering
-                    .as_ref()
-                    .and_then(|party| Some((Arc::clone(party), party.join(caller.clone())?)));
-                let (party, joined) = joined.unwrap_or_else(|| self.alone(caller));
-                *gathering = Some(Arc::clone(&party));
-                (party, joined, None)
-            }
+        let Arrival {
+            party,
+            joined,
+            is_first,
+        } = self
+            .directory
+            .arrives(name, caller, |caller| self.alone(caller));
+        let turnstile = is_first.then(|| self.turnstile(name));
+        (party, joined, turnstile)
+    }
+
+    fn turnstile(self: &Arc<Self>, name: &LockName) -> Turnstile {
+        Turnstile {
+            core: Arc::clone(self),
+            name: name.clone(),
         }
     }
 
@@ -86,38 +60,19 @@ impl Core {
 
     /// Those who wait at the door until this party is in the line.
     pub(crate) fn behind_at_the_door(&self, name: &LockName, first: &Party) -> Option<Arc<Party>> {
-        let memory = self.memory();
-        let door = memory.doors.get(name)?;
-        let is_first = std::ptr::eq(door.first.as_ptr(), first);
-        door.behind.clone().filter(|_| is_first)
+        self.directory.behind(name, first)
     }
 
     /// Whether somebody goes for the lock for this party, or for the one that it waits behind at the door: if not, the
     /// runtime of this client does not run.
     pub(crate) fn is_under_way(&self, name: &LockName, party: &Party) -> bool {
-        let first = {
-            let memory = self.memory();
-            let door = memory.doors.get(name);
-            door.and_then(|door| door.first.upgrade())
-        };
-        party.is_under_way() || first.is_some_and(|first| first.is_under_way())
+        let first = || self.directory.on_the_way(name);
+        party.is_under_way() || first().is_some_and(|first| first.is_under_way())
     }
 
     fn next_at_the_door(self: &Arc<Self>, name: &LockName) {
-        let party = {
-            let mut memory = self.memory();
-            let door = memory.doors.get_mut(name);
-            let next = door.and_then(|door| door.comes_in());
-            if next.is_none() {
-                memory.doors.remove(name);
-            }
-            next
-        };
-        if let Some(party) = party {
-            let turnstile = Turnstile {
-                core: Arc::clone(self),
-                name: name.clone(),
-            };
+        if let Some(party) = self.directory.next(name) {
+            let turnstile = self.turnstile(name);
             self.acquire(name, party, alone(name), Some(turnstile));
         }
     }

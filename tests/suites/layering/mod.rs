@@ -25,7 +25,6 @@ const LAYERS: [(&str, &[&str]); 4] = [
     (
         "mechanisms",
         &[
-            "cohort",
             "counter",
             "exit",
             "heartbeat",
