@@ -71,6 +71,22 @@ impl Client {
         }
     }
 
+    /// The same of one of two places of a process: who has the lock after a release is told to the other, and a row that is renewed is
+    /// known to it.
+    pub(crate) fn keeps_for_two(
+        &self,
+        role: Role,
+        request: &Request,
+        answer: Answer,
+        rules: &Rules,
+    ) -> Answer {
+        match request {
+            Request::Release { .. } if answer.applied => answer,
+            Request::RenewRow { .. } => answer,
+            _ => self.keeps(role, request, answer, rules),
+        }
+    }
+
     /// Whether what it does next may depend on when the answer arrives. Else it is taken in as it is given: to hear of it late is to be
     /// late with what comes next, and it is the same client for the others.
     pub(crate) fn is_told_by(role: Role, request: &Request) -> bool {

@@ -79,6 +79,8 @@ pub(crate) struct Client {
     pub(crate) settled: bool,
     /// Rows that it settled or seated and has yet to delete: a bit for each ticket.
     pub(crate) litter: u16,
+    /// Its row, as others of the same process may offer it a slot by: once it waits there, and until it begins to leave.
+    pub(crate) row: Option<Entry>,
 }
 
 impl Role {
@@ -135,6 +137,7 @@ impl Client {
             unwanted: false,
             settled: false,
             litter: 0,
+            row: None,
         }
     }
 

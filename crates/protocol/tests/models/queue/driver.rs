@@ -5,7 +5,7 @@ use super::client::{Client, Role, Task};
 use super::look::{Look, lowest};
 use super::request::{Answer, Request, Shown};
 use super::rules::{Mutant, Rules};
-use super::table::Item;
+use super::table::{Entry, Item, Row};
 use super::world::{Setup, World};
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::line::{Digest, Occupant, Standing, Step, next_refusal, next_step};
@@ -72,7 +72,23 @@ impl World {
         client.litter |= if answer.applied { litter(&request) } else { 0 };
         let act = client.told(&setup.rules, request, answer);
         let hand = Hand::of(&request, &answer);
+        if let Some(sibling) = setup.sibling(me) {
+            client.shows(&request, &answer);
+            self.goes_on(me, setup, act, hand);
+            return self.tells(sibling, setup, hand);
+        }
         self.goes_on(me, setup, act, hand);
+    }
+
+    /// The other place of a process is told who has the lock after a release, and decides by that if it waits.
+    fn tells(&mut self, sibling: usize, setup: &Setup, hand: Hand) {
+        let client = &mut self.clients[sibling];
+        if let Hand::Released(item) = hand
+            && client.waits_for_its_turn()
+        {
+            let act = client.polled(Shown::Item(Some(item)));
+            self.goes_on(sibling, setup, act, Hand::Answer(item));
+        }
     }
 
     pub(super) fn look(&mut self, me: usize, setup: &Setup) {
@@ -183,6 +199,13 @@ impl World {
         if let Some(act) = self.clients[me].mistakes(&act, rules) {
             return self.performs(me, setup, act, hand);
         }
+        if act == Act::VoidOwn && !rules.broken(Mutant::OffersALeaver) {
+            self.clients[me].row = None;
+        }
+        let hand = match act {
+            Act::Decide => self.knows(me, setup, hand),
+            _ => hand,
+        };
         let client = &mut self.clients[me];
         let next = match (act, hand.look()) {
             (Act::Decide, Some(look)) => self.decides(me, rules, look),
@@ -213,6 +236,29 @@ impl World {
             (act, _) => return client.performs(setup.roles[me], act, hand, rules),
         };
         self.performs(me, setup, next, hand);
+    }
+
+    /// Rows that are known without reading them: those of its process, if they reach from the slots to its own, as in the product.
+    fn knows(&self, me: usize, setup: &Setup, hand: Hand) -> Hand {
+        let (client, seats) = (&self.clients[me], setup.rules.seats as u8);
+        let (Some(sibling), Some(mut look), Some(mine)) =
+            (setup.sibling(me), hand.look(), client.ticket)
+        else {
+            return hand;
+        };
+        let behind = mine.saturating_sub(look.item.seated);
+        if !look.is_unread() || !(1..=seats).contains(&behind) {
+            return hand;
+        }
+        let own = [client.row, self.clients[sibling].row];
+        let row = |ticket| own.into_iter().flatten().find(|row| row.ticket == ticket);
+        let rows = (look.item.seated + 1..).map_while(row);
+        let rows: Vec<_> = rows.take(usize::from(seats) + 1).collect();
+        if rows.iter().all(|row| row.ticket != mine) {
+            return hand;
+        }
+        look.know(&rows);
+        Hand::Look(look)
     }
 
     /// One poll of a waiter, decided by the product's own function.
@@ -251,6 +297,35 @@ impl World {
 }
 
 impl Client {
+    fn waits_for_its_turn(&self) -> bool {
+        let has_place = self.ticket.is_some() && !self.place.has_held();
+        self.task == Task::Waiting && has_place && !self.place.gives_back()
+    }
+
+    /// What its row shows to the other place of its process.
+    fn shows(&mut self, request: &Request, answer: &Answer) {
+        let (Some(nonce), Some(ticket)) = (self.nonce, self.ticket) else {
+            return;
+        };
+        match (request, answer.shown) {
+            (Request::Join { .. }, _) if answer.applied => {
+                self.row = Some(Entry {
+                    nonce,
+                    first: ticket + 1 - self.size,
+                    ticket,
+                    share: self.share,
+                    beat: 0,
+                    stray: false,
+                });
+            }
+            (Request::RenewRow { .. }, Shown::Row(Some(Row::Waiting(row)))) => {
+                self.row = self.row.map(|_| row);
+            }
+            (Request::RenewRow { .. }, _) => self.row = None,
+            _ => {}
+        }
+    }
+
     /// What it has was granted so late that its lease is over. One that has held it already finds out at the end of its turn.
     fn is_too_late(&self, item: Option<Item>, rules: &Rules) -> bool {
         let (_, entry) = self.found(item, rules);

@@ -149,7 +149,12 @@ impl World {
         self.faults.spend(fault);
         let client = self.clients[me];
         match fault {
-            Fault::Crash => self.crash(me),
+            Fault::Crash => {
+                self.crash(me);
+                if let Some(sibling) = setup.sibling(me).filter(|at| !self.clients[*at].is_gone()) {
+                    self.crash(sibling);
+                }
+            }
             Fault::Cancel => {
                 self.clients[me].unwanted = true;
                 if !client.is_busy() {

@@ -39,6 +39,18 @@ impl Look {
         full || self.is_whole()
     }
 
+    /// Takes rows for read that are known without it, those behind the watermark.
+    pub(crate) fn know(&mut self, rows: &[Entry]) {
+        for (row, entry) in self.rows.iter_mut().zip(rows) {
+            *row = Some(Row::Waiting(*entry));
+        }
+        self.passed = rows.len() as u8;
+    }
+
+    pub(crate) fn is_unread(&self) -> bool {
+        self.passed == 0 && !self.is_whole()
+    }
+
     pub(crate) fn is_whole(&self) -> bool {
         self.upto() >= self.item.last
     }

@@ -31,11 +31,14 @@ impl World {
     }
 
     /// Two who do the same may stand for each other: puts them in order.
-    pub(super) fn sort(&mut self, roles: &[Role]) {
+    pub(super) fn sort(&mut self, roles: &[Role], together: bool) {
         for end in (1..roles.len()).rev() {
             for me in 0..end {
                 let is_out_of_order = || self.clients[me].rank() > self.clients[me + 1].rank();
-                if roles[me] == roles[me + 1] && roles[me] != Role::Pair && is_out_of_order() {
+                let is_like = roles[me] == roles[me + 1] && roles[me] != Role::Pair;
+                // The second place of a process is not to be taken for another process.
+                let is_apart = together && me == 1;
+                if is_like && !is_apart && is_out_of_order() {
                     self.swap(me);
                 }
             }
@@ -85,6 +88,7 @@ impl Client {
 
     fn each_nonce(&mut self, each: &mut impl FnMut(&mut Nonce)) {
         self.nonce.iter_mut().for_each(&mut *each);
+        self.row.iter_mut().for_each(|row| each(&mut row.nonce));
         match &mut self.task {
             Task::Sent(request) => request.each_nonce(each),
             Task::Answered(request, answer) => {

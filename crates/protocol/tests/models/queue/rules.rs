@@ -51,6 +51,8 @@ pub(crate) enum Mutant {
     DepartureIsNotCounted,
     /// A place that is not wanted any more, or was granted too late, ends without a look at what it has.
     SlotIsNotLookedFor,
+    /// A process offers a slot to a place of its own that is leaving.
+    OffersALeaver,
     /// A sweeper takes every row for a settled one.
     SweptUnsettled,
     /// A place whose last request was not answered leaves like one that has nothing.

@@ -19,6 +19,8 @@ pub(crate) struct Setup {
     pub(crate) rounds: u8,
     pub(crate) rules: Rules,
     pub(crate) faults: Faults,
+    /// The first two are places of one process, which know of each other what its directory does.
+    pub(crate) together: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -139,7 +141,10 @@ impl World {
         let client = &mut self.clients[me];
         if let Task::Sent(request) = client.task {
             let answer = self.table.apply(&request, &setup.rules, false);
-            let kept = client.keeps(setup.roles[me], &request, answer, &setup.rules);
+            let kept = match setup.sibling(me) {
+                Some(_) => client.keeps_for_two(setup.roles[me], &request, answer, &setup.rules),
+                None => client.keeps(setup.roles[me], &request, answer, &setup.rules),
+            };
             client.task = Task::Answered(request, kept);
             if !Client::is_told_by(setup.roles[me], &request) {
                 self.answer(me, setup);
@@ -188,7 +193,7 @@ impl World {
         }
         self.forget_litter();
         self.late.sort_unstable();
-        self.sort(&setup.roles);
+        self.sort(&setup.roles, setup.together);
     }
 
     fn note_what_broke(&mut self, last: &World, rules: &Rules) {
@@ -281,6 +286,11 @@ impl Setup {
     /// For a place of one of the clients, which draws its ticket at once if its role does.
     pub(super) fn claim(&self, me: usize, draws: bool) -> Claim {
         self.roles[me].claim(me, self.rules.permits, draws)
+    }
+
+    /// The other place of the same process.
+    pub(crate) fn sibling(&self, me: usize) -> Option<usize> {
+        (self.together && me < 2).then(|| 1 - me)
     }
 
     pub(crate) fn mutated(mut self, mutant: Mutant) -> Self {
