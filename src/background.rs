@@ -82,29 +82,28 @@ impl Background {
         job: Job,
         work: impl Future<Output: FnOnce()> + Send + 'static,
     ) {
-        self.spawn_with(job, |_| work);
-    }
-
-    /// The same for work that says what it is about while it goes on.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the door to background work"
-    )]
-    pub(crate) fn spawn_with<W>(self: &Arc<Self>, job: Job, work: impl FnOnce(Listed) -> W)
-    where
-        W: Future<Output: FnOnce()> + Send + 'static,
-    {
-        let open = self.open(job);
-        // Boxed, or the task would have room for the work twice: as it was given, and as it runs.
-        let work = Box::pin(work(open.0.clone()));
-        self.runtime.spawn(async move {
+        self.spawn_with(job, |open| async move {
             let done = work.await;
             drop(open);
             done();
         });
     }
 
-    fn open(self: &Arc<Self>, job: Job) -> Open {
+    /// Runs work that takes its job off the list itself, and may say meanwhile what it is about.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to background work"
+    )]
+    pub(crate) fn spawn_with<W>(self: &Arc<Self>, job: Job, work: impl FnOnce(Open) -> W)
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        // Boxed, or the task would have room for the work twice: as it was given, and as it runs.
+        self.runtime.spawn(Box::pin(work(self.open(job))));
+    }
+
+    /// Puts a job on the list that a task does beside another one.
+    pub(crate) fn open(self: &Arc<Self>, job: Job) -> Open {
         let mut jobs = self.jobs();
         jobs.drawn += 1;
         let number = jobs.drawn;
@@ -190,7 +189,14 @@ impl Listed {
 }
 
 /// Takes a job off the list when it is dropped, also by a panic or a runtime that shuts down.
-struct Open(Listed);
+#[derive(Debug)]
+pub(crate) struct Open(Listed);
+
+impl Open {
+    pub(crate) fn listed(&self) -> Listed {
+        self.0.clone()
+    }
+}
 
 impl Drop for Open {
     fn drop(&mut self) {

@@ -1,19 +1,15 @@
 //! What an operator asks of a client: to create, check and sweep its table.
 
-use tokio_util::sync::CancellationToken;
-
 use crate::client::LockClient;
 use crate::core::Core;
 use crate::error::{Closed, Error};
 use crate::lock::FairLock;
-use crate::store::{Failure, Limit, Patience};
+use crate::store::Failure;
 use crate::sweeper::Observer;
 use crate::sweeping::{Pass, SweepOptions, Sweeper, SweptTable};
 use crate::swept::{IdleLocks, Swept};
 use crate::table::{self, TableOptions, TableReport};
 
-/// Attempts at one request before somebody is told that it does not work.
-const ATTEMPTS: usize = 4;
 impl LockClient {
     /// Creates the table with this client's key names, on demand unless `options` say otherwise, waits until it is
     /// active, and switches DynamoDB's own deletion (TTL) on.
@@ -246,10 +242,6 @@ impl FairLock {
 }
 
 impl Core {
-    pub(crate) fn patience_of_few(&self, stop: CancellationToken) -> Patience {
-        Patience::stopped_by(&stop).within(Limit::Attempts(ATTEMPTS))
-    }
-
     /// Does the work, and tells its failure as a caller is told it.
     pub(crate) async fn told<T>(
         &self,

@@ -13,7 +13,7 @@ use crate::queue::{self, Joined};
 use crate::reclaim::Reclaim;
 use crate::seats::{Asked, Taken};
 use crate::state;
-use crate::store::{Attempt, Failure, Limit, Store, Timed, Wish};
+use crate::store::{Attempt, Failure, Store, Timed, Wish};
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
@@ -21,9 +21,6 @@ use fairlock_protocol::line::Refusal;
 use fairlock_protocol::place::{Act, Claim, Found, Place};
 use fairlock_protocol::ticket::Ticket;
 
-/// Attempts at a draw. Each that is applied unseen leaves a gap, so after these the way into the line begins anew, with
-/// requests that leave nothing.
-const ATTEMPTS_TO_DRAW: usize = 4;
 /// Requests before a ticket is drawn: each was refused because the lock had just become free, or because the line of one who bounds it
 /// grew.
 const TRIES_AT_THE_DOOR: u8 = 6;
@@ -312,8 +309,7 @@ impl<'a> Course<'a> {
             return Ok(self.place.drew(false));
         };
         let (store, attempt) = (self.store(), self.to.attempt());
-        let few = Limit::Unanswered(ATTEMPTS_TO_DRAW);
-        let patience = self.to.patience().within(few);
+        let patience = self.to.party.patience_to_draw();
         let (name, tickets) = (&self.to.name, attempt.tickets);
         let drawn = counter::draw(&store, name, &patience, tickets, most, seen.as_ref()).await;
         let drawn = match drawn {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Acquisition;
 use crate::core::{Departure, Refused};
 use crate::hold::Hold;
-use crate::store::{Attempt, Patience, Timed, Write};
+use crate::store::{Attempt, Timed, Write};
 use fairlock_protocol::item::{Footing, LockItem, Spot};
 use fairlock_protocol::lease::{self, Beats};
 use fairlock_protocol::moment::Moment;
@@ -81,11 +81,8 @@ impl Acquisition {
         footing: Footing,
         until: Moment,
     ) -> Result<Option<(LockItem, Moment)>, Refused> {
-        let until = match self.claim.waits {
-            true => until,
-            false => until.min(self.core.no_wait_ends(self.started)),
-        };
-        let patience = Patience::stopped_by(&self.party.stop).until(until);
+        let (core, times) = (&self.core, (self.started, until));
+        let patience = core.patience_to_grant(&self.party, &self.claim, times);
         let (store, lease) = (self.store(), self.store().config().lease);
         let renew = || store.renew(&self.name, attempt, footing, lease);
         match store.insist(&patience, renew).await {

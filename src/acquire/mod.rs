@@ -2,6 +2,7 @@
 
 mod course;
 mod grant;
+mod leaving;
 mod line;
 mod outage;
 mod turns;
@@ -10,25 +11,21 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::future::join_all;
-use tokio::sync::oneshot::error::TryRecvError;
-
-use crate::background::Listed;
-use crate::core::{
-    ATTEMPTS_AT_ONCE, Claim, Core, Departure, Left, Party, Prospect, Refused, Turnstile,
-};
+use crate::background::{Listed, Open};
+use crate::core::{Claim, Core, Departure, Party, Prospect, Refused, Turnstile};
 use crate::error::Loss;
 use crate::hold::Hold;
 use crate::name::LockName;
 use crate::seats::Seats;
 use crate::state;
-use crate::store::{Attempt, Limit, Patience, Store};
+use crate::store::{Attempt, Patience, Store};
 use fairlock_protocol::doorway::{Seen, Sight};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
 use course::{Course, End};
+use leaving::Leaving;
 use outage::Doublings;
 
 /// A client that is told "too slow" again and again doubles its time-out up to this factor.
@@ -42,8 +39,8 @@ pub(crate) fn go(
     claim: Claim,
     turnstile: Option<Turnstile>,
 ) {
-    core.spawn_place(name, |listed| {
-        Acquisition::new(core, name, party, claim, listed).run(turnstile)
+    core.spawn_place(name, |open| {
+        Acquisition::new(core, name, party, claim, open.listed()).run(open, turnstile)
     });
 }
 
@@ -60,7 +57,7 @@ struct Acquisition {
     started: Moment,
     claim: Claim,
     /// Places that are being left.
-    left: Mutex<Vec<Left>>,
+    leaving: Arc<Leaving>,
     /// The hold, while there is one.
     hold: Option<Arc<Hold>>,
     /// Nobody waits for it any more: the callers were told, or wait for another place.
@@ -103,37 +100,46 @@ impl Acquisition {
             party,
             started,
             claim,
-            left: Mutex::default(),
+            leaving: Arc::default(),
             hold: None,
             is_over: false,
             long: Mutex::new(Doublings::of(started)),
         }
     }
 
-    /// Runs to the end of the place, and returns how it tells the last caller.
-    async fn run(mut self, mut turnstile: Option<Turnstile>) -> impl FnOnce() {
+    /// Runs to the end of the place. The last caller is told when the place is off the list of the client's work, and what is still
+    /// to be left is left after that.
+    async fn run(mut self, open: Open, mut turnstile: Option<Turnstile>) {
         self.party.sets_out();
+        let leaving = Arc::clone(&self.leaving);
         let granted = tokio::select! {
             biased;
             never = self.keep_time() => match never {},
             granted = self.work(&mut turnstile) => granted,
+            never = leaving.goes_on::<Infallible>() => match never {},
         };
-        let ended = match granted {
-            Ok(hold) => Ok(Box::pin(self.turns(hold)).await),
+        match granted {
+            Ok(hold) => {
+                let done = tokio::select! {
+                    biased;
+                    done = Box::pin(self.turns(hold)) => done,
+                    never = leaving.goes_on::<Infallible>() => match never {},
+                };
+                drop(open);
+                self.is_over = true;
+                done.tell(&self.core);
+            }
             Err(refused) => {
                 let (told, refused) = refused.shared();
                 self.party.will_refuse(told);
                 self.has_left().await;
-                Err(refused)
-            }
-        };
-        move || {
-            self.is_over = true;
-            match ended {
-                Ok(done) => done.tell(&self.core),
-                Err(refused) => self.party.refuse(refused),
+                drop(open);
+                self.is_over = true;
+                self.party.refuse(refused);
             }
         }
+        drop(self);
+        leaving.is_done().await;
     }
 
     /// Asks for places until one is granted. Each turn of the loop asks for one, because the one before was void, passed or lost, or
@@ -161,18 +167,14 @@ impl Acquisition {
         std::future::pending().await
     }
 
-    /// Leaves a place in the background.
+    /// Leaves a place beside what its task does next.
     fn leaves(&self, departure: Departure) {
-        let left = self.core.leave(&self.name, departure);
-        let mut all = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain_mut(|left| left.try_recv() == Err(TryRecvError::Empty));
-        all.push(left);
+        self.leaving.add(&self.core, &self.name, departure);
     }
 
     /// Waits until nothing of it stands in the table, so that a process may end with the error. For one request time-out at the
-    /// most: what takes longer goes on in the background. A shutdown waits for that itself.
+    /// most: what takes longer goes on. A shutdown waits for that itself.
     async fn has_left(&self) {
-        let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
         let config = self.store().config();
         let mut until = self.store().now() + config.request_timeout;
         if !self.claim.waits {
@@ -184,7 +186,7 @@ impl Acquisition {
         tokio::select! {
             biased;
             () = self.core.closed.cancelled() => {}
-            _ended = join_all(left) => {}
+            () = self.leaving.is_done() => {}
             () = config.clock.sleep_until(until) => {}
         }
     }
@@ -275,22 +277,12 @@ impl Acquisition {
         Some(seen?.last.after(more as u64).unwrap_or(any))
     }
 
-    /// A claim that does not wait tries a few times, and for no longer than so many requests without an answer would take. One that
-    /// waits tries for as long as it waits.
     fn patience_at_the_door(&self) -> Patience {
-        if self.claim.waits {
-            return self.patience();
-        }
-        let ends = self.core.no_wait_ends(self.started);
-        let few = Limit::Attempts(ATTEMPTS_AT_ONCE as usize);
-        self.patience().within(few).until(ends)
+        self.core
+            .patience_to_ask(&self.party, &self.claim, self.started)
     }
 
     fn patience(&self) -> Patience {
-        let patience = Patience::stopped_by(&self.party.stop);
-        match self.party.until() {
-            Some(until) => patience.until(until),
-            None => patience,
-        }
+        self.party.patience()
     }
 }

@@ -2,7 +2,7 @@
 //! is handed over.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::Acquisition;
 use crate::background::Task;
@@ -52,9 +52,8 @@ impl Acquisition {
     /// Each turn of the loop is one turn at the place.
     pub(super) async fn turns(&mut self, mut hold: Arc<Hold>) -> Done {
         let mut before: Option<GiveBack> = None;
-        // What tells those who wait of an outage, and what was left on the way here, is of no more use.
+        // What tells those who wait of an outage is of no more use.
         self.store = self.core.store.clone();
-        self.left = Mutex::default();
         loop {
             self.hold = Some(Arc::clone(&hold));
             let (given_back, offer) = self.grants(&hold);

@@ -1,18 +1,17 @@
-//! Leaves what a caller that has gone has in the table: in the background, whose end a caller may wait for.
+//! Leaves what a place has in the table, when nobody wants it any more.
 
-use std::convert::Infallible;
+use std::future::Future;
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::Core;
+use super::{Core, job};
 use crate::background::Task;
 use crate::exit::Exit;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::reclaim;
-use crate::store::{Attempt, Failure, Patience};
+use crate::store::{Attempt, Failure};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::ticket::Ticket;
@@ -67,17 +66,7 @@ impl Departure {
     }
 }
 
-/// Resolves when a place is left, or cannot be left, or the runtime of its client is gone.
-pub(crate) type Left = oneshot::Receiver<Infallible>;
-
 impl Core {
-    /// As long as what is left in the table could be in somebody's way: then others have removed it.
-    fn patience_for_leaving(&self) -> Patience {
-        let config = self.store.config();
-        let until = self.store.now() + config.lease * 2 + config.gap_grace;
-        Patience::default().until(until).through_refusals()
-    }
-
     /// Notes that an attempt is over. One that is in doubt may still turn up in the table. A lease that a caller named is never
     /// noted: whoever asks under its name has it, in this process or another, and nobody takes it from them.
     pub(crate) fn forget(&self, attempt: &Attempt) {
@@ -86,16 +75,26 @@ impl Core {
         }
     }
 
-    /// Leaves a place in the background. What is not done in time others do, who wait behind it.
-    pub(crate) fn leave(self: &Arc<Self>, name: &LockName, departure: Departure) -> Left {
-        let (leaving, left) = oneshot::channel();
-        let (core, ticket) = (Arc::clone(self), departure.ticket);
-        let own = name.clone();
-        self.spawn_then(name, ticket, Task::Leave, async move {
+    /// Leaves a place that no task of this client asked for, in a task of its own.
+    pub(super) fn leave(self: &Arc<Self>, name: &LockName, departure: Departure) {
+        let (core, ticket, own) = (Arc::clone(self), departure.ticket, name.clone());
+        self.spawn(name, ticket, Task::Leave, async move {
             core.depart(&own, departure).await;
-            move || drop(leaving)
         });
-        left
+    }
+
+    /// Leaves a place, on the list of this client's work from now on. What is not done in time the waiters behind it do.
+    pub(crate) fn leaves(
+        self: Arc<Self>,
+        name: LockName,
+        departure: Departure,
+    ) -> impl Future<Output = ()> + Send {
+        let job = job(&name, departure.ticket, Task::Leave);
+        let open = self.background.open(job);
+        async move {
+            self.depart(&name, departure).await;
+            drop(open);
+        }
     }
 
     async fn depart(&self, name: &LockName, departure: Departure) {
@@ -109,7 +108,7 @@ impl Core {
         let mut exit = Exit {
             store: &self.store,
             name,
-            patience: &self.patience_for_leaving(),
+            patience: &self.patience_to_leave(),
             attempt: &attempt,
             ticket,
             seen,

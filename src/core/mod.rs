@@ -8,6 +8,7 @@ mod holding;
 mod leaving;
 mod parties;
 mod party;
+mod patience;
 mod prospect;
 mod trouble;
 
@@ -21,7 +22,7 @@ use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::background::{Background, Job, Listed, Task};
+use crate::background::{Background, Job, Listed, Open, Task};
 use crate::error::{Error, Loss};
 use crate::hold::Hold;
 use crate::name::LockName;
@@ -39,14 +40,12 @@ use directory::Directory;
 pub(crate) use directory::Membership;
 pub(crate) use handle::CoreHandle;
 pub(crate) use holding::{GiveBack, GivenBack, Holding};
-pub(crate) use leaving::{Departure, Left};
+pub(crate) use leaving::Departure;
 pub(crate) use parties::{Go, Turnstile, alone};
 pub(crate) use party::{Caller, Joined, Observer, Party, Told};
 pub(crate) use prospect::Prospect;
 pub(crate) use trouble::Trouble;
 
-/// Attempts at a request of a caller that does not wait.
-pub(crate) const ATTEMPTS_AT_ONCE: u32 = 4;
 /// Reads by which the time is to be known: of two answers that disagree, the third tells which was wrong; one may tell none.
 pub(crate) const READS: usize = 4;
 /// So long after the time at which its background has something to tell, a caller stops waiting for it.
@@ -75,18 +74,6 @@ impl Core {
             directory: Arc::default(),
             handles: AtomicUsize::new(0),
         }
-    }
-
-    /// When a call that does not wait has tried for long enough: for as long as its attempts take if none is answered. A little less,
-    /// so that the last one has said what failed before the call returns.
-    pub(crate) fn no_wait_ends(&self, started: Moment) -> Moment {
-        let timeout = self.store.config().request_timeout;
-        started + (timeout * ATTEMPTS_AT_ONCE).saturating_sub(timeout / 10)
-    }
-
-    /// Such a call has returned after that, whatever its last attempt has become.
-    pub(crate) fn no_wait_lasts(&self) -> Duration {
-        self.store.config().request_timeout * (ATTEMPTS_AT_ONCE + 1)
     }
 
     /// Waits for work of a call, no longer than a request may take, and neither beyond `until` nor for a client that is shut down.
@@ -160,16 +147,12 @@ impl Core {
     }
 
     /// The same for the task of a place, which says what it is about while it goes on.
-    pub(crate) fn spawn_place<W>(self: &Arc<Self>, name: &LockName, work: impl FnOnce(Listed) -> W)
+    pub(crate) fn spawn_place<W>(self: &Arc<Self>, name: &LockName, work: impl FnOnce(Open) -> W)
     where
-        W: Future<Output: FnOnce()> + Send + 'static,
+        W: Future<Output = ()> + Send + 'static,
     {
-        let job = Job {
-            lock: name.to_string(),
-            ticket: None,
-            task: Task::Acquire,
-        };
-        self.background.spawn_with(job, work);
+        self.background
+            .spawn_with(job(name, None, Task::Acquire), work);
     }
 
     /// The same for work that returns how it tells that it is done.
@@ -180,23 +163,12 @@ impl Core {
         task: Task,
         work: impl Future<Output: FnOnce()> + Send + 'static,
     ) {
-        self.background.spawn(
-            Job {
-                lock: name.to_string(),
-                ticket,
-                task,
-            },
-            work,
-        );
+        self.background.spawn(job(name, ticket, task), work);
     }
 
     /// Notes for the report of a shutdown what could not be done.
     pub(crate) fn undone(&self, name: &LockName, ticket: Option<Ticket>, task: Task) {
-        self.background.failed(Job {
-            lock: name.to_string(),
-            ticket,
-            task,
-        });
+        self.background.failed(job(name, ticket, task));
     }
 
     /// Takes in a lock item that an answer showed: a place on it that belongs to an attempt that is over was made by
@@ -207,7 +179,7 @@ impl Core {
             tracing::info!(lock = %name, ticket = %entry.ticket, "a late request of an ended attempt took a place: gives it up");
             let (attempt, seen) = (Attempt::late(&entry), item.clone());
             let late = Departure::of(Place::of_another(), attempt, entry.ticket, seen);
-            drop(self.leave(name, late));
+            self.leave(name, late);
         }
     }
 
@@ -322,10 +294,6 @@ impl Core {
         ended
     }
 
-    pub(crate) fn patience_until(&self, deadline: Moment) -> Patience {
-        Patience::default().until(deadline).through_refusals()
-    }
-
     pub(crate) fn seats<'a>(&'a self, name: &'a LockName, patience: &'a Patience) -> Seats<'a> {
         Seats {
             store: &self.store,
@@ -355,6 +323,14 @@ impl Core {
                 }
             }
         });
+    }
+}
+
+fn job(name: &LockName, ticket: Option<Ticket>, task: Task) -> Job {
+    Job {
+        lock: name.to_string(),
+        ticket,
+        task,
     }
 }
 

@@ -100,7 +100,7 @@ impl Core {
             return true;
         }
         let renew = || store.renew(&hold.name, &hold.attempt, hold.footing(), lease);
-        let Ok(answer) = store.insist(&self.while_held(hold), renew).await else {
+        let Ok(answer) = store.insist(&self.patience_to_hold(hold), renew).await else {
             return false;
         };
         match &answer.value {
@@ -111,7 +111,7 @@ impl Core {
 
     /// Whether no transaction that checks a hold passes any more, and no write of its data: by a write if one may.
     pub(crate) async fn acts_no_more(&self, hold: &Hold) -> bool {
-        let ended = self.end_acts(hold, &self.while_held(hold)).await;
+        let ended = self.end_acts(hold, &self.patience_to_hold(hold)).await;
         matches!(ended, Ok(Ok(())))
     }
 
@@ -139,11 +139,6 @@ impl Core {
             true => Ok(()),
             false => Err(shown),
         })
-    }
-
-    fn while_held(&self, hold: &Hold) -> Patience {
-        let patience = Patience::stopped_by(&self.closed);
-        patience.until(hold.believed_until()).through_refusals()
     }
 }
 
