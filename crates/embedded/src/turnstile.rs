@@ -43,8 +43,8 @@ mod turns {
     use crate::file;
     use crate::time::now;
 
-    /// How long a turn is waited for.
-    const SOON: Duration = Duration::from_millis(500);
+    /// How long a turn is waited for: longer than a hundred processes on two processors take to have one each.
+    const SOON: Duration = Duration::from_millis(1500);
     /// Longer than a process is busy with itself between two writes in a row.
     const LATELY: Duration = Duration::from_millis(40);
 

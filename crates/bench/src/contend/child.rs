@@ -1,4 +1,4 @@
-//! One worker of a run with --processes: says that it is ready, waits for the word, takes its turns, says how it went.
+//! One worker of a run with --processes: warms up, says that it is ready, waits for the word, takes its turns, says how it went.
 
 use std::process::ExitCode;
 
@@ -6,9 +6,11 @@ use fairlock_cli::contest::parent;
 use fairlock_cli::contest::say::say;
 use fairlock_cli::contest::turn::Turn;
 use fairlock_testkit::traffic::Traffic;
+use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 
-use crate::contend::backend;
+use crate::contend::backend::{self, Backend};
+use crate::contend::contender::Contender;
 use crate::contend::log::Log;
 use crate::contend::options::Options;
 use crate::contend::worker::Worker;
@@ -35,6 +37,7 @@ pub(crate) async fn run(options: &Options, number: u32) -> Result<ExitCode, Fail
     let backend = backend::open(options)?;
     let log = Log::default();
     let worker = Worker::new(number, options, &backend, &log)?;
+    warm_up(options, number, &backend).await?;
     say(&Line::Ready { ready: number }).map_err(Failure::Run)?;
     let no_word = |error| Failure::run("the parent went away", error);
     word.await.map_err(no_word)?;
@@ -43,4 +46,32 @@ pub(crate) async fn run(options: &Options, number: u32) -> Result<ExitCode, Fail
     let traffic = backend.counter.counted().clone();
     say(&Line::Parting(Parting { traffic, troubles })).map_err(Failure::Run)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Takes a turn at a lock of its own in tables of its own, and looks at the one that matters. A process computes for longer at its first
+/// requests than the network takes for them, so where many start at once on few processors, these would decide who asks first.
+async fn warm_up(options: &Options, number: u32, backend: &Backend) -> Result<(), Failure> {
+    let apart = options.in_memory();
+    let tables = backend::open(&apart)?;
+    super::prepare(&apart, &tables).await?;
+    let ours = [
+        Contender::new(number, &apart, &tables)?,
+        Contender::new(number, &apart, &tables)?,
+    ];
+    try_join_all(ours.map(one_turn))
+        .await
+        .map_err(Failure::Run)?;
+    let locks = backend.upkeep(options)?;
+    let seen = backend::lock(options, &locks)?.inspect().await;
+    seen.map(drop)
+        .map_err(|error| Failure::run("cannot look at the lock", error))
+}
+
+async fn one_turn(contender: Contender) -> Result<(), String> {
+    contender.acquire().await?.release().await?;
+    let undone = contender.finish().await;
+    match undone.is_empty() {
+        true => Ok(()),
+        false => Err(undone.join(", ")),
+    }
 }

@@ -112,6 +112,14 @@ impl Options {
         self.worker
     }
 
+    /// The same in tables of this process alone.
+    pub(crate) fn in_memory(&self) -> Options {
+        let mut options = self.clone();
+        options.endpoint_url = None;
+        options.local = None;
+        options
+    }
+
     fn check(&self) -> Result<(), &'static str> {
         let in_memory = self.endpoint_url.is_none() && self.local.is_none();
         if self.processes && in_memory {
