@@ -259,12 +259,12 @@ fn larger_sizes_hold_too() {
         return;
     }
     proves(&setup(TWO, 2, 1, Faults::any(2)), 7_227_144);
-    proves(&setup(THREE, 1, 1, UNCOPIED), 6_324_215);
+    proves(&setup(THREE, 1, 1, UNCOPIED), 6_320_196);
     let with_a_caller = &[Waiter, Drawer, Caller];
-    proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 7_217_254);
-    proves(&setup(FOUR, 1, 3, Faults::NONE), 1_412_729);
+    proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 7_209_498);
+    proves(&setup(FOUR, 1, 3, Faults::NONE), 1_401_849);
     let with_a_sweeper = &[Pair, Pair, Sweeper];
-    proves(&setup(with_a_sweeper, 1, 1, Faults::any(2)), 4_077_456);
+    proves(&setup(with_a_sweeper, 1, 1, Faults::any(2)), 3_614_085);
 }
 
 #[test]
