@@ -42,13 +42,13 @@ fn handoff(criterion: &mut Criterion) {
     each(group, crew, Crew::hand_overs);
 }
 
-/// A line of 32 who come at the same moment, until each has had one turn.
-fn line(criterion: &mut Criterion) {
-    let group = criterion.benchmark_group("line");
+/// A queue of 32 who come at the same moment, until each has had one turn.
+fn queue(criterion: &mut Criterion) {
+    let group = criterion.benchmark_group("queue");
     each(
         group,
         |algorithm| Crew::gathered(algorithm, 32),
-        Crew::lines,
+        Crew::queues,
     );
 }
 
@@ -82,6 +82,6 @@ criterion_group! {
         .sample_size(10)
         .warm_up_time(Duration::from_secs(1))
         .measurement_time(Duration::from_secs(4));
-    targets = uncontended, contention, handoff, line
+    targets = uncontended, contention, handoff, queue
 }
 criterion_main!(turns);

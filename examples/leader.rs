@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use fairlock::embedded::{Engine, Faults, Network};
-use fairlock::{Candidate, Clock, Leadership, LockClient, LockGuard, TableOptions};
+use fairlock::{Candidate, Clock, LeadershipEvent, LockClient, LockGuard, TableOptions};
 use tokio::time::{Instant, sleep};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -39,11 +39,13 @@ impl Host {
         let candidate = self.locks.fair_lock("feed/leader")?.candidate();
         let candidate = candidate.until(sleep(stands));
         Ok(candidate.observed(move |news| match news {
-            Leadership::Began { ticket } => {
+            LeadershipEvent::Began { ticket } => {
                 say(started, &format!("{name} leads under token {ticket}"));
             }
-            Leadership::Ended { .. } => say(started, &format!("{name} leads no more: stopped")),
-            Leadership::Lost { reason, .. } => {
+            LeadershipEvent::Ended { .. } => {
+                say(started, &format!("{name} leads no more: stopped"))
+            }
+            LeadershipEvent::Lost { reason, .. } => {
                 say(started, &format!("{name} leads no more: {reason}"));
             }
             _ => {}

@@ -28,7 +28,7 @@ pub(crate) enum Task {
     Clean,
     Heartbeat,
     Sweep,
-    Look,
+    Poll,
 }
 
 impl Task {
@@ -40,7 +40,7 @@ impl Task {
     /// Heartbeats go on until their guards go, which may be long after the client; of looks nobody waits for the end.
     /// Everything else ends by itself or, as sweeps do, when the client is shut down.
     fn ends(self) -> bool {
-        !matches!(self, Task::Heartbeat | Task::Look)
+        !matches!(self, Task::Heartbeat | Task::Poll)
     }
 }
 

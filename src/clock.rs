@@ -41,10 +41,10 @@ enum Source {
 }
 
 /// Wakes at least this often on the system clock, because timers stop while the machine sleeps and leases do not.
-const LONGEST_NAP: Duration = Duration::from_secs(1);
+const MAX_NAP: Duration = Duration::from_secs(1);
 
 /// What a test's clock sleeps at a stretch: a wait without end must not overflow its arithmetic.
-const LONGEST_TEST_NAP: Duration = Duration::from_secs(24 * 3600);
+const MAX_TEST_NAP: Duration = Duration::from_secs(24 * 3600);
 
 impl Clock {
     /// The system's clocks: the later of the monotonic one and the one that also counts suspended time.
@@ -158,10 +158,10 @@ impl Clock {
     /// How long to sleep at a stretch, in tokio's time, when `left` of this clock's time is to pass.
     fn nap(&self, left: Duration) -> Duration {
         match &self.0 {
-            Source::System => left.min(LONGEST_NAP),
+            Source::System => left.min(MAX_NAP),
             // Rounded up to the timer's grain, or the last nap would be no nap at all.
             Source::Tokio { rate, .. } => {
-                let left = left.min(LONGEST_TEST_NAP);
+                let left = left.min(MAX_TEST_NAP);
                 left.div_f64(*rate).max(Duration::from_millis(1))
             }
         }

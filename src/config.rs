@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::error::Invalid;
 use crate::name;
+use crate::random_source::RandomSource;
 use crate::reserved;
 use fairlock_protocol::lease;
 
@@ -19,16 +19,16 @@ pub(crate) struct Settings {
     pub(crate) owner: Option<String>,
     pub(crate) lease: Duration,
     pub(crate) heartbeat: Option<Duration>,
-    pub(crate) seats: usize,
-    pub(crate) gap_grace: Option<Duration>,
+    pub(crate) slots: usize,
+    pub(crate) join_timeout: Option<Duration>,
     pub(crate) idle_retention: Duration,
     pub(crate) allowance: Duration,
-    pub(crate) shortest_look: Option<Duration>,
-    pub(crate) longest_look: Option<Duration>,
+    pub(crate) min_poll_interval: Option<Duration>,
+    pub(crate) max_poll_interval: Option<Duration>,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) outage_timeout: Option<Duration>,
     pub(crate) clock: Clock,
-    pub(crate) chance: Chance,
+    pub(crate) chance: RandomSource,
 }
 
 /// The names of the table's key and TTL attributes.
@@ -58,16 +58,16 @@ impl Default for Settings {
             owner: None,
             lease: Duration::from_secs(30),
             heartbeat: None,
-            seats: 8,
-            gap_grace: None,
+            slots: 8,
+            join_timeout: None,
             idle_retention: 7 * DAY,
             allowance: Duration::from_secs(10),
-            shortest_look: None,
-            longest_look: None,
+            min_poll_interval: None,
+            max_poll_interval: None,
             request_timeout: None,
             outage_timeout: None,
             clock: Clock::system(),
-            chance: Chance::system(),
+            chance: RandomSource::system(),
         }
     }
 }
@@ -81,38 +81,38 @@ pub(crate) struct Config {
     pub(crate) owner: String,
     pub(crate) lease: Duration,
     pub(crate) heartbeat: Duration,
-    pub(crate) seats: usize,
-    pub(crate) gap_grace: Duration,
+    pub(crate) slots: usize,
+    pub(crate) join_timeout: Duration,
     pub(crate) idle_retention: Duration,
     pub(crate) allowance: Duration,
-    pub(crate) shortest_look: Duration,
-    pub(crate) longest_look: Duration,
+    pub(crate) min_poll_interval: Duration,
+    pub(crate) max_poll_interval: Duration,
     pub(crate) request_timeout: Duration,
     /// For how long a call that waits puts up with no answers.
     pub(crate) outage_timeout: Option<Duration>,
     pub(crate) clock: Clock,
-    pub(crate) chance: Chance,
+    pub(crate) chance: RandomSource,
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 /// An answer's `Date` is fresh for five minutes, and every renewal writes one.
-const LONGEST_HEARTBEAT: Duration = Duration::from_secs(240);
+const MAX_HEARTBEAT: Duration = Duration::from_secs(240);
 /// A date is a whole second, and so is the moment at which it is judged.
 pub(crate) const DATE_GRAIN: Duration = Duration::from_secs(2);
 /// Over a heartbeat a date is carried on by a clock that may drift by this share: 2 %.
 const DRIFT_SHARE: u32 = 50;
 /// Longer idle retentions are beyond what numbers of seconds are read with anywhere.
-const LONGEST_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// How often the first heir looks by default, unless that is a whole heartbeat: no request to DynamoDB takes much less.
-const SHORTEST_LOOK: Duration = Duration::from_millis(2);
+const MAX_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// How often the first successor looks by default, unless that is a whole heartbeat: no request to DynamoDB takes much less.
+const MIN_POLL: Duration = Duration::from_millis(2);
 /// Shorter leases cannot be kept over any network.
-const SHORTEST_LEASE: Duration = Duration::from_millis(50);
-/// More heirs than this make the lock item, which every write is charged for by the KB, larger than the rows that they save.
-pub(crate) const MOST_SEATS: usize = 16;
+const MIN_LEASE: Duration = Duration::from_millis(50);
+/// More successors than this make the lock item, which every write is charged for by the KB, larger than the rows that they save.
+pub(crate) const MAX_SLOTS: usize = 16;
 /// A DynamoDB item has 400 KB, and the line has its part of it.
-pub(crate) const MOST_DATA: usize = 64 * 1024;
+pub(crate) const MAX_DATA: usize = 64 * 1024;
 /// How many may share a fair lock at one time; who has it alone has all of these permits.
 pub(crate) const SHARERS: u64 = 64;
 impl TryFrom<Settings> for Config {
@@ -124,8 +124,8 @@ impl TryFrom<Settings> for Config {
             .unwrap_or((said.lease / 6).min(2 * SECOND));
         let heartbeat = said
             .heartbeat
-            .unwrap_or((said.lease / 3).min(LONGEST_HEARTBEAT));
-        let shortest_look = said.shortest_look.unwrap_or(SHORTEST_LOOK.min(heartbeat));
+            .unwrap_or((said.lease / 3).min(MAX_HEARTBEAT));
+        let min_poll_interval = said.min_poll_interval.unwrap_or(MIN_POLL.min(heartbeat));
         let config = Config {
             table: said.table,
             names: said.names,
@@ -133,16 +133,16 @@ impl TryFrom<Settings> for Config {
             owner: said.owner.unwrap_or_else(owner::default),
             lease: said.lease,
             heartbeat,
-            seats: said.seats,
-            gap_grace: said
-                .gap_grace
+            slots: said.slots,
+            join_timeout: said
+                .join_timeout
                 .unwrap_or((request_timeout.saturating_mul(5) / 2).max(5 * SECOND)),
             idle_retention: said.idle_retention,
             allowance: said.allowance,
-            shortest_look,
-            longest_look: said
-                .longest_look
-                .unwrap_or(heartbeat.min(SECOND).max(shortest_look)),
+            min_poll_interval,
+            max_poll_interval: said
+                .max_poll_interval
+                .unwrap_or(heartbeat.min(SECOND).max(min_poll_interval)),
             request_timeout,
             outage_timeout: said.outage_timeout,
             clock: said.clock,
@@ -157,10 +157,8 @@ impl Config {
     /// The longest lease of a place far back in the line: its heartbeats are no rarer than dates allow.
     pub(crate) fn longest_lease(&self) -> Duration {
         let drift = self.allowance.saturating_sub(DATE_GRAIN) * DRIFT_SHARE;
-        let most = LONGEST_HEARTBEAT
-            .min(drift)
-            .div_duration_f64(self.heartbeat);
-        self.lease.mul_f64(most.clamp(1.0, lease::MOST_STRETCH))
+        let most = MAX_HEARTBEAT.min(drift).div_duration_f64(self.heartbeat);
+        self.lease.mul_f64(most.clamp(1.0, lease::MAX_STRETCH))
     }
 
     /// How often a lease is renewed, which may be a stretched one.
@@ -172,13 +170,13 @@ impl Config {
         self.check_texts()?;
         self.check_lease()?;
         self.check_waits()?;
-        let seats = 1..=MOST_SEATS;
-        if !seats.contains(&self.seats) {
+        let slots = 1..=MAX_SLOTS;
+        if !slots.contains(&self.slots) {
             return Err(Invalid::Range {
-                setting: "seats",
-                value: self.seats,
+                setting: "slots",
+                value: self.slots,
                 least: 1,
-                most: MOST_SEATS,
+                most: MAX_SLOTS,
             });
         }
         Ok(())
@@ -246,11 +244,11 @@ impl Config {
             "lease",
             self.lease,
             "the shortest that can be kept",
-            SHORTEST_LEASE,
+            MIN_LEASE,
         )?;
         at_most("lease", self.lease, "one day", DAY)?;
         let fresh = "every renewal needs a fresh date";
-        at_most("heartbeat", self.heartbeat, fresh, LONGEST_HEARTBEAT)?;
+        at_most("heartbeat", self.heartbeat, fresh, MAX_HEARTBEAT)?;
         check_span("request time-out", self.request_timeout)?;
         check_span("heartbeat", self.heartbeat)?;
         let believed = lease::believed(self.lease);
@@ -271,7 +269,7 @@ impl Config {
             "idle retention",
             self.idle_retention,
             "ten years",
-            LONGEST_RETENTION,
+            MAX_RETENTION,
         )?;
         at_least(
             "idle retention",
@@ -286,12 +284,12 @@ impl Config {
 
     fn check_waits(&self) -> Result<(), Invalid> {
         at_least(
-            "gap grace",
-            self.gap_grace,
+            "join timeout",
+            self.join_timeout,
             "two request time-outs",
             self.request_timeout.saturating_mul(2),
         )?;
-        at_most("gap grace", self.gap_grace, "one day", DAY)?;
+        at_most("join timeout", self.join_timeout, "one day", DAY)?;
         let drift = "two seconds, the grain of dates, and 2 % of a heartbeat, over which a date is carried on";
         at_least(
             "common-clock allowance",
@@ -302,16 +300,16 @@ impl Config {
         at_most("common-clock allowance", self.allowance, "one day", DAY)?;
         let outage_timeout = self.outage_timeout.unwrap_or(SECOND);
         check_span("outage time-out", outage_timeout)?;
-        check_span("shortest look", self.shortest_look)?;
+        check_span("shortest look", self.min_poll_interval)?;
         at_least(
             "longest look",
-            self.longest_look,
+            self.max_poll_interval,
             "the shortest look",
-            self.shortest_look,
+            self.min_poll_interval,
         )?;
         at_most(
             "longest look",
-            self.longest_look,
+            self.max_poll_interval,
             "a waiter looks at least once a heartbeat",
             self.heartbeat,
         )
@@ -405,13 +403,13 @@ mod owner {
         let named = ["USER", "LOGNAME", "USERNAME"]
             .into_iter()
             .find_map(|name| std::env::var(name).ok());
-        let is_fit = |user: &String| !user.is_empty() && user.len() <= 64;
+        let is_usable = |user: &String| !user.is_empty() && user.len() <= 64;
         let uid = rustix::process::getuid().as_raw();
         let known = || {
             let users = std::fs::read_to_string("/etc/passwd").ok()?;
-            named_in(&users, uid).filter(is_fit)
+            named_in(&users, uid).filter(is_usable)
         };
-        let named = named.filter(is_fit).or_else(known);
+        let named = named.filter(is_usable).or_else(known);
         named.unwrap_or_else(|| uid.to_string())
     }
 
@@ -464,12 +462,12 @@ mod tests {
             (30 * SECOND, 10 * SECOND)
         );
         assert_eq!(
-            (default.request_timeout, default.gap_grace),
+            (default.request_timeout, default.join_timeout),
             (2 * SECOND, 5 * SECOND)
         );
         let short = config(|said| said.lease = SECOND).unwrap();
         assert!(short.heartbeat + 2 * short.request_timeout < SECOND);
-        assert!(short.longest_look <= short.heartbeat);
+        assert!(short.max_poll_interval <= short.heartbeat);
         assert!(default.owner.contains('@') && default.owner.contains(':'));
     }
 
@@ -478,28 +476,28 @@ mod tests {
         let text = problem(|said| (said.lease, said.heartbeat) = (10 * SECOND, Some(9 * SECOND)));
         assert!(text.contains("9.8s") && text.contains("12.3"), "{text}");
         let text = problem(|said| {
-            (said.gap_grace, said.request_timeout) = (Some(3 * SECOND), Some(2 * SECOND))
+            (said.join_timeout, said.request_timeout) = (Some(3 * SECOND), Some(2 * SECOND))
         });
         assert!(text.contains("3s") && text.contains("4s"), "{text}");
         let text = problem(|said| said.idle_retention = SECOND);
         assert!(text.contains("1s") && text.contains("86400s"), "{text}");
-        let text = problem(|said| said.longest_look = Some(11 * SECOND));
+        let text = problem(|said| said.max_poll_interval = Some(11 * SECOND));
         assert!(text.contains("11s") && text.contains("10s"), "{text}");
-        let text = problem(|said| said.longest_look = Some(MILLISECOND));
+        let text = problem(|said| said.max_poll_interval = Some(MILLISECOND));
         assert!(text.contains("1ms") && text.contains("2ms"), "{text}");
     }
 
     #[test]
     fn every_setting_out_of_range_is_refused() {
-        assert!(config(|said| said.seats = 0).is_err());
-        assert!(config(|said| said.seats = 17).is_err());
+        assert!(config(|said| said.slots = 0).is_err());
+        assert!(config(|said| said.slots = 17).is_err());
         assert!(config(|said| said.lease = Duration::ZERO).is_err());
         assert!(config(|said| said.heartbeat = Some(Duration::MAX)).is_err());
         assert!(config(|said| said.request_timeout = Some(Duration::MAX / 4)).is_err());
         assert!(config(|said| said.allowance = Duration::ZERO).is_err());
         assert!(config(|said| said.allowance = Duration::MAX).is_err());
         assert!(config(|said| said.idle_retention = Duration::MAX).is_err());
-        assert!(config(|said| said.gap_grace = Some(Duration::MAX)).is_err());
+        assert!(config(|said| said.join_timeout = Some(Duration::MAX)).is_err());
         assert!(config(|said| said.lease = Duration::MAX).is_err());
         assert!(config(|said| said.heartbeat = Some(241 * SECOND)).is_err());
         let slow = |said: &mut Settings| (said.lease, said.allowance) = (600 * SECOND, 3 * SECOND);

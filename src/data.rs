@@ -1,7 +1,7 @@
 //! What a lock carries from holder to holder: bytes on its item.
 
-use crate::config::MOST_DATA;
-use crate::core::Core;
+use crate::client_inner::ClientInner;
+use crate::config::MAX_DATA;
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
 use crate::hold::Hold;
@@ -30,7 +30,7 @@ impl LockGuard {
     /// They are written under this hold's token: no write of a hold that was lost comes after one of the next, and none of
     /// this hold's own comes back after a later one. Only who has the lock alone writes.
     ///
-    /// Small things, a cursor or a name: each write of the lock's item, by holders, heirs and those who come, is paid for by the
+    /// Small things, a cursor or a name: each write of the lock's item, by holders, successors and those who come, is paid for by the
     /// kilobyte, with the data in it. They go with the item when the lock is out of use for the idle retention, so
     /// what must not be lost is kept elsewhere.
     ///
@@ -54,10 +54,10 @@ impl LockGuard {
     /// ```
     pub async fn set_data(&self, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
         let bytes = bytes.as_ref();
-        if bytes.len() > MOST_DATA {
+        if bytes.len() > MAX_DATA {
             return Err(Invalid::TooMuchData {
                 bytes: bytes.len(),
-                most: MOST_DATA,
+                most: MAX_DATA,
             }
             .into());
         }
@@ -83,35 +83,35 @@ impl LockGuard {
     }
 
     async fn write_data(&self, bytes: Option<&[u8]>) -> Result<(), Error> {
-        let (core, hold) = (self.core(), self.hold());
-        if self.permits() != self.of_permits() {
+        let (inner, hold) = (self.inner(), self.hold());
+        if self.permits() != self.total_permits() {
             return Err(Invalid::SharedData.into());
         }
         if let Some(reason) = hold.loss() {
             return Err(self.lost_by(reason).into());
         }
-        let started = core.store.now();
-        match core.write_data(hold, bytes).await {
+        let started = inner.store.now();
+        match inner.write_data(hold, bytes).await {
             Ok(Ok(())) => Ok(()),
             // A downgrade was applied that nobody had an answer to.
             Ok(Err(Some(item))) if hold.saw(&item) => Err(Invalid::SharedData.into()),
             Ok(Err(item)) => Err(self.lose_to(item)),
-            Err(failure) => Err(self.not_told(failure, core.store.now().since(started))),
+            Err(failure) => Err(self.not_told(failure, inner.store.now().since(started))),
         }
     }
 }
 
-impl Core {
+impl ClientInner {
     /// The item, if it shows that the hold is over.
     async fn write_data(
         &self,
         hold: &Hold,
         bytes: Option<&[u8]>,
     ) -> Result<Result<(), Option<LockItem>>, Failure> {
-        let patience = self.patience_until(hold.believed_until());
-        let seats = self.seats(&hold.name, &patience);
+        let policy = self.policy_until(hold.believed_until());
+        let slots = self.slots(&hold.name, &policy);
         let write = (hold.begin_write(), hold.turns_left());
-        let written = seats.write_data(&hold.attempt, hold.footing(), write, bytes);
+        let written = slots.write_data(&hold.attempt, hold.footing(), write, bytes);
         let written = written.await?;
         hold.end_write();
         Ok(written.map(|item| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt};
 
-use crate::error::Loss;
+use crate::error::LossReason;
 use crate::hold::{Hold, Standing};
 
 /// What befalls a lock that is held, as [`LockGuard::events`](crate::LockGuard::events) tells it.
@@ -14,9 +14,9 @@ use crate::hold::{Hold, Standing};
 /// # Examples
 ///
 /// ```
-/// use fairlock::{HoldEvent, Loss};
+/// use fairlock::{HoldEvent, LossReason};
 ///
-/// let event = HoldEvent::Lost(Loss::Deleted);
+/// let event = HoldEvent::Lost(LossReason::Deleted);
 /// assert_eq!(event.to_string(), "lost: the lock item was deleted");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum HoldEvent {
     /// A renewal succeeded after all.
     Recovered,
     /// The hold was lost: stop the work that it protects. Nothing comes after this.
-    Lost(Loss),
+    Lost(LossReason),
     /// Its guard was released or dropped. How that went, only [`release`](crate::LockGuard::release) says. Nothing comes after
     /// this.
     Released,

@@ -1,7 +1,7 @@
 //! The way out of a place: its ticket is settled, and what the lock item shows of it is given back.
 
 use crate::name::LockName;
-use crate::store::{Attempt, Failure, Patience, Store};
+use crate::store::{Attempt, Failure, RetryPolicy, Store};
 use fairlock_protocol::item::{Held, LockItem, RowState, Spot, TicketRow};
 use fairlock_protocol::place::{Act, Found, Place};
 use fairlock_protocol::ticket::Ticket;
@@ -10,7 +10,7 @@ use fairlock_protocol::ticket::Ticket;
 pub(crate) struct Exit<'a> {
     pub(crate) store: &'a Store,
     pub(crate) name: &'a LockName,
-    pub(crate) patience: &'a Patience,
+    pub(crate) policy: &'a RetryPolicy,
     pub(crate) attempt: &'a Attempt,
     /// None: it was never answered, and whatever place the attempt got is given back.
     pub(crate) ticket: Option<Ticket>,
@@ -26,14 +26,14 @@ impl Exit<'_> {
             act = match (act, self.ticket) {
                 (Act::VoidOwn, Some(ticket)) => {
                     let void = || self.store.void_own(self.name, ticket, self.attempt);
-                    self.store.persist(self.patience, void).await?;
+                    self.store.retry(self.policy, void).await?;
                     place.voided()
                 }
                 (Act::Depart, Some(ticket)) => self.depart(place, ticket).await?,
                 (Act::Find, _) => {
                     if self.seen.is_none() {
                         let read = || self.store.read_lock(self.name);
-                        self.seen = self.store.persist(self.patience, read).await?.value;
+                        self.seen = self.store.retry(self.policy, read).await?.value;
                     }
                     place.stands(self.found(place))
                 }
@@ -46,7 +46,7 @@ impl Exit<'_> {
     /// No poll can give the ticket a slot afterwards, and if one did before, the item that comes back shows it.
     async fn depart(&mut self, place: &mut Place, ticket: Ticket) -> Result<Act, Failure> {
         let depart = || self.store.leave(self.name, ticket);
-        let answer = self.store.persist(self.patience, depart).await?.value;
+        let answer = self.store.retry(self.policy, depart).await?.value;
         let is_applied = answer.is_applied();
         self.seen = answer.shown();
         if !is_applied {
@@ -56,7 +56,7 @@ impl Exit<'_> {
         Ok(place.departed(is_applied, found))
     }
 
-    /// Whoever gave the slot cleaned the row, which is back now. If that fails it is litter.
+    /// Whoever gave the slot cleaned the row, which is back now. If that fails it is settled_rows.
     async fn clean(&self, ticket: Ticket) {
         let own = TicketRow {
             ticket,
@@ -65,24 +65,24 @@ impl Exit<'_> {
             expires_at: 0,
         };
         let clean = || self.store.clean_row(self.name, &own);
-        let _ = self.store.persist(self.patience, clean).await;
+        let _ = self.store.retry(self.policy, clean).await;
     }
 
     async fn give_back(&mut self, place: &mut Place) -> Result<Act, Failure> {
         let nonce = self.attempt.nonce;
         let item = self.seen.as_ref();
-        let spot = item.and_then(|item| Some((item, item.place_of(nonce)?)));
+        let spot = item.and_then(|item| Some((item, item.position_of(nonce)?)));
         let answer = match spot {
             None => return Ok(place.stands(Found::Nowhere)),
             Some((item, Spot::Has(at, entry))) => {
                 let held = Held::of(item, at, entry);
                 let release = || self.store.release(self.name, self.attempt, held);
-                self.store.persist(self.patience, release).await?
+                self.store.retry(self.policy, release).await?
             }
-            Some((item, Spot::Heir(index, own))) => {
-                let at = item.at_heir(index);
-                let give_up = || self.store.give_up_seat(self.name, at, own);
-                self.store.persist(self.patience, give_up).await?
+            Some((item, Spot::Successor(index, own))) => {
+                let at = item.at_successor(index);
+                let give_up = || self.store.give_up_slot(self.name, at, own);
+                self.store.retry(self.policy, give_up).await?
             }
         };
         let is_applied = answer.value.is_applied();
@@ -95,7 +95,7 @@ impl Exit<'_> {
         let nonce = self.attempt.nonce;
         let spot = self.seen.as_ref().and_then(|item| match self.ticket {
             Some(ticket) if !place.gives_back() => item.standing(nonce, ticket),
-            _ => item.place_of(nonce),
+            _ => item.position_of(nonce),
         });
         spot.into()
     }

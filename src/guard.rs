@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use futures::stream::Stream;
 
-use crate::core::{CoreHandle, Holding, STANDSTILL};
-use crate::error::{Closed, Error, Loss, LostLock};
+use crate::client_inner::{ClientHandle, Holding, STANDSTILL};
+use crate::error::{Closed, Error, LockLost, LossReason};
 use crate::events::{self, HoldEvent};
 use crate::hold::{self, Hold};
 use crate::place_id::PlaceId;
-use crate::seats::Ended;
+use crate::slots::Ended;
 use crate::store::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::ticket::Ticket;
@@ -48,8 +48,8 @@ impl LockGuard {
         LockGuard(holding)
     }
 
-    pub(crate) fn core(&self) -> &CoreHandle {
-        &self.0.core
+    pub(crate) fn inner(&self) -> &ClientHandle {
+        &self.0.inner
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -89,7 +89,7 @@ impl LockGuard {
     ///
     /// ```
     /// # fn log(guard: &fairlock::LockGuard) {
-    /// println!("{} of {} permits", guard.permits(), guard.of_permits());
+    /// println!("{} of {} permits", guard.permits(), guard.total_permits());
     /// # }
     /// ```
     pub fn permits(&self) -> u64 {
@@ -102,10 +102,10 @@ impl LockGuard {
     ///
     /// ```
     /// # fn is_alone(guard: &fairlock::LockGuard) -> bool {
-    /// guard.permits() == guard.of_permits()
+    /// guard.permits() == guard.total_permits()
     /// # }
     /// ```
-    pub fn of_permits(&self) -> u64 {
+    pub fn total_permits(&self) -> u64 {
         self.hold().name.permits().unwrap_or_default()
     }
 
@@ -208,12 +208,12 @@ impl LockGuard {
     /// tokio::spawn(async move { eprintln!("stop: {}", lost.await) });
     /// # }
     /// ```
-    pub fn lost(&self) -> impl Future<Output = LostLock> + Send + use<> {
+    pub fn lost(&self) -> impl Future<Output = LockLost> + Send + use<> {
         let (lock, ticket) = (self.name().to_owned(), self.ticket());
         let hold = Arc::clone(self.hold());
         async move {
             match hold.ended().await {
-                Some(reason) => LostLock {
+                Some(reason) => LockLost {
                     lock,
                     ticket,
                     reason,
@@ -224,7 +224,7 @@ impl LockGuard {
     }
 
     /// Keeps one permit and frees the others: who had the lock alone shares it from now on with those who come, or wait
-    /// first in line, to share it. One write, or none if there is nothing to be freed.
+    /// first in the queue, to share it. One write, or none if there is nothing to be freed.
     ///
     /// Callers of this client that came together with this one, and wait for the lock next, want it alone and stand before all who
     /// would share it. So the table keeps all permits for them, and nothing is written unless a [check](Self::check_item) or a
@@ -258,14 +258,14 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn downgrade(&mut self) -> Result<(), Error> {
-        let started = self.core().store.now();
+        let started = self.inner().store.now();
         if let Some(reason) = self.hold().loss() {
             return Err(self.lost_by(reason).into());
         }
-        match self.core().downgrade(self.hold(), &self.0.party).await {
+        match self.inner().downgrade(self.hold(), &self.0.batch).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(item)) => Err(self.lose_to(item)),
-            Err(failure) => Err(self.not_told(failure, self.core().store.now().since(started))),
+            Err(failure) => Err(self.not_told(failure, self.inner().store.now().since(started))),
         }
     }
 
@@ -318,7 +318,7 @@ impl LockGuard {
         events::of(Arc::clone(self.hold()))
     }
 
-    /// Hands the lock over: one write, and the next in line has it; none, if that is a caller of this client that came
+    /// Hands the lock over: one write, and the next in the queue has it; none, if that is a caller of this client that came
     /// together with this one.
     ///
     /// Tries again until the lease ends, and returns within one request time-out of that.
@@ -345,16 +345,16 @@ impl LockGuard {
     /// match guard.release().await {
     ///     Ok(()) => {}
     ///     Err(fairlock::Error::Lost { reason, .. }) => eprintln!("roll back: {reason}"),
-    ///     Err(other) => eprintln!("the next in line waits for the lease to end: {other}"),
+    ///     Err(other) => eprintln!("the next in the queue waits for the lease to end: {other}"),
     /// }
     /// # }
     /// ```
     pub async fn release(mut self) -> Result<(), Error> {
-        let (lost, started) = (self.hold().loss(), self.core().store.now());
+        let (lost, started) = (self.hold().loss(), self.inner().store.now());
         let told = self.0.release();
         // Nothing renews it from here on.
         let deadline = self.hold().believed_until();
-        let config = self.core().store.config();
+        let config = self.inner().store.config();
         // A hold that was lost may have ended long ago.
         let late = deadline.max(started) + config.request_timeout + STANDSTILL;
         let told = tokio::select! {
@@ -374,19 +374,19 @@ impl LockGuard {
             // The runtime is gone: the lease ends the hold.
             Some(Err(_)) => Err(Error::ShutDown(Closed::NoRuntime)),
             None => {
-                let waited = self.core().store.now().since(started);
-                Err(self.core().stands_still("release", waited))
+                let waited = self.inner().store.now().since(started);
+                Err(self.inner().stands_still("release", waited))
             }
         }
     }
 
     /// Whether this hold was lost, also when nobody has noticed yet that its lease ran out.
-    pub(crate) fn loss(&self) -> Option<LostLock> {
+    pub(crate) fn loss(&self) -> Option<LockLost> {
         self.hold().loss().map(|reason| self.lost_by(reason))
     }
 
-    pub(crate) fn lost_by(&self, reason: Loss) -> LostLock {
-        LostLock {
+    pub(crate) fn lost_by(&self, reason: LossReason) -> LockLost {
+        LockLost {
             lock: self.name().to_owned(),
             ticket: self.ticket(),
             reason,
@@ -401,7 +401,7 @@ impl LockGuard {
     }
 
     pub(crate) fn not_told(&self, failure: Failure, waited: Duration) -> Error {
-        failure.into_error(&self.core().store.config().table, waited)
+        failure.into_error(&self.inner().store.config().table, waited)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::error::Loss;
+use crate::error::LossReason;
 use crate::hold::{self, Hold};
-use crate::store::{Failure, Patience, Store, Timed, Write};
+use crate::store::{Failure, RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 
@@ -34,11 +34,11 @@ async fn renew_in_time(
     let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
     loop {
         let due = hold.renewal_due(store);
-        let patience = Patience::stopped_by(&stop).until(hold.believed_until());
+        let policy = RetryPolicy::stopped_by(&stop).until(hold.believed_until());
         let answer = tokio::select! {
             biased;
             () = clock.sleep_until(hold.believed_until()) => return lose(hold, hold.lapse()),
-            answer = renew_when_due(store, hold, due, &patience) => answer,
+            answer = renew_when_due(store, hold, due, &policy) => answer,
         };
         match answer.map(|answer| settle(hold, answer, due + heartbeat / IN_STEP)) {
             Some(Ok(item)) => saw(&item),
@@ -53,12 +53,12 @@ async fn renew_when_due(
     store: &Store,
     hold: &Hold,
     due: Moment,
-    patience: &Patience,
+    policy: &RetryPolicy,
 ) -> Option<Timed<Write<LockItem>>> {
     let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
     clock.sleep_until(due).await;
     // Boxed, or the task of each hold would have room for it all the time.
-    match Box::pin(store.insist(patience, || renew_once(store, hold))).await {
+    match Box::pin(store.retry_renewal(policy, || renew_once(store, hold))).await {
         Ok(answer) => Some(answer),
         Err(_) => {
             clock.sleep(heartbeat / 4).await;
@@ -85,7 +85,11 @@ async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>
 }
 
 /// What a renewal's answer means for the hold. Sent after `latest`, it came late.
-fn settle(hold: &Hold, answer: Timed<Write<LockItem>>, latest: Moment) -> Result<LockItem, Loss> {
+fn settle(
+    hold: &Hold,
+    answer: Timed<Write<LockItem>>,
+    latest: Moment,
+) -> Result<LockItem, LossReason> {
     match answer.value {
         Write::Applied(item) => {
             if hold.renewed(&item, answer.sent) && answer.sent > latest {
@@ -97,7 +101,7 @@ fn settle(hold: &Hold, answer: Timed<Write<LockItem>>, latest: Moment) -> Result
     }
 }
 
-fn lose(hold: &Hold, loss: Loss) {
+fn lose(hold: &Hold, loss: LossReason) {
     if hold.lose(loss.clone()) {
         tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %loss, "lost");
     }

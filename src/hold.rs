@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::error::{Error, Holder, Loss};
+use crate::error::{Error, Holder, LossReason};
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::signal::Signal;
@@ -14,7 +14,7 @@ use crate::state::{LockData, system_time};
 use crate::store::{Attempt, Failure, Store};
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::item::{At, Footing, Held, LockItem, Written};
-use fairlock_protocol::lease::{self, Beats};
+use fairlock_protocol::lease::{self, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::stagger::Stagger;
 use fairlock_protocol::ticket::Ticket;
@@ -23,7 +23,7 @@ use fairlock_protocol::ticket::Ticket;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Held,
-    Lost(Loss),
+    Lost(LossReason),
     /// Given back, or being given back, by its owner.
     Released,
 }
@@ -50,7 +50,7 @@ struct Tenure {
     /// What the lock carries, and the write that left it so, as far as is known.
     data: Option<LockData>,
     written: Option<Written>,
-    beats: Beats,
+    beats: RenewalHistory,
     /// The beat that the table shows.
     beat: u64,
     /// Others can judge the entry by DynamoDB's clock.
@@ -116,7 +116,7 @@ impl Hold {
         ticket: Ticket,
         (item, at, entry): (&LockItem, At, &Entry),
         config: &Config,
-        beats: Beats,
+        beats: RenewalHistory,
     ) -> Self {
         let place = (attempt.nonce, entry.ticket);
         *locked(&HELD).entry(place).or_default() += 1;
@@ -224,7 +224,7 @@ impl Hold {
 
     /// Waits until it has ended: also by the local deadline alone, for what renews it may stand still. None if it was given back.
     /// Cancel safe. Each turn of the loop is one renewal.
-    pub(crate) async fn ended(&self) -> Option<Loss> {
+    pub(crate) async fn ended(&self) -> Option<LossReason> {
         loop {
             match self.standing() {
                 Standing::Lost(loss) => return Some(loss),
@@ -271,10 +271,10 @@ impl Hold {
         });
     }
 
-    /// Its last renewal came late: it takes its place among those of its client anew.
+    /// Its last renewal came late: it takes its place among those of its client again.
     pub(crate) fn stagger_anew(&self) {
         self.tenure
-            .note(|now| now.stagger.iter_mut().for_each(Stagger::anew));
+            .note(|now| now.stagger.iter_mut().for_each(Stagger::again));
     }
 
     /// How many permits its caller may count on.
@@ -386,7 +386,7 @@ impl Hold {
     }
 
     /// Ends the hold as lost, unless it has ended already. Whether it did.
-    pub(crate) fn lose(&self, loss: Loss) -> bool {
+    pub(crate) fn lose(&self, loss: LossReason) -> bool {
         self.end(Standing::Lost(loss))
     }
 
@@ -445,7 +445,7 @@ impl Hold {
     }
 
     /// Why the hold was lost, if it was: also when nobody has noticed yet that its lease ran out.
-    pub(crate) fn loss(&self) -> Option<Loss> {
+    pub(crate) fn loss(&self) -> Option<LossReason> {
         match self.standing() {
             Standing::Lost(loss) => Some(loss),
             Standing::Held if self.remaining().is_zero() => Some(self.lapse()),
@@ -459,10 +459,10 @@ impl Hold {
     }
 
     /// Why the lease ran out.
-    pub(crate) fn lapse(&self) -> Loss {
+    pub(crate) fn lapse(&self) -> LossReason {
         match self.trouble() {
-            Some(cause) => Loss::Unreachable { cause },
-            None => Loss::Expired,
+            Some(cause) => LossReason::Unreachable { cause },
+            None => LossReason::Expired,
         }
     }
 }
@@ -494,14 +494,14 @@ pub(crate) fn shown(item: &LockItem) -> Option<Holder> {
 pub(crate) fn not_granted(
     name: &LockName,
     item: Option<&LockItem>,
-    place: Option<usize>,
+    position: Option<usize>,
     waited: Duration,
 ) -> Error {
     Error::NotGranted {
         lock: name.to_string(),
         holder: item.and_then(shown),
         since: item.and_then(LockItem::held_since).map(system_time),
-        place,
+        position,
         untaken: false,
         waited,
     }
@@ -513,15 +513,17 @@ pub(crate) fn untaken(name: &LockName, waited: Duration) -> Error {
         lock: name.to_string(),
         holder: None,
         since: None,
-        place: None,
+        position: None,
         untaken: true,
         waited,
     }
 }
 
 /// Why a hold has ended that an item, if there is one, does not show.
-pub(crate) fn evicted(item: Option<LockItem>) -> Loss {
-    item.map_or(Loss::Deleted, |item| Loss::Evicted { by: shown(&item) })
+pub(crate) fn evicted(item: Option<LockItem>) -> LossReason {
+    item.map_or(LossReason::Deleted, |item| LossReason::Evicted {
+        by: shown(&item),
+    })
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

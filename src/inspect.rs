@@ -2,21 +2,21 @@
 
 use crate::name::LockName;
 use crate::state::LockState;
-use crate::store::{Failure, Page, Patience, ScanPlace, Store, Timed};
+use crate::store::{Failure, Page, RetryPolicy, ScanPlace, Store, Timed};
 use fairlock_protocol::item::TicketRow;
 use fairlock_protocol::witness;
 
 /// Rows read at a time. A page ends at a megabyte, which is some 3,000 of them.
 const ROWS: usize = 1000;
 
-/// Reads the lock item and all of the line. The pages are not one snapshot: somebody who was seated meanwhile is
+/// Reads the lock item and all of the queue. The pages are not one snapshot: somebody who got a slot meanwhile is
 /// shown once, where the lock item had them.
 pub(crate) async fn lock(
     store: &Store,
     name: &LockName,
-    patience: &Patience,
+    policy: &RetryPolicy,
 ) -> Result<LockState, Failure> {
-    let read = store.persist(patience, || store.read_line(name, None, ROWS));
+    let read = store.retry(policy, || store.read_queue(name, None, ROWS));
     let Timed { value, date, .. } = read.await?;
     let Page {
         lock,
@@ -31,20 +31,20 @@ pub(crate) async fn lock(
         rows.last()
             .is_none_or(|row: &TicketRow| row.ticket < item.last)
     }) {
-        let read = || store.read_line(name, Some(from.clone()), ROWS);
-        let page = store.persist(patience, read).await?.value;
+        let read = || store.read_queue(name, Some(from.clone()), ROWS);
+        let page = store.retry(policy, read).await?.value;
         rows.extend(page.rows);
         next = page.next;
     }
     let now = date.map(witness::of_one);
-    Ok(LockState::of(name, &item, now).with_line(&item, &rows, now))
+    Ok(LockState::of(name, &item, now).with_queue(&item, &rows, now))
 }
 
 /// What one page of the table tells of its locks, and where to go on. An item that does not read as ours is an error
 /// of its own.
 pub(crate) async fn page(
     store: &Store,
-    patience: &Patience,
+    policy: &RetryPolicy,
     from: Option<ScanPlace>,
 ) -> Result<(Vec<Result<LockState, Failure>>, Option<ScanPlace>), Failure> {
     let scan = || store.scan_lock_items(from.clone());
@@ -52,7 +52,7 @@ pub(crate) async fn page(
         value: (found, next),
         date,
         ..
-    } = store.persist(patience, scan).await?;
+    } = store.retry(policy, scan).await?;
     let now = date.map(witness::of_one);
     let states = found
         .into_iter()

@@ -25,7 +25,7 @@
 //! - **Exclusion**: while a caller believes that it has a lock alone, nobody else believes to have it, and those who
 //!   share it never have more permits than there are. With no assumption on clocks at all, tickets only grow, so a
 //!   resource that refuses smaller ones than it has seen never accepts a stale writer.
-//! - **Order**: grants are in the order of tickets. Who draws one, joins the line within the gap grace and renews in
+//! - **Order**: grants are in the order of tickets. Who draws one, joins the queue within the join timeout and renews in
 //!   time is never passed over.
 //! - **Progress**: whoever waits is granted in the end; all who died at one moment cost the others one lease
 //!   together (who stands more than 32 tickets back may notice up to a heartbeat later, and only 128 in a row are
@@ -46,15 +46,15 @@
 //! | what | item |
 //! |---|---|
 //! | a lock for one, in the order of tickets | [`FairLock::acquire`], [`FairLock::run`] |
-//! | shared by readers, in the same line | [`FairLock::acquire_shared`], [`LockGuard::downgrade`] |
+//! | shared by readers, in the same queue | [`FairLock::acquire_shared`], [`LockGuard::downgrade`] |
 //! | several permits | [`LockClient::semaphore`] |
-//! | several locks at once | [`LockClient::several`] |
+//! | several locks at once | [`LockClient::multi_lock`] |
 //! | held for a time by a name, across processes | [`LockClient::lease_lock`] |
 //! | leading | [`FairLock::candidate`] |
 //! | data from holder to holder | [`LockGuard::set_data`] |
 //! | writes that a stale holder cannot make | [`LockGuard::fence`], [`LockGuard::check_item`] |
 //! | items changed only as they were read | [`VersionedTable`] |
-//! | the line and what befalls a hold | [`FairLock::inspect`], [`FairLock::watch`], [`LockGuard::events`] |
+//! | the queue and what befalls a hold | [`FairLock::inspect`], [`FairLock::watch`], [`LockGuard::events`] |
 //!
 //! `docs/features.md` has them beside other locks, each with the test that shows it.
 //!
@@ -90,12 +90,12 @@
 //! ```
 
 mod acquire;
+mod admin;
 mod background;
-mod chance;
 mod client;
+mod client_inner;
 mod clock;
 mod config;
-mod core;
 mod counter;
 mod data;
 mod error;
@@ -107,39 +107,38 @@ mod heartbeat;
 mod hold;
 mod inspect;
 mod leader;
-mod leased;
+mod lease_lock;
 mod lock;
-mod look;
+mod multi_lock;
 mod name;
 mod offer;
 mod place_id;
 mod queue;
+mod random_source;
 mod reading;
 mod reclaim;
 mod reserved;
 mod run;
 mod scope;
-mod seats;
 mod semaphore;
-mod several;
 mod signal;
 mod size;
+mod slots;
+mod snapshot;
 mod state;
 mod store;
+mod sweep_report;
 mod sweeper;
 mod sweeping;
-mod swept;
 mod table;
-mod upkeep;
 mod versioned;
 mod wait;
 mod waiter;
 mod watch;
 
-pub use chance::Chance;
 pub use client::{HeldLocks, LockClient, LockClientBuilder, ShutdownReport, Unfinished};
 pub use clock::Clock;
-pub use error::{Closed, Error, Holder, Invalid, Loss, LostLock, Problem};
+pub use error::{Closed, Error, Holder, Invalid, ItemProblem, LockLost, LossReason};
 pub use events::HoldEvent;
 #[cfg(feature = "embedded")]
 #[doc(inline)]
@@ -148,19 +147,20 @@ pub use fairlock_protocol::numeral::ParseTicketError;
 pub use fairlock_protocol::ticket::Ticket;
 pub use fence::{Fence, Fenceable};
 pub use guard::LockGuard;
-pub use leader::{Candidate, Leadership, Resignation};
-pub use leased::{Lease, LeaseLock};
+pub use leader::{Candidate, LeadershipEvent, ResignHandle};
+pub use lease_lock::{Lease, LeaseLock};
 pub use lock::FairLock;
+pub use multi_lock::{MultiLock, MultiLockGuard};
 pub use place_id::PlaceId;
-pub use run::Ran;
+pub use random_source::RandomSource;
+pub use run::RunOutcome;
 pub use semaphore::Semaphore;
-pub use several::{SeveralGuard, SeveralLocks};
 pub use state::{LockData, LockState, Outage, Participant, Stage, Waiting};
-pub use sweeping::{SweepOptions, Sweeper, SweptTable};
-pub use swept::{IdleLocks, Swept};
+pub use sweep_report::{IdleLocks, SweepReport};
+pub use sweeping::{SweepOptions, Sweeper, TableSweepReport};
 pub use table::{Finding, Severity, TableOptions, TableReport};
 pub use versioned::{
-    Change, Item, UpdateError, Updated, Version, VersionedTable, VersionedTableBuilder,
+    Change, Item, UpdateError, UpdateOutcome, Version, VersionedTable, VersionedTableBuilder,
 };
 pub use wait::RecordWait;
 

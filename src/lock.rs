@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use call::Call;
 
+use crate::client_inner::{ClientHandle, Observer, READS, Refused};
 use crate::config::{SHARERS, unusable};
-use crate::core::{CoreHandle, Observer, READS, Refused};
-use crate::error::{Closed, Error, Invalid, LostLock};
+use crate::error::{Closed, Error, Invalid, LockLost};
 use crate::guard::LockGuard;
 use crate::hold;
 use crate::name::LockName;
@@ -21,7 +21,7 @@ use fairlock_protocol::entry::Attributes;
 use fairlock_protocol::moment::Moment;
 
 /// What a caller says of itself is written with each write of the lock item, by whomever.
-const MOST_SAID: usize = 1024;
+const MAX_SAID: usize = 1024;
 
 /// A name to be locked. Cheap to clone; naming a lock neither acquires it nor sends anything.
 ///
@@ -40,7 +40,7 @@ const MOST_SAID: usize = 1024;
 #[derive(Clone)]
 #[must_use = "naming a lock does not acquire it"]
 pub struct FairLock {
-    pub(crate) core: CoreHandle,
+    pub(crate) inner: ClientHandle,
     pub(crate) name: LockName,
     observer: Option<Observer>,
     max_waiters: Option<usize>,
@@ -49,9 +49,9 @@ pub struct FairLock {
 }
 
 impl FairLock {
-    pub(crate) fn new(core: CoreHandle, name: LockName) -> Self {
+    pub(crate) fn new(inner: ClientHandle, name: LockName) -> Self {
         FairLock {
-            core,
+            inner,
             name,
             observer: None,
             max_waiters: None,
@@ -60,7 +60,7 @@ impl FairLock {
         }
     }
 
-    /// The same lock, whose waiting calls tell `observer` how far they have come: when they first stand in line, whenever a
+    /// The same lock, whose waiting calls tell `observer` how far they have come: when they first stand in the queue, whenever a
     /// look shows another place or another holder, and when an outage begins, in which DynamoDB does not answer, or ends.
     ///
     /// The observer runs in the client's background tasks, so it must be quick, never block and not panic: a panic ends
@@ -74,7 +74,7 @@ impl FairLock {
     ///
     /// let lock = lock.observed(|waiting| match &waiting.outage {
     ///     Some(outage) => eprintln!("DynamoDB does not answer: {}", outage.cause),
-    ///     None => eprintln!("before us: {:?}", waiting.place),
+    ///     None => eprintln!("before us: {:?}", waiting.position),
     /// });
     /// let guard = lock.acquire(RecordWait::Infinite).await?;
     /// guard.release().await
@@ -125,20 +125,20 @@ impl FairLock {
         self
     }
 
-    /// The same lock, in whose line no more than so many wait: a call of this value that would have to wait behind as many, or
-    /// more, is refused with [`Error::LineFull`] as soon as the line is seen, and leaves nothing in the table. Calls of
-    /// others with no limit, or a higher one, may still make the line longer. 0 is refused: that is
-    /// [`RecordWait::NoWait`], which takes no place in line and to which this means nothing.
+    /// The same lock, in whose queue no more than so many wait: a call of this value that would have to wait behind as many, or
+    /// more, is refused with [`Error::QueueFull`] as soon as the queue is seen, and leaves nothing in the table. Calls of
+    /// others with no limit, or a higher one, may still make the queue longer. 0 is refused: that is
+    /// [`RecordWait::NoWait`], which takes no place in the queue and to which this means nothing.
     ///
     /// The holder does not count; callers of this client who come together count one by one, in the order in which they asked. The
     /// condition of the write that draws a ticket sees to it that none is drawn beyond the limit, however many
     /// come at one moment. What is before a caller is counted as the lock item has it, so some count who do not wait: those
-    /// who left or died behind the seats, until the line passes them, and, of several who share the holder's place, those
+    /// who left or died behind the slots, until the queue passes them, and, of several who share the holder's place, those
     /// who had their turn. Those who are dead by DynamoDB's clock are cleared away before anybody is refused, unless the holder
-    /// is alive. Who has to draw another ticket, because it was passed or its place was lost, is counted anew.
+    /// is alive. Who has to draw another ticket, because it was passed or its place was lost, is counted again.
     ///
     /// Costs nothing: the answer that shows the lock held shows how many wait. A call is refused by an answer to its own requests
-    /// only, never by what its client saw of the line before.
+    /// only, never by what its client saw of the queue before.
     ///
     /// # Examples
     ///
@@ -148,7 +148,7 @@ impl FairLock {
     ///
     /// match lock.max_waiters(10).acquire(RecordWait::Infinite).await {
     ///     Ok(guard) => guard.release().await,
-    ///     Err(Error::LineFull { waiting, .. }) => {
+    ///     Err(Error::QueueFull { waiting, .. }) => {
     ///         eprintln!("busy: {waiting} wait already");
     ///         Ok(())
     ///     }
@@ -211,13 +211,13 @@ impl FairLock {
     ///
     /// With [`RecordWait::NoWait`] a lock that somebody holds costs one request, or two in the first second of one whose process
     /// took it with its first request; and nothing of the call is left in the table. A
-    /// holder, heir or waiter whose lease is over by DynamoDB's own clock does not count. The call tries for at most
+    /// holder, successor or waiter whose lease is over by DynamoDB's own clock does not count. The call tries for at most
     /// four request time-outs, and ends within one more. If it has not found out by then whether somebody has the lock, it says
     /// [`Error::Unavailable`]. With
     /// [`RecordWait::Timeout`] the call returns at most one request time-out after the given time, which covers all
     /// of it.
     ///
-    /// An error is returned when the call's place in line is left, so that a process may end with it. If leaving takes longer than
+    /// An error is returned when the call's place in the queue is left, so that a process may end with it. If leaving takes longer than
     /// one request time-out, the error is returned then, and leaving goes on in the background.
     ///
     /// # A call that is not polled
@@ -226,7 +226,7 @@ impl FairLock {
     /// another arm, a `FuturesUnordered` waits for its turn, a thread is blocked. A guard that the caller does not take within two
     /// request time-outs after the grant is given back: others have the lock, and the call, polled at last, returns
     /// [`Error::NotGranted`], which says so as `untaken`. So a future that is never polled again holds no lock, also with
-    /// [`RecordWait::Infinite`]. A call that is not dropped and not polled keeps its place in line until its time is over.
+    /// [`RecordWait::Infinite`]. A call that is not dropped and not polled keeps its place in the queue until its time is over.
     ///
     /// A hold that is lost before its caller comes for the guard is no grant: the call asks again, within the same wait.
     ///
@@ -234,33 +234,33 @@ impl FairLock {
     ///
     /// # Several callers of one client
     ///
-    /// Those who ask for a lock while another caller of this client is on its way into the line go together: they draw a
+    /// Those who ask for a lock while another caller of this client is on its way into the queue go together: they draw a
     /// ticket each by one write, stand at one place, and have their turns one after the other, in the order in which they
-    /// asked. They share one lease: if it is lost while one of them has the lock, the others go to the end of the line,
+    /// asked. They share one lease: if it is lost while one of them has the lock, the others go to the end of the queue,
     /// with newer tickets, and a client that crashes loses the place of all of them. Other clients wait for the turns
     /// of all of them, as for so many callers. Whoever stops waiting leaves the others where they are.
     ///
     /// # Fairness
     ///
     /// First come, first served, from the moment DynamoDB applied the write that drew the ticket. Whoever drew one,
-    /// joins within the gap grace and renews in time is never passed over, and those who crash are passed after a
+    /// joins within the join timeout and renews in time is never passed over, and those who crash are passed after a
     /// lease. Callers that do not wait take no ticket while others wait: they never barge in.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future at any point gives up the place in line, or the lock if it was just granted, in the
-    /// background. A call made afterwards stands at the end of the line.
+    /// Dropping the future at any point gives up the place in the queue, or the lock if it was just granted, in the
+    /// background. A call made afterwards stands at the end of the queue.
     ///
     /// # Errors
     ///
     /// [`Error::NotGranted`] when another caller has it and the wait is over, or the call was not polled when it was granted.
-    /// [`Error::LineFull`] when more wait than [`max_waiters`](Self::max_waiters) allows. [`Error::Unavailable`] when DynamoDB
+    /// [`Error::QueueFull`] when more wait than [`max_waiters`](Self::max_waiters) allows. [`Error::Unavailable`] when DynamoDB
     /// did not answer and the wait is over, or the [outage time-out](crate::LockClientBuilder::outage_timeout) is. With
     /// [`RecordWait::Infinite`] and without an outage time-out no outage ends the call, not even a wrong endpoint: the log and
     /// the [observer](Self::observed) are told when it begins. Credentials that cannot be loaded or are not taken, and a
     /// signature that is not taken, are outages too. So is a client's runtime that does not run. Being throttled is an answer,
     /// and backing off a part of waiting.
-    /// [`Error::Refused`], [`Error::Unreadable`], [`Error::Invalid`] for what another try would not mend.
+    /// [`Error::Refused`], [`Error::InvalidItem`], [`Error::Invalid`] for what another try would not mend.
     /// [`Error::ShutDown`] when the client is, or was, shut down, when its runtime is gone, or when the lock's observer
     /// panicked in this call.
     ///
@@ -285,7 +285,7 @@ impl FairLock {
     }
 
     /// Waits for its turn and takes the lock together with others who share it, up to 64 of them: readers together, writers
-    /// alone, in one line.
+    /// alone, in one queue.
     ///
     /// One request if nobody has the lock, or others share it, and nobody waits. Who asks while a writer waits, stands behind
     /// it; when it has released, all readers up to the next writer have the lock. So neither starves.
@@ -324,19 +324,19 @@ impl FairLock {
             return Err(Invalid::ZeroWaiters.into());
         }
         check_attributes(&self.attributes)?;
-        let owner = &self.core.store.config().owner;
+        let owner = &self.inner.store.config().owner;
         let permits_there = self.name.permits().unwrap_or_default();
         check_room(owner, &self.attributes, permits_there)?;
-        if self.core.closed.is_cancelled() {
+        if self.inner.closed.is_cancelled() {
             return Err(Error::ShutDown(Closed::ShutDown));
         }
-        let started = self.core.store.now();
+        let started = self.inner.store.now();
         if self.reads_first {
             self.know_the_time(self.until(wait, started)).await;
         }
         let begins = match wait {
             // Its time is that of its tries, which begin here.
-            RecordWait::NoWait => self.core.store.now(),
+            RecordWait::NoWait => self.inner.store.now(),
             RecordWait::Timeout(_) | RecordWait::Infinite => started,
         };
         let until = self.until(wait, begins);
@@ -406,14 +406,14 @@ impl FairLock {
     fn until(&self, wait: RecordWait, started: Moment) -> Option<Moment> {
         match wait {
             RecordWait::Timeout(span) => Some(started + span),
-            RecordWait::NoWait => self.core.gives_up_at_once(started),
+            RecordWait::NoWait => self.inner.gives_up_at_once(started),
             RecordWait::Infinite => None,
         }
     }
 
     /// By an answer, or two where nothing confirms the first, if none has told it lately. What fails here the call itself meets.
     async fn know_the_time(&self, until: Option<Moment>) {
-        let store = &self.core.store;
+        let store = &self.inner.store;
         let reads = async {
             for _ in 0..READS {
                 if store.knows_the_time() || store.read_lock(&self.name).await.is_err() {
@@ -421,25 +421,27 @@ impl FairLock {
                 }
             }
         };
-        self.core.within_a_request(until, reads).await;
+        self.inner.within_a_request(until, reads).await;
     }
 
     fn explain(&self, refused: Refused, call: &Call) -> Error {
-        let waited = self.core.store.now().since(call.started);
+        let waited = self.inner.store.now().since(call.started);
         match refused {
             Refused::Gone => Error::ShutDown(Closed::NoRuntime),
             Refused::Dropped => Error::ShutDown(Closed::ObserverPanicked),
-            _ if self.core.closed.is_cancelled() => Error::ShutDown(Closed::ShutDown),
-            Refused::LineFull { waiting, limit } => Error::LineFull {
+            _ if self.inner.closed.is_cancelled() => Error::ShutDown(Closed::ShutDown),
+            Refused::QueueFull { waiting, limit } => Error::QueueFull {
                 lock: self.name().to_owned(),
                 waiting,
                 limit,
             },
-            Refused::Failed(failure) => failure.into_error(&self.core.store.config().table, waited),
+            Refused::Failed(failure) => {
+                failure.into_error(&self.inner.store.config().table, waited)
+            }
             Refused::Untaken => hold::untaken(&self.name, waited),
-            Refused::Late if call.party.has_answers() => {
+            Refused::Late if call.batch.has_answers() => {
                 let why = "DynamoDB answers too slowly for a call that does not wait";
-                self.core.unavailable("acquire", waited, why)
+                self.inner.unavailable("acquire", waited, why)
             }
             Refused::Late | Refused::GaveUp => self.gave_up(call, waited),
         }
@@ -450,15 +452,15 @@ impl FairLock {
     async fn begin_again(
         &self,
         guard: LockGuard,
-        lost: &LostLock,
+        lost: &LockLost,
         call: &Call<'_>,
     ) -> Result<(), Error> {
         tracing::info!(lock = %lost.lock, ticket = %lost.ticket, reason = %lost.reason, "lost before its caller came for it: begins again");
-        self.core.let_go(guard.release(), call.until).await;
-        if self.core.closed.is_cancelled() {
+        self.inner.let_go(guard.release(), call.until).await;
+        if self.inner.closed.is_cancelled() {
             return Err(Error::ShutDown(Closed::ShutDown));
         }
-        let now = self.core.store.now();
+        let now = self.inner.store.now();
         if call.until.is_some_and(|until| until <= now) {
             let waited = now.since(call.started);
             return Err(hold::not_granted(&self.name, None, None, waited));
@@ -468,20 +470,20 @@ impl FairLock {
 
     /// Others are before a call whose time is over, or DynamoDB did not answer it, or nothing was asked.
     fn gave_up(&self, call: &Call, waited: Duration) -> Error {
-        let (party, table) = (&call.party, &self.core.store.config().table);
-        if let Some(failure) = party.unanswered() {
+        let (batch, table) = (&call.batch, &self.inner.store.config().table);
+        if let Some(failure) = batch.unanswered() {
             return failure.into_error(table, waited);
         }
-        if party.has_answers() {
-            return party.not_granted(call.number, &self.name, waited);
+        if batch.has_answers() {
+            return batch.not_granted(call.number, &self.name, waited);
         }
-        let why = match self.core.is_under_way(&self.name, party) {
+        let why = match self.inner.is_under_way(&self.name, batch) {
             true => "the first request at this lock has no answer yet",
             false => {
                 "the runtime in which this client was built does not run, and nothing was sent"
             }
         };
-        self.core.unavailable("acquire", waited, why)
+        self.inner.unavailable("acquire", waited, why)
     }
 }
 
@@ -496,10 +498,10 @@ pub(crate) fn if_granted(ended: Result<LockGuard, Error>) -> Result<Option<LockG
 
 pub(crate) fn check_attributes(attributes: &Attributes) -> Result<(), Invalid> {
     let bytes = attributes.bytes();
-    if bytes > MOST_SAID {
+    if bytes > MAX_SAID {
         return Err(Invalid::TooManyAttributes {
             bytes,
-            most: MOST_SAID,
+            most: MAX_SAID,
         });
     }
     if attributes.iter().any(|(name, _)| name.is_empty()) {

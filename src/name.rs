@@ -10,7 +10,7 @@ use fairlock_protocol::ticket::{Sequence, Ticket};
 const PARTITION_KEY_LIMIT: usize = 2048;
 const SORT_KEY_LIMIT: usize = 1024;
 
-/// `#` sorts before the digits, so the lock item comes first in a query of its line.
+/// `#` sorts before the digits, so the lock item comes first in a query of its queue.
 const LOCK_ITEM: &str = "#lock";
 const TICKET_DIGITS: usize = 38;
 
@@ -74,8 +74,8 @@ impl LockName {
         format!("{}/{}", self.namespace, ticket.key())
     }
 
-    /// A sort key that no row of this line comes after.
-    pub(crate) fn end_of_line(&self) -> String {
+    /// A sort key that no row of this queue comes after.
+    pub(crate) fn end_of_queue(&self) -> String {
         format!("{}/{}", self.namespace, "9".repeat(TICKET_DIGITS))
     }
 
@@ -130,7 +130,7 @@ mod tests {
             name.row_key(Ticket::new(0)),
             name.row_key(Ticket::new(10)),
             name.row_key(Ticket::new(u64::MAX)),
-            name.end_of_line(),
+            name.end_of_queue(),
         ];
         assert!(keys.is_sorted());
     }

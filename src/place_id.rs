@@ -1,4 +1,4 @@
-//! One place in the line of a lock, or the hold that came of it, as another process knows it.
+//! One place in the queue of a lock, or the hold that came of it, as another process knows it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use crate::name::LockName;
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::ticket::Ticket;
 
-/// Names one place in the line of a lock, from [`Waiting::place_id`](crate::Waiting::place_id), and the hold that comes of it,
+/// Names one place in the queue of a lock, from [`Waiting::place_id`](crate::Waiting::place_id), and the hold that comes of it,
 /// from [`LockGuard::place_id`](crate::LockGuard::place_id), so that another process can
 /// [give it up](crate::LockClient::give_up). Its text form reads back.
 ///
@@ -79,7 +79,7 @@ impl PlaceId {
     }
 }
 
-/// One line if the lock's name is one, which comes last, for it may have anything in it.
+/// One queue if the lock's name is one, which comes last, for it may have anything in it.
 impl fmt::Display for PlaceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PlaceId {

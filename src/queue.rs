@@ -1,40 +1,41 @@
-//! The rows of the line: a ticket's row is put into it.
+//! The rows of the queue: a ticket's row is put into it.
 
 use crate::name::LockName;
-use crate::store::{Attempt, Failure, Patience, Store, Write};
+use crate::store::{Attempt, Failure, RetryPolicy, Store, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::RowState;
-use fairlock_protocol::lease::Beats;
+use fairlock_protocol::lease::RenewalHistory;
 use fairlock_protocol::ticket::Ticket;
 
-/// What came of putting a ticket's row into the line.
+/// What came of putting a ticket's row into the queue.
 #[derive(Debug)]
 pub(crate) enum Joined {
     /// The ticket waits, with this row; its lease counts from before the row was first sent.
-    Waiting(Beats, Entry),
+    Waiting(RenewalHistory, Entry),
     /// Others had closed the gap already: the ticket is void.
     TooSlow,
 }
 
-/// Puts the row of a drawn ticket into the line.
+/// Puts the row of a drawn ticket into the queue.
 pub(crate) async fn join(
     store: &Store,
     name: &LockName,
-    patience: &Patience,
+    policy: &RetryPolicy,
     attempt: &Attempt,
     ticket: Ticket,
 ) -> Result<Joined, Failure> {
     let first_sent = store.now();
     let answer = store
-        .persist(patience, || store.join(name, attempt, ticket))
+        .retry(policy, || store.join(name, attempt, ticket))
         .await?;
     let (Write::Applied(row) | Write::Refused(Some(row))) = answer.value else {
         return Ok(Joined::TooSlow);
     };
     Ok(match row.state {
-        RowState::Waiting(entry) if entry.nonce == attempt.nonce => {
-            Joined::Waiting(Beats::taken(first_sent, store.config().lease), entry)
-        }
+        RowState::Waiting(entry) if entry.nonce == attempt.nonce => Joined::Waiting(
+            RenewalHistory::taken(first_sent, store.config().lease),
+            entry,
+        ),
         RowState::Waiting(_) | RowState::Void(_) => Joined::TooSlow,
     })
 }

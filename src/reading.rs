@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::stream::{self, Stream};
 
 use crate::client::LockClient;
-use crate::core::Core;
+use crate::client_inner::ClientInner;
 use crate::error::Error;
 use crate::inspect;
 use crate::lock::FairLock;
@@ -16,7 +16,7 @@ use crate::store::{Failure, ScanPlace};
 impl FairLock {
     /// Reads who has the lock and who waits for it, without taking part: nothing is written.
     ///
-    /// A consistent read of the lock item and the whole line, one request for each thousand who wait. What it shows
+    /// A consistent read of the lock item and the whole queue, one request for each thousand who wait. What it shows
     /// may be over by the time it is shown: never decide by it whether to go ahead.
     ///
     /// # Cancel safety
@@ -25,7 +25,7 @@ impl FairLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`], [`Error::Refused`] or [`Error::Unreadable`] if it could not be read,
+    /// [`Error::Unavailable`], [`Error::Refused`] or [`Error::InvalidItem`] if it could not be read,
     /// [`Error::ShutDown`] if the client is shut down.
     ///
     /// # Panics
@@ -52,21 +52,21 @@ impl FairLock {
     /// # fn main() {}
     /// ```
     pub async fn inspect(&self) -> Result<LockState, Error> {
-        let patience = self.core.patience_of_few(self.core.closed.clone());
+        let policy = self.inner.policy_of_few(self.inner.closed.clone());
         let name = self.name.as_found();
-        let read = inspect::lock(&self.core.store, &name, &patience);
-        let mean_turn = self.core.pace(&self.name).mean();
-        let state = self.core.told(read).await?;
+        let read = inspect::lock(&self.inner.store, &name, &policy);
+        let mean_turn = self.inner.pace(&self.name).mean();
+        let state = self.inner.told(read).await?;
         Ok(LockState { mean_turn, ..state })
     }
 }
 
 impl LockClient {
     /// Reads the locks of this client's namespace, one after the other and in no order, held and idle ones. Of the
-    /// line it reads only the heirs; [`FairLock::inspect`] reads all of it.
+    /// queue it reads only the successors; [`FairLock::inspect`] reads all of it.
     ///
     /// Reads the whole table with `Scan`, not strongly consistent, which is paid for by its size; a page is read when
-    /// the stream is polled for it. An item that cannot be read is an [`Error::Unreadable`] in its place, and the
+    /// the stream is polled for it. An item that cannot be read is an [`Error::InvalidItem`] in its place, and the
     /// stream goes on; any other error ends it.
     ///
     /// # Cancel safety
@@ -91,13 +91,13 @@ impl LockClient {
     /// # }
     /// ```
     pub fn locks(&self) -> impl Stream<Item = Result<LockState, Error>> + Send + use<> {
-        stream::unfold(Listing::new(&self.core), Listing::next)
+        stream::unfold(Listing::new(&self.inner), Listing::next)
     }
 }
 
 /// How far a listing has come.
 struct Listing {
-    core: Arc<Core>,
+    inner: Arc<ClientInner>,
     /// Read, and not told yet.
     found: VecDeque<Result<LockState, Failure>>,
     from: Option<ScanPlace>,
@@ -105,9 +105,9 @@ struct Listing {
 }
 
 impl Listing {
-    fn new(core: &Arc<Core>) -> Self {
+    fn new(inner: &Arc<ClientInner>) -> Self {
         Listing {
-            core: Arc::clone(core),
+            inner: Arc::clone(inner),
             found: VecDeque::new(),
             from: None,
             is_over: false,
@@ -123,8 +123,8 @@ impl Listing {
             }
         }
         let state = self.found.pop_front()?;
-        let told = self.core.told(async { state }).await;
-        if !matches!(told, Ok(_) | Err(Error::Unreadable { .. })) {
+        let told = self.inner.told(async { state }).await;
+        if !matches!(told, Ok(_) | Err(Error::InvalidItem { .. })) {
             self.is_over = true;
             self.found.clear();
         }
@@ -132,9 +132,9 @@ impl Listing {
     }
 
     async fn read_on(&mut self) -> Result<(), Error> {
-        let patience = self.core.patience_of_few(self.core.closed.clone());
-        let read = inspect::page(&self.core.store, &patience, self.from.take());
-        let (found, from) = self.core.told(read).await?;
+        let policy = self.inner.policy_of_few(self.inner.closed.clone());
+        let read = inspect::page(&self.inner.store, &policy, self.from.take());
+        let (found, from) = self.inner.told(read).await?;
         self.is_over = from.is_none();
         self.from = from;
         self.found = found.into();

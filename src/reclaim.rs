@@ -3,33 +3,33 @@
 
 use futures::future::join_all;
 
-use crate::config::{MOST_SEATS, SHARERS};
-use crate::look::{self, Look, WATCHED};
+use crate::config::{MAX_SLOTS, SHARERS};
 use crate::name::LockName;
-use crate::store::{self, Failure, Patience, Store, Timed, Write};
+use crate::snapshot::{self, Snapshot, WATCHED};
+use crate::store::{self, Failure, RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::item::LockItem;
-use fairlock_protocol::line::{self, Has, Known, Refusal, Unsettled};
 use fairlock_protocol::place::{Act, Place};
+use fairlock_protocol::step::{self, Has, Known, Refusal, Unsettled};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::witness::Judge;
 
-/// Steps that a caller takes past those in line: all who can have a seat, and a few pages behind them.
-const STEPS: usize = MOST_SEATS + 16;
+/// Steps that a caller takes past those in queue: all who can have a slot, and a few pages behind them.
+const STEPS: usize = MAX_SLOTS + 16;
 
-/// All who can have a fair lock, and those in the seats, who have it after them.
-const EVICTIONS: usize = SHARERS as usize + MOST_SEATS;
+/// All who can have a fair lock, and those in the slots, who have it after them.
+const EVICTIONS: usize = SHARERS as usize + MAX_SLOTS;
 
-/// The way of a claim through what is over: dead holders and heirs, dead waiters and gaps, all of them judged by DynamoDB's
+/// The way of a claim through what is over: dead holders and successors, dead waiters and gaps, all of them judged by DynamoDB's
 /// clock, until the lock is to be had or somebody alive stands in the way. Takes so many steps and no more: what is left then
 /// counts as in the way, and the next caller finds less of it, for what is settled is passed and deleted as it is met.
 pub(crate) struct Reclaim<'a> {
     store: &'a Store,
     name: &'a LockName,
-    patience: &'a Patience,
+    policy: &'a RetryPolicy,
     /// What the claim asks for.
     permits: u64,
-    pub(crate) look: Look,
+    pub(crate) snapshot: Snapshot,
     judge: Judge,
     budget: Budget,
 }
@@ -39,16 +39,16 @@ impl<'a> Reclaim<'a> {
     pub(crate) fn of(
         store: &'a Store,
         name: &'a LockName,
-        patience: &'a Patience,
+        policy: &'a RetryPolicy,
         permits: u64,
         item: LockItem,
     ) -> Self {
         Reclaim {
             store,
             name,
-            patience,
+            policy,
             permits,
-            look: Look::of(item),
+            snapshot: Snapshot::of(item),
             judge: Judge::hears(store.newest_date()),
             budget: Budget::default(),
         }
@@ -66,29 +66,29 @@ impl<'a> Reclaim<'a> {
             let next = match act {
                 Act::Clear => {
                     let refusal = self.refusal().await?;
-                    let seen = judged(&refusal, &self.look.item);
+                    let seen = judged(&refusal, &self.snapshot.item);
                     act = place.clears(refusal, seen);
                     continue;
                 }
                 Act::Settle(over) => {
-                    settle(self.store, self.name, self.patience, &self.look, over).await?;
+                    settle(self.store, self.name, self.policy, &self.snapshot, over).await?;
                     self.read_after().await?
                 }
                 Act::Pass(upto) => {
                     self.pass(upto).await?;
                     self.read_after().await?
                 }
-                Act::ReadOn if self.look.known == Known::Nothing => self.read().await?,
-                Act::ReadOn | Act::Evict(_) | Act::Unseat(_) => {
-                    let look = &self.look;
-                    let next = carry_out(self.store, self.name, self.patience, look, act).await?;
+                Act::ReadOn if self.snapshot.known == Known::Nothing => self.read().await?,
+                Act::ReadOn | Act::Evict(_) | Act::EvictSuccessor(_) => {
+                    let snapshot = &self.snapshot;
+                    let next = carry_out(self.store, self.name, self.policy, snapshot, act).await?;
                     next.map(|answer| answer.value)
                 }
                 act => return Ok(act),
             };
             act = match next {
-                Some(look) => {
-                    self.look = look;
+                Some(snapshot) => {
+                    self.snapshot = snapshot;
                     place.polled()
                 }
                 None => place.is_gone(false),
@@ -99,35 +99,36 @@ impl<'a> Reclaim<'a> {
     /// What the claim makes of what it sees. Nobody is taken for dead by one answer's time alone.
     async fn refusal(&mut self) -> Result<Refusal, Failure> {
         let config = self.store.config();
-        while self.store.has_patience(self.patience) {
-            let (look, time) = (&self.look, self.judge.time());
-            let digest = look.digest(|_, entry| look::by_common_clock(config, entry, time));
-            let is_over = look::gaps_are_over(config, &look.item, time);
-            let is_left = look.item.has_left(self.permits);
-            let ripe = |_| is_over.then_some(look.item.last);
-            let refusal = line::next_refusal(&digest.view(), is_left, ripe);
-            let lacks =
-                || self.store.lacks_a_witness() && store::lacks_a_date(&look.item, &look.rows);
+        while self.store.has_patience(self.policy) {
+            let (snapshot, time) = (&self.snapshot, self.judge.time());
+            let digest = snapshot.digest(|_, entry| snapshot::by_common_clock(config, entry, time));
+            let is_over = snapshot::gaps_are_over(config, &snapshot.item, time);
+            let is_left = snapshot.item.has_left(self.permits);
+            let ripe = |_| is_over.then_some(snapshot.item.last);
+            let refusal = step::next_refusal(&digest.view(), is_left, ripe);
+            let lacks = || {
+                self.store.lacks_a_witness() && store::lacks_a_date(&snapshot.item, &snapshot.rows)
+            };
             if self.judge.looks_again(&refusal, lacks) {
-                let read = Look::read(self.store, self.name, WATCHED, self.patience);
+                let read = Snapshot::read(self.store, self.name, WATCHED, self.policy);
                 let Some(answer) = read.await? else {
                     return Ok(Refusal::Free);
                 };
                 self.judge.hear(answer.date);
-                self.look = answer.value;
+                self.snapshot = answer.value;
                 continue;
             }
             if !self.budget.allows(&refusal) {
                 // Whoever is dead still is in nobody's way.
-                let is_free = look.item.has_room_for(self.permits);
+                let is_free = snapshot.item.has_room_for(self.permits);
                 return Ok(if is_free {
                     Refusal::Free
                 } else {
                     Refusal::Taken
                 });
             }
-            if refusal == Refusal::Taken && self.store.has_patience(self.patience) {
-                date(self.store, self.name, &self.look).await;
+            if refusal == Refusal::Taken && self.store.has_patience(self.policy) {
+                date(self.store, self.name, &self.snapshot).await;
             }
             return Ok(refusal);
         }
@@ -135,27 +136,31 @@ impl<'a> Reclaim<'a> {
     }
 
     /// Reads what a step has changed, if there is time to do anything about it.
-    async fn read_after(&self) -> Result<Option<Look>, Failure> {
-        match self.store.has_patience(self.patience) {
+    async fn read_after(&self) -> Result<Option<Snapshot>, Failure> {
+        match self.store.has_patience(self.policy) {
             true => self.read().await,
-            false => Ok(Some(self.look.clone())),
+            false => Ok(Some(self.snapshot.clone())),
         }
     }
 
-    async fn read(&self) -> Result<Option<Look>, Failure> {
-        let look = Look::read(self.store, self.name, WATCHED, self.patience).await?;
-        Ok(look.map(|answer| answer.value))
+    async fn read(&self) -> Result<Option<Snapshot>, Failure> {
+        let snapshot = Snapshot::read(self.store, self.name, WATCHED, self.policy).await?;
+        Ok(snapshot.map(|answer| answer.value))
     }
 
-    /// Raises `seated` over tickets that are settled and deletes their rows, which would have to be read again else. Refused:
-    /// somebody was seated, or left, since the look.
+    /// Raises `watermark` over tickets that are settled and deletes their rows, which would have to be read again else. Refused:
+    /// somebody got a slot, or left, since the look.
     async fn pass(&self, upto: Ticket) -> Result<(), Failure> {
-        let (store, name, patience) = (self.store, self.name, self.patience);
-        let settle = || store.settle(name, &self.look.item, upto);
-        let settled = store.persist(patience, settle).await?.value;
-        if settled.is_applied() && store.has_patience(patience) {
-            let litter: Vec<_> = self.look.litter(upto).map(|row| row.ticket).collect();
-            clean(store, name, patience, &litter).await;
+        let (store, name, policy) = (self.store, self.name, self.policy);
+        let settle = || store.settle(name, &self.snapshot.item, upto);
+        let settled = store.retry(policy, settle).await?.value;
+        if settled.is_applied() && store.has_patience(policy) {
+            let settled_rows: Vec<_> = self
+                .snapshot
+                .settled_rows(upto)
+                .map(|row| row.ticket)
+                .collect();
+            clean(store, name, policy, &settled_rows).await;
         }
         Ok(())
     }
@@ -165,25 +170,25 @@ impl<'a> Reclaim<'a> {
 pub(crate) async fn carry_out(
     store: &Store,
     name: &LockName,
-    patience: &Patience,
-    look: &Look,
+    policy: &RetryPolicy,
+    snapshot: &Snapshot,
     act: Act,
-) -> Result<Option<Timed<Look>>, Failure> {
-    let item = &look.item;
+) -> Result<Option<Timed<Snapshot>>, Failure> {
+    let item = &snapshot.item;
     let answer = match act {
-        Act::Evict(has) => evict(store, name, patience, item, has).await?,
-        Act::Unseat(index) => unseat(store, name, patience, item, index).await?,
-        Act::Admit(heirs) => {
-            let (first, admitted) = (item.first_heir(), &item.heirs()[..heirs]);
+        Act::Evict(has) => evict(store, name, policy, item, has).await?,
+        Act::EvictSuccessor(index) => evict_successor(store, name, policy, item, index).await?,
+        Act::Admit(successors) => {
+            let (first, admitted) = (item.first_successor(), &item.successors()[..successors]);
             let admit = || store.admit(name, first, admitted);
-            Some(store.persist(patience, admit).await?)
+            Some(store.retry(policy, admit).await?)
         }
         _ => None,
     };
     match answer {
         // The answer to a write on the lock item is a poll, applied or not.
-        Some(answer) => Ok(Look::answered(answer.map(Write::shown))),
-        None => look.clone().read_on(store, name, patience).await,
+        Some(answer) => Ok(Snapshot::answered(answer.map(Write::shown))),
+        None => snapshot.clone().read_on(store, name, policy).await,
     }
 }
 
@@ -219,17 +224,22 @@ impl Budget {
 /// A process that enters before it has heard the time of any answer leaves no date before its first renewal. If it dies before
 /// that, callers that do not wait could never tell: so whoever meets it writes one down, by one write at the most. The same of
 /// whatever else has none. What fails is left to the next who comes.
-pub(crate) async fn date(store: &Store, name: &LockName, look: &Look) {
-    if let Err(failure) = store.date(name, &look.item, &look.rows).await {
-        store.heed(&failure);
+pub(crate) async fn date(store: &Store, name: &LockName, snapshot: &Snapshot) {
+    if let Err(failure) = store.date(name, &snapshot.item, &snapshot.rows).await {
+        store.note_throttling(&failure);
         tracing::debug!(lock = %name, %failure, "left what has no date to the next who comes");
     }
 }
 
 /// Deletes rows that are settled. What fails is left to the next who cleans.
-pub(crate) async fn clean(store: &Store, name: &LockName, patience: &Patience, settled: &[Ticket]) {
+pub(crate) async fn clean(
+    store: &Store,
+    name: &LockName,
+    policy: &RetryPolicy,
+    settled: &[Ticket],
+) {
     let delete = || store.delete_rows(name, settled);
-    if let Err(failure) = store.persist(patience, delete).await {
+    if let Err(failure) = store.retry(policy, delete).await {
         tracing::debug!(lock = %name, %failure, "left settled rows to the next who cleans");
     }
 }
@@ -238,7 +248,7 @@ pub(crate) async fn clean(store: &Store, name: &LockName, patience: &Patience, s
 pub(crate) async fn evict(
     store: &Store,
     name: &LockName,
-    patience: &Patience,
+    policy: &RetryPolicy,
     item: &LockItem,
     has: Has,
 ) -> Result<Option<Timed<Write<LockItem>>>, Failure> {
@@ -247,23 +257,23 @@ pub(crate) async fn evict(
     };
     tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "evicts a dead holder");
     let evict = || store.evict(name, dead, held);
-    store.persist(patience, evict).await.map(Some)
+    store.retry(policy, evict).await.map(Some)
 }
 
-/// Takes the seat of a dead heir away. None: nobody has it.
-pub(crate) async fn unseat(
+/// Takes the slot of a dead successor away. None: nobody has it.
+pub(crate) async fn evict_successor(
     store: &Store,
     name: &LockName,
-    patience: &Patience,
+    policy: &RetryPolicy,
     item: &LockItem,
     index: usize,
 ) -> Result<Option<Timed<Write<LockItem>>>, Failure> {
-    let Some(dead) = item.heirs().get(index) else {
+    let Some(dead) = item.successors().get(index) else {
         return Ok(None);
     };
-    tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "unseats a dead heir");
-    let unseat = || store.unseat(name, item.at_heir(index), dead);
-    store.persist(patience, unseat).await.map(Some)
+    tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "evicts_successor a dead successor");
+    let evict_successor = || store.evict_successor(name, item.at_successor(index), dead);
+    store.retry(policy, evict_successor).await.map(Some)
 }
 
 /// How many tickets were made void.
@@ -273,17 +283,17 @@ pub(crate) struct Voided {
     pub(crate) waiters: u64,
 }
 
-/// Makes what is over in the line void, each conditional on what the look showed, and all at once.
+/// Makes what is over in the queue void, each conditional on what the look showed, and all at once.
 pub(crate) async fn settle(
     store: &Store,
     name: &LockName,
-    patience: &Patience,
-    look: &Look,
+    policy: &RetryPolicy,
+    snapshot: &Snapshot,
     over: Vec<Unsettled>,
 ) -> Result<Voided, Failure> {
     let each = over
         .into_iter()
-        .map(|one| settle_one(store, name, patience, look, one));
+        .map(|one| settle_one(store, name, policy, snapshot, one));
     let mut voided = Voided::default();
     for one in join_all(each).await {
         let Voided { gaps, waiters } = one?;
@@ -296,8 +306,8 @@ pub(crate) async fn settle(
 async fn settle_one(
     store: &Store,
     name: &LockName,
-    patience: &Patience,
-    look: &Look,
+    policy: &RetryPolicy,
+    snapshot: &Snapshot,
     over: Unsettled,
 ) -> Result<Voided, Failure> {
     match over {
@@ -305,7 +315,7 @@ async fn settle_one(
             let tickets = last.get() - first.get() + 1;
             tracing::info!(lock = %name, ticket = %last, tickets, "closes a gap");
             let answer = store
-                .persist(patience, || store.void_gap(name, last, tickets))
+                .retry(policy, || store.void_gap(name, last, tickets))
                 .await?;
             Ok(Voided {
                 gaps: tickets * u64::from(answer.value.is_applied()),
@@ -313,13 +323,11 @@ async fn settle_one(
             })
         }
         Unsettled::Dead(ticket) => {
-            let Some(dead) = look.waiting(ticket) else {
+            let Some(dead) = snapshot.waiting(ticket) else {
                 return Ok(Voided::default());
             };
             tracing::info!(lock = %name, %ticket, owner = %dead.owner, "passes a dead waiter");
-            let answer = store
-                .persist(patience, || store.void_dead(name, dead))
-                .await?;
+            let answer = store.retry(policy, || store.void_dead(name, dead)).await?;
             Ok(Voided {
                 gaps: 0,
                 waiters: u64::from(answer.value.is_applied()),

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_nonce_is_reserved() {
+    fn what_polls_like_a_nonce_is_reserved() {
         assert!(is_reserved(&Nonce::new(7).to_string()));
         assert!(!is_reserved("00000000000000000000000000000g07"));
     }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::error::{Error, LostLock};
+use crate::error::{Error, LockLost};
 use crate::guard::LockGuard;
 use crate::lock::FairLock;
 use crate::wait::RecordWait;
@@ -29,15 +29,15 @@ use crate::wait::RecordWait;
 #[derive(Debug)]
 #[must_use = "it has what the work returned, and whether the lock was released"]
 #[non_exhaustive]
-pub struct Ran<T> {
+pub struct RunOutcome<T> {
     /// What the work returned; an error of its own included.
     pub value: T,
     /// How the release went, as [`LockGuard::release`] says: after [`Error::Lost`] what the work did may have
-    /// overlapped with the next holder; after any other error the next in line only waits for the lease to end.
+    /// overlapped with the next holder; after any other error the next in the queue only waits for the lease to end.
     pub released: Result<(), Error>,
 }
 
-impl<T> Ran<T> {
+impl<T> RunOutcome<T> {
     /// The value, if the lock was released too.
     ///
     /// # Errors
@@ -50,12 +50,12 @@ impl<T> Ran<T> {
     /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
     /// use fairlock::RecordWait;
     ///
-    /// let total = lock.run(RecordWait::default(), async |_| 40 + 2).await?.strict()?;
+    /// let total = lock.run(RecordWait::default(), async |_| 40 + 2).await?.into_result()?;
     /// # let _: i32 = total;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn strict(self) -> Result<T, Error> {
+    pub fn into_result(self) -> Result<T, Error> {
         self.released.map(|()| self.value)
     }
 }
@@ -64,7 +64,7 @@ impl FairLock {
     /// Acquires the lock, runs `work` for as long as it is held, and releases it: the lock as a scope.
     ///
     /// `work` is given the guard, for its [`ticket`](LockGuard::ticket), and returns whatever it likes; a `Result` of
-    /// its own comes back as it is, in [`Ran::value`]. When the lock is lost the work is dropped where it awaits, and
+    /// its own comes back as it is, in [`RunOutcome::value`]. When the lock is lost the work is dropped where it awaits, and
     /// its result is never used: also when it came to its end and the hold had ended before.
     ///
     /// Work that does not await is not stopped: what must not be done late is fenced with the ticket, or asks
@@ -77,13 +77,13 @@ impl FairLock {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in line; or drops the work, and then releases the lock in the
+    /// Dropping the future gives up the place in the queue; or drops the work, and then releases the lock in the
     /// background. So does a panic of the work, which comes through.
     ///
     /// # Errors
     ///
     /// As [`acquire`](Self::acquire): the work was never begun. [`Error::Lost`] when the lock was lost before the
-    /// work was done. How the release went is no error but in [`Ran::released`].
+    /// work was done. How the release went is no error but in [`RunOutcome::released`].
     ///
     /// # Panics
     ///
@@ -109,7 +109,7 @@ impl FairLock {
         &self,
         wait: RecordWait,
         work: impl AsyncFnOnce(&LockGuard) -> T,
-    ) -> Result<Ran<T>, Error> {
+    ) -> Result<RunOutcome<T>, Error> {
         run(self.acquire(wait).await?, work).await
     }
 }
@@ -131,12 +131,12 @@ impl LockGuard {
     /// # async fn turn(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
     /// if let Some(guard) = lock.try_acquire().await? {
     ///     let ticket = guard.ticket();
-    ///     guard.run(async { println!("working under token {ticket}") }).await?.strict()?;
+    ///     guard.run(async { println!("working under token {ticket}") }).await?.into_result()?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn run<T>(self, work: impl Future<Output = T>) -> Result<Ran<T>, Error> {
+    pub async fn run<T>(self, work: impl Future<Output = T>) -> Result<RunOutcome<T>, Error> {
         run(self, async |_| work.await).await
     }
 }
@@ -144,9 +144,9 @@ impl LockGuard {
 /// One hold, or several as one, that work can be bound to.
 pub(crate) trait Tenure: Sized + Sync {
     /// How it was lost, if it was.
-    fn loss(&self) -> Option<LostLock>;
+    fn loss(&self) -> Option<LockLost>;
     /// Resolves when it is lost.
-    fn lost(&self) -> impl Future<Output = LostLock> + Send;
+    fn lost(&self) -> impl Future<Output = LockLost> + Send;
     fn release(self) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
@@ -154,9 +154,9 @@ pub(crate) trait Tenure: Sized + Sync {
 pub(crate) async fn run<H: Tenure, T>(
     hold: H,
     work: impl AsyncFnOnce(&H) -> T,
-) -> Result<Ran<T>, Error> {
+) -> Result<RunOutcome<T>, Error> {
     let value = while_held(&hold, work(&hold)).await?;
-    Ok(Ran {
+    Ok(RunOutcome {
         value,
         released: hold.release().await,
     })
@@ -166,7 +166,7 @@ pub(crate) async fn run<H: Tenure, T>(
 pub(crate) async fn while_held<T>(
     hold: &impl Tenure,
     work: impl Future<Output = T>,
-) -> Result<T, LostLock> {
+) -> Result<T, LockLost> {
     let value = tokio::select! {
         biased;
         lost = hold.lost() => return Err(lost),
@@ -177,11 +177,11 @@ pub(crate) async fn while_held<T>(
 }
 
 impl Tenure for LockGuard {
-    fn loss(&self) -> Option<LostLock> {
+    fn loss(&self) -> Option<LockLost> {
         self.loss()
     }
 
-    fn lost(&self) -> impl Future<Output = LostLock> + Send {
+    fn lost(&self) -> impl Future<Output = LockLost> + Send {
         self.lost()
     }
 

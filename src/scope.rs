@@ -1,4 +1,4 @@
-//! The life of a client as a scope: whatever ends the work in it, locks are released and lines are left before it ends.
+//! The life of a client as a scope: whatever ends the work in it, locks are released and queues are left before it ends.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::client::{HeldLocks, LockClient, ShutdownReport};
 const ENDS_WITHIN: u32 = 4;
 
 impl LockClient {
-    /// Runs `work` with this client, and then shuts the client down: the locks that are still held are released, and lines are
+    /// Runs `work` with this client, and then shuts the client down: the locks that are still held are released, and queues are
     /// left, before the scope returns what the work returned. So a program may end with an error by `?`, which leaves a guard alive or
-    /// a place in line, and no other process waits for a lease because of it.
+    /// a place in the queue, and no other process waits for a lease because of it.
     ///
     /// The work may return, also early by `?`, or panic: the panic comes through when the client is shut down. A guard that outlives
-    /// the scope, in the value or in a task, is [lost](crate::LockGuard::lost) by [`Loss::ShutDown`](crate::Loss::ShutDown), and clones
+    /// the scope, in the value or in a task, is [lost](crate::LockGuard::lost) by [`LossReason::ShutDown`](crate::LossReason::ShutDown), and clones
     /// of the client refuse to acquire.
     ///
     /// The end takes at most four request time-outs, 8 s by default. What could not be done by then is logged as a warning each,
@@ -27,7 +27,7 @@ impl LockClient {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work and closes the client: the client then releases its locks and leaves its lines in the background, for as
+    /// Dropping the future drops the work and closes the client: the client then releases its locks and leaves its queues in the background, for as
     /// long as the runtime lives, and nothing waits for that. So no `select!` and no time-out belongs around a scope. If the process
     /// ends before the background is done, other processes wait for a lease, and the [client](Self) logs a warning that names the locks.
     /// [`shutdown`](Self::shutdown) of a clone waits for the background.
@@ -80,7 +80,7 @@ impl LockClient {
     }
 
     fn ends_within(&self) -> Duration {
-        self.core.store.config().request_timeout * ENDS_WITHIN
+        self.inner.store.config().request_timeout * ENDS_WITHIN
     }
 }
 

@@ -3,14 +3,14 @@
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
 use crate::lock::{FairLock, if_granted};
-use crate::run::{self, Ran};
+use crate::run::{self, RunOutcome};
 use crate::state::Waiting;
 use crate::wait::RecordWait;
 
 /// The most permits of one lock. Whoever has one is an entry on the lock's item, which each write of it pays for.
-pub(crate) const MOST_PERMITS: u64 = 1000;
+pub(crate) const MAX_PERMITS: u64 = 1000;
 
-/// A lock of several permits: as many as that have one at a time, on all hosts together, in one fair line.
+/// A lock of several permits: as many as that have one at a time, on all hosts together, in one fair queue.
 ///
 /// First come, first served, also where several permits are taken at once: who waits for five is not passed by those who
 /// come later for one, though one may be left meanwhile.
@@ -99,7 +99,7 @@ impl Semaphore {
     ///
     /// ```
     /// # async fn call(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
-    /// let exports = exports.observed(|waiting| eprintln!("before us: {:?}", waiting.place));
+    /// let exports = exports.observed(|waiting| eprintln!("before us: {:?}", waiting.position));
     /// exports.acquire(fairlock::RecordWait::Infinite).await?.release().await
     /// # }
     /// ```
@@ -108,8 +108,8 @@ impl Semaphore {
         self
     }
 
-    /// The same semaphore, in whose line no more than so many wait: a call that would have to wait behind as many, or more, is
-    /// refused with [`Error::LineFull`], as at a [lock](FairLock::max_waiters). Those who have permits do not count.
+    /// The same semaphore, in whose queue no more than so many wait: a call that would have to wait behind as many, or more, is
+    /// refused with [`Error::QueueFull`], as at a [lock](FairLock::max_waiters). Those who have permits do not count.
     ///
     /// # Examples
     ///
@@ -119,7 +119,7 @@ impl Semaphore {
     ///
     /// match exports.max_waiters(10).acquire(RecordWait::Infinite).await {
     ///     Ok(permit) => permit.release().await,
-    ///     Err(Error::LineFull { .. }) => Ok(()), // try again later
+    ///     Err(Error::QueueFull { .. }) => Ok(()), // try again later
     ///     Err(error) => Err(error),
     /// }
     /// # }
@@ -132,8 +132,8 @@ impl Semaphore {
     /// Waits for its turn and takes one permit. One request if one is left and nobody waits.
     ///
     /// Waits, fairness, cancel safety and errors are those of [`FairLock::acquire`], except that callers of one client go
-    /// each for themselves, unless they want all permits. Besides, [`Error::Unreadable`] with
-    /// [`Problem::Permits`](crate::Problem::Permits) if others say that the lock has another number of permits; then
+    /// each for themselves, unless they want all permits. Besides, [`Error::InvalidItem`] with
+    /// [`ItemProblem::Permits`](crate::ItemProblem::Permits) if others say that the lock has another number of permits; then
     /// nothing is written.
     ///
     /// # Examples
@@ -189,7 +189,7 @@ impl Semaphore {
     /// # Errors
     ///
     /// As [`acquire`](Self::acquire): the work was never begun. [`Error::Lost`] when the permit was lost before the work was
-    /// done. How the release went is no error but in [`Ran::released`].
+    /// done. How the release went is no error but in [`RunOutcome::released`].
     ///
     /// # Examples
     ///
@@ -206,7 +206,7 @@ impl Semaphore {
         &self,
         wait: RecordWait,
         work: impl AsyncFnOnce(&LockGuard) -> T,
-    ) -> Result<Ran<T>, Error> {
+    ) -> Result<RunOutcome<T>, Error> {
         run::run(self.acquire(wait).await?, work).await
     }
 

@@ -40,18 +40,18 @@ pub struct LockState {
     pub sharers: Vec<Participant>,
     /// Since when the holder has it, by DynamoDB's clock.
     pub held_since: Option<SystemTime>,
-    /// Who comes after the holder, in that order: the heirs, and after them those who wait for a seat, whom only
+    /// Who comes after the holder, in that order: the successors, and after them those who wait for a slot, whom only
     /// [`FairLock::inspect`](crate::FairLock::inspect) reads.
-    pub line: Vec<Participant>,
-    /// How many wait. [`LockClient::locks`](crate::LockClient::locks) counts the tickets behind the seats, some of
+    pub queue: Vec<Participant>,
+    /// How many wait. [`LockClient::locks`](crate::LockClient::locks) counts the tickets behind the slots, some of
     /// which may be settled already.
     pub waiting: u64,
     /// What a holder left there.
     pub data: Option<LockData>,
     /// The newest ticket drawn; none if there is no lock item: nobody has used the lock lately.
     pub newest_ticket: Option<Ticket>,
-    /// How long a turn takes, the hand-over included: the mean of the last nine turns of this lock that this client saw end
-    /// while one of its callers waited in the line, or in the [watch](crate::FairLock::watch) that tells it. None until it
+    /// How long a turn takes, the handoff included: the mean of the last nine turns of this lock that this client saw end
+    /// while one of its callers waited in the queue, or in the [watch](crate::FairLock::watch) that tells it. None until it
     /// saw one, and in [`LockClient::locks`](crate::LockClient::locks). Where several have the lock at one time it says how often
     /// one of them went, not how long each stayed.
     pub mean_turn: Option<Duration>,
@@ -92,7 +92,7 @@ impl LockData {
 ///
 /// ```
 /// # fn list(state: &fairlock::LockState) {
-/// for (place, waiting) in state.line.iter().enumerate() {
+/// for (place, waiting) in state.queue.iter().enumerate() {
 ///     println!("{place}: {} with ticket {}", waiting.owner, waiting.ticket);
 /// }
 /// # }
@@ -115,7 +115,7 @@ pub struct Participant {
     pub lease_id: Option<String>,
     /// Where it stands.
     pub stage: Stage,
-    /// Since when it stands in line, by DynamoDB's clock.
+    /// Since when it stands in the queue, by DynamoDB's clock.
     pub since: Option<SystemTime>,
     /// How long it may go unrenewed before others take it for dead.
     pub lease: Duration,
@@ -130,7 +130,7 @@ pub struct Participant {
 ///
 /// ```
 /// # fn show(lock: fairlock::FairLock) -> fairlock::FairLock {
-/// lock.observed(|waiting| match (&waiting.outage, waiting.place) {
+/// lock.observed(|waiting| match (&waiting.outage, waiting.position) {
 ///     (Some(outage), _) => eprintln!("DynamoDB does not answer: {}", outage.cause),
 ///     (None, Some(place)) => eprintln!("{place} before us"),
 ///     (None, None) => {}
@@ -141,12 +141,12 @@ pub struct Participant {
 #[non_exhaustive]
 pub struct Waiting {
     /// How many are before this caller, the holder included; those who have the lock together count as one. `None` while
-    /// the call has no place in line yet.
-    pub place: Option<usize>,
+    /// the call has no place in the queue yet.
+    pub position: Option<usize>,
     /// The place, by which another process can [give it up](crate::LockClient::give_up), should this one be killed. `None` while the
     /// call has none.
     pub place_id: Option<PlaceId>,
-    /// How long that may take: `place` times the mean time of the last nine turns of this lock that this client saw end
+    /// How long that may take: `position` times the mean time of the last nine turns of this lock that this client saw end
     /// while its callers waited; none until it saw one. Nothing is known of how long the holder will still need, so
     /// it counts as a whole turn; and those who died, or who left since the last look, count too.
     pub expected_wait: Option<Duration>,
@@ -174,7 +174,7 @@ pub struct Waiting {
 pub struct Outage {
     /// When the first request was sent that had no answer, by this host's clock.
     pub since: SystemTime,
-    /// What became of the request that failed last, in one line.
+    /// What became of the request that failed last, in one queue.
     pub cause: String,
 }
 
@@ -183,16 +183,16 @@ pub struct Outage {
 /// # Examples
 ///
 /// ```
-/// assert_eq!(fairlock::Stage::Heir.to_string(), "heir");
+/// assert_eq!(fairlock::Stage::Successor.to_string(), "successor");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stage {
     /// Has the lock.
     Holder,
-    /// Has a seat: the lock comes to it by the releases of those before, without a further write.
-    Heir,
-    /// Waits for a seat.
+    /// Has a slot: the lock comes to it by the releases of those before, without a further write.
+    Successor,
+    /// Waits for a slot.
     Waiting,
 }
 
@@ -200,7 +200,7 @@ impl std::fmt::Display for Stage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Stage::Holder => "holder",
-            Stage::Heir => "heir",
+            Stage::Successor => "successor",
             Stage::Waiting => "waiting",
         })
     }
@@ -217,17 +217,17 @@ impl LockState {
     ///
     /// ```
     /// # fn show(state: &fairlock::LockState, ticket: fairlock::Ticket) {
-    /// match state.place_of(ticket) {
+    /// match state.position_of(ticket) {
     ///     Some(before) => println!("{before} before ticket {ticket}"),
-    ///     None => println!("ticket {ticket} is not in line"),
+    ///     None => println!("ticket {ticket} is not in the queue"),
     /// }
     /// # }
     /// ```
-    pub fn place_of(&self, ticket: Ticket) -> Option<u64> {
+    pub fn position_of(&self, ticket: Ticket) -> Option<u64> {
         if self.sharers.iter().any(|one| one.has(ticket)) {
             return Some(0);
         }
-        let everyone: Vec<_> = self.holder.iter().chain(&self.line).collect();
+        let everyone: Vec<_> = self.holder.iter().chain(&self.queue).collect();
         let index = everyone.iter().position(|one| one.has(ticket))?;
         let before = sum(everyone[..index].iter().map(|one| one.tickets));
         let first = ticket.get() - everyone[index].first().get();
@@ -247,7 +247,7 @@ impl LockState {
     /// # }
     /// ```
     pub fn expected_wait_of(&self, ticket: Ticket) -> Option<Duration> {
-        Some(times(self.mean_turn?, self.place_of(ticket)?))
+        Some(times(self.mean_turn?, self.position_of(ticket)?))
     }
 
     /// How long somebody who came now may wait: [`mean_turn`](Self::mean_turn) for the holder and for each who waits. None if
@@ -258,7 +258,7 @@ impl LockState {
     /// ```
     /// # async fn show(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
     /// if let Some(wait) = lock.inspect().await?.expected_wait() {
-    ///     println!("about {wait:.0?} if you stand in line now");
+    ///     println!("about {wait:.0?} if you stand in the queue now");
     /// }
     /// # Ok(())
     /// # }
@@ -276,7 +276,7 @@ impl LockState {
             holder: None,
             sharers: Vec::new(),
             held_since: None,
-            line: Vec::new(),
+            queue: Vec::new(),
             waiting: 0,
             data: None,
             newest_ticket: None,
@@ -294,36 +294,40 @@ impl LockState {
             holder: first.map(participant(Stage::Holder)),
             sharers: others.map(participant(Stage::Holder)).collect(),
             held_since: item.held_since().map(system_time),
-            line: item.heirs().iter().map(participant(Stage::Heir)).collect(),
-            waiting: sum(item.heirs().iter().map(|heir| heir.tickets))
-                .saturating_add(item.last.get() - item.seated.get()),
+            queue: item
+                .successors()
+                .iter()
+                .map(participant(Stage::Successor))
+                .collect(),
+            waiting: sum(item.successors().iter().map(|successor| successor.tickets))
+                .saturating_add(item.last.get() - item.watermark.get()),
             data: LockData::of(item),
             newest_ticket: Some(item.last),
             ..LockState::unused(name)
         }
     }
 
-    /// With the line behind the seats, all of it.
-    pub(crate) fn with_line(
+    /// With the queue behind the slots, all of it.
+    pub(crate) fn with_queue(
         mut self,
         item: &LockItem,
         rows: &[TicketRow],
         now: Option<ServerTime>,
     ) -> Self {
-        let behind = rows.iter().filter(|row| row.ticket > item.seated);
+        let behind = rows.iter().filter(|row| row.ticket > item.watermark);
         let waiting = behind.filter_map(|row| match &row.state {
             RowState::Waiting(entry) => Some(Participant::of(entry, Stage::Waiting, now)),
             RowState::Void(_) => None,
         });
-        self.line.extend(waiting);
-        self.waiting = sum(self.line.iter().map(|one| one.tickets));
+        self.queue.extend(waiting);
+        self.waiting = sum(self.queue.iter().map(|one| one.tickets));
         self
     }
 }
 
 /// Turns of all who drew a ticket, the holder's included. Those of them that are over count until they are passed.
 pub(crate) fn turns(item: &LockItem) -> usize {
-    let behind = item.last.get() - item.seated.get();
+    let behind = item.last.get() - item.watermark.get();
     let turns = item.turns_before(usize::MAX).saturating_add(behind);
     usize::try_from(turns).unwrap_or(usize::MAX)
 }

@@ -8,18 +8,18 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::background::{Job, Task};
-use crate::core::Core;
+use crate::client_inner::ClientInner;
 use crate::error::Invalid;
 use crate::name::LockName;
-use crate::store::{Failure, Patience, ScanPlace};
+use crate::store::{Failure, RetryPolicy, ScanPlace};
+use crate::sweep_report::{IdleLocks, SweepReport};
 use crate::sweeper::{Observer, Sweep};
-use crate::swept::{IdleLocks, Swept};
 use fairlock_protocol::witness::Witnesses;
 
 /// The shortest time between two sweeps of a whole table.
-const LEAST_EVERY: Duration = Duration::from_secs(1);
+const MIN_EVERY: Duration = Duration::from_secs(1);
 /// And the longest: no process waits longer, and the jitter of a longer one could not be counted.
-const MOST_EVERY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+const MAX_EVERY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// How to sweep a table again and again.
 ///
@@ -75,12 +75,12 @@ impl SweepOptions {
     }
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {
-        if self.every < LEAST_EVERY {
+        if self.every < MIN_EVERY {
             return Err(Invalid::TooShort {
                 setting: "time between sweeps",
                 value: self.every,
                 bound: "each reads the whole table",
-                bound_value: LEAST_EVERY,
+                bound_value: MIN_EVERY,
             });
         }
         Ok(())
@@ -107,19 +107,19 @@ pub struct Sweeper {
 }
 
 impl Sweeper {
-    pub(crate) fn start(core: &Arc<Core>, options: SweepOptions) -> Self {
+    pub(crate) fn start(inner: &Arc<ClientInner>, options: SweepOptions) -> Self {
         let sweeper = Sweeper {
-            stop: core.closed.child_token(),
+            stop: inner.closed.child_token(),
             ended: CancellationToken::new(),
         };
         let job = Job {
-            lock: core.store.config().table.clone(),
+            lock: inner.store.config().table.clone(),
             ticket: None,
             task: Task::Sweep,
         };
         let (stop, ended) = (sweeper.stop.clone(), sweeper.ended.clone().drop_guard());
-        let sweeping = Arc::clone(core);
-        core.background.spawn(job, async move {
+        let sweeping = Arc::clone(inner);
+        inner.background.spawn(job, async move {
             let _ended = ended;
             keep_sweeping(&sweeping, &options, stop).await;
             || {}
@@ -157,22 +157,22 @@ impl Drop for Sweeper {
 /// # Examples
 ///
 /// ```
-/// assert_eq!(fairlock::SweptTable::default().to_string(), "0 locks, 0 failed: nothing to remove");
+/// assert_eq!(fairlock::TableSweepReport::default().to_string(), "0 locks, 0 failed: nothing to remove");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SweptTable {
+pub struct TableSweepReport {
     /// Locks looked at.
     pub locks: u64,
     /// Locks among them that could not be swept to the end; the log says why.
     pub failed: u64,
     /// What was removed of all of them.
-    pub swept: Swept,
+    pub swept: SweepReport,
 }
 
-impl fmt::Display for SweptTable {
+impl fmt::Display for TableSweepReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SweptTable {
+        let TableSweepReport {
             locks,
             failed,
             swept,
@@ -182,11 +182,11 @@ impl fmt::Display for SweptTable {
 }
 
 /// One sweep of a whole table after another. Ends when told to stop.
-async fn keep_sweeping(core: &Arc<Core>, options: &SweepOptions, stop: CancellationToken) {
-    let config = core.store.config();
-    let mut pass = Pass::new(core, stop.clone(), options.idle_locks);
+async fn keep_sweeping(inner: &Arc<ClientInner>, options: &SweepOptions, stop: CancellationToken) {
+    let config = inner.store.config();
+    let mut pass = Pass::new(inner, stop.clone(), options.idle_locks);
     loop {
-        let every = options.every.min(MOST_EVERY);
+        let every = options.every.min(MAX_EVERY);
         let pause = every.mul_f64(config.chance.jitter());
         tokio::select! {
             biased;
@@ -206,34 +206,38 @@ async fn keep_sweeping(core: &Arc<Core>, options: &SweepOptions, stop: Cancellat
 
 /// A sweep of a whole table, and what it remembers for the next.
 pub(crate) struct Pass<'a> {
-    core: &'a Arc<Core>,
-    patience: Patience,
+    inner: &'a Arc<ClientInner>,
+    policy: RetryPolicy,
     idle_locks: IdleLocks,
     /// Of locks that somebody used when they were last swept.
     observers: HashMap<LockName, Observer>,
-    pub(crate) swept: SweptTable,
+    pub(crate) swept: TableSweepReport,
 }
 
 impl<'a> Pass<'a> {
-    pub(crate) fn new(core: &'a Arc<Core>, stop: CancellationToken, idle_locks: IdleLocks) -> Self {
+    pub(crate) fn new(
+        inner: &'a Arc<ClientInner>,
+        stop: CancellationToken,
+        idle_locks: IdleLocks,
+    ) -> Self {
         Pass {
-            core,
-            patience: core.patience_of_few(stop),
+            inner,
+            policy: inner.policy_of_few(stop),
             idle_locks,
             observers: HashMap::new(),
-            swept: SweptTable::default(),
+            swept: TableSweepReport::default(),
         }
     }
 
     /// Ends because each page of a scan starts behind the one before.
     pub(crate) async fn run(&mut self) -> Result<(), Failure> {
-        self.swept = SweptTable::default();
+        self.swept = TableSweepReport::default();
         let mut before = std::mem::take(&mut self.observers);
         let mut from = None;
         loop {
             let (names, next) = self.scan(from).await?;
             for name in names {
-                if self.patience.stop.is_cancelled() {
+                if self.policy.stop.is_cancelled() {
                     return Ok(());
                 }
                 let observer = before.remove(&name).unwrap_or_default();
@@ -250,16 +254,16 @@ impl<'a> Pass<'a> {
         &self,
         from: Option<ScanPlace>,
     ) -> Result<(Vec<LockName>, Option<ScanPlace>), Failure> {
-        let store = &self.core.store;
+        let store = &self.inner.store;
         let scan = || store.scan_locks(from.clone());
-        Ok(store.persist(&self.patience, scan).await?.value)
+        Ok(store.retry(&self.policy, scan).await?.value)
     }
 
     async fn sweep(&mut self, name: LockName, mut observer: Observer) {
         self.swept.locks += 1;
         let swept = self
-            .core
-            .sweep(&name, &self.patience, &mut observer, self.idle_locks);
+            .inner
+            .sweep(&name, &self.policy, &mut observer, self.idle_locks);
         match swept.await {
             Ok(swept) => self.swept.swept += swept,
             Err(failure) => {
@@ -273,22 +277,22 @@ impl<'a> Pass<'a> {
     }
 }
 
-impl Core {
+impl ClientInner {
     pub(crate) async fn sweep(
         self: &Arc<Self>,
         name: &LockName,
-        patience: &Patience,
+        policy: &RetryPolicy,
         observer: &mut Observer,
         idle_locks: IdleLocks,
-    ) -> Result<Swept, Failure> {
+    ) -> Result<SweepReport, Failure> {
         let mut sweep = Sweep {
             witnesses: Witnesses::default(),
             store: &self.store,
             name: name.as_found(),
-            patience,
+            policy,
             observer,
             idle_locks,
-            swept: Swept::default(),
+            swept: SweepReport::default(),
         };
         // On the heap: callers' futures would get too deep for the compiler's limits.
         if let Some(item) = Box::pin(sweep.run()).await? {
@@ -296,7 +300,7 @@ impl Core {
         }
         let swept = sweep.swept;
         if !swept.is_nothing() {
-            tracing::info!(lock = %name, %swept, "swept");
+            tracing::info!(lock = %name, %swept, "sweep_report");
         }
         Ok(swept)
     }

@@ -14,12 +14,12 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordWait {
-    /// Have the lock now or not at all; takes no place in line.
+    /// Have the lock now or not at all; takes no place in the queue.
     NoWait,
-    /// Wait in line for at most this long, counted from the call. Zero is refused: that is [`NoWait`](Self::NoWait), as
+    /// Wait in the queue for at most this long, counted from the call. Zero is refused: that is [`NoWait`](Self::NoWait), as
     /// which `RecordWait::from` takes it.
     Timeout(Duration),
-    /// Wait for as long as it takes, through outages of any length, also before there is a place in line. The
+    /// Wait for as long as it takes, through outages of any length, also before there is a place in queue. The
     /// [observer](crate::FairLock::observed) is told when one begins, and an
     /// [outage time-out](crate::LockClientBuilder::outage_timeout) ends the wait early.
     Infinite,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt};
 
+use crate::client_inner::ClientInner;
 use crate::config;
-use crate::core::Core;
 use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::state::{LockState, Participant};
@@ -14,11 +14,11 @@ use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::Pace;
 
 impl FairLock {
-    /// The lock and all of its line, now and whenever something changed: who has it, who waits, and who looks dead. What
+    /// The lock and all of its queue, now and whenever something changed: who has it, who waits, and who looks dead. What
     /// changes with time alone, such as the leases that are left, is no news.
     ///
     /// Reads as [`inspect`](Self::inspect) does, at most once in `every`, and only while the stream is polled: one request, and
-    /// one more for each further thousand who wait, each paid for by the size of the line. What comes and goes between
+    /// one more for each further thousand who wait, each paid for by the size of the queue. What comes and goes between
     /// two reads is not seen. The states say how long a turn takes, if this client or this watch saw one end, to about
     /// the time between two reads.
     ///
@@ -87,17 +87,17 @@ impl Watch {
     /// Ends with news, or with the client.
     async fn next(mut self) -> Option<(Result<LockState, Error>, Watch)> {
         while !self.is_over {
-            if let Some(news) = self.look().await {
+            if let Some(news) = self.poll().await {
                 return Some((news, self));
             }
         }
         None
     }
 
-    async fn look(&mut self) -> Option<Result<LockState, Error>> {
-        let core = Arc::clone(&self.lock.core);
-        match self.look_when_due(&core).await {
-            Ok(state) => self.take_in(state, core.store.now()).map(Ok),
+    async fn poll(&mut self) -> Option<Result<LockState, Error>> {
+        let inner = Arc::clone(&self.lock.inner);
+        match self.look_when_due(&inner).await {
+            Ok(state) => self.take_in(state, inner.store.now()).map(Ok),
             Err(Error::ShutDown(_)) => {
                 self.is_over = true;
                 None
@@ -110,14 +110,14 @@ impl Watch {
         }
     }
 
-    async fn look_when_due(&mut self, core: &Core) -> Result<LockState, Error> {
+    async fn look_when_due(&mut self, inner: &ClientInner) -> Result<LockState, Error> {
         config::check_span("every", self.every)?;
         tokio::select! {
             biased;
-            () = core.closed.cancelled() => return Err(Error::ShutDown(Closed::ShutDown)),
-            () = core.store.config().clock.sleep_until(self.due) => {}
+            () = inner.closed.cancelled() => return Err(Error::ShutDown(Closed::ShutDown)),
+            () = inner.store.config().clock.sleep_until(self.due) => {}
         }
-        self.due = core.store.now() + self.every;
+        self.due = inner.store.now() + self.every;
         self.lock.inspect().await
     }
 
@@ -130,7 +130,7 @@ impl Watch {
         is_news.then_some(state)
     }
 
-    /// Only of those who stood in line at the look before is it known that the lock was not free before their turns.
+    /// Only of those who stood in the queue at the look before is it known that the lock was not free before their turns.
     fn learn(&mut self, state: &LockState, now: Moment) {
         let holder = state.holder.as_ref().map(Participant::first);
         let newest = self.seen.as_ref().and_then(|seen| seen.newest_ticket);
@@ -145,7 +145,7 @@ impl Watch {
 fn timeless(mut state: LockState) -> LockState {
     state.mean_turn = None;
     let holders = state.holder.iter_mut().chain(&mut state.sharers);
-    for one in holders.chain(&mut state.line) {
+    for one in holders.chain(&mut state.queue) {
         one.lease = Duration::ZERO;
         one.lease_left = one.lease_left.filter(Duration::is_zero);
     }

@@ -4,28 +4,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Acquisition;
-use super::line::Line;
-use crate::core::{Departure, Refused, Turnstile};
+use super::queued::Queued;
+use crate::client_inner::{Departure, Refused, Turnstile};
 use crate::counter;
 use crate::hold::Hold;
-use crate::look::Look;
 use crate::queue::{self, Joined};
 use crate::reclaim::Reclaim;
-use crate::seats::{Asked, Taken};
+use crate::slots::{Asked, Taken};
+use crate::snapshot::Snapshot;
 use crate::state;
 use crate::store::{Attempt, Failure, Store, Timed, Wish};
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
-use fairlock_protocol::line::Refusal;
 use fairlock_protocol::place::{Act, Claim, Found, Place};
+use fairlock_protocol::step::Refusal;
 use fairlock_protocol::ticket::Ticket;
 
-/// Requests before a ticket is drawn: each was refused because the lock had just become free, or because the line of one who bounds it
+/// Requests before a ticket is drawn: each was refused because the lock had just become free, or because the queue of one who bounds it
 /// grew.
 const TRIES_AT_THE_DOOR: u8 = 6;
 /// The first pause for one who is on the way to a free lock, doubled twice. All of them are enough for its draw, its row
-/// and its seat over any network that is fit for locks, and no wait to speak of if it died on the way.
+/// and its slot over any network that is fit for locks, and no wait to speak of if it died on the way.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
 /// What came of a place.
@@ -60,7 +60,7 @@ enum Has {
     Taken(Attempt, Box<Taken>),
     /// A ticket, as the answer to its draw shows.
     Drawn(Attempt, Box<Timed<LockItem>>),
-    Line(Line),
+    Queued(Queued),
 }
 
 impl<'a> Course<'a> {
@@ -87,9 +87,9 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Each turn of the loop is a step of the machine: the caller's patience bounds them.
+    /// Each turn of the loop is a step of the machine: the caller's policy bounds them.
     ///
-    /// All but the first request is boxed: a turn at a lock that nobody else wants has no room for it, and one who waits in line none
+    /// All but the first request is boxed: a turn at a lock that nobody else wants has no room for it, and one who waits in queue none
     /// for what comes before.
     pub(super) async fn run(mut self) -> Result<End, Refused> {
         let mut act = self.sets_out();
@@ -98,7 +98,7 @@ impl<'a> Course<'a> {
                 Act::Enter => self.enter().await,
                 Act::Hold | Act::Again | Act::Refused | Act::Over => break,
                 act => match &mut self.has {
-                    Has::Line(line) => Box::pin(line.does(self.to, &mut self.place, act)).await,
+                    Has::Queued(queue) => Box::pin(queue.does(self.to, &mut self.place, act)).await,
                     _ => Box::pin(self.does(act)).await,
                 },
             };
@@ -116,14 +116,14 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// What the client's own release saw of the line a moment ago chooses the first request.
+    /// What the client's own release saw of the queue a moment ago chooses the first request.
     fn sets_out(&mut self) -> Act {
         if !self.to.claim.waits {
             return self.place.sets_out(Seen::Unknown);
         }
         // So many are before each of them at the least.
-        self.to.party.turn_away(0);
-        self.seen = self.to.core.hint(&self.to.name);
+        self.to.batch.turn_away(0);
+        self.seen = self.to.inner.hint(&self.to.name);
         let known = match &self.seen {
             Some(item) => self.to.sight(item),
             None => Seen::Unknown,
@@ -131,7 +131,7 @@ impl<'a> Course<'a> {
         self.place.sets_out(known)
     }
 
-    /// What is to be done before it stands in line.
+    /// What is to be done before it stands in the queue.
     async fn does(&mut self, act: Act) -> Result<Act, Refused> {
         match act {
             Act::Share => self.share().await,
@@ -158,53 +158,53 @@ impl<'a> Course<'a> {
 
     async fn read(&mut self) -> Result<Act, Refused> {
         self.to.check()?;
-        let patience = self.to.patience_at_the_door();
+        let policy = self.to.policy_at_the_door();
         let read = || self.to.store().read_lock(&self.to.name);
-        self.seen = self.to.store().persist(&patience, read).await?.value;
+        self.seen = self.to.store().retry(&policy, read).await?.value;
         self.seen.iter().for_each(|item| self.to.saw(item, None));
         Ok(self.place.read(self.sees()))
     }
 
-    /// Clears what is over out of the way. Those for whom the line is too long all the same are refused.
+    /// Clears what is over out of the way. Those for whom the queue is too long all the same are refused.
     async fn clear(&mut self) -> Result<Act, Refused> {
         self.to.check()?;
         let Some(item) = self.seen.take() else {
             return Ok(self.place.clears(Refusal::Free, Seen::Nobody));
         };
-        let (to, patience) = (self.to, self.to.patience_at_the_door());
-        let mut way = Reclaim::of(to.store(), &to.name, &patience, to.claim.permits, item);
+        let (to, policy) = (self.to, self.to.policy_at_the_door());
+        let mut way = Reclaim::of(to.store(), &to.name, &policy, to.claim.permits, item);
         let (mut place, mut is_taken) = (self.place, false);
         let judged = |refusal: &Refusal, item: &LockItem| {
             is_taken = *refusal == Refusal::Taken;
             if is_taken && to.is_too_long(item) {
-                to.party.turn_away(state::turns(item));
+                to.batch.turn_away(state::turns(item));
             }
             to.sight(item)
         };
         let act = way.run(&mut place, judged).await?;
         self.place = place;
-        let look = way.look;
-        self.first = first_of(&look.item);
+        let snapshot = way.snapshot;
+        self.first = first_of(&snapshot.item);
         if act == Act::EnterOver {
-            return self.enter_over(look).await;
+            return self.enter_over(snapshot).await;
         }
-        self.seen = is_taken.then_some(look.item);
+        self.seen = is_taken.then_some(snapshot.item);
         Ok(act)
     }
 
     /// Beside the one in the first slot, as it was seen; else as if that one had as much as this one asks for, if there is as much.
     async fn share(&mut self) -> Result<Act, Refused> {
         self.to.check()?;
-        let (attempt, patience) = (self.to.attempt(), self.to.patience_at_the_door());
+        let (attempt, policy) = (self.to.attempt(), self.to.policy_at_the_door());
         let all = self.to.name.permits().unwrap_or_default();
         let others = all.saturating_sub(attempt.permits).max(1);
         let first = self.seen.as_ref().map_or(self.first, first_of);
         let first = first.unwrap_or(attempt.permits.min(others));
-        let asked = self.to.seats(&patience).share(&attempt, first).await;
+        let asked = self.to.slots(&policy).share(&attempt, first).await;
         self.asked(attempt, asked)
     }
 
-    /// One who bounds the line, and has not seen it, asks for a free lock.
+    /// One who bounds the queue, and has not seen it, asks for a free lock.
     ///
     /// Of a request that was not answered a copy may have had the lock, and have lost it, when another one takes a slot after a
     /// whole lease. No place of a nonce is believed in after that: the slot is given up, and asked for again.
@@ -222,13 +222,13 @@ impl<'a> Course<'a> {
             waits: self.to.claim.waits && most.is_some(),
             stays_until,
         };
-        let (attempt, patience) = (self.to.attempt(), self.to.patience_at_the_door());
+        let (attempt, policy) = (self.to.attempt(), self.to.policy_at_the_door());
         let (store, first_sent) = (self.to.store(), self.to.store().now());
-        let asked = self.to.seats(&patience).enter(&attempt, wish).await;
+        let asked = self.to.slots(&policy).enter(&attempt, wish).await;
         let over = first_sent + lease::believed(store.config().lease);
         match asked {
             Ok(Asked::Taken(taken)) if attempt.is_in_doubt() && over <= store.now() => {
-                self.to.party.is_answered();
+                self.to.batch.is_answered();
                 self.gives_back(attempt, taken);
                 Ok(self.place.asked(Found::Nowhere, Seen::Unknown))
             }
@@ -245,14 +245,14 @@ impl<'a> Course<'a> {
     }
 
     /// Takes the first slot over tickets that are settled, and has their rows deleted.
-    async fn enter_over(&mut self, look: Look) -> Result<Act, Refused> {
+    async fn enter_over(&mut self, snapshot: Snapshot) -> Result<Act, Refused> {
         self.to.check()?;
-        let (attempt, patience) = (self.to.attempt(), self.to.patience_at_the_door());
-        let seats = self.to.seats(&patience);
-        let asked = seats.enter_over(&attempt, &look.item).await;
+        let (attempt, policy) = (self.to.attempt(), self.to.policy_at_the_door());
+        let slots = self.to.slots(&policy);
+        let asked = slots.enter_over(&attempt, &snapshot.item).await;
         if let Ok(Asked::Taken(taken)) = &asked {
-            let litter = look.litter(taken.ticket).map(|row| row.ticket);
-            self.to.core.clean(&self.to.name, litter.collect());
+            let settled_rows = snapshot.settled_rows(taken.ticket).map(|row| row.ticket);
+            self.to.inner.clean(&self.to.name, settled_rows.collect());
         }
         self.asked(attempt, asked)
     }
@@ -261,7 +261,7 @@ impl<'a> Course<'a> {
     fn asked(&mut self, attempt: Attempt, asked: Result<Asked, Failure>) -> Result<Act, Refused> {
         match asked {
             Ok(Asked::Taken(taken)) => {
-                self.to.party.is_answered();
+                self.to.batch.is_answered();
                 self.to.saw(&taken.answer.value, None);
                 let found = taken.answer.value.standing(attempt.nonce, taken.ticket);
                 let act = self.place.asked(found.into(), Seen::Unknown);
@@ -270,7 +270,7 @@ impl<'a> Course<'a> {
                     Act::Decide => {
                         // The next may come: their tickets are newer.
                         self.turnstile.take();
-                        Has::Line(self.to.lines_up(attempt, taken, None))
+                        Has::Queued(self.to.queues_up(attempt, taken, None))
                     }
                     _ => {
                         let (ticket, seen) = (taken.ticket, taken.answer.value);
@@ -282,7 +282,7 @@ impl<'a> Course<'a> {
                 Ok(act)
             }
             Ok(Asked::Busy(item)) => {
-                self.to.core.forget(&attempt);
+                self.to.inner.forget(&attempt);
                 self.refused(item)
             }
             Err(failure) => {
@@ -295,7 +295,7 @@ impl<'a> Course<'a> {
     }
 
     fn refused(&mut self, item: Option<LockItem>) -> Result<Act, Refused> {
-        self.to.party.is_answered();
+        self.to.batch.is_answered();
         item.iter().for_each(|item| self.to.saw(item, None));
         self.seen = item;
         Ok(self.place.asked(Found::Nowhere, self.sees()))
@@ -309,12 +309,12 @@ impl<'a> Course<'a> {
             return Ok(self.place.drew(false));
         };
         let (store, attempt) = (self.store(), self.to.attempt());
-        let patience = self.to.party.patience_to_draw();
+        let policy = self.to.batch.policy_to_draw();
         let (name, tickets) = (&self.to.name, attempt.tickets);
-        let drawn = counter::draw(&store, name, &patience, tickets, most, seen.as_ref()).await;
+        let drawn = counter::draw(&store, name, &policy, tickets, most, seen.as_ref()).await;
         let drawn = match drawn {
             Ok(drawn) => drawn,
-            Err(failure) if failure.is_transient() && store.has_patience(&patience) => None,
+            Err(failure) if failure.is_transient() && store.has_patience(&policy) => None,
             Err(failure) => return Err(failure.into()),
         };
         let act = self.place.drew(drawn.is_some());
@@ -326,30 +326,30 @@ impl<'a> Course<'a> {
         Ok(act)
     }
 
-    /// Puts the row of the ticket into the line.
+    /// Puts the row of the ticket into the queue.
     async fn join(&mut self) -> Result<Act, Refused> {
         let Has::Drawn(attempt, drawn) = &self.has else {
             return Ok(Act::Again);
         };
         let (to, ticket) = (self.to, drawn.value.last);
-        let joined = queue::join(&self.store(), &to.name, &to.patience(), attempt, ticket).await?;
+        let joined = queue::join(&self.store(), &to.name, &to.policy(), attempt, ticket).await?;
         let Has::Drawn(attempt, drawn) = std::mem::replace(&mut self.has, Has::Nothing) else {
             return Ok(Act::Again);
         };
         match joined {
             Joined::Waiting(beats, row) => {
-                tracing::debug!(lock = %to.name, %ticket, "joined the line");
+                tracing::debug!(lock = %to.name, %ticket, "joined the queue");
                 let answer = *drawn;
                 let taken = Taken {
                     ticket,
                     beats,
                     answer,
                 };
-                self.has = Has::Line(to.lines_up(attempt, taken, Some(row)));
+                self.has = Has::Queued(to.queues_up(attempt, taken, Some(row)));
                 Ok(self.place.joined(true))
             }
             Joined::TooSlow => {
-                tracing::info!(lock = %to.name, %ticket, "too slow to join the line: draws again");
+                tracing::info!(lock = %to.name, %ticket, "too slow to join the queue: draws again");
                 self.is_too_slow = true;
                 self.place.joined(false);
                 // It leaves in the background, and another one is asked for at once.
@@ -379,7 +379,7 @@ impl<'a> Course<'a> {
                 let (place, item) = (self.place, &answer.value);
                 Box::pin(to.grant(place, attempt, (ticket, beats), item)).await?
             }
-            Has::Line(line) => Box::pin(line.granted(to, self.place)).await?,
+            Has::Queued(queue) => Box::pin(queue.granted(to, self.place)).await?,
             Has::Nothing | Has::Drawn(..) => None,
         };
         match granted {
@@ -396,15 +396,15 @@ impl<'a> Course<'a> {
         };
         self.to.saw(item, None);
         match item.is_free() {
-            // Its line was not looked at to the end.
+            // Its queue was not looked at to the end.
             true => self.to.check().err().unwrap_or(Refused::GaveUp),
             false => Refused::GaveUp,
         }
     }
 
     fn came_to_nothing(self) -> End {
-        if let Has::Line(line) = self.has {
-            line.passed(self.to);
+        if let Has::Queued(queue) = self.has {
+            queue.passed(self.to);
         }
         match self.is_too_slow {
             true => End::TooSlow,
@@ -427,7 +427,7 @@ impl<'a> Course<'a> {
                 let departure = Departure::of(self.place, attempt, ticket, seen);
                 self.to.leaves(departure);
             }
-            Has::Line(line) => line.leaves(self.to, self.place, &refused),
+            Has::Queued(queue) => queue.leaves(self.to, self.place, &refused),
         }
         refused
     }

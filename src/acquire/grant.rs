@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::Acquisition;
-use crate::core::{Departure, Refused};
+use crate::client_inner::{Departure, Refused};
 use crate::hold::Hold;
 use crate::store::{Attempt, Timed, Write};
 use fairlock_protocol::item::{Footing, LockItem, Spot};
-use fairlock_protocol::lease::{self, Beats};
+use fairlock_protocol::lease::{self, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::place::Place;
 use fairlock_protocol::ticket::{Sequence, Ticket};
@@ -21,7 +21,7 @@ impl Acquisition {
         &self,
         place: Place,
         attempt: Attempt,
-        (ticket, mut beats): (Ticket, Beats),
+        (ticket, mut beats): (Ticket, RenewalHistory),
         item: &LockItem,
     ) -> Result<Option<Arc<Hold>>, Refused> {
         let lease = self.store().config().lease;
@@ -70,7 +70,7 @@ impl Acquisition {
 
     /// The place was lost before it was granted; a copy of a request for it may still come.
     fn is_gone(&self, attempt: &Attempt) -> Result<Option<Arc<Hold>>, Refused> {
-        self.core.forget(attempt);
+        self.inner.forget(attempt);
         Ok(None)
     }
 
@@ -81,11 +81,11 @@ impl Acquisition {
         footing: Footing,
         until: Moment,
     ) -> Result<Option<(LockItem, Moment)>, Refused> {
-        let (core, times) = (&self.core, (self.started, until));
-        let patience = core.patience_to_grant(&self.party, &self.claim, times);
+        let (inner, times) = (&self.inner, (self.started, until));
+        let policy = inner.policy_to_grant(&self.batch, &self.claim, times);
         let (store, lease) = (self.store(), self.store().config().lease);
         let renew = || store.renew(&self.name, attempt, footing, lease);
-        match store.insist(&patience, renew).await {
+        match store.retry_renewal(&policy, renew).await {
             Ok(Timed {
                 value: Write::Applied(item),
                 sent,
@@ -99,7 +99,7 @@ impl Acquisition {
                 let ticket = footing.ticket;
                 tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
                 self.leaves(Departure::unseen(Place::holding(), attempt.again()));
-                let goes_on = self.claim.waits && store.has_patience(&self.patience());
+                let goes_on = self.claim.waits && store.has_patience(&self.policy());
                 match failure.is_transient() && goes_on {
                     true => Ok(None),
                     false => Err(failure.into()),

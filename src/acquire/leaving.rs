@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use crate::core::{Core, Departure};
+use crate::client_inner::{ClientInner, Departure};
 use crate::name::LockName;
 
 type Leaves = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -19,8 +19,8 @@ pub(super) struct Leaving {
 impl Leaving {
     /// Adds a place that is to be left. It is on the list of the client's work at once, and its first request is sent when the task
     /// comes to [`Leaving::goes_on`] or [`Leaving::is_done`].
-    pub(super) fn add(&self, core: &Arc<Core>, name: &LockName, departure: Departure) {
-        let leaves = Arc::clone(core).leaves(name.clone(), departure);
+    pub(super) fn add(&self, inner: &Arc<ClientInner>, name: &LockName, departure: Departure) {
+        let leaves = Arc::clone(inner).leaves(name.clone(), departure);
         self.under_way().push(Box::pin(leaves));
     }
 

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::{Core, Party, Trouble};
+use crate::client_inner::{Batch, ClientInner, Trouble};
 use crate::name::LockName;
 use crate::store::{News, Reach};
 use fairlock_protocol::moment::Moment;
 
-/// What tells a party of requests without an answer, and whoever waits behind it at the door.
-pub(super) fn reach(core: &Arc<Core>, name: &LockName, party: &Arc<Party>) -> Reach {
-    let most = core.store.config().outage_timeout;
-    let (core, name, party) = (Arc::clone(core), name.clone(), Arc::clone(party));
-    Reach::new(most, party.troubled_since(), move |news| match news {
+/// What tells a batch of requests without an answer, and whoever waits behind it at the door.
+pub(super) fn reach(inner: &Arc<ClientInner>, name: &LockName, batch: &Arc<Batch>) -> Reach {
+    let most = inner.store.config().outage_timeout;
+    let (inner, name, batch) = (Arc::clone(inner), name.clone(), Arc::clone(batch));
+    Reach::new(most, batch.troubled_since(), move |news| match news {
         News::Unanswered {
             since,
             is_first,
@@ -22,20 +22,20 @@ pub(super) fn reach(core: &Arc<Core>, name: &LockName, party: &Arc<Party>) -> Re
             if is_first {
                 tracing::warn!(lock = %name, %failure, "cannot reach DynamoDB: goes on trying while its callers wait");
             }
-            let trouble = Trouble::new(&core, since, failure);
-            match core.behind_at_the_door(&name, &party) {
+            let trouble = Trouble::new(&inner, since, failure);
+            match inner.behind_at_the_door(&name, &batch) {
                 Some(behind) => {
                     let (one, other) = trouble.shared();
-                    party.is_in_trouble(one);
+                    batch.is_in_trouble(one);
                     behind.is_in_trouble(other);
                 }
-                None => party.is_in_trouble(trouble),
+                None => batch.is_in_trouble(trouble),
             }
         }
         News::Answered { after } => {
             tracing::info!(lock = %name, ?after, "reached DynamoDB again");
-            party.is_answered();
-            if let Some(behind) = core.behind_at_the_door(&name, &party) {
+            batch.is_answered();
+            if let Some(behind) = inner.behind_at_the_door(&name, &batch) {
                 behind.is_answered();
             }
         }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::acquire;
-use crate::chance::Chance;
+use crate::client_inner::{ClientHandle, ClientInner};
 use crate::clock::Clock;
 use crate::config::{Config, Names, Settings};
-use crate::core::{Core, CoreHandle};
 use crate::error::{Error, Invalid};
+use crate::random_source::RandomSource;
 use crate::store::Store;
 
 use super::LockClient;
@@ -115,7 +115,7 @@ impl LockClientBuilder {
         self
     }
 
-    /// How long a holder, an heir or a waiter that is not heard of keeps its place; at least 50 ms, and at most a day. Less its margin of 2 % it has
+    /// How long a holder, a successor or a waiter that is not heard of keeps its place; at least 50 ms, and at most a day. Less its margin of 2 % it has
     /// room for a [heartbeat](Self::heartbeat) and two [request time-outs](Self::request_timeout). Default: 30 s.
     ///
     /// # Examples
@@ -123,10 +123,10 @@ impl LockClientBuilder {
     /// ```
     /// # use std::time::Duration;
     /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.lease(Duration::from_secs(10))
+    /// builder.lease_duration(Duration::from_secs(10))
     /// # }
     /// ```
-    pub fn lease(mut self, lease: Duration) -> Self {
+    pub fn lease_duration(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
         self
     }
@@ -139,33 +139,33 @@ impl LockClientBuilder {
     /// ```
     /// # use std::time::Duration;
     /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.heartbeat(Duration::from_secs(5))
+    /// builder.heartbeat_interval(Duration::from_secs(5))
     /// # }
     /// ```
-    pub fn heartbeat(mut self, heartbeat: Duration) -> Self {
+    pub fn heartbeat_interval(mut self, heartbeat: Duration) -> Self {
         self.settings.heartbeat = Some(heartbeat);
         self
     }
 
-    /// How many heirs the lock item has room for, 1 to 16. Default: 8.
+    /// How many successors the lock item has room for, 1 to 16. Default: 8.
     ///
-    /// Whoever finds a seat waits there, and needs one write for its ticket and its place. In a longer line each takes a row
+    /// Whoever finds a slot waits there, and needs one write for its ticket and its place. In a longer queue each takes a row
     /// first, which is three requests more, shared ones among them. But each write of the lock item costs a write unit for
-    /// each kilobyte, and about four heirs fill one.
+    /// each kilobyte, and about four successors fill one.
     ///
     /// # Examples
     ///
     /// ```
     /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.seats(4)
+    /// builder.successor_slots(4)
     /// # }
     /// ```
-    pub fn seats(mut self, seats: usize) -> Self {
-        self.settings.seats = seats;
+    pub fn successor_slots(mut self, slots: usize) -> Self {
+        self.settings.slots = slots;
         self
     }
 
-    /// How long a drawn ticket may take to join the line before others pass it. Default: 5 s, or two and a half
+    /// How long a drawn ticket may take to join the queue before others pass it. Default: 5 s, or two and a half
     /// request time-outs if that is longer.
     ///
     /// # Examples
@@ -173,11 +173,11 @@ impl LockClientBuilder {
     /// ```
     /// # use std::time::Duration;
     /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.gap_grace(Duration::from_secs(10))
+    /// builder.join_timeout(Duration::from_secs(10))
     /// # }
     /// ```
-    pub fn gap_grace(mut self, grace: Duration) -> Self {
-        self.settings.gap_grace = Some(grace);
+    pub fn join_timeout(mut self, grace: Duration) -> Self {
+        self.settings.join_timeout = Some(grace);
         self
     }
 
@@ -206,15 +206,15 @@ impl LockClientBuilder {
     /// ```
     /// # use std::time::Duration;
     /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.common_clock_allowance(Duration::from_secs(5))
+    /// builder.server_clock_allowance(Duration::from_secs(5))
     /// # }
     /// ```
-    pub fn common_clock_allowance(mut self, allowance: Duration) -> Self {
+    pub fn server_clock_allowance(mut self, allowance: Duration) -> Self {
         self.settings.allowance = allowance;
         self
     }
 
-    /// The shortest and the longest time between two looks of the first heir. Default: 2 ms, and 1 s or a heartbeat if
+    /// The shortest and the longest time between two looks of the first successor. Default: 2 ms, and 1 s or a heartbeat if
     /// that is shorter. Those behind look more rarely, by the turns before them, and at the rarest once in the longest time
     /// for each of these.
     ///
@@ -223,12 +223,12 @@ impl LockClientBuilder {
     /// ```
     /// # use std::time::Duration;
     /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.look_bounds(Duration::from_millis(5), Duration::from_millis(500))
+    /// builder.poll_interval(Duration::from_millis(5), Duration::from_millis(500))
     /// # }
     /// ```
-    pub fn look_bounds(mut self, shortest: Duration, longest: Duration) -> Self {
-        self.settings.shortest_look = Some(shortest);
-        self.settings.longest_look = Some(longest);
+    pub fn poll_interval(mut self, shortest: Duration, longest: Duration) -> Self {
+        self.settings.min_poll_interval = Some(shortest);
+        self.settings.max_poll_interval = Some(longest);
         self
     }
 
@@ -249,7 +249,7 @@ impl LockClientBuilder {
     }
 
     /// Limits how long a call that waits goes on while DynamoDB does not answer it at all: then it ends with
-    /// [`Error::Unavailable`], before or after it has a place in line, at most one request time-out late. Default: none, so
+    /// [`Error::Unavailable`], before or after it has a place in the queue, at most one request time-out late. Default: none, so
     /// that an outage ends no call before its wait is over.
     ///
     /// The time is that of the outage as calls of this client at the lock meet it: one that comes in the middle of it may end sooner
@@ -289,10 +289,10 @@ impl LockClientBuilder {
     ///
     /// ```
     /// # fn set(builder: fairlock::LockClientBuilder) -> fairlock::LockClientBuilder {
-    /// builder.chance(fairlock::Chance::system())
+    /// builder.random_source(fairlock::RandomSource::system())
     /// # }
     /// ```
-    pub fn chance(mut self, chance: Chance) -> Self {
+    pub fn random_source(mut self, chance: RandomSource) -> Self {
         self.settings.chance = chance;
         self
     }
@@ -313,7 +313,7 @@ impl LockClientBuilder {
     /// ```
     /// # use std::time::Duration;
     /// # fn build(builder: fairlock::LockClientBuilder) {
-    /// let refused = builder.lease(Duration::from_secs(1)).heartbeat(Duration::from_secs(1)).build();
+    /// let refused = builder.lease_duration(Duration::from_secs(1)).heartbeat_interval(Duration::from_secs(1)).build();
     /// assert!(matches!(refused, Err(fairlock::Error::Invalid(_))));
     /// # }
     /// ```
@@ -321,7 +321,7 @@ impl LockClientBuilder {
         let runtime = Handle::try_current().map_err(|_| Invalid::NoRuntime)?;
         let store = Store::new(&self.dynamodb, Config::try_from(self.settings)?);
         Ok(LockClient {
-            core: CoreHandle::new(&Arc::new(Core::new(store, runtime, acquire::go))),
+            inner: ClientHandle::new(&Arc::new(ClientInner::new(store, runtime, acquire::go))),
         })
     }
 }

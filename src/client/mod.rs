@@ -6,21 +6,21 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::background::{Job, Task};
+use crate::client_inner::ClientHandle;
 use crate::config::SHARERS;
-use crate::core::CoreHandle;
 use crate::error::{Error, Invalid};
-use crate::leased::LeaseLock;
+use crate::lease_lock::LeaseLock;
 use crate::lock::FairLock;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
-use crate::semaphore::{MOST_PERMITS, Semaphore};
+use crate::semaphore::{MAX_PERMITS, Semaphore};
 use fairlock_protocol::ticket::Ticket;
 
 pub use builder::LockClientBuilder;
 
 /// Names locks in one table. Cheap to clone; all clones share settings and background work.
 ///
-/// A client whose last handle (itself, its locks, its guards) is dropped while it releases a lock or leaves a line logs a warning that
+/// A client whose last handle (itself, its locks, its guards) is dropped while it releases a lock or leaves a queue logs a warning that
 /// names the locks: if the process ends then, other processes wait for a lease. A [`shutdown`](Self::shutdown) that returned has
 /// reported them, so it leaves nothing to warn of; one that was dropped does, and so does a dropped [`scope`](Self::scope).
 /// A scope that returns ends a client the right way.
@@ -51,7 +51,7 @@ pub use builder::LockClientBuilder;
 /// ```
 #[derive(Clone, Debug)]
 pub struct LockClient {
-    pub(crate) core: CoreHandle,
+    pub(crate) inner: ClientHandle,
 }
 
 impl LockClient {
@@ -87,7 +87,7 @@ impl LockClient {
     /// ```
     pub fn fair_lock(&self, name: impl AsRef<str>) -> Result<FairLock, Error> {
         Ok(FairLock::new(
-            self.core.clone(),
+            self.inner.clone(),
             self.name(name.as_ref(), SHARERS)?,
         ))
     }
@@ -114,17 +114,17 @@ impl LockClient {
     /// # }
     /// ```
     pub fn semaphore(&self, name: impl AsRef<str>, permits: u64) -> Result<Semaphore, Error> {
-        let range = 1..=MOST_PERMITS;
+        let range = 1..=MAX_PERMITS;
         if !range.contains(&permits) {
             return Err(Invalid::Permits {
                 said: permits,
-                most: MOST_PERMITS,
+                most: MAX_PERMITS,
             }
             .into());
         }
         let name = self.name(name.as_ref(), permits)?;
         Ok(Semaphore::new(
-            FairLock::new(self.core.clone(), name),
+            FairLock::new(self.inner.clone(), name),
             permits,
         ))
     }
@@ -146,7 +146,7 @@ impl LockClient {
     /// ```
     pub fn lease_lock(&self, name: impl AsRef<str>) -> Result<LeaseLock, Error> {
         let name = self.name(name.as_ref(), SHARERS)?;
-        Ok(LeaseLock::new(self.core.clone(), name))
+        Ok(LeaseLock::new(self.inner.clone(), name))
     }
 
     /// Gives up a place, by its name, that another process waited at or had the lock by and that it cannot give up itself, as after it
@@ -164,7 +164,7 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`], [`Error::Refused`], [`Error::Unreadable`] and [`Error::ShutDown`] as
+    /// [`Error::Unavailable`], [`Error::Refused`], [`Error::InvalidItem`] and [`Error::ShutDown`] as
     /// [`FairLock::acquire`](crate::FairLock::acquire). The place then lapses with its lease.
     ///
     /// # Panics
@@ -181,16 +181,18 @@ impl LockClient {
     /// # }
     /// ```
     pub async fn give_up(&self, place: &PlaceId) -> Result<(), Error> {
-        let name = LockName::new(place.lock(), &self.core.store.config().namespace)?;
-        self.core.told(self.core.give_up_place(&name, place)).await
+        let name = LockName::new(place.lock(), &self.inner.store.config().namespace)?;
+        self.inner
+            .told(self.inner.give_up_place(&name, place))
+            .await
     }
 
     fn name(&self, name: &str, permits: u64) -> Result<LockName, Error> {
-        let name = LockName::new(name, &self.core.store.config().namespace)?;
+        let name = LockName::new(name, &self.inner.store.config().namespace)?;
         Ok(name.with_permits(permits))
     }
 
-    /// Ends this client: whoever waits is told [`Error::ShutDown`] and leaves the line, and background work is
+    /// Ends this client: whoever waits is told [`Error::ShutDown`] and leaves the queue, and background work is
     /// awaited, for at most `within`. Each lock is dealt with by itself; what could not be done is reported.
     ///
     /// With [`HeldLocks::Keep`] locks that are held stay held and renewed until their guards are released or
@@ -223,40 +225,40 @@ impl LockClient {
     /// ```
     pub async fn shutdown(&self, held: HeldLocks, within: Duration) -> ShutdownReport {
         self.close(held);
-        let core = &self.core;
+        let inner = &self.inner;
         tokio::select! {
             biased;
-            () = core.background.idle() => {}
-            () = core.store.config().clock.sleep(within) => {}
+            () = inner.background.idle() => {}
+            () = inner.store.config().clock.sleep(within) => {}
         }
-        core.background.reported();
+        inner.background.reported();
         ShutdownReport {
             unfinished: {
-                let failed = core.background.failures().into_iter();
-                let open = core.background.unfinished().into_iter();
+                let failed = inner.background.failures().into_iter();
+                let open = inner.background.unfinished().into_iter();
                 open.chain(failed).map(Unfinished).collect()
             },
-            held: core
+            held: inner
                 .holds()
                 .iter()
                 .filter(|hold| hold.is_held())
                 .map(|hold| (hold.name.to_string(), hold.ticket))
                 .collect(),
-            rows_left: core.store.rows_left(),
+            rows_left: inner.store.rows_left(),
         }
     }
 
     /// Ends all waits, and deals with held locks as said. A second call deals with what was granted meanwhile.
     pub(crate) fn close(&self, held: HeldLocks) {
-        let core = &self.core;
+        let inner = &self.inner;
         // What failed before was for the log; from here on it is for the report.
-        if !core.closed.is_cancelled() {
-            core.background.forget_failures();
+        if !inner.closed.is_cancelled() {
+            inner.background.forget_failures();
         }
-        core.closed.cancel();
-        core.refuse_all();
+        inner.closed.cancel();
+        inner.refuse_all();
         if held == HeldLocks::Release {
-            core.release_all();
+            inner.release_all();
         }
     }
 }
@@ -328,14 +330,14 @@ impl Unfinished {
 impl fmt::Display for Unfinished {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.0.task {
-            Task::Acquire => "leaving the line of",
-            Task::Leave => "leaving the line of",
+            Task::Acquire => "leaving the queue of",
+            Task::Leave => "leaving the queue of",
             Task::Release => "releasing",
-            Task::Admit => "letting heirs in at",
+            Task::Admit => "letting successors in at",
             Task::Clean => "cleaning up behind",
             Task::Heartbeat => "renewing",
             Task::Sweep => "sweeping",
-            Task::Look => "looking at",
+            Task::Poll => "looking at",
         };
         match self.0.ticket {
             Some(ticket) => write!(f, "{what} lock `{}` (ticket {ticket})", self.0.lock),

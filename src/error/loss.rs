@@ -13,14 +13,14 @@ const TAKEN_AWAY: &str = "its lease ran out for others, or another process gave 
 /// # Examples
 ///
 /// ```
-/// use fairlock::Loss;
+/// use fairlock::LossReason;
 ///
-/// let nobody = Loss::Evicted { by: None };
+/// let nobody = LossReason::Evicted { by: None };
 /// assert!(nobody.to_string().ends_with("nobody has the lock now"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Loss {
+pub enum LossReason {
     /// The lease ran out with no renewal under way: the process was stopped, or its runtime did not run.
     Expired,
     /// Others saw the lease run out and took the lock away, or another process [gave the hold up](crate::LockClient::give_up). Of a [`Lease`](crate::Lease) whose time is over also that it
@@ -45,29 +45,33 @@ pub enum Loss {
     Released,
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Loss::Expired => f.write_str("its lease ran out while this process did not run"),
-            Loss::Evicted { by: Some(by) } => {
+            LossReason::Expired => f.write_str("its lease ran out while this process did not run"),
+            LossReason::Evicted { by: Some(by) } => {
                 let Holder { owner, ticket, .. } = by;
                 f.write_str(TAKEN_AWAY)?;
                 write!(f, ", and {owner} has the lock now, with ticket {ticket}")
             }
-            Loss::Evicted { by: None } => {
+            LossReason::Evicted { by: None } => {
                 f.write_str(TAKEN_AWAY)?;
                 f.write_str(", and nobody has the lock now")
             }
-            Loss::Deleted => f.write_str("the lock item was deleted"),
-            Loss::Unreachable { cause } => {
+            LossReason::Deleted => f.write_str("the lock item was deleted"),
+            LossReason::Unreachable { cause } => {
                 write!(
                     f,
                     "its lease ran out, because it could not be renewed: {cause}"
                 )
             }
-            Loss::NoRuntime => f.write_str("its client's runtime is gone, and nothing renews it"),
-            Loss::ShutDown => f.write_str("the client was shut down, and asked to release it"),
-            Loss::Released => f.write_str("it was already released"),
+            LossReason::NoRuntime => {
+                f.write_str("its client's runtime is gone, and nothing renews it")
+            }
+            LossReason::ShutDown => {
+                f.write_str("the client was shut down, and asked to release it")
+            }
+            LossReason::Released => f.write_str("it was already released"),
         }
     }
 }
@@ -77,9 +81,9 @@ impl fmt::Display for Loss {
 /// # Examples
 ///
 /// ```
-/// use fairlock::{Error, LostLock};
+/// use fairlock::{Error, LockLost};
 ///
-/// fn stop(lost: LostLock) -> Result<(), Error> {
+/// fn stop(lost: LockLost) -> Result<(), Error> {
 ///     eprintln!("roll back what ticket {} began: {}", lost.ticket, lost.reason);
 ///     Err(lost.into())
 /// }
@@ -87,17 +91,17 @@ impl fmt::Display for Loss {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("lock `{lock}` was lost before ticket {ticket} was done: {reason}")]
 #[non_exhaustive]
-pub struct LostLock {
+pub struct LockLost {
     /// The lock.
     pub lock: String,
     /// The ticket of the hold that ended.
     pub ticket: Ticket,
     /// Why it ended.
-    pub reason: Loss,
+    pub reason: LossReason,
 }
 
-impl From<LostLock> for Error {
-    fn from(lost: LostLock) -> Self {
+impl From<LockLost> for Error {
+    fn from(lost: LockLost) -> Self {
         Error::Lost {
             lock: lost.lock,
             ticket: lost.ticket,

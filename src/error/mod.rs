@@ -7,10 +7,10 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-pub use fairlock_protocol::problem::Problem;
+pub use fairlock_protocol::problem::ItemProblem;
 use fairlock_protocol::ticket::Ticket;
 
-pub use loss::{Loss, LostLock};
+pub use loss::{LockLost, LossReason};
 pub(crate) use shown::Chain;
 use shown::Said;
 
@@ -19,8 +19,8 @@ pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 
 /// What went wrong, sorted by what the caller must do.
 ///
-/// An error displays all that is known of it in one line, its causes included. So it has no
-/// [`source`](std::error::Error::source) to be told once more; programs find the cause in the fields. Its `Debug` is the same line behind
+/// An error displays all that is known of it in one queue, its causes included. So it has no
+/// [`source`](std::error::Error::source) to be told once more; programs find the cause in the fields. Its `Debug` is the same queue behind
 /// the name of the variant: a `main` that returns the error prints that, and neither headers nor bodies of requests and answers.
 ///
 /// # Examples
@@ -34,7 +34,7 @@ pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 /// ```
 #[non_exhaustive]
 pub enum Error {
-    /// Another caller has the lock, or this call was not polled when it was granted. Try again later, or wait longer. The line is
+    /// Another caller has the lock, or this call was not polled when it was granted. Try again later, or wait longer. The queue is
     /// left, unless that takes longer than one request time-out: then it goes on in the background.
     NotGranted {
         /// The lock.
@@ -44,8 +44,8 @@ pub enum Error {
         /// Since when it has it, by DynamoDB's clock.
         since: Option<SystemTime>,
         /// How many are before this caller, the holder included, those who have the lock together as one; none if it
-        /// took no place in line.
-        place: Option<usize>,
+        /// took no place in the queue.
+        position: Option<usize>,
         /// Whether the lock was granted and given back, because the call was not polled for two request time-outs after the
         /// grant.
         untaken: bool,
@@ -54,8 +54,8 @@ pub enum Error {
     },
 
     /// As many wait as [`max_waiters`](crate::FairLock::max_waiters) allows, or more. Turn the work away, or try again
-    /// later; nothing of this attempt stays in the line.
-    LineFull {
+    /// later; nothing of this attempt stays in the queue.
+    QueueFull {
         /// The lock.
         lock: String,
         /// How many wait before this caller would, the holder not counted.
@@ -71,22 +71,22 @@ pub enum Error {
         /// The ticket of the hold that ended.
         ticket: Ticket,
         /// Why it ended.
-        reason: Loss,
+        reason: LossReason,
     },
 
     /// A value or a combination of values cannot work. Change it; nothing was sent.
     Invalid(Invalid),
 
     /// An item in the table is not what this version wrote. Upgrade, or repair as `docs/operations.md` says. An item of
-    /// a newer format is never written to; a place in line that this call had taken before it met a damaged one is
+    /// a newer format is never written to; a place in the queue that this call had taken before it met a damaged one is
     /// given up again.
-    Unreadable {
+    InvalidItem {
         /// The table.
         table: String,
         /// The keys of the item.
         item: String,
         /// What is wrong with it.
-        problem: Problem,
+        problem: ItemProblem,
     },
 
     /// DynamoDB refuses the request, and would again. Set right what it names: the table, permissions, credentials.
@@ -100,7 +100,7 @@ pub enum Error {
     },
 
     /// DynamoDB did not answer, or was too busy, for as long as this call may wait. Try again later; what the
-    /// attempt may have left in the line is removed in the background, or lapses with its lease.
+    /// attempt may have left in the queue is removed in the background, or lapses with its lease.
     Unavailable {
         /// The table.
         table: String,
@@ -374,10 +374,10 @@ mod tests {
 
     #[test]
     fn a_lost_lock_is_an_error_that_says_the_same_by_itself_and_as_one_of_all() {
-        let lost = LostLock {
+        let lost = LockLost {
             lock: "a".into(),
             ticket: Ticket::new(7),
-            reason: Loss::Unreachable {
+            reason: LossReason::Unreachable {
                 cause: "`renew` was refused".into(),
             },
         };

@@ -1,4 +1,4 @@
-//! Errors in words, each in one line.
+//! Errors in words, each in one queue.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,18 +11,18 @@ impl fmt::Display for Error {
             Error::NotGranted {
                 lock,
                 holder,
-                place,
+                position,
                 waited,
                 untaken,
                 ..
             } => {
-                let held = Held(holder.as_ref(), *place, *untaken);
+                let held = Held(holder.as_ref(), *position, *untaken);
                 write!(
                     f,
                     "lock `{lock}` was not granted after {waited:.1?}: {held}"
                 )
             }
-            Error::LineFull {
+            Error::QueueFull {
                 lock,
                 waiting,
                 limit,
@@ -40,7 +40,7 @@ impl fmt::Display for Error {
                 "lock `{lock}` was lost before ticket {ticket} was done: {reason}"
             ),
             Error::Invalid(invalid) => invalid.fmt(f),
-            Error::Unreadable {
+            Error::InvalidItem {
                 table,
                 item,
                 problem,
@@ -71,15 +71,15 @@ impl fmt::Display for Error {
     }
 }
 
-/// The line for people, behind the variant. What the SDK's errors show to programmers has whole requests and answers in it.
+/// The queue for people, behind the variant. What the SDK's errors show to programmers has whole requests and answers in it.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let variant = match self {
             Error::NotGranted { .. } => "NotGranted",
-            Error::LineFull { .. } => "LineFull",
+            Error::QueueFull { .. } => "QueueFull",
             Error::Lost { .. } => "Lost",
             Error::Invalid(_) => "Invalid",
-            Error::Unreadable { .. } => "Unreadable",
+            Error::InvalidItem { .. } => "InvalidItem",
             Error::Refused { .. } => "Refused",
             Error::Unavailable { .. } => "Unavailable",
             Error::ShutDown(_) => "ShutDown",
@@ -92,11 +92,11 @@ impl fmt::Debug for Error {
 pub(super) struct Said<'a>(pub(super) &'a str);
 
 /// In characters. No rule about a text needs more of it to be understood.
-const LONGEST_SAID: usize = 80;
+const MAX_SAID: usize = 80;
 
 impl fmt::Display for Said<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.char_indices().nth(LONGEST_SAID) {
+        match self.0.char_indices().nth(MAX_SAID) {
             Some((end, _)) => write!(f, "{:?}... ({} bytes)", &self.0[..end], self.0.len()),
             None => write!(f, "{:?}", self.0),
         }
@@ -176,7 +176,7 @@ fn has(f: &mut fmt::Formatter<'_>, holder: &Holder) -> fmt::Result {
     }
 }
 
-/// An error and what caused it, in one line. A cause that the one before it ends with is not said again.
+/// An error and what caused it, in one queue. A cause that the one before it ends with is not said again.
 pub(crate) struct Chain<'a>(pub(crate) &'a (dyn StdError + Send + Sync + 'static));
 
 impl fmt::Display for Chain<'_> {

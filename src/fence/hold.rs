@@ -20,7 +20,7 @@ impl LockGuard {
     ///     .put_item()
     ///     .table_name("reports")
     ///     .item("id", AttributeValue::S("nightly".into()))
-    ///     .item("lines", AttributeValue::N("1234".into()));
+    ///     .item("queues", AttributeValue::N("1234".into()));
     /// guard.fence("fence").on(put).send().await?;
     /// # Ok(())
     /// # }
@@ -35,7 +35,7 @@ impl LockGuard {
     /// Unlike [a fence](Self::fence) it needs nothing in the items that are written, and lets nothing through once
     /// somebody else has the lock, before that one has written too. It costs a transaction, which is twice the write
     /// units of all its items and of the lock item, and it can meet conflicts: with a renewal, or with those who come
-    /// to the line. The transaction is then cancelled for `TransactionConflict` and can be sent again: the cancellation reasons, of which
+    /// to the queue. The transaction is then cancelled for `TransactionConflict` and can be sent again: the cancellation reasons, of which
     /// each item of the transaction has one in its place, [tell this from a hold that is over](#a-conflict-or-a-stale-hold). The table of
     /// locks must be in the same account and region, and the caller needs `dynamodb:ConditionCheckItem` on it.
     ///
@@ -108,7 +108,7 @@ impl LockGuard {
         if let Some(reason) = self.hold().loss() {
             return Err(self.lost_by(reason).into());
         }
-        let (store, hold) = (&self.core().store, self.hold());
+        let (store, hold) = (&self.inner().store, self.hold());
         let (held, turns_left) = hold.to_be_checked();
         let check = store.check_holder(&hold.name, &hold.attempt, held, turns_left);
         check.map_err(|failure| failure.into_error(&store.config().table, Duration::ZERO))

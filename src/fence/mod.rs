@@ -28,7 +28,7 @@ const BEYOND_TOKENS: f64 = 18_446_744_073_709_551_616.0;
 /// - **The fence closes with the first write under the newer token**, and not when that is granted. Who reads an item
 ///   and then decides should [raise the fence](#raising-the-fence) first: what a stale writer wrote before that is
 ///   then seen, and nothing comes after it.
-/// - **A deletion forgets the token**: any writer can make the item anew, a stale one too. Where that matters put a
+/// - **A deletion forgets the token**: any writer can make the item again, a stale one too. Where that matters put a
 ///   [tombstone](#tombstones) in place of the item.
 /// - It does not tell whether one still has the lock. [`check_item`](crate::LockGuard::check_item) does, in a
 ///   transaction.

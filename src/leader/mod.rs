@@ -1,4 +1,4 @@
-//! Leading for as long as a lock is held: stands in line, leads, loses or resigns, and stands again.
+//! Leading for as long as a lock is held: stands in queue, leads, loses or resigns, and stands again.
 
 mod resignation;
 mod rests;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBuilder};
 
 use crate::clock::Clock;
-use crate::error::{Error, Loss, LostLock};
+use crate::error::{Error, LockLost, LossReason};
 use crate::guard::LockGuard;
 use crate::lock::FairLock;
 use crate::run::while_held;
@@ -25,11 +25,11 @@ use fairlock_protocol::ticket::Ticket;
 use resignation::Resigned;
 use rests::Rests;
 
-pub use resignation::Resignation;
+pub use resignation::ResignHandle;
 
 /// The first pause after DynamoDB did not answer, and the longest; each is made longer by up to its double.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+const MAX_PAUSE: Duration = Duration::from_secs(15);
 
 /// One who leads whenever it has the lock, until it is stopped or has done what it was to do.
 ///
@@ -69,22 +69,22 @@ struct Campaign {
     observer: Option<Observer>,
 }
 
-type Observer = Box<dyn Fn(&Leadership) + Send + Sync>;
+type Observer = Box<dyn Fn(&LeadershipEvent) + Send + Sync>;
 
 /// What becomes of a candidate, as its observer is told.
 ///
 /// # Examples
 ///
 /// ```
-/// use fairlock::Leadership;
+/// use fairlock::LeadershipEvent;
 ///
-/// fn is_leading(news: &Leadership) -> bool {
-///     matches!(news, Leadership::Began { .. })
+/// fn is_leading(news: &LeadershipEvent) -> bool {
+///     matches!(news, LeadershipEvent::Began { .. })
 /// }
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Leadership {
+pub enum LeadershipEvent {
     /// It leads from now on.
     Began {
         /// The fencing token of this term.
@@ -102,9 +102,9 @@ pub enum Leadership {
         /// The fencing token of the term that ended.
         ticket: Ticket,
         /// Why the lock was lost.
-        reason: Loss,
+        reason: LossReason,
     },
-    /// DynamoDB does not answer while it waits to lead. It keeps its place in line, if it has one, and goes on trying.
+    /// DynamoDB does not answer while it waits to lead. It keeps its place in the queue, if it has one, and goes on trying.
     OutageBegan {
         /// Since when, and why.
         outage: Outage,
@@ -112,7 +112,7 @@ pub enum Leadership {
     /// DynamoDB answers again.
     OutageEnded,
     /// DynamoDB did not answer for as long as [`outage_timeout`](crate::LockClientBuilder::outage_timeout) allows, or the
-    /// line is as long as [`max_waiters`](crate::FairLock::max_waiters) allows: it stands again after a pause.
+    /// queue is as long as [`max_waiters`](crate::FairLock::max_waiters) allows: it stands again after a pause.
     Unavailable {
         /// What went wrong.
         error: Error,
@@ -126,7 +126,7 @@ enum Term<T> {
     Stopped,
     Resigned,
     Done(ControlFlow<T>),
-    Lost(LostLock),
+    Lost(LockLost),
 }
 
 impl FairLock {
@@ -172,7 +172,7 @@ impl Candidate {
         self
     }
 
-    /// Tells `observer` what becomes of the candidate. How far it has come in the line is told to the lock's own
+    /// Tells `observer` what becomes of the candidate. How far it has come in the queue is told to the lock's own
     /// [observer](FairLock::observed).
     ///
     /// It runs where [`lead`](Self::lead) is polled, so it must be quick and never block; its panics are those of
@@ -182,17 +182,17 @@ impl Candidate {
     ///
     /// ```
     /// # fn stand(lock: &fairlock::FairLock) {
-    /// use fairlock::Leadership;
+    /// use fairlock::LeadershipEvent;
     ///
     /// let candidate = lock.candidate().observed(|news| match news {
-    ///     Leadership::Began { ticket } => println!("leads under token {ticket}"),
-    ///     Leadership::Lost { reason, .. } => println!("leads no more: {reason}"),
+    ///     LeadershipEvent::Began { ticket } => println!("leads under token {ticket}"),
+    ///     LeadershipEvent::Lost { reason, .. } => println!("leads no more: {reason}"),
     ///     _ => {}
     /// });
     /// # drop(candidate);
     /// # }
     /// ```
-    pub fn observed(mut self, observer: impl Fn(&Leadership) + Send + Sync + 'static) -> Self {
+    pub fn observed(mut self, observer: impl Fn(&LeadershipEvent) + Send + Sync + 'static) -> Self {
         self.campaign.observer = Some(Box::new(observer));
         self
     }
@@ -208,21 +208,21 @@ impl Candidate {
     /// # drop((candidate, resignation));
     /// # }
     /// ```
-    pub fn resignation(&self) -> Resignation {
+    pub fn resignation(&self) -> ResignHandle {
         let resigned = Arc::clone(&self.campaign.resigned);
-        Resignation::new(resigned, self.campaign.clock().clone())
+        ResignHandle::new(resigned, self.campaign.clock().clone())
     }
 
     /// Waits for its turn, runs `work` for as long as the lock is held, and again.
     ///
     /// A term ends when its work returns: [`ControlFlow::Break`] ends all and is returned, [`ControlFlow::Continue`]
-    /// gives the lock back and stands at the end of the line, so that others lead if there are any. It ends too when
+    /// gives the lock back and stands at the end of the queue, so that others lead if there are any. It ends too when
     /// the lock is lost, upon a [resignation](Self::resignation), and when the candidate is [stopped](Self::until):
     /// the work is dropped where it awaits, and before the lock is given back. A term whose lock was lost before its
     /// work returned is lost, whatever the work returned, and the candidate stands again.
     ///
-    /// While DynamoDB does not answer, it keeps its place in line and goes on trying. When the
-    /// [outage time-out](crate::LockClientBuilder::outage_timeout) is over, or the line is
+    /// While DynamoDB does not answer, it keeps its place in the queue and goes on trying. When the
+    /// [outage time-out](crate::LockClientBuilder::outage_timeout) is over, or the queue is
     /// [too long for it](FairLock::max_waiters), it pauses for one to two seconds, and then for twice as long each time, up
     /// to 30 s.
     ///
@@ -232,7 +232,7 @@ impl Candidate {
     ///
     /// In a spawned task the work owns what it uses, as `async move` closures do.
     ///
-    /// Returns `None` when it was stopped, with the lock released; a place in line is given up in the background. A
+    /// Returns `None` when it was stopped, with the lock released; a place in the queue is given up in the background. A
     /// release that failed is told to the observer and logged: the next leader then waits for the lease to end.
     ///
     /// # Fairness
@@ -241,12 +241,12 @@ impl Candidate {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work, and then gives up the lock, or the place in line, in the background. So
+    /// Dropping the future drops the work, and then gives up the lock, or the place in the queue, in the background. So
     /// does a panic of the work, which comes through.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`], [`Error::Unreadable`], [`Error::Invalid`] and [`Error::ShutDown`], for what another try
+    /// [`Error::Refused`], [`Error::InvalidItem`], [`Error::Invalid`] and [`Error::ShutDown`], for what another try
     /// would not mend.
     ///
     /// # Examples
@@ -297,11 +297,11 @@ impl Candidate {
 
 impl Campaign {
     fn clock(&self) -> &Clock {
-        &self.lock.core.store.config().clock
+        &self.lock.inner.store.config().clock
     }
 
     fn rests(&self) -> Rests {
-        Rests::new(self.lock.core.store.config().chance.clone())
+        Rests::new(self.lock.inner.store.config().chance.clone())
     }
 
     /// Waits for the lock once, and tells of outages meanwhile.
@@ -323,7 +323,7 @@ impl Campaign {
                 biased;
                 ended = &mut acquiring => {
                     if is_out && ended.is_ok() {
-                        self.tell(&Leadership::OutageEnded);
+                        self.tell(&LeadershipEvent::OutageEnded);
                     }
                     return ended;
                 }
@@ -332,20 +332,18 @@ impl Campaign {
                 }) => outage,
             };
             is_out = outage.is_some();
-            self.tell(
-                &outage.map_or(Leadership::OutageEnded, |outage| Leadership::OutageBegan {
-                    outage,
-                }),
-            );
+            self.tell(&outage.map_or(LeadershipEvent::OutageEnded, |outage| {
+                LeadershipEvent::OutageBegan { outage }
+            }));
         }
     }
 
-    /// Waits for the lock, also while DynamoDB does not answer or the line is full. Ends with the lock, or for good.
+    /// Waits for the lock, also while DynamoDB does not answer or the queue is full. Ends with the lock, or for good.
     async fn stand(&self) -> Result<LockGuard, Error> {
-        let config = self.lock.core.store.config();
+        let config = self.lock.inner.store.config();
         let mut pauses = ExponentialBuilder::new()
             .with_min_delay(FIRST_PAUSE)
-            .with_max_delay(LONGEST_PAUSE)
+            .with_max_delay(MAX_PAUSE)
             .without_max_times()
             .with_jitter()
             .with_jitter_seed(config.chance.seed())
@@ -354,12 +352,12 @@ impl Campaign {
             let error = match self.stand_once().await {
                 // It was given back, for this candidate was not polled in time. Each such turn took a grant.
                 Err(Error::NotGranted { .. }) => continue,
-                Err(error @ (Error::Unavailable { .. } | Error::LineFull { .. })) => error,
+                Err(error @ (Error::Unavailable { .. } | Error::QueueFull { .. })) => error,
                 granted_or_refused => return granted_or_refused,
             };
-            let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
+            let pause = pauses.next().unwrap_or(MAX_PAUSE);
             tracing::warn!(lock = %self.lock.name, %error, ?pause, "cannot stand for leader: tries again");
-            self.tell(&Leadership::Unavailable { error, pause });
+            self.tell(&LeadershipEvent::Unavailable { error, pause });
             config.clock.sleep(pause).await;
         }
     }
@@ -375,17 +373,17 @@ impl Campaign {
         // Between the grant and here others may know that it leads, and have it resign.
         let is_resigned = before.is_after(guard.hold().begun);
         tracing::info!(lock = guard.name(), %ticket, "leads");
-        self.tell(&Leadership::Began { ticket });
+        self.tell(&LeadershipEvent::Began { ticket });
         let term = tokio::select! {
             biased;
             () = stop => Term::Stopped,
             () = self.resigned.wait_for(|now| (is_resigned || *now != before).then_some(())) => Term::Resigned,
             done = while_held(&guard, work(&guard)) => done.map_or_else(Term::Lost, Term::Done),
         };
-        if let Term::Lost(LostLock { reason, .. }) = &term {
+        if let Term::Lost(LockLost { reason, .. }) = &term {
             tracing::info!(lock = guard.name(), %ticket, %reason, "leads no more");
             let reason = reason.clone();
-            self.tell(&Leadership::Lost { ticket, reason });
+            self.tell(&LeadershipEvent::Lost { ticket, reason });
         } else {
             self.step_down(guard).await;
         }
@@ -401,10 +399,10 @@ impl Campaign {
                 tracing::warn!(lock, %ticket, %error, "leads no more, and could not release")
             }
         }
-        self.tell(&Leadership::Ended { ticket, released });
+        self.tell(&LeadershipEvent::Ended { ticket, released });
     }
 
-    fn tell(&self, news: &Leadership) {
+    fn tell(&self, news: &LeadershipEvent) {
         if let Some(observer) = &self.observer {
             observer(news);
         }

@@ -32,24 +32,24 @@ impl Resigned {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Resignation {
+pub struct ResignHandle {
     resigned: Arc<Signal<Resigned>>,
     clock: Clock,
 }
 
-impl Resignation {
+impl ResignHandle {
     pub(super) fn new(resigned: Arc<Signal<Resigned>>, clock: Clock) -> Self {
-        Resignation { resigned, clock }
+        ResignHandle { resigned, clock }
     }
 
     /// Ends the term that is under way: its work is dropped, the lock is released, and the candidate stands at the
-    /// end of the line. A term is under way from the moment at which the client has the lock, also before
+    /// end of the queue. A term is under way from the moment at which the client has the lock, also before
     /// [`lead`](crate::Candidate::lead) is polled again and begins the work. Does nothing while the candidate waits.
     ///
     /// # Examples
     ///
     /// ```
-    /// # fn maintenance(resignation: &fairlock::Resignation) {
+    /// # fn maintenance(resignation: &fairlock::ResignHandle) {
     /// resignation.resign();
     /// # }
     /// ```

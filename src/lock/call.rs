@@ -7,7 +7,7 @@ use std::task::Poll;
 use tokio::sync::oneshot::error::RecvError;
 
 use super::FairLock;
-use crate::core::{Caller, Claim, Core, Holding, Party, Refused, Told};
+use crate::client_inner::{Batch, Caller, Claim, ClientInner, Holding, Refused, Told};
 use crate::guard::LockGuard;
 use crate::offer::Granted;
 use crate::wait::RecordWait;
@@ -18,11 +18,11 @@ const TURNS: usize = 64;
 
 /// One call of `acquire`: the acquisition runs in a task of its own, so that no request of it is ever cut short.
 pub(super) struct Call<'a> {
-    core: &'a Core,
+    inner: &'a ClientInner,
     pub(super) started: Moment,
     pub(super) until: Option<Moment>,
     waits: bool,
-    pub(super) party: Arc<Party>,
+    pub(super) batch: Arc<Batch>,
     pub(super) number: u64,
     told: Mutex<Option<Told>>,
 }
@@ -36,7 +36,7 @@ impl<'a> Call<'a> {
         (started, until): (Moment, Option<Moment>),
     ) -> Self {
         let FairLock {
-            core,
+            inner,
             name,
             observer,
             max_waiters,
@@ -50,27 +50,27 @@ impl<'a> Call<'a> {
             observer: observer.clone(),
         };
         // Those who wait for all of it go together with others of this client, who are shown as one.
-        let is_for_parties = waits && Some(permits) == name.permits() && attributes.is_empty();
-        let (party, (number, told), turnstile) = if is_for_parties {
-            core.take_in(name, caller)
+        let is_for_batches = waits && Some(permits) == name.permits() && attributes.is_empty();
+        let (batch, (number, told), turnstile) = if is_for_batches {
+            inner.take_in(name, caller)
         } else {
-            let (party, joined) = core.alone(caller);
-            (party, joined, None)
+            let (batch, joined) = inner.alone(caller);
+            (batch, joined, None)
         };
-        if turnstile.is_some() || !is_for_parties {
+        if turnstile.is_some() || !is_for_batches {
             let claim = Claim {
                 permits,
                 attributes: attributes.clone(),
                 waits,
             };
-            core.acquire(name, Arc::clone(&party), claim, turnstile);
+            inner.acquire(name, Arc::clone(&batch), claim, turnstile);
         }
         Call {
-            core,
+            inner,
             started,
             until,
             waits,
-            party,
+            batch,
             number,
             told: Mutex::new(Some(told)),
         }
@@ -85,7 +85,7 @@ impl<'a> Call<'a> {
         let Some(mut told) = told else {
             return Err(Refused::GaveUp);
         };
-        let clock = &self.core.store.config().clock;
+        let clock = &self.inner.store.config().clock;
         let Some(until) = self.until else {
             return taken(told.await);
         };
@@ -94,13 +94,13 @@ impl<'a> Call<'a> {
             answer = &mut told => return taken(answer),
             () = clock.sleep_until(until) => {}
         }
-        let now = self.core.store.now();
-        self.party.part(now);
+        let now = self.inner.store.now();
+        self.batch.part(now);
         // A request under way may still bring the lock, or say why not. What follows it is for the background.
-        let timeout = self.core.store.config().request_timeout;
-        let end = match self.waits || !self.party.is_under_way() {
+        let timeout = self.inner.store.config().request_timeout;
+        let end = match self.waits || !self.batch.is_under_way() {
             true => now + timeout,
-            false => (self.started + self.core.no_wait_lasts()).max(now + timeout / 10),
+            false => (self.started + self.inner.no_wait_lasts()).max(now + timeout / 10),
         };
         tokio::select! {
             biased;
@@ -123,7 +123,7 @@ impl<'a> Call<'a> {
         tokio::select! {
             biased;
             answer = &mut told => taken(answer),
-            () = others => Err(self.party.refusal().unwrap_or(Refused::Late)),
+            () = others => Err(self.batch.refusal().unwrap_or(Refused::Late)),
         }
     }
 }
@@ -136,6 +136,6 @@ fn taken(told: Result<Result<Granted<Holding>, Refused>, RecvError>) -> Result<L
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.party.leave(self.number);
+        self.batch.leave(self.number);
     }
 }

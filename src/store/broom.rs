@@ -15,7 +15,7 @@ use super::{Operation, Store, ask};
 const BATCH: usize = 25;
 
 impl Store {
-    /// Deletes rows at or below `seated`, in batches, or one by one where a policy denies batches. Rows carry no authority and
+    /// Deletes rows at or below `watermark`, in batches, or one by one where a policy denies batches. Rows carry no authority and
     /// never come back, so a batch needs no condition. What DynamoDB leaves undone, or a policy denies, stays for the next
     /// client that cleans, and for TTL.
     pub(crate) async fn delete_rows(

@@ -15,7 +15,7 @@ const DATED_AT_ONCE: usize = 16;
 
 impl Store {
     /// Dates what has no date, if the time is known: holds, the oldest of them first and as many as one write takes; else the
-    /// first heir, else the newest ticket of which a row is missing, else the first row. It is one write whatever is there, and
+    /// first successor, else the newest ticket of which a row is missing, else the first row. It is one write whatever is there, and
     /// sent only if something has no date. Refused: it was renewed, dated or ended since the look, and the next who comes
     /// dates what is left.
     pub(crate) async fn date(
@@ -30,7 +30,9 @@ impl Store {
         let permits = all_of(name);
         let write = match first_undated(item, rows) {
             Some(Undated::Holds(holds)) => LockWrite::date_holds(permits, &holds, now),
-            Some(Undated::Heir(at, heir)) => LockWrite::date_heir(permits, at, heir, now),
+            Some(Undated::Successor(at, successor)) => {
+                LockWrite::date_successor(permits, at, successor, now)
+            }
             Some(Undated::Draw) => LockWrite::date_draw(permits, item.last, now),
             Some(Undated::Row(entry)) => return self.date_row(name, entry, now).await,
             None => return Ok(()),
@@ -43,7 +45,7 @@ impl Store {
 enum Undated<'a> {
     /// As many as one write takes.
     Holds(Vec<(At, &'a Entry)>),
-    Heir(At, &'a Entry),
+    Successor(At, &'a Entry),
     /// The newest ticket that was drawn.
     Draw,
     Row(&'a Entry),
@@ -60,14 +62,17 @@ fn first_undated<'a>(item: &'a LockItem, rows: &'a [TicketRow]) -> Option<Undate
     if !holds.is_empty() {
         return Some(Undated::Holds(holds));
     }
-    let heirs = item.heirs();
-    if let Some(index) = heirs.iter().position(is_undated) {
-        return Some(Undated::Heir(item.at_heir(index), &heirs[index]));
+    let successors = item.successors();
+    if let Some(index) = successors.iter().position(is_undated) {
+        return Some(Undated::Successor(
+            item.at_successor(index),
+            &successors[index],
+        ));
     }
-    if item.seated < item.last && item.drawn_at.is_none() {
+    if item.watermark < item.last && item.drawn_at.is_none() {
         return Some(Undated::Draw);
     }
-    let waiting = rows.iter().filter(|row| row.ticket > item.seated);
+    let waiting = rows.iter().filter(|row| row.ticket > item.watermark);
     let mut waiting = waiting.filter_map(TicketRow::waiting);
     let row = waiting.find(|entry| is_undated(entry));
     row.map(Undated::Row)

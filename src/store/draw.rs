@@ -55,10 +55,10 @@ impl Store {
             (Some(stamp), _) => Dating::By(stamp),
             (None, _) => Dating::None,
         };
-        let is_short = |item: &LockItem| item.grace < Some(self.config.gap_grace);
+        let is_short = |item: &LockItem| item.grace < Some(self.config.join_timeout);
         Drawing {
             dating,
-            grace: self.config.gap_grace,
+            grace: self.config.join_timeout,
             raises_grace: seen.is_some_and(is_short),
             keeps: seen.and_then(|item| self.keeps(item.expires_at)),
         }

@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 
-use crate::error::{Chain, Error, Problem, Source};
+use crate::error::{Chain, Error, ItemProblem, Source};
 
 use super::codec::Item;
 use super::exchange::Failed;
@@ -39,7 +39,7 @@ pub(crate) enum Kind {
     /// Not applied, and never will be.
     Refused(Source),
     /// Answered with an item that is not ours, or damaged.
-    Unreadable { item: String, problem: Problem },
+    InvalidItem { item: String, problem: ItemProblem },
 }
 
 /// Codes of DynamoDB and its front end for "not now": all that the SDK takes for throttling, whose own retries are off, and one that
@@ -99,8 +99,8 @@ impl Failure {
     pub(crate) fn is_newer_format(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Unreadable {
-                problem: Problem::NewerFormat { .. },
+            Kind::InvalidItem {
+                problem: ItemProblem::NewerFormat { .. },
                 ..
             }
         )
@@ -144,8 +144,8 @@ impl Failure {
             Kind::Unserved(source) => twice(source, Kind::Unserved),
             Kind::Ambiguous(source) => twice(source, Kind::Ambiguous),
             Kind::Refused(source) => twice(source, Kind::Refused),
-            Kind::Unreadable { item, problem } => {
-                let kind = |item| Kind::Unreadable {
+            Kind::InvalidItem { item, problem } => {
+                let kind = |item| Kind::InvalidItem {
                     item,
                     problem: problem.clone(),
                 };
@@ -173,7 +173,7 @@ impl Failure {
                 verb,
                 source,
             },
-            Kind::Unreadable { item, problem } => Error::Unreadable {
+            Kind::InvalidItem { item, problem } => Error::InvalidItem {
                 table,
                 item,
                 problem,
@@ -219,7 +219,7 @@ impl std::error::Error for Shared {
     }
 }
 
-/// For logs, in one line: the words of errors, and nothing else of requests and answers.
+/// For logs, in one queue: the words of errors, and nothing else of requests and answers.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` {}", self.verb, self.kind)
@@ -236,7 +236,7 @@ impl fmt::Display for Kind {
                 write!(f, "may have been applied: {}", Chain(source.as_ref()))
             }
             Kind::Refused(source) => write!(f, "was refused: {}", Chain(source.as_ref())),
-            Kind::Unreadable { item, problem } => write!(f, "met item `{item}`: {problem}"),
+            Kind::InvalidItem { item, problem } => write!(f, "met item `{item}`: {problem}"),
         }
     }
 }
@@ -476,7 +476,7 @@ mod tests {
 
     #[test]
     fn a_failure_says_what_was_sent_what_became_of_it_and_why() {
-        let problem = Problem::Missing { attribute: "last" };
+        let problem = ItemProblem::Missing { attribute: "last" };
         let item = "pk = a".to_owned();
         for (kind, told) in [
             (Kind::Busy("slow".into()), "`enter` came to nothing: slow"),
@@ -486,7 +486,7 @@ mod tests {
             ),
             (Kind::Refused("no".into()), "`enter` was refused: no"),
             (
-                Kind::Unreadable { item, problem },
+                Kind::InvalidItem { item, problem },
                 "`enter` met item `pk = a`: has no `last`: not written by fairlock, or damaged",
             ),
         ] {

@@ -35,8 +35,8 @@ impl Store {
         let is_unseen = wish.stays_until.is_none();
         let entrance = Entrance {
             below: below(wish.most, attempt.tickets),
-            slots: wish.waits.then_some(self.config.seats),
-            grace: self.config.gap_grace,
+            slots: wish.waits.then_some(self.config.slots),
+            grace: self.config.join_timeout,
             new: self.new_item().filter(|_| is_unseen),
         };
         let write = LockWrite::enter(all_of(name), me, entrance);
@@ -85,8 +85,8 @@ impl Store {
         attempt.note(self.write_keeping(name, write, keeps).await)
     }
 
-    /// Gives seats to `found`, the next in line as `seen` and its rows showed them.
-    pub(crate) async fn seat(
+    /// Gives slots to `found`, the next in the queue as `seen` and its rows showed them.
+    pub(crate) async fn fill(
         &self,
         name: &LockName,
         attempt: &Attempt,
@@ -94,27 +94,32 @@ impl Store {
         found: &[Entry],
         upto: Ticket,
     ) -> Answer {
-        let (permits, seats) = (all_of(name), self.config.seats);
-        let write = LockWrite::seat(permits, seen, (found, upto), seats, self.server.stamp());
+        let (permits, slots) = (all_of(name), self.config.slots);
+        let write = LockWrite::fill(permits, seen, (found, upto), slots, self.server.stamp());
         attempt.note(self.write(name, &write).await)
     }
 
-    /// Raises `seated` over tickets that are void.
+    /// Raises `watermark` over tickets that are void.
     pub(crate) async fn settle(&self, name: &LockName, seen: &LockItem, upto: Ticket) -> Answer {
         let write = LockWrite::settle(all_of(name), seen, upto);
         self.write(name, &write).await
     }
 
-    /// Gives the first heirs the permits that they wait for: they stand beside those who have some. The first
+    /// Gives the first successors the permits that they wait for: they stand beside those who have some. The first
     /// of them is in the slot `first`.
-    pub(crate) async fn admit(&self, name: &LockName, first: usize, heirs: &[Entry]) -> Answer {
-        let Some(write) = LockWrite::admit(all_of(name), first, heirs) else {
+    pub(crate) async fn admit(
+        &self,
+        name: &LockName,
+        first: usize,
+        successors: &[Entry],
+    ) -> Answer {
+        let Some(write) = LockWrite::admit(all_of(name), first, successors) else {
             return Err(broken_answer("admit", "nobody was found to be admitted"));
         };
         self.write(name, &write).await
     }
 
-    /// Ends a hold. If nobody else has the lock, the first heir has it the moment this applies.
+    /// Ends a hold. If nobody else has the lock, the first successor has it the moment this applies.
     pub(crate) async fn release(&self, name: &LockName, attempt: &Attempt, held: Held) -> Answer {
         let granted = self.server.stamp();
         let write = LockWrite::release(all_of(name), attempt.nonce, held, granted);
@@ -133,25 +138,25 @@ impl Store {
         self.write(name, &write).await
     }
 
-    /// Takes the seat of a dead heir away.
-    pub(crate) async fn unseat(&self, name: &LockName, at: At, dead: &Entry) -> Answer {
-        let write = LockWrite::unseat(all_of(name), at, dead);
+    /// Takes the slot of a dead successor away.
+    pub(crate) async fn evict_successor(&self, name: &LockName, at: At, dead: &Entry) -> Answer {
+        let write = LockWrite::evict_successor(all_of(name), at, dead);
         self.write(name, &write).await
     }
 
-    /// Gives up one's own seat.
-    pub(crate) async fn give_up_seat(&self, name: &LockName, at: At, own: &Entry) -> Answer {
-        let write = LockWrite::give_up_seat(all_of(name), at, own);
+    /// Gives up one's own slot.
+    pub(crate) async fn give_up_slot(&self, name: &LockName, at: At, own: &Entry) -> Answer {
+        let write = LockWrite::give_up_slot(all_of(name), at, own);
         self.write(name, &write).await
     }
 
-    /// Says that a waiter left the queue, so that no look from before can seat it.
+    /// Says that a waiter left the queue, so that no look from before can slot it.
     pub(crate) async fn leave(&self, name: &LockName, ticket: Ticket) -> Answer {
         let write = LockWrite::leave(all_of(name), ticket);
         self.write(name, &write).await
     }
 
-    /// Renews a hold or a seat, under the later date if one stands there; and keeps the item for longer if it would go too
+    /// Renews a hold or a slot, under the later date if one stands there; and keeps the item for longer if it would go too
     /// soon. The answer shows who else there is.
     pub(crate) async fn renew(
         &self,
@@ -255,7 +260,7 @@ impl Store {
         item: Item,
     ) -> Result<LockItem, Failure> {
         let read = codec::lock_item(&values(item), &self.config.names.ttl);
-        let read = read.and_then(|item| codec::of_permits(item, name.permits()));
+        let read = read.and_then(|item| codec::total_permits(item, name.permits()));
         read.map_err(|problem| self.unreadable(verb, name, &name.lock_key(), problem))
     }
 }

@@ -1,6 +1,6 @@
 //! The only place that builds requests: one verb per protocol step, each one conditional write or consistent read.
 //!
-//! A verb is a single attempt with a time-out. Trying again is [`Store::persist`], in one place for all.
+//! A verb is a single attempt with a time-out. Trying again is [`Store::retry`], in one place for all.
 
 mod attempt;
 mod broom;
@@ -16,10 +16,10 @@ mod failure;
 mod front_end;
 mod hindrance;
 mod lock_item;
-mod patience;
 mod probe;
 mod reach;
 mod request;
+mod retry_policy;
 mod room;
 mod rows;
 mod scan;
@@ -36,11 +36,11 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::config::Config;
-use crate::error::{Problem, Source};
+use crate::error::{ItemProblem, Source};
 use crate::name::LockName;
 use fairlock_protocol::entry::{Entry, ServerTime, Unknown};
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::pace::Brake;
+use fairlock_protocol::pace::ThrottleBackoff;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::Dating;
 
@@ -52,9 +52,9 @@ use denials::Denials;
 pub(crate) use exchange::ask;
 pub(crate) use failure::{Failure, Kind, Refusal, answered, refusal};
 pub(crate) use lock_item::Wish;
-pub(crate) use patience::{Limit, Patience};
 pub(crate) use probe::Operation;
 pub(crate) use reach::{News, Reach};
+pub(crate) use retry_policy::{Limit, RetryPolicy};
 pub(crate) use room::check_room;
 pub(crate) use rows::{Cursor, Page};
 pub(crate) use scan::Place as ScanPlace;
@@ -69,7 +69,7 @@ pub(crate) struct Store {
     client: Client,
     config: Config,
     server: ServerClock,
-    brake: Arc<Mutex<Brake>>,
+    backoff: Arc<Mutex<ThrottleBackoff>>,
     denials: Arc<Denials>,
     reach: Reach,
 }
@@ -156,7 +156,7 @@ impl Store {
             client: Client::from_conf(conf.build()),
             config,
             server,
-            brake: Arc::default(),
+            backoff: Arc::default(),
             denials: Arc::default(),
             reach: Reach::default(),
         }
@@ -294,19 +294,19 @@ impl Store {
     }
 
     /// Slows looks down if a failure says that DynamoDB is too busy.
-    pub(crate) fn heed(&self, failure: &Failure) {
+    pub(crate) fn note_throttling(&self, failure: &Failure) {
         if failure.is_busy() {
-            self.brake().press(self.now());
+            self.backoff().press(self.now());
         }
     }
 
     /// By how much looks are slowed down, because DynamoDB is too busy for us.
     pub(crate) fn braked(&self) -> u32 {
-        self.brake().factor(self.now())
+        self.backoff().factor(self.now())
     }
 
-    fn brake(&self) -> MutexGuard<'_, Brake> {
-        self.brake.lock().unwrap_or_else(PoisonError::into_inner)
+    fn backoff(&self) -> MutexGuard<'_, ThrottleBackoff> {
+        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends one request and notes when. Boxed, as [`ask`] is.
@@ -464,14 +464,14 @@ impl Store {
         verb: &'static str,
         name: &LockName,
         sort_key: &str,
-        problem: Problem,
+        problem: ItemProblem,
     ) -> Failure {
         let Config { names, .. } = &self.config;
         let (pk, sk) = (&names.partition_key, &names.sort_key);
         let item = format!("{pk} = {}, {sk} = {sort_key}", name.lock());
         Failure {
             verb,
-            kind: Kind::Unreadable { item, problem },
+            kind: Kind::InvalidItem { item, problem },
         }
     }
 }

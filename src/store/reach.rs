@@ -71,7 +71,7 @@ impl Reach {
         }
     }
 
-    /// When there are no more attempts: at the end of a call's patience, or when there were no answers for as long as it
+    /// When there are no more attempts: at the end of a call's policy, or when there were no answers for as long as it
     /// puts up with that.
     pub(super) fn ends(&self, until: Option<Moment>) -> Option<Moment> {
         until.into_iter().chain(self.until()).min()

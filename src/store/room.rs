@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::config::{MOST_DATA, MOST_SEATS};
+use crate::config::{MAX_DATA, MAX_SLOTS};
 use crate::error::Invalid;
 use crate::size::{CONTAINER, ELEMENT, LARGEST_ITEM, bytes_of_value};
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
@@ -16,10 +16,10 @@ use fairlock_protocol::codec as protocol;
 const REST: usize = 8 * 1024;
 
 /// Left for all entries together.
-const ROOM: usize = LARGEST_ITEM - MOST_DATA - REST;
+const ROOM: usize = LARGEST_ITEM - MAX_DATA - REST;
 
 /// The slots of those who wait, and the first, in which one may wait behind sharers who have all permits.
-const SLOTS: usize = MOST_SEATS + 1;
+const SLOTS: usize = MAX_SLOTS + 1;
 
 /// What a sharer takes besides its entry: its nonce in `sharers`, and on the item with its ticket. One in a slot takes less.
 const PLACE: usize = 2 * (1 + 32) + 11;
@@ -134,7 +134,7 @@ mod tests {
             ("slots".to_owned(), AttributeValue::L(vec![waiting; SLOTS])),
             (
                 "data".to_owned(),
-                AttributeValue::B(Blob::new(vec![7; MOST_DATA])),
+                AttributeValue::B(Blob::new(vec![7; MAX_DATA])),
             ),
             (
                 "written".to_owned(),

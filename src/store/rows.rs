@@ -1,4 +1,4 @@
-//! The verbs on ticket rows, and the look along the line.
+//! The verbs on ticket rows, and the look along the queue.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::codec::{self, Item, text};
 use super::failure::{Failure, sort};
 use super::{Attempt, Store, Timed, Write, ask};
 
-/// A range query from the lock item, or from a ticket on, to the end of the line.
+/// A range query from the lock item, or from a ticket on, to the end of the queue.
 const LINE: &str = "#pk = :pk AND #sk BETWEEN :from AND :to";
 
-/// One page of the line.
+/// One page of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     /// The lock item, if the page began with it and there is one.
     pub(crate) lock: Option<LockItem>,
     pub(crate) rows: Vec<TicketRow>,
-    /// Where to read on; none at the end of the line.
+    /// Where to read on; none at the end of the queue.
     pub(crate) next: Option<Cursor>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Cursor(Item);
 type Answer = Result<Timed<Write<TicketRow>>, Failure>;
 
 impl Store {
-    /// Puts a drawn ticket's row into the line.
+    /// Puts a drawn ticket's row into the queue.
     pub(crate) async fn join(&self, name: &LockName, attempt: &Attempt, ticket: Ticket) -> Answer {
         let write = RowWrite::join(self.new_entry(attempt, ticket), self.row_expiry());
         attempt.note(self.write_row(name, ticket, write).await)
@@ -95,14 +95,14 @@ impl Store {
         dated.map(drop)
     }
 
-    /// Reads one page of the line, strongly consistent: from the lock item on, or from where a page ended.
-    pub(crate) async fn read_line(
+    /// Reads one page of the queue, strongly consistent: from the lock item on, or from where a page ended.
+    pub(crate) async fn read_queue(
         &self,
         name: &LockName,
         from: Option<Cursor>,
         limit: usize,
     ) -> Result<Timed<Page>, Failure> {
-        self.timed(self.query_line(name, from, limit)).await
+        self.timed(self.query_queue(name, from, limit)).await
     }
 
     /// Deletes a row that is still as it was seen. Whether it is gone.
@@ -115,7 +115,7 @@ impl Store {
         self.delete(write.verb, key, write.expressions()).await
     }
 
-    /// Where the line goes on behind a ticket, whether or not it has a row.
+    /// Where the queue goes on behind a ticket, whether or not it has a row.
     pub(crate) fn behind(&self, name: &LockName, ticket: Ticket) -> Cursor {
         Cursor(self.row_key(name, ticket))
     }
@@ -145,17 +145,17 @@ impl Store {
         .await
     }
 
-    async fn query_line(
+    async fn query_queue(
         &self,
         name: &LockName,
         from: Option<Cursor>,
         limit: usize,
     ) -> Result<Page, Failure> {
-        let verb = "read the line";
+        let verb = "read the queue";
         let values = [
             (":pk", name.lock().to_owned()),
             (":from", name.lock_key()),
-            (":to", name.end_of_line()),
+            (":to", name.end_of_queue()),
         ];
         let values = values.map(|(name, value)| (name.to_owned(), text(value)));
         let request = self

@@ -3,15 +3,15 @@
 use aws_sdk_dynamodb::types::{MultiRegionConsistency, TableDescription, TableStatus};
 
 use crate::config::Names;
-use crate::store::{Failure, Operation, Patience, Refusal, Store};
+use crate::store::{Failure, Operation, Refusal, RetryPolicy, Store};
 
 use super::finding::{Finding, Severity, TableReport};
 use super::requests::{self, Ttl};
 use super::schema::Schema;
 
 /// Looks at the table and tries every operation on it, changing nothing.
-pub(crate) async fn check(store: &Store, patience: &Patience) -> Result<TableReport, Failure> {
-    let check = Check { store, patience };
+pub(crate) async fn check(store: &Store, policy: &RetryPolicy) -> Result<TableReport, Failure> {
+    let check = Check { store, policy };
     let (mut findings, is_strong) = check.table().await?;
     if !findings.contains(&Finding::NoTable) {
         findings.extend(check.ttl(is_strong).await?);
@@ -22,21 +22,21 @@ pub(crate) async fn check(store: &Store, patience: &Patience) -> Result<TableRep
         findings.extend(check.operations().await?);
     }
     if store.newest_date().is_none() {
-        findings.push(Finding::NoDate);
+        findings.push(Finding::MissingDateHeader);
     }
     Ok(TableReport::new(findings))
 }
 
 struct Check<'a> {
     store: &'a Store,
-    patience: &'a Patience,
+    policy: &'a RetryPolicy,
 }
 
 impl Check<'_> {
     /// And whether it is a global table whose replicas agree on each write.
     async fn table(&self) -> Result<(Vec<Finding>, bool), Failure> {
         let describe = || requests::describe(self.store);
-        let answer = self.store.persist(self.patience, describe).await?;
+        let answer = self.store.retry(self.policy, describe).await?;
         match answer {
             Ok(table) => {
                 let findings = about(&table, &self.store.config().names);
@@ -52,7 +52,7 @@ impl Check<'_> {
     async fn ttl(&self, is_strong: bool) -> Result<Option<Finding>, Failure> {
         let describe = || requests::describe_ttl(self.store);
         let needed = &self.store.config().names.ttl;
-        match self.store.persist(self.patience, describe).await? {
+        match self.store.retry(self.policy, describe).await? {
             Ok(Ttl::On(found) | Ttl::Coming(found)) => {
                 let other = found != *needed;
                 let needed = needed.clone();
@@ -73,7 +73,7 @@ impl Check<'_> {
         let mut findings = Vec::new();
         for operation in Operation::ALL {
             let probe = || self.store.probe(operation);
-            if let Err(refusal) = self.store.persist(self.patience, probe).await? {
+            if let Err(refusal) = self.store.retry(self.policy, probe).await? {
                 findings.push(finding("check the table", operation.name(), refusal)?);
             }
             if findings.contains(&Finding::NoTable) {
@@ -115,7 +115,8 @@ fn replicas(table: &TableDescription) -> Option<Finding> {
         .iter()
         .filter_map(|replica| replica.region_name().map(str::to_owned))
         .collect();
-    (!is_strong(table) && !regions.is_empty()).then_some(Finding::EventualReplicas { regions })
+    (!is_strong(table) && !regions.is_empty())
+        .then_some(Finding::EventuallyConsistentReplicas { regions })
 }
 
 /// What a refusal says about the table. One that is about the caller, its credentials say, is a failure of the check.
@@ -155,7 +156,7 @@ mod tests {
             let finding = replicas(&replicated(lagging)).unwrap();
             assert_eq!(finding.severity(), Severity::Warning);
             let regions = regions.clone();
-            assert_eq!(finding, Finding::EventualReplicas { regions });
+            assert_eq!(finding, Finding::EventuallyConsistentReplicas { regions });
         }
         let strong = replicated(Some(MultiRegionConsistency::Strong));
         assert_eq!(replicas(&strong), None);

@@ -1,14 +1,14 @@
 //! Brings a table of locks about, whoever else is at it and however far they have come.
 //!
 //! Everything is done in rounds: look, do what is missing, look again. A round that is not the last fails as one that others
-//! were in the way of, and [`Store::persist`] makes the next one. Not as "too busy": the client's looks would slow down.
+//! were in the way of, and [`Store::retry`] makes the next one. Not as "too busy": the client's looks would slow down.
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{TableDescription, TableStatus};
 use tokio_util::sync::CancellationToken;
 
-use crate::store::{Failure, Kind, Limit, Patience, Refusal, Store};
+use crate::store::{Failure, Kind, Limit, Refusal, RetryPolicy, Store};
 use fairlock_protocol::moment::Moment;
 
 use super::check::is_strong;
@@ -34,14 +34,14 @@ pub(crate) async fn create(
     options: &TableOptions,
     stop: CancellationToken,
 ) -> Result<(), Failure> {
-    let patience = Patience::stopped_by(&stop).until(store.now() + WITHIN);
-    let first = patience.clone().within(Limit::Attempts(FIRST_ATTEMPTS));
+    let policy = RetryPolicy::stopped_by(&stop).until(store.now() + WITHIN);
+    let first = policy.clone().within(Limit::Attempts(FIRST_ATTEMPTS));
     // A wrong endpoint must show itself quickly, whatever a table may take: by the time-out of any request.
-    let _ = store.persist(&first, || requests::describe(store)).await?;
+    let _ = store.retry(&first, || requests::describe(store)).await?;
     let store = store.with_more_time(MORE_TIME);
-    let patience = patience.within(Limit::Unanswered(ATTEMPTS));
+    let policy = policy.within(Limit::Unanswered(ATTEMPTS));
     let table = store
-        .persist(&patience, || bring_about(&store, options))
+        .retry(&policy, || bring_about(&store, options))
         .await?;
     if is_strong(&table) {
         // A sweeper removes what TTL would.
@@ -49,7 +49,7 @@ pub(crate) async fn create(
     }
     let until = store.now() + TTL_WITHIN;
     store
-        .persist(&patience, || bring_ttl_about(&store, until))
+        .retry(&policy, || bring_ttl_about(&store, until))
         .await
 }
 

@@ -10,7 +10,7 @@ use std::fmt;
 /// # async fn check(locks: fairlock::LockClient) -> Result<(), Box<dyn std::error::Error>> {
 /// let report = locks.check_table().await?;
 /// println!("{report}");
-/// if !report.is_fit() {
+/// if !report.is_usable() {
 ///     return Err("no locks here".into());
 /// }
 /// # Ok(())
@@ -34,16 +34,16 @@ impl TableReport {
     /// # Examples
     ///
     /// ```
-    /// assert!(fairlock::TableReport::default().is_fit());
+    /// assert!(fairlock::TableReport::default().is_usable());
     /// ```
-    pub fn is_fit(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         let mut findings = self.findings.iter();
         !findings.any(|finding| finding.severity() == Severity::Fatal)
     }
 }
 
 impl fmt::Display for TableReport {
-    /// One line a finding.
+    /// One queue a finding.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((last, others)) = self.findings.split_last() else {
             return f.write_str("all is well");
@@ -87,7 +87,7 @@ impl fmt::Display for Severity {
 
 /// One thing about a table that is not as it should be.
 ///
-/// Shows itself in one line, with what to do about it. As the source of an [`Error::Refused`](crate::Error::Refused)
+/// Shows itself in one queue, with what to do about it. As the source of an [`Error::Refused`](crate::Error::Refused)
 /// it says why [`create_table`](crate::LockClient::create_table) cannot use the table that is there.
 ///
 /// # Examples
@@ -142,12 +142,12 @@ pub enum Finding {
         needed: String,
     },
     /// The table has replicas that learn of writes only later: clients of two regions may both get a lock.
-    EventualReplicas {
+    EventuallyConsistentReplicas {
         /// The regions of the replicas.
         regions: Vec<String>,
     },
     /// The answers carry no `Date`: callers that do not wait cannot tell a crashed holder from a busy one.
-    NoDate,
+    MissingDateHeader,
 }
 
 /// Operations without which only what looks at whole tables does not work.
@@ -174,8 +174,8 @@ impl Finding {
             Finding::NoTtl
             | Finding::WithoutTtl
             | Finding::OtherTtl { .. }
-            | Finding::EventualReplicas { .. }
-            | Finding::NoDate => Severity::Warning,
+            | Finding::EventuallyConsistentReplicas { .. }
+            | Finding::MissingDateHeader => Severity::Warning,
         }
     }
 
@@ -206,10 +206,10 @@ impl Finding {
                 "name that attribute with `key_names`, or start a sweeper that removes idle locks"
                     .into()
             }
-            Finding::EventualReplicas { .. } => {
+            Finding::EventuallyConsistentReplicas { .. } => {
                 "use its locks from one region only, or make it strongly consistent (MRSC)".into()
             }
-            Finding::NoDate => "let the `Date` of answers through the proxies".into(),
+            Finding::MissingDateHeader => "let the `Date` of answers through the proxies".into(),
         }
     }
 }
@@ -265,14 +265,14 @@ impl fmt::Display for What<'_> {
             Finding::OtherTtl { found, needed } => {
                 write!(f, "TTL looks at `{found}`, and locks write `{needed}`")
             }
-            Finding::EventualReplicas { regions } => {
+            Finding::EventuallyConsistentReplicas { regions } => {
                 let regions = regions.join(", ");
                 write!(
                     f,
                     "replicas ({regions}) are eventually consistent, and locks hold in one region only"
                 )
             }
-            Finding::NoDate => f.write_str(
+            Finding::MissingDateHeader => f.write_str(
                 "answers carry no `Date`, and callers that do not wait never pass a crashed holder",
             ),
         }

@@ -32,7 +32,7 @@ pub(super) enum Billing {
 impl TableOptions {
     /// Provisioned throughput, in read and write capacity units (both at least 1), in place of billing by the request.
     ///
-    /// A turn that nobody waits for writes twice; an heir looks at the lock up to fifty times a second. Requests
+    /// A turn that nobody waits for writes twice; a successor looks at the lock up to fifty times a second. Requests
     /// beyond the capacity are throttled, which makes waiting slower, not unsafe; a lease that cannot be renewed is
     /// lost.
     ///

@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 
-use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::config::{self, Config, Settings};
 use crate::error::{Error, Invalid};
+use crate::random_source::RandomSource;
 use crate::store::Store;
 
 use super::revision::Attributes;
 use super::{Inner, VersionedTable};
 
 /// A longer time-out for one request is a mistake of units.
-const LONGEST_REQUEST: Duration = Duration::from_secs(3600);
+const MAX_REQUEST: Duration = Duration::from_secs(3600);
 const MILLISECOND: Duration = Duration::from_millis(1);
 /// DynamoDB's limit for names of attributes that indexes may have.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME: usize = 255;
 
 /// Settings of a [`VersionedTable`]. [`build`](Self::build) checks them and sends nothing.
 ///
@@ -43,7 +43,7 @@ pub struct VersionedTableBuilder {
     within: Duration,
     request_timeout: Duration,
     clock: Clock,
-    chance: Chance,
+    chance: RandomSource,
 }
 
 impl VersionedTableBuilder {
@@ -57,7 +57,7 @@ impl VersionedTableBuilder {
             within: Duration::from_secs(30),
             request_timeout: Duration::from_secs(2),
             clock: Clock::system(),
-            chance: Chance::system(),
+            chance: RandomSource::system(),
         }
     }
 
@@ -96,10 +96,10 @@ impl VersionedTableBuilder {
     ///
     /// ```
     /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
-    /// builder.attempts(3)
+    /// builder.max_attempts(3)
     /// # }
     /// ```
-    pub fn attempts(mut self, attempts: usize) -> Self {
+    pub fn max_attempts(mut self, attempts: usize) -> Self {
         self.attempts = attempts;
         self
     }
@@ -110,10 +110,10 @@ impl VersionedTableBuilder {
     ///
     /// ```
     /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
-    /// builder.within(std::time::Duration::from_secs(5))
+    /// builder.timeout(std::time::Duration::from_secs(5))
     /// # }
     /// ```
-    pub fn within(mut self, within: Duration) -> Self {
+    pub fn timeout(mut self, within: Duration) -> Self {
         self.within = within;
         self
     }
@@ -152,10 +152,10 @@ impl VersionedTableBuilder {
     ///
     /// ```
     /// # fn set(builder: fairlock::VersionedTableBuilder) -> fairlock::VersionedTableBuilder {
-    /// builder.chance(fairlock::Chance::seeded(7))
+    /// builder.random_source(fairlock::RandomSource::seeded(7))
     /// # }
     /// ```
-    pub fn chance(mut self, chance: Chance) -> Self {
+    pub fn random_source(mut self, chance: RandomSource) -> Self {
         self.chance = chance;
         self
     }
@@ -204,8 +204,8 @@ impl VersionedTableBuilder {
         let named = self.writes.clone();
         let writes = named.unwrap_or_else(|| format!("{version}_writes"));
         let rule = "must be an attribute name of 1 to 255 bytes";
-        config::text("version attribute", &version, LONGEST_NAME, rule)?;
-        config::text("attribute of writes", &writes, LONGEST_NAME, rule)?;
+        config::text("version attribute", &version, MAX_NAME, rule)?;
+        config::text("attribute of writes", &writes, MAX_NAME, rule)?;
         if version == writes {
             let rule = "must not be the version attribute too";
             return Err(config::unusable("attribute of writes", &writes, rule));
@@ -224,6 +224,6 @@ impl VersionedTableBuilder {
         }
         let (setting, timeout) = ("request time-out", self.request_timeout);
         config::at_least(setting, timeout, "the timer's grain", MILLISECOND)?;
-        config::at_most(setting, timeout, "one hour", LONGEST_REQUEST)
+        config::at_most(setting, timeout, "one hour", MAX_REQUEST)
     }
 }

@@ -17,7 +17,7 @@ use super::revision::Version;
 ///     match error {
 ///         UpdateError::Caller(own) => own.to_string(),
 ///         UpdateError::Conflict { attempts, .. } => format!("too busy, after {attempts} attempts"),
-///         UpdateError::Unknown { .. } => "look before you do it again".to_owned(),
+///         UpdateError::OutcomeUnknown { .. } => "look before you do it again".to_owned(),
 ///         other => other.to_string(),
 ///     }
 /// }
@@ -60,12 +60,12 @@ pub enum UpdateError<E> {
         newest: Ticket,
     },
 
-    /// The answer to the write was lost, and nothing tells whether it was applied. Look before doing it again: the
+    /// The answer to the write was lost, and nothing tells whether it was applied. Snapshot before doing it again: the
     /// change may have been made, and others may have used it up and deleted the item since.
     #[error(
         "no answer to a write of item `{key}` in table `{table}` on {expected}: it may have been applied"
     )]
-    Unknown {
+    OutcomeUnknown {
         /// The table.
         table: String,
         /// The item's key.

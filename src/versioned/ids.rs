@@ -86,8 +86,8 @@ mod tests {
         assert_eq!(ids(3).at(2), Some(format!("{:032}", 2).as_str()));
         let many: Vec<_> = ids(40).0.into_keys().collect();
         assert_eq!(many, (25..=40).collect::<Vec<_>>());
-        let anew: Vec<_> = ids(5).and(2, "anew").0.into_keys().collect();
-        assert_eq!(anew, [1, 2]);
+        let again: Vec<_> = ids(5).and(2, "again").0.into_keys().collect();
+        assert_eq!(again, [1, 2]);
     }
 
     #[test]

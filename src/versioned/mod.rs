@@ -30,7 +30,7 @@ pub use revision::Version;
 
 /// The first pause after a conflict, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// An item of the caller's own, as the SDK has it.
 ///
@@ -47,7 +47,7 @@ pub type Item = HashMap<String, AttributeValue>;
 /// applies only if nobody else changed the item meanwhile. No lock is taken, and nobody waits.
 ///
 /// For changes of one item that take little time and seldom meet. Where they often meet, each of those who lose reads
-/// and decides anew, and the slow ones may never win: take a [`FairLock`](crate::FairLock) first, and
+/// and decides again, and the slow ones may never win: take a [`FairLock`](crate::FairLock) first, and
 /// [fence](Self::fenced) the writes.
 ///
 /// The version is a number in an attribute of the item, one more with each write; it begins with 1. Beside it stand
@@ -64,7 +64,7 @@ pub type Item = HashMap<String, AttributeValue>;
 /// - **A write on an item that carries no id can be applied late, or again.** That is a write on a key without an item,
 ///   on an item without a version, and on a version that another kind of writer gave. Its condition holds again when
 ///   the item is deleted and its key is as it was: a retry or a late copy of the write, which the network delivers within
-///   the lifetime of a connection, also after its answer, then makes the item anew. Where keys are used again within
+///   the lifetime of a connection, also after its answer, then makes the item again. Where keys are used again within
 ///   that time, put a tombstone in place of the deletion.
 /// - One item at a time. For several in one step there is `TransactWriteItems`.
 /// - A write puts the whole item. Attributes that grow without end do not belong in it.
@@ -159,13 +159,13 @@ pub enum Change {
 /// # Examples
 ///
 /// ```
-/// # fn told(updated: fairlock::Updated) {
+/// # fn told(updated: fairlock::UpdateOutcome) {
 /// println!("{} after {} attempts", updated.version, updated.attempts);
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Updated {
+pub struct UpdateOutcome {
     /// The item as this update left it, without its version; none if there is none.
     pub item: Option<Item>,
     /// Its version.
@@ -200,7 +200,7 @@ impl VersionedTable {
     ///
     /// ```
     /// # fn build(dynamodb: aws_sdk_dynamodb::Client) -> Result<(), fairlock::Error> {
-    /// let accounts = fairlock::VersionedTable::builder(dynamodb, "accounts").attempts(4).build()?;
+    /// let accounts = fairlock::VersionedTable::builder(dynamodb, "accounts").max_attempts(4).build()?;
     /// # Ok(())
     /// # }
     /// ```
@@ -238,7 +238,7 @@ impl VersionedTable {
     /// A write whose answer is lost is sent again under the same condition, so it is never applied to what it did not
     /// see; and it is known by its id, also under up to 15 later writes (fewer in an item near 400 KB). So a change is
     /// made once or not at all, and `Ok` says once. Where the item does not tell, the error is
-    /// [`UpdateError::Unknown`]: a deleted item cannot, nor can another first write in an item that had no id when it
+    /// [`UpdateError::OutcomeUnknown`]: a deleted item cannot, nor can another first write in an item that had no id when it
     /// was read.
     ///
     /// The [limitations](Self#limitations) name the one exception: what was read carried no id, and the item was
@@ -246,11 +246,11 @@ impl VersionedTable {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves open whether the item was changed, as [`UpdateError::Unknown`] does.
+    /// Dropping the future leaves open whether the item was changed, as [`UpdateError::OutcomeUnknown`] does.
     ///
     /// # Errors
     ///
-    /// [`UpdateError`] says which of them leave the item unchanged: all but [`UpdateError::Unknown`].
+    /// [`UpdateError`] says which of them leave the item unchanged: all but [`UpdateError::OutcomeUnknown`].
     ///
     /// # Panics
     ///
@@ -281,7 +281,7 @@ impl VersionedTable {
         &self,
         key: impl IntoIterator<Item = (impl Into<String>, AttributeValue)> + Send,
         mut decide: impl FnMut(Option<Item>) -> Result<Change, E> + Send,
-    ) -> Result<Updated, UpdateError<E>> {
+    ) -> Result<UpdateOutcome, UpdateError<E>> {
         let key = key.into_iter().map(|(name, value)| (name.into(), value));
         let call = Call::start(self, key.collect())?;
         let mut pauses = self.pauses();
@@ -293,7 +293,7 @@ impl VersionedTable {
             let change = decide(call.shown(&seen)).map_err(UpdateError::Caller)?;
             let found = match call.write(&seen, change).await? {
                 Written::Done(version, item) => {
-                    return Ok(Updated {
+                    return Ok(UpdateOutcome {
                         item,
                         version,
                         attempts,
@@ -312,7 +312,7 @@ impl VersionedTable {
     fn pauses(&self) -> impl Iterator<Item = Duration> + Send + use<> {
         ExponentialBuilder::new()
             .with_min_delay(FIRST_PAUSE)
-            .with_max_delay(LONGEST_PAUSE)
+            .with_max_delay(MAX_PAUSE)
             .without_max_times()
             .with_jitter()
             .with_jitter_seed(self.inner.store.config().chance.seed())

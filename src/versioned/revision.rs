@@ -162,7 +162,7 @@ impl Revision {
         self.ids.at(version)
     }
 
-    /// Unchanged since it was read. The id of the last write tells an item from another one, made anew under the same
+    /// Unchanged since it was read. The id of the last write tells an item from another one, made again under the same
     /// key, that has come to the same version.
     pub(super) fn condition(&self, attributes: &Attributes, key: &str) -> Condition {
         let (expression, number) = match (&self.version, self.write()) {
@@ -210,7 +210,7 @@ impl Revision {
     /// What the item that stands there now tells of the write `id` on this revision.
     ///
     /// Another write in its place shows that it was never applied only in an item that still has the id of the very
-    /// write that was read: else this write may have been applied, and the item deleted and made anew.
+    /// write that was read: else this write may have been applied, and the item deleted and made again.
     pub(super) fn fate(&self, attributes: &Attributes, id: &str, found: Option<&Item>) -> Fate {
         let ids = attributes.ids(found).unwrap_or_default();
         let next = self.next();

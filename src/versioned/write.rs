@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use crate::config;
 use crate::error::{Error, Invalid};
 use crate::fence::Fence;
-use crate::store::{Failure, Patience, Write, ask, refusal};
+use crate::store::{Failure, RetryPolicy, Write, ask, refusal};
 use fairlock_protocol::moment::Moment;
 
 use super::error::UpdateError;
@@ -23,7 +23,7 @@ pub(super) struct Call<'a> {
     /// An attribute of the key: there if and only if the item is.
     key_attribute: String,
     started: Moment,
-    patience: Patience,
+    policy: RetryPolicy,
 }
 
 /// An item as it was read.
@@ -71,18 +71,18 @@ impl<'a> Call<'a> {
         let store = &table.inner.store;
         let key_attribute = checked(table, &key)?.to_owned();
         let started = store.now();
-        let patience = Patience::default().until(started + table.inner.within);
+        let policy = RetryPolicy::default().until(started + table.inner.within);
         Ok(Call {
             table,
             key,
             key_attribute,
             started,
-            patience,
+            policy,
         })
     }
 
     pub(super) fn has_time(&self) -> bool {
-        self.table.inner.store.has_patience(&self.patience)
+        self.table.inner.store.has_patience(&self.policy)
     }
 
     /// What the caller's closure is shown of it.
@@ -95,7 +95,7 @@ impl<'a> Call<'a> {
     pub(super) async fn read<E>(&self) -> Result<Seen, UpdateError<E>> {
         let store = &self.table.inner.store;
         let read = || store.get("read an item", self.key.clone());
-        let read = store.persist(&self.patience, read).await;
+        let read = store.retry(&self.policy, read).await;
         let item = read.map_err(|failure| self.explained(failure))?;
         self.check_fence(item.as_ref())?;
         let revision = self.table.inner.attributes.revision(item.as_ref());
@@ -125,7 +125,7 @@ impl<'a> Call<'a> {
             }
             answer
         };
-        match self.table.inner.store.persist(&self.patience, send).await {
+        match self.table.inner.store.retry(&self.policy, send).await {
             Ok(Write::Applied(_)) => Ok(self.done(attempt)),
             Ok(Write::Refused(found)) => self.refused(attempt, found.as_ref()),
             Err(failure) if attempt.is_in_doubt() => {
@@ -276,7 +276,7 @@ impl<'a> Call<'a> {
         found: Option<Version>,
         failure: Option<Failure>,
     ) -> UpdateError<E> {
-        UpdateError::Unknown {
+        UpdateError::OutcomeUnknown {
             table: self.table_name(),
             key: self.key_text(),
             expected,

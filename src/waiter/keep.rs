@@ -1,67 +1,67 @@
-//! When a waiter looks, and how it keeps its place: each renewal of a seat is a look too.
+//! When a waiter looks, and how it keeps its place: each renewal of a slot is a look too.
 
 use std::time::Duration;
 
 use super::Waiter;
-use crate::look::{Look, WATCHED};
-use crate::store::{Failure, Patience, Store, Timed, Write};
+use crate::snapshot::{Snapshot, WATCHED};
+use crate::store::{Failure, RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::{Footing, RowState, Spot, TicketRow};
-use fairlock_protocol::lease::{self, Beats};
-use fairlock_protocol::line::Standing;
+use fairlock_protocol::lease::{self, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::Position;
+use fairlock_protocol::step::Standing;
 
-/// So near to its seat a waiter watches the rows before it with every look, for when they die.
+/// So near to its slot a waiter watches the rows before it with every look, for when they die.
 const NEAR: u64 = 32;
 /// Up to here it does so once a heartbeat. Those further back read only the lock item: one look reads no more rows.
 const FAR: u64 = WATCHED as u64;
 
 impl Waiter {
-    /// Looks again: by renewing a seat that is due, by reading the lock item, or by reading the line where the rows
+    /// Looks again: by renewing a slot that is due, by reading the lock item, or by reading the queue where the rows
     /// are due to be watched. A row far back that is due before the look is renewed without one. None: there is no lock item any
     /// more.
-    pub(crate) async fn look_again(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
+    pub(crate) async fn poll_again(&mut self, policy: &RetryPolicy) -> Result<Option<()>, Failure> {
         let is_due = self.renewal_due() <= self.store.now();
         match self.spot() {
-            Some(Spot::Heir(index, entry)) if is_due => {
-                let (item, at) = (&self.look.item, self.look.item.at_heir(index));
+            Some(Spot::Successor(index, entry)) if is_due => {
+                let (item, at) = (&self.snapshot.item, self.snapshot.item.at_successor(index));
                 let footing = Footing::of(item, at, entry);
-                return self.renew_seat(footing, patience).await;
+                return self.renew_slot(footing, policy).await;
             }
             None if is_due => {
-                self.renew_row(patience).await?;
+                self.renew_row(policy).await?;
                 let asks = self.is_void || self.is_row_missing;
-                if !asks && self.behind_the_seats() > NEAR && self.store.now() < self.look_due {
+                if !asks && self.behind_the_slots() > NEAR && self.store.now() < self.look_due {
                     self.is_spent = true;
                     return Ok(Some(()));
                 }
             }
             _ => {}
         }
-        let brief = self.until_due(patience);
-        let looked = if self.wants_rows() {
-            self.read_line(&brief).await
+        let brief = self.until_due(policy);
+        let polled = if self.wants_rows() {
+            self.read_queue(&brief).await
         } else {
             self.read_lock(&brief).await
         };
-        match looked {
-            Err(failure) if self.gives_way(&failure, patience) => Ok(Some(())),
-            looked => looked,
+        match polled {
+            Err(failure) if self.gives_way(&failure, policy) => Ok(Some(())),
+            polled => polled,
         }
     }
 
-    /// As much of the patience as there is before the next renewal, to which all else gives way.
-    pub(super) fn until_due(&self, patience: &Patience) -> Patience {
-        patience.clone().until(self.renewal_due())
+    /// As much of the policy as there is before the next renewal, to which all else gives way.
+    pub(super) fn until_due(&self, policy: &RetryPolicy) -> RetryPolicy {
+        policy.clone().until(self.renewal_due())
     }
 
     /// Whether a failure only says that there was no time for more attempts before a renewal.
-    pub(crate) fn gives_way(&self, failure: &Failure, patience: &Patience) -> bool {
-        failure.is_transient() && self.store.has_patience(patience)
+    pub(crate) fn gives_way(&self, failure: &Failure, policy: &RetryPolicy) -> bool {
+        failure.is_transient() && self.store.has_patience(policy)
     }
 
-    /// Who has a seat needs no rows; who is far from it has those before it looked at now and then, and who is
+    /// Who has a slot needs no rows; who is far from it has those before it looked at now and then, and who is
     /// farther, by others.
     fn wants_rows(&self) -> bool {
         if self.spot().is_some() {
@@ -69,62 +69,62 @@ impl Waiter {
         }
         let heartbeat = self.store.config().heartbeat;
         let is_recent = |read| self.store.now().since(read) < heartbeat;
-        let behind = self.behind_the_seats();
+        let behind = self.behind_the_slots();
         let is_stale = !self.rows_read.is_some_and(is_recent);
         self.is_row_missing || behind <= NEAR || behind <= FAR && is_stale
     }
 
-    /// Who is far from a seat leaves it to those near one to give it, unless nobody does.
-    pub(super) fn sees_to_seats(&self) -> bool {
+    /// Who is far from a slot leaves it to those near one to give it, unless nobody does.
+    pub(super) fn sees_to_slots(&self) -> bool {
         let (now, heartbeat) = (self.store.now(), self.store.config().heartbeat);
-        let stands_still = now.since(self.seated.1) >= heartbeat;
-        stands_still || self.look.item.is_free() || self.behind_the_seats() <= NEAR
+        let stands_still = now.since(self.watermark.1) >= heartbeat;
+        stands_still || self.snapshot.item.is_free() || self.behind_the_slots() <= NEAR
     }
 
     pub(crate) fn until_next(&mut self, standing: Standing) -> Duration {
         let now = self.store.now();
         let position = match standing {
-            Standing::Heir(index) => Position::Heir(index),
-            Standing::Queue => Position::Queue(self.turns_to_a_seat()),
+            Standing::Successor(index) => Position::Successor(index),
+            Standing::Queue => Position::Queue(self.turns_to_a_slot()),
         };
         let jitter = self.store.config().chance.jitter();
         let braked = self.store.braked();
         let span = self.pace.until_next(position, jitter, braked, now);
         self.look_due = now + span.min(self.store.config().longest_lease());
-        self.until_due_look()
+        self.until_due_poll()
     }
 
     /// Until a look that only makes sure.
     pub(crate) fn at_leisure(&mut self) -> Duration {
-        let longest = self.store.config().longest_look;
+        let longest = self.store.config().max_poll_interval;
         let place = u32::try_from(self.place()).unwrap_or(u32::MAX);
         let leisurely = longest.saturating_mul(place);
         let leisurely = leisurely.min(self.store.config().longest_lease());
-        self.look_due = self.look_due.max(self.looked + leisurely);
-        self.until_due_look()
+        self.look_due = self.look_due.max(self.polled + leisurely);
+        self.until_due_poll()
     }
 
     /// Until the look that is due, or a renewal before it.
-    pub(crate) fn until_due_look(&self) -> Duration {
+    pub(crate) fn until_due_poll(&self) -> Duration {
         let due = self.look_due.min(self.renewal_due());
         due.since(self.store.now())
     }
 
-    /// Seats are given again when half of them are free.
-    fn turns_to_a_seat(&self) -> u64 {
-        self.behind_the_seats() + self.look.item.heirs().len() as u64 / 2
+    /// Slots are given again when half of them are free.
+    fn turns_to_a_slot(&self) -> u64 {
+        self.behind_the_slots() + self.snapshot.item.successors().len() as u64 / 2
     }
 
     fn renewal_due(&self) -> Moment {
         match self.spot() {
-            Some(Spot::Has(_, entry) | Spot::Heir(_, entry)) => self.seat_due(entry),
+            Some(Spot::Has(_, entry) | Spot::Successor(_, entry)) => self.slot_due(entry),
             None => self.row_due(),
         }
     }
 
-    /// A seat shows the beat that it was given with; when that was long ago it is due at once. So is one with the long
+    /// A slot shows the beat that it was given with; when that was long ago it is due at once. So is one with the long
     /// lease of a place far back. One without a date is due soon.
-    fn seat_due(&self, entry: &Entry) -> Moment {
+    fn slot_due(&self, entry: &Entry) -> Moment {
         let config = self.store.config();
         let heartbeat = self.store.heartbeat(entry.renewed_at.is_some());
         match self.beats.established(entry.beat) {
@@ -133,13 +133,13 @@ impl Waiter {
         }
     }
 
-    /// Until its seat, if the line is fast, and has been since the last look.
+    /// Until its slot, if the queue is fast, and has been since the last look.
     fn left(&self) -> Duration {
-        let left = self.pace.time_of(self.behind_the_seats());
-        left.saturating_sub(self.store.now().since(self.looked))
+        let left = self.pace.time_of(self.behind_the_slots());
+        left.saturating_sub(self.store.now().since(self.polled))
     }
 
-    /// At once if the line got so much faster that the turn would come before the lease of one who died is over.
+    /// At once if the queue got so much faster that the turn would come before the lease of one who died is over.
     fn row_due(&self) -> Moment {
         let config = self.store.config();
         let left = self.left();
@@ -150,31 +150,31 @@ impl Waiter {
         }
     }
 
-    /// A renewal shows holder and neighbours, so it is a look; refused, it shows where the seat has shifted to.
-    async fn renew_seat(
+    /// A renewal shows holder and neighbours, so it is a look; refused, it shows where the slot has shifted to.
+    async fn renew_slot(
         &mut self,
         footing: Footing,
-        patience: &Patience,
+        policy: &RetryPolicy,
     ) -> Result<Option<()>, Failure> {
         let lease = self.store.config().lease;
         let (store, attempt) = (&self.store, &self.attempt);
         let renew = || store.renew(&self.name, attempt, footing, lease);
-        let answer = ask_for(store, &mut self.beats, lease, patience, renew).await?;
+        let answer = ask_for(store, &mut self.beats, lease, policy, renew).await?;
         if let Write::Applied(item) = &answer.value
-            && let Some(Spot::Heir(_, entry)) = item.standing(attempt.nonce, footing.ticket)
+            && let Some(Spot::Successor(_, entry)) = item.standing(attempt.nonce, footing.ticket)
         {
             self.beats.renewed(entry.beat, answer.sent);
         }
         Ok(self.take_in(answer.map(Write::shown)))
     }
 
-    /// Renews the row while it waits; one that is no longer there to be renewed is found out about by reading the line.
-    async fn renew_row(&mut self, patience: &Patience) -> Result<(), Failure> {
+    /// Renews the row while it waits; one that is no longer there to be renewed is found out about by reading the queue.
+    async fn renew_row(&mut self, policy: &RetryPolicy) -> Result<(), Failure> {
         let (config, left) = (self.store.config(), self.left());
         let lease = lease::stretched(config.lease, config.longest_lease(), left);
         let (store, attempt, ticket) = (&self.store, &self.attempt, self.ticket);
         let renew = || store.renew_row(&self.name, attempt, ticket, lease);
-        let answer = ask_for(store, &mut self.beats, lease, patience, renew).await?;
+        let answer = ask_for(store, &mut self.beats, lease, policy, renew).await?;
         (self.row_renewed, self.row_lease) = (answer.sent, lease);
         match answer.value {
             Write::Applied(TicketRow {
@@ -193,10 +193,10 @@ impl Waiter {
         Ok(())
     }
 
-    pub(super) async fn read_line(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
+    pub(super) async fn read_queue(&mut self, policy: &RetryPolicy) -> Result<Option<()>, Failure> {
         // All who are before it: those who died together are then timed together.
-        let before = self.behind_the_seats() as usize;
-        let answer = Look::read(&self.store, &self.name, before, patience).await?;
+        let before = self.behind_the_slots() as usize;
+        let answer = Snapshot::read(&self.store, &self.name, before, policy).await?;
         Ok(answer.map(|answer| self.saw(answer)))
     }
 }
@@ -204,16 +204,16 @@ impl Waiter {
 /// Renews for this lease.
 async fn ask_for<T, Fut>(
     store: &Store,
-    beats: &mut Beats,
+    beats: &mut RenewalHistory,
     lease: Duration,
-    patience: &Patience,
+    policy: &RetryPolicy,
     renew: impl Fn() -> Fut + Send,
 ) -> Result<Timed<Write<T>>, Failure>
 where
     Fut: Future<Output = Result<Timed<Write<T>>, Failure>> + Send,
 {
     let before = beats.asks_for(lease);
-    let answer = store.insist(patience, renew).await?;
+    let answer = store.retry_renewal(policy, renew).await?;
     if matches!(answer.value, Write::Refused(_)) {
         beats.is_refused(before);
     }

@@ -1,23 +1,23 @@
-//! A waiter in the line: looks, keeps its place renewed, clears what is over out of its way, and has its turn.
+//! A waiter in the queue: looks, keeps its place renewed, clears what is over out of its way, and has its turn.
 
 mod keep;
 mod overlap;
 
 use std::time::Duration;
 
-use crate::look::{self, Look};
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::reclaim;
-use crate::store::{Attempt, Failure, Patience, Store, Timed, Write};
+use crate::snapshot::{self, Snapshot};
+use crate::store::{Attempt, Failure, RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::gaps::Gaps;
 use fairlock_protocol::item::{LockItem, Spot, TicketRow};
-use fairlock_protocol::lease::{Beats, Place, Watches};
-use fairlock_protocol::line::{self, Known, Occupant, Seating, Standing, Step};
+use fairlock_protocol::lease::{LivenessTracker, Place, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::Pace;
 use fairlock_protocol::place::Act;
+use fairlock_protocol::step::{self, Filling, Known, Occupant, Standing, Step};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::witness::Witnesses;
 
@@ -28,35 +28,35 @@ pub(crate) struct Waiter {
     name: LockName,
     pub(crate) attempt: Attempt,
     pub(crate) ticket: Ticket,
-    pub(crate) beats: Beats,
+    pub(crate) beats: RenewalHistory,
     /// What its row showed when it was written last, if it has one.
     pub(crate) row: Option<Entry>,
-    watches: Watches,
+    watches: LivenessTracker,
     /// What time the last looks told.
     witnesses: Witnesses,
     gaps: Gaps,
     pub(crate) pace: Pace,
-    look: Look,
+    snapshot: Snapshot,
     /// When it arrived.
-    looked: Moment,
-    /// When the row, while it is in the queue, was renewed last, and for which lease; a seat is renewed by what it
+    polled: Moment,
+    /// When the row, while it is in the queue, was renewed last, and for which lease; a slot is renewed by what it
     /// shows.
     row_renewed: Moment,
     row_lease: Duration,
     look_due: Moment,
     /// The row was renewed since the last look: nothing more is decided by it.
     pub(crate) is_spent: bool,
-    /// The newest ticket with a seat, and since when this has been seen to be so.
-    seated: (Ticket, Moment),
+    /// The newest ticket with a slot, and since when this has been seen to be so.
+    watermark: (Ticket, Moment),
     /// A look that was sent before the last one was answered.
     ahead: Option<overlap::Sent>,
     /// When the rows were last read and watched.
     rows_read: Option<Moment>,
-    /// The row was found void: the ticket will be granted only if it was seated before.
+    /// The row was found void: the ticket will be granted only if it got a slot before.
     is_void: bool,
-    /// The row was not there to be renewed: the line is to be read.
+    /// The row was not there to be renewed: the queue is to be read.
     is_row_missing: bool,
-    litter: Vec<Ticket>,
+    settled_rows: Vec<Ticket>,
 }
 
 impl Waiter {
@@ -66,7 +66,7 @@ impl Waiter {
         name: LockName,
         attempt: Attempt,
         ticket: Ticket,
-        beats: Beats,
+        beats: RenewalHistory,
         answer: Timed<LockItem>,
         pace: Pace,
     ) -> Self {
@@ -76,31 +76,31 @@ impl Waiter {
             ticket,
             beats,
             row: None,
-            watches: Watches::default(),
+            watches: LivenessTracker::default(),
             witnesses: Witnesses::default(),
             gaps: Gaps::default(),
             pace,
-            look: Look::of(answer.value.clone()),
-            looked: answer.arrived,
+            snapshot: Snapshot::of(answer.value.clone()),
+            polled: answer.arrived,
             row_renewed: answer.sent,
             row_lease: store.config().lease,
             look_due: answer.sent,
             is_spent: false,
-            seated: (answer.value.seated, answer.arrived),
+            watermark: (answer.value.watermark, answer.arrived),
             ahead: None,
             rows_read: None,
             is_void: false,
             is_row_missing: false,
-            litter: Vec::new(),
+            settled_rows: Vec::new(),
             store,
         };
-        waiter.saw(answer.map(Look::of));
+        waiter.saw(answer.map(Snapshot::of));
         waiter
     }
 
     /// The lock item as the last look showed it.
     pub(crate) fn item(&self) -> &LockItem {
-        &self.look.item
+        &self.snapshot.item
     }
 
     pub(crate) fn place_id(&self) -> PlaceId {
@@ -110,12 +110,12 @@ impl Waiter {
     /// How many are before this waiter, the holder included, who have it together as one; void tickets among them count
     /// until they are seen.
     pub(crate) fn place(&self) -> usize {
-        let item = &self.look.item;
+        let item = &self.snapshot.item;
         let before = match self.spot() {
             Some(Spot::Has(..)) => 0,
-            Some(Spot::Heir(index, _)) => item.turns_before(index),
+            Some(Spot::Successor(index, _)) => item.turns_before(index),
             None => {
-                let behind = self.behind_the_seats().saturating_sub(1);
+                let behind = self.behind_the_slots().saturating_sub(1);
                 item.turns_before(usize::MAX).saturating_add(behind)
             }
         };
@@ -124,29 +124,33 @@ impl Waiter {
 
     /// Where the last look showed it on the lock item.
     fn spot(&self) -> Option<Spot<'_>> {
-        self.look.item.standing(self.attempt.nonce, self.ticket)
+        self.snapshot.item.standing(self.attempt.nonce, self.ticket)
     }
 
-    /// Tickets from the last one seated to the first of this waiter's.
-    fn behind_the_seats(&self) -> u64 {
+    /// Tickets from the last one with a slot to the first of this waiter's.
+    fn behind_the_slots(&self) -> u64 {
         let first = self.ticket.first_of(self.attempt.tickets);
-        first.get().saturating_sub(self.look.item.seated.get())
+        first
+            .get()
+            .saturating_sub(self.snapshot.item.watermark.get())
     }
 
     /// Rows seen that the steps of this waiter have settled, for whoever cleans.
     pub(crate) fn take_litter(&mut self) -> Vec<Ticket> {
-        std::mem::take(&mut self.litter)
+        std::mem::take(&mut self.settled_rows)
     }
 
     /// What its newest poll asks for.
     pub(crate) fn decide(&self) -> Step {
-        let grace = self.look.item.grace(self.store.config().gap_grace);
+        let grace = self.snapshot.item.grace(self.store.config().join_timeout);
         let now = self.store.now();
-        let digest = self.look.digest(|place, entry| self.judge(place, entry));
+        let digest = self
+            .snapshot
+            .digest(|place, entry| self.judge(place, entry));
         let ripe = |gap| self.gaps.ripe_to(gap, grace, now);
-        let seats = self.store.config().seats;
-        let step = match line::next_step(&digest.view(), self.ticket, seats, ripe) {
-            Step::ReadOn if !self.sees_to_seats() => Step::Wait(Standing::Queue),
+        let slots = self.store.config().slots;
+        let step = match step::next_step(&digest.view(), self.ticket, slots, ripe) {
+            Step::ReadOn if !self.sees_to_slots() => Step::Wait(Standing::Queue),
             step => step,
         };
         match step {
@@ -160,46 +164,50 @@ impl Waiter {
     pub(crate) async fn does(
         &mut self,
         act: Act,
-        patience: &Patience,
+        policy: &RetryPolicy,
     ) -> Result<Option<()>, Failure> {
-        let brief = self.until_due(patience);
+        let brief = self.until_due(policy);
         match act {
             Act::Settle(over) => {
-                reclaim::settle(&self.store, &self.name, &brief, &self.look, over).await?;
-                self.read_line(&brief).await
+                reclaim::settle(&self.store, &self.name, &brief, &self.snapshot, over).await?;
+                self.read_queue(&brief).await
             }
-            Act::Seat(seating) => self.seat(seating, &brief).await,
+            Act::Fill(filling) => self.fill(filling, &brief).await,
             act => {
                 let (store, name) = (&self.store, &self.name);
-                let look = reclaim::carry_out(store, name, &brief, &self.look, act).await?;
-                Ok(self.took(look))
+                let snapshot = reclaim::carry_out(store, name, &brief, &self.snapshot, act).await?;
+                Ok(self.took(snapshot))
             }
         }
     }
 
-    /// Seats the next in line. The rows passed are settled then, and litter.
-    async fn seat(&mut self, seating: Seating, patience: &Patience) -> Result<Option<()>, Failure> {
-        let before = self.look.clone();
-        let found = seating.found.iter();
+    /// Slots the next in the queue. The rows passed are settled then, and settled_rows.
+    async fn fill(
+        &mut self,
+        filling: Filling,
+        policy: &RetryPolicy,
+    ) -> Result<Option<()>, Failure> {
+        let before = self.snapshot.clone();
+        let found = filling.found.iter();
         let found: Vec<_> = found
             .filter_map(|at| before.waiting(*at).cloned())
             .collect();
         let own = &self.attempt;
         let unanswered = Attempt::new(own.nonce, own.tickets, own.permits);
         let (store, name, item) = (&self.store, &self.name, &before.item);
-        let seat = || store.seat(name, &unanswered, item, &found, seating.seated);
-        let answer = store.persist(patience, seat).await?;
+        let slot = || store.fill(name, &unanswered, item, &found, filling.watermark);
+        let answer = store.retry(policy, slot).await?;
         let is_ours = answer.value.is_applied() || unanswered.is_in_doubt();
         let taken = self.take_in(answer.map(Write::shown));
         if is_ours {
-            let litter = before.litter(self.look.item.seated);
-            self.litter.extend(litter.map(|row| row.ticket));
+            let settled_rows = before.settled_rows(self.snapshot.item.watermark);
+            self.settled_rows.extend(settled_rows.map(|row| row.ticket));
         }
         Ok(taken)
     }
 
-    fn took(&mut self, look: Option<Timed<Look>>) -> Option<()> {
-        look.map(|look| self.saw(look))
+    fn took(&mut self, snapshot: Option<Timed<Snapshot>>) -> Option<()> {
+        snapshot.map(|snapshot| self.saw(snapshot))
     }
 
     /// By DynamoDB's clock, or by this waiter's own watches: whichever knows first.
@@ -210,21 +218,21 @@ impl Waiter {
         } else if self.watches.is_dead(place, entry, now) {
             Occupant::Dead
         } else {
-            match look::by_common_clock(self.store.config(), entry, self.witnesses.time()) {
+            match snapshot::by_common_clock(self.store.config(), entry, self.witnesses.time()) {
                 Occupant::Alive if self.watches.is_late(place, entry, now) => Occupant::Late,
                 judged => judged,
             }
         }
     }
 
-    /// Adds rows that are known without reading them: those of this client, if they reach from the seats to this one.
+    /// Adds rows that are known without reading them: those of this client, if they reach from the slots to this one.
     pub(crate) fn knows(&mut self, rows: impl FnOnce(Ticket, usize) -> Vec<TicketRow>) {
-        let (seated, seats) = (self.look.item.seated, self.store.config().seats);
-        let is_near = self.ticket > seated && self.behind_the_seats() <= seats as u64;
-        if self.look.known == Known::Nothing && is_near {
-            let rows = rows(seated, seats + 1);
+        let (watermark, slots) = (self.snapshot.item.watermark, self.store.config().slots);
+        let is_near = self.ticket > watermark && self.behind_the_slots() <= slots as u64;
+        if self.snapshot.known == Known::Nothing && is_near {
+            let rows = rows(watermark, slots + 1);
             if rows.iter().any(|row| row.ticket == self.ticket) {
-                self.look.know(rows);
+                self.snapshot.know(rows);
             }
         }
     }
@@ -232,47 +240,47 @@ impl Waiter {
     /// Takes in a lock item that somebody else's answer showed.
     pub(crate) fn hear(&mut self, item: LockItem) {
         let now = self.store.now();
-        self.shows(Look::of(item), now);
+        self.shows(Snapshot::of(item), now);
     }
 
     /// The first ticket of those who have the lock, by which turns are counted.
     fn holder(&self) -> Option<Ticket> {
-        let holder = self.look.item.first_holder();
+        let holder = self.snapshot.item.first_holder();
         holder.map(Entry::first)
     }
 
     /// Takes in a look at the lock item alone. None: there is none.
     fn take_in(&mut self, answer: Timed<Option<LockItem>>) -> Option<()> {
-        self.took(Look::answered(answer))
+        self.took(Snapshot::answered(answer))
     }
 
-    fn saw(&mut self, look: Timed<Look>) {
-        self.pace.timed(look.sent, look.arrived);
-        self.witnesses.hear(look.date);
-        self.shows(look.value, look.arrived);
+    fn saw(&mut self, snapshot: Timed<Snapshot>) {
+        self.pace.timed(snapshot.sent, snapshot.arrived);
+        self.witnesses.hear(snapshot.date);
+        self.shows(snapshot.value, snapshot.arrived);
     }
 
-    fn shows(&mut self, look: Look, arrived: Moment) {
-        if look.item.seated != self.seated.0 {
-            self.seated = (look.item.seated, arrived);
+    fn shows(&mut self, snapshot: Snapshot, arrived: Moment) {
+        if snapshot.item.watermark != self.watermark.0 {
+            self.watermark = (snapshot.item.watermark, arrived);
         }
-        (self.look, self.looked) = (look, arrived);
+        (self.snapshot, self.polled) = (snapshot, arrived);
         self.is_spent = false;
         self.watch(arrived);
         self.pace.saw(self.holder(), arrived);
     }
 
-    /// Watches everyone whom the look shows from its arrival on, and the gaps that it shows.
+    /// LivenessTracker everyone whom the look shows from its arrival on, and the gaps that it shows.
     fn watch(&mut self, arrived: Moment) {
         let Waiter {
-            look,
+            snapshot,
             watches,
             gaps,
             ..
         } = self;
-        watches.look(arrived, |place| look.covers(place), look.entries());
-        if look.known != Known::Nothing {
-            gaps.look(arrived, look.known.end(), look.gaps(self.ticket));
+        watches.poll(arrived, |place| snapshot.covers(place), snapshot.entries());
+        if snapshot.known != Known::Nothing {
+            gaps.poll(arrived, snapshot.known.end(), snapshot.gaps(self.ticket));
             self.rows_read = Some(arrived);
             self.is_row_missing = false;
         }

@@ -1,4 +1,4 @@
-//! An heir that expects the lock any moment sends the next look before the last one is answered.
+//! A successor that expects the lock any moment sends the next look before the last one is answered.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use futures::FutureExt;
 use futures::future::{self, BoxFuture, Either};
 
 use super::Waiter;
-use crate::store::{Failure, Patience, Timed};
+use crate::store::{Failure, RetryPolicy, Timed};
 use fairlock_protocol::item::{LockItem, Spot};
 use fairlock_protocol::moment::Moment;
 
@@ -29,7 +29,7 @@ impl Sent {
 
 impl Waiter {
     /// Reads the lock item, by the look that is under way if there is one.
-    pub(super) async fn read_lock(&mut self, patience: &Patience) -> Result<Option<()>, Failure> {
+    pub(super) async fn read_lock(&mut self, policy: &RetryPolicy) -> Result<Option<()>, Failure> {
         let overlap = self.overlap();
         if let Some(sent) = self.recent().or_else(|| overlap.map(|_| self.send())) {
             let answer = match overlap {
@@ -38,13 +38,13 @@ impl Waiter {
             };
             match answer {
                 Ok(answer) => return Ok(self.take_in(answer)),
-                Err(failure) if !self.store.has_patience(patience) => return Err(failure),
-                // Tried again, with patience.
-                Err(failure) => self.store.heed(&failure),
+                Err(failure) if !self.store.has_patience(policy) => return Err(failure),
+                // Tried again, with policy.
+                Err(failure) => self.store.note_throttling(&failure),
             }
         }
         let read = || self.store.read_lock(&self.name);
-        let answer = self.store.persist(patience, read).await?;
+        let answer = self.store.retry(policy, read).await?;
         Ok(self.take_in(answer))
     }
 
@@ -80,13 +80,13 @@ impl Waiter {
         }
     }
 
-    /// How long after a look the next is sent, by an heir that may have the lock any moment.
+    /// How long after a look the next is sent, by a successor that may have the lock any moment.
     fn overlap(&self) -> Option<Duration> {
         match self.spot()? {
-            Spot::Heir(before, _) if self.store.braked() == 1 => {
+            Spot::Successor(before, _) if self.store.braked() == 1 => {
                 self.pace.overlap(before, self.store.now())
             }
-            Spot::Heir(..) | Spot::Has(..) => None,
+            Spot::Successor(..) | Spot::Has(..) => None,
         }
     }
 

@@ -57,8 +57,8 @@ impl Applied {
         let act = Act::of(values).filter(|_| ACTS.contains(&verb));
         // Also one renews in the first slot that waits there behind sharers.
         let waits = |act: &Act| {
-            let mut heirs = shown.iter().flat_map(Shown::heirs);
-            heirs.any(|heir| heir.nonce == act.nonce)
+            let mut successors = shown.iter().flat_map(Shown::successors);
+            successors.any(|successor| successor.nonce == act.nonce)
         };
         Applied {
             lock: request.key("pk").unwrap_or_default().to_owned(),

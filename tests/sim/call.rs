@@ -37,7 +37,7 @@ impl Call {
     /// the error of the last.
     pub(crate) fn for_several(world: &World, host: &Host, locks: usize, wait: RecordWait) -> Call {
         let at_once = AT_ONCE * u32::try_from(locks).unwrap() + RELEASE;
-        Call::of(world, host, ("several", false), wait, at_once)
+        Call::of(world, host, ("multi_lock", false), wait, at_once)
     }
 
     /// If it does not wait, it returns within so many request time-outs.

@@ -36,7 +36,7 @@ pub(crate) struct Remains {
     pub(crate) holders: usize,
     /// Holders that entered with their process's first request, and died before they said when.
     pub(crate) undated: usize,
-    pub(crate) heirs: usize,
+    pub(crate) successors: usize,
     pub(crate) rows: usize,
     /// Free, with tickets open.
     pub(crate) gaps: usize,
@@ -77,7 +77,7 @@ async fn outlive(world: &Arc<World>, lock: &str, mut rng: Rng) {
 }
 
 /// Within this from the moment of their death somebody is let in: what was on its way arrives, and whoever has no date yet
-/// is given one by the next caller; then the longest lease, or the grace of a gap, is over by the common clock; and the
+/// is given one by the next caller; then the longest lease, or the grace of a gap, is over by the server clock; and the
 /// next caller finds it so, or the one after it where the first cleared the way for others.
 fn bound(plan: &Plan, remains: Remains) -> Duration {
     let longest = remains.longest.max(plan.longest_grace());
@@ -126,9 +126,9 @@ impl Remains {
         let sharers = item.get("sharers").and_then(map).into_iter();
         let sharers: Vec<_> = sharers.flat_map(|it| it.values().filter_map(map)).collect();
         // Beside sharers the first of the slots waits, if it takes more than they leave.
-        let (holder, heirs) = slots.split_at(usize::from(sharers.is_empty()).min(slots.len()));
-        for heir in heirs {
-            self.heirs += self.lives(heir);
+        let (holder, successors) = slots.split_at(usize::from(sharers.is_empty()).min(slots.len()));
+        for successor in successors {
+            self.successors += self.lives(successor);
         }
         let before = self.holders;
         for holder in holder.iter().chain(&sharers) {
@@ -152,7 +152,7 @@ impl Remains {
         Remains {
             holders: self.holders + other.holders,
             undated: self.undated + other.undated,
-            heirs: self.heirs + other.heirs,
+            successors: self.successors + other.successors,
             rows: self.rows + other.rows,
             gaps: self.gaps + other.gaps,
             longest: self.longest.max(other.longest),

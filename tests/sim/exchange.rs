@@ -90,10 +90,13 @@ impl Exchange {
         row.state.beat()
     }
 
-    /// The rows of a look that shows the lock item too, up to whose `seated` a row is litter.
-    pub(crate) fn behind_the_seats(&self) -> impl Iterator<Item = &Row> {
-        let seated = self.shown.as_ref().map_or(u64::MAX, |shown| shown.seated);
-        self.rows.iter().filter(move |row| seated < row.ticket)
+    /// The rows of a look that shows the lock item too, up to whose `watermark` a row is settled_rows.
+    pub(crate) fn behind_the_slots(&self) -> impl Iterator<Item = &Row> {
+        let watermark = self
+            .shown
+            .as_ref()
+            .map_or(u64::MAX, |shown| shown.watermark);
+        self.rows.iter().filter(move |row| watermark < row.ticket)
     }
 }
 

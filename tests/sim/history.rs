@@ -180,14 +180,14 @@ impl History {
 
 /// The turns, and what befell whole hosts, for people.
 pub(crate) fn story(events: &[(Duration, Event)]) -> String {
-    let lines = events.iter().filter_map(|(at, event)| match event {
+    let queues = events.iter().filter_map(|(at, event)| match event {
         Event::Granted {
             host, lock, ticket, ..
         } => Some(format!("{at:?}: host {host} has {lock} with {ticket}\n")),
         Event::Mischief(what) => Some(format!("{at:?}: {what}\n")),
         _ => None,
     });
-    lines.collect()
+    queues.collect()
 }
 
 /// One number for a whole history (FNV-1a), the same wherever it is computed.

@@ -343,7 +343,7 @@ impl Tardy {
         }
         let since = self.since.entry(nonce.to_owned());
         let tried = since.or_insert_with(Instant::now).elapsed();
-        // A hold is believed in for 98 %; a row or a seat lives until somebody has timed it.
+        // A hold is believed in for 98 %; a row or a slot lives until somebody has timed it.
         let spread = if verb(request) == "renew hold" {
             0.1
         } else {

@@ -7,6 +7,7 @@
 )]
 
 mod applied;
+mod batches;
 mod call;
 mod careless;
 mod checked;
@@ -19,16 +20,15 @@ mod leases;
 mod link;
 mod memory;
 mod mischief;
+mod multi_lock;
 mod mutation;
 mod oracles;
-mod parties;
 mod plan;
 mod provoke;
 mod register;
 mod report;
 mod run;
 mod seeds;
-mod several;
 mod shown;
 mod stay;
 mod wanted;
@@ -135,9 +135,9 @@ const MUTATIONS: [(Mutation, &str, u64); 38] = [
     (Mutation::EnterHeld, "a slot for the asking", 10),
     (Mutation::EnterPastTickets, "nobody timely passed", 30),
     (Mutation::EnterOneAtATime, "a slot for the asking", 10),
-    (Mutation::SeatWithoutSeated, "the line in order", 30),
-    (Mutation::SeatWithoutLeft, "who left is gone", 60),
-    (Mutation::SeatByMemory, "who left is gone", 30),
+    (Mutation::FillWithoutSlotted, "the line in order", 30),
+    (Mutation::FillWithoutLeft, "who left is gone", 60),
+    (Mutation::FillByMemory, "who left is gone", 30),
     (Mutation::ReleaseWithoutNonce, "nobody timely passed", 20),
     (Mutation::EvictWithoutBeat, "exclusion", 60),
     (Mutation::VoidWithoutBeat, "nobody timely voided", 30),
@@ -155,7 +155,7 @@ const MUTATIONS: [(Mutation, &str, u64); 38] = [
     (Mutation::Overstay, "exclusion", 10),
     (Mutation::ToldLate, "calls end in time", 10),
     (Mutation::ShareWithoutRoom, "the line in order", 10),
-    (Mutation::SharePastHeirs, "the line in order", 10),
+    (Mutation::SharePastSuccessors, "the line in order", 10),
     (Mutation::AdmitWhoeverIsThere, "no surprise", 10),
     (Mutation::ShareWithoutFirst, "the line in order", 10),
     (Mutation::LeaseOverstayed, "exclusion", 10),
@@ -217,7 +217,13 @@ fn who_never_waits_gets_past_all_who_died_by_the_common_clock() {
     });
     let left = left.into_inner().unwrap();
     println!("{left:?}");
-    let counts = [left.holders, left.undated, left.heirs, left.rows, left.gaps];
+    let counts = [
+        left.holders,
+        left.undated,
+        left.successors,
+        left.rows,
+        left.gaps,
+    ];
     let is_every_kind = counts.iter().all(|count| *count > 0);
     assert!(is_every_kind || seeds::replayed().is_some(), "{left:?}");
 }

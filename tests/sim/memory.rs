@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 
-/// What one client wrote: the rows that it put into lines, and those of them that it leaves, by lock and ticket.
+/// What one client wrote: the rows that it put into queues, and those of them that it leaves, by lock and ticket.
 #[derive(Default)]
 pub(crate) struct Memory(Mutex<Known>);
 
@@ -16,7 +16,7 @@ struct Known {
 }
 
 impl Memory {
-    /// A seat write of the client seats a row as well that it leaves, or has left.
+    /// A slot write of the client slots a row as well that it leaves, or has left.
     pub(crate) fn rewrite(&self, body: &mut Value) {
         let mut known = self.0.lock().unwrap();
         known.learn(body);
@@ -37,15 +37,15 @@ impl Known {
         self.left.extend(place(&body["Key"]).filter(|_| is_leaving));
     }
 
-    /// The first of them behind the seats, if there is one seat more.
+    /// The first of them behind the slots, if there is one slot more.
     fn offer(&self, body: &mut Value) {
         let lock = text(&body["Key"]["pk"]["S"]).to_owned();
         let values = &mut body["ExpressionAttributeValues"];
         let number = |name: &str| text(&values[name]["N"]).parse::<u64>().ok();
-        let (Some(seated), Some(upto)) = (number(":watermark"), number(":upto")) else {
+        let (Some(watermark), Some(upto)) = (number(":watermark"), number(":upto")) else {
             return;
         };
-        let between = (lock.clone(), seated + 1)..(lock, upto);
+        let between = (lock.clone(), watermark + 1)..(lock, upto);
         let mut left = self.left.range(between);
         let left = left.find_map(|place| self.rows.get(place));
         let room = number(":slots_taken").and_then(|taken| taken.checked_sub(1));

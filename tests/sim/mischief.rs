@@ -106,7 +106,7 @@ async fn run_wild(world: &Arc<World>, host: &Host, span: Duration, rng: &mut Rng
         let tally = world.tally.clone();
         let once = spawn(async move {
             if lock.sweep().await.is_ok_and(|swept| !swept.is_nothing()) {
-                tally.fault("swept");
+                tally.fault("sweep_report");
             }
         });
         wait(span / 3).await;

@@ -54,12 +54,12 @@ pub(crate) enum Mutation {
     EnterPastTickets,
     /// Enter: nobody, if there is somebody.
     EnterOneAtATime,
-    /// Seat: whoever was seated since the look.
-    SeatWithoutSeated,
-    /// Seat: whoever left since the look.
-    SeatWithoutLeft,
-    /// Seat: also a row of the same client that leaves, as a memory would that goes on offering it.
-    SeatByMemory,
+    /// Slot: whoever got a slot since the look.
+    FillWithoutSlotted,
+    /// Slot: whoever left since the look.
+    FillWithoutLeft,
+    /// Slot: also a row of the same client that leaves, as a memory would that goes on offering it.
+    FillByMemory,
     /// Release: whoever holds the lock now.
     ReleaseWithoutNonce,
     /// Evict: though the holder has renewed since.
@@ -91,10 +91,10 @@ pub(crate) enum Mutation {
     /// Share: though too many permits are taken.
     ShareWithoutRoom,
     /// Share: whoever stands in a slot.
-    SharePastHeirs,
+    SharePastSuccessors,
     /// Share: though the one in the first slot has more than was thought.
     ShareWithoutFirst,
-    /// Admit: the first heirs, whoever they are by now.
+    /// Admit: the first successors, whoever they are by now.
     AdmitWhoeverIsThere,
     /// Every date: by the clock of the host that writes it.
     DatesOfHosts,
@@ -223,7 +223,7 @@ impl Mutation {
                 "size(#slots) = :zero AND size(#sharers) = :zero",
             ),
             Mutation::ShareWithoutRoom => (With("- :share, #sharers"), "#room >= :share"),
-            Mutation::SharePastHeirs => (With("- :share, #sharers"), "size(#slots) = :zero"),
+            Mutation::SharePastSuccessors => (With("- :share, #sharers"), "size(#slots) = :zero"),
             Mutation::ShareWithoutFirst => (
                 With("- :share, #sharers"),
                 "#slots[0].#permits <= :first AND #room >= :both",
@@ -232,8 +232,8 @@ impl Mutation {
             Mutation::DataOfTheLost => (With("#written = :written"), IS_MINE),
             Mutation::DataGoesBack => (With("#written = :written"), "#written.#ticket < :ticket"),
             Mutation::EnterPastTickets => (With(ENTERS), "#watermark = #last"),
-            Mutation::SeatWithoutSeated => (With("#watermark = :upto"), "#watermark = :watermark"),
-            Mutation::SeatWithoutLeft => (With("#watermark = :upto"), "#departures = :departures"),
+            Mutation::FillWithoutSlotted => (With("#watermark = :upto"), "#watermark = :watermark"),
+            Mutation::FillWithoutLeft => (With("#watermark = :upto"), "#departures = :departures"),
             Mutation::ReleaseWithoutNonce => (With("REMOVE #slots[0]"), IS_MINE),
             Mutation::EvictWithoutBeat => (With("REMOVE #slots[0]"), "#slots[0].#beat = :beat"),
             Mutation::VoidWithoutBeat => (With("#state = :void"), "#entry.#beat = :beat"),
@@ -255,7 +255,7 @@ impl Mutation {
             | Mutation::ClosedIsRefused
             | Mutation::LeaseOverstayed
             | Mutation::ToldLate
-            | Mutation::SeatByMemory
+            | Mutation::FillByMemory
             | Mutation::NonceAlone
             | Mutation::NoncesAgain
             | Mutation::AnswersBehind

@@ -70,7 +70,7 @@ pub(crate) enum Sharing {
 pub(crate) struct HostPlan {
     pub(crate) lease: Duration,
     pub(crate) timeout: Duration,
-    pub(crate) seats: usize,
+    pub(crate) slots: usize,
     /// Closes gaps as soon as its settings allow, which is too soon for hosts whose time-outs are longer.
     pub(crate) is_hasty: bool,
     pub(crate) workers: usize,
@@ -80,7 +80,7 @@ pub(crate) struct HostPlan {
     /// Its wall clock is off by so many days besides, which nothing but DynamoDB's own deletion could be harmed by.
     pub(crate) days_off: i32,
     pub(crate) rate: f64,
-    /// How much longer than its lease it takes one for alive by the common clock.
+    /// How much longer than its lease it takes one for alive by the server clock.
     pub(crate) allowance: Duration,
     /// Its calls without end put up with an outage for so long.
     pub(crate) outage_timeout: Option<Duration>,
@@ -244,13 +244,13 @@ fn slow(rng: &mut Rng) -> Vec<&'static str> {
         "join",
         "void gap",
         "void dead",
-        "seat",
+        "fill",
         "evict",
-        "unseat",
+        "evict_successor",
         "release",
         "leave",
         "read lock",
-        "read line",
+        "read queue",
     ];
     let count = if rng.u8(0..3) == 0 { 2 } else { 0 };
     (0..count)
@@ -278,13 +278,13 @@ impl HostPlan {
     /// Rates keep a tenth of a percent below the one that the margin allows for: timers have a grain.
     fn draw(rng: &mut Rng) -> HostPlan {
         let leases = [2, 3, 6, 9, 15];
-        let seats = [1, 2, 4, 4, 8];
+        let slots = [1, 2, 4, 4, 8];
         let crowds = [1, 1, 1, 3, 4, 6];
         let lease = leases[rng.usize(0..leases.len())] * SECOND;
         HostPlan {
             lease,
             timeout: lease.mul_f64(if rng.u8(0..4) == 0 { 0.3 } else { 1.0 / 6.0 }),
-            seats: seats[rng.usize(0..seats.len())],
+            slots: slots[rng.usize(0..slots.len())],
             is_hasty: rng.bool(),
             workers: rng.usize(1..4),
             ahead: rng.u32(0..=6) * HOUR,

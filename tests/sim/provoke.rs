@@ -17,16 +17,16 @@ impl Mutation {
         each(plan, |_, host| host.outage_timeout = None);
         match self {
             Mutation::EvictWithoutBeat => {
-                one_lock(plan, 4_000, &["read lock", "read line"]);
+                one_lock(plan, 4_000, &["read lock", "read queue"]);
                 renew_late(plan);
                 each(plan, |_, host| {
                     (host.lease, host.timeout) = (15 * SECOND, SECOND * 9 / 2);
                     host.workers = 1;
                 });
             }
-            // Seats are late too: else who renewed is seated before the write arrives that makes the row void.
+            // Slots are late too: else who renewed has a slot before the write arrives that makes the row void.
             Mutation::VoidWithoutBeat => {
-                one_lock(plan, 4_000, &["void dead", "seat"]);
+                one_lock(plan, 4_000, &["void dead", "fill"]);
                 renew_late(plan);
                 eight_alone(plan);
                 each(plan, |_, host| {
@@ -34,19 +34,19 @@ impl Mutation {
                 });
             }
             Mutation::VoidWithoutNotExists => {
-                one_lock(plan, 3_000, &["join", "void gap", "seat"]);
+                one_lock(plan, 3_000, &["join", "void gap", "fill"]);
                 eight_alone(plan);
                 each(plan, |_, host| quick(host));
             }
             Mutation::JoinWithoutNotExists => {
-                one_lock(plan, 1_000, &["join", "seat"]);
+                one_lock(plan, 1_000, &["join", "fill"]);
                 each(plan, |_, host| quick(host));
             }
-            Mutation::SeatWithoutLeft => {
-                one_lock(plan, 3_000, &["seat"]);
-                each(plan, |_, host| (host.seats, host.workers) = (2, 3));
+            Mutation::FillWithoutLeft => {
+                one_lock(plan, 3_000, &["fill"]);
+                each(plan, |_, host| (host.slots, host.workers) = (2, 3));
             }
-            Mutation::SeatByMemory => each(plan, |_, host| (host.seats, host.crowd) = (2, 1)),
+            Mutation::FillByMemory => each(plan, |_, host| (host.slots, host.crowd) = (2, 1)),
             Mutation::EnterOneAtATime => one_lock(plan, 3_000, &["release"]),
             Mutation::SlowClock => {
                 one_lock(plan, 1_500, &[]);
@@ -60,7 +60,7 @@ impl Mutation {
                 plan.hosts.truncate(1);
                 each(plan, |_, host| host.crowd = 4);
             }
-            Mutation::SharePastHeirs => plan.sharing = Sharing::Readers,
+            Mutation::SharePastSuccessors => plan.sharing = Sharing::Readers,
             Mutation::ShareWithoutRoom
             | Mutation::ShareWithoutFirst
             | Mutation::AdmitWhoeverIsThere => {
@@ -131,7 +131,7 @@ impl Mutation {
     }
 }
 
-/// One long line, and these verbs are slow.
+/// One long queue, and these verbs are slow.
 fn one_lock(plan: &mut Plan, requests: u64, slow: &[&'static str]) {
     plan.locks.truncate(1);
     plan.requests = requests;
@@ -144,17 +144,17 @@ fn renew_late(plan: &mut Plan) {
     plan.long_turns = 2;
 }
 
-/// Who waits in one process with others is seated by them, and needs no look. Nearly all writes of the slow verbs are late.
+/// Who waits in one process with others has a slot by them, and needs no look. Nearly all writes of the slow verbs are late.
 fn eight_alone(plan: &mut Plan) {
     plan.hosts = plan.hosts.iter().cycle().take(8).copied().collect();
     plan.weather.slow_writes = 0.97;
-    each(plan, |_, host| (host.seats, host.workers) = (2, 1));
+    each(plan, |_, host| (host.slots, host.workers) = (2, 1));
 }
 
 /// Closes gaps early.
 fn quick(host: &mut HostPlan) {
     (host.lease, host.timeout) = (2 * SECOND, SECOND / 3);
-    (host.seats, host.is_hasty) = (2, true);
+    (host.slots, host.is_hasty) = (2, true);
 }
 
 fn each(plan: &mut Plan, bend: impl Fn(usize, &mut HostPlan)) {

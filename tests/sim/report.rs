@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::batches::{self, FATES};
 use crate::faults::KINDS;
 use crate::history::{End, Event};
 use crate::oracles::{asked, newest, passed};
-use crate::parties::{self, FATES};
 use crate::plan::Plan;
 use crate::run::Run;
 
@@ -21,7 +21,7 @@ const HOST_FAULTS: [&str; 10] = [
     "crash",
     "given up by another",
     "TTL",
-    "swept",
+    "sweep_report",
     "wait dropped",
     "outage given up",
 ];
@@ -58,9 +58,9 @@ impl Report {
         figures.requests += run.counts.requests;
         figures.compared += passed::compared(&plan, &run.events);
         figures.revived += newest::revived(&run.events);
-        figures.together += parties::together(&run.events);
+        figures.together += batches::together(&run.events);
         figures.in_order += asked::compared(&plan, &run.events);
-        for fate in parties::fates(&run.events) {
+        for fate in batches::fates(&run.events) {
             *figures.fates.entry(fate).or_default() += 1;
         }
         figures.virtual_time += run.events.last().map_or(Duration::ZERO, |(at, _)| *at);

@@ -83,8 +83,8 @@ pub(crate) async fn trouble(world: &Arc<World>, requests: u64, is_resumed: bool)
     sent()
 }
 
-/// Within this from the end of all faults, whoever waits is granted: what is on its way arrives; the holder, the heirs
-/// and those in line who died lapse, in the worst case one after the other where late requests bring more of them in;
+/// Within this from the end of all faults, whoever waits is granted: what is on its way arrives; the holder, the successors
+/// and those in the queue who died lapse, in the worst case one after the other where late requests bring more of them in;
 /// gaps are closed; and everybody alive has a turn, which ends at once.
 fn bound(plan: &Plan) -> Duration {
     let of_one = 5 * plan.longest_lease() + 2 * plan.longest_grace() + plan.workers() * SECOND;

@@ -8,7 +8,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) last: u64,
-    pub(crate) seated: u64,
+    pub(crate) watermark: u64,
     /// In ticket order.
     pub(crate) sharers: Vec<Place>,
     /// In the order in which they stand. The first has the lock as soon as the sharers leave what it takes.
@@ -51,7 +51,7 @@ impl Shown {
         let item = items(answer).find(|item| !item["watermark"].is_null())?;
         Some(Shown {
             last: number(&item["last"])?,
-            seated: number(&item["watermark"])?,
+            watermark: number(&item["watermark"])?,
             sharers: sharers(item),
             room: (number(&item["room"])?, number(&item["permits"])?),
             expires_at: number(&item["expires_at"]),
@@ -63,23 +63,23 @@ impl Shown {
 
     /// Those who have the lock, and behind them those who wait for it.
     pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
-        self.holders().into_iter().chain(self.heirs())
+        self.holders().into_iter().chain(self.successors())
     }
 
     /// Those who have the lock, in ticket order.
     pub(crate) fn holders(&self) -> Vec<&Place> {
-        let first = &self.slots[..self.first_heir()];
+        let first = &self.slots[..self.first_successor()];
         let mut holders: Vec<_> = first.iter().chain(&self.sharers).collect();
         holders.sort_by_key(|holder| holder.ticket);
         holders
     }
 
-    pub(crate) fn heirs(&self) -> &[Place] {
-        &self.slots[self.first_heir()..]
+    pub(crate) fn successors(&self) -> &[Place] {
+        &self.slots[self.first_successor()..]
     }
 
     /// How many in the slots have the lock: the first, or none.
-    fn first_heir(&self) -> usize {
+    fn first_successor(&self) -> usize {
         let (room, permits) = self.room;
         let has_it = |first: &&Place| {
             let fits = first.permits < permits

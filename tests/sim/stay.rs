@@ -38,7 +38,7 @@ impl Stay {
             ticket: guard.ticket().get(),
             share: Share {
                 permits: guard.permits(),
-                of: guard.of_permits(),
+                of: guard.total_permits(),
             },
         };
         Stay::until(world, grant, guard.lost())

@@ -15,8 +15,8 @@ use crate::checked;
 use crate::data;
 use crate::history::Event;
 use crate::leases;
+use crate::multi_lock;
 use crate::plan::Sharing;
-use crate::several;
 use crate::stay::Stay;
 use crate::wanted::Wanted;
 use crate::world::{Host, World, wait};
@@ -48,13 +48,13 @@ async fn take_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
         return leases::take_turn(world, host, lock, &mut rng).await;
     }
     if world.plan.has_several && rng.u8(0..3) == 0 {
-        return several::take_turn(world, host, &mut rng).await;
+        return multi_lock::take_turn(world, host, &mut rng).await;
     }
     let wanted = lock.draw(world, &mut rng);
     if rng.bool() {
         wait(Duration::from_millis(rng.u64(0..20))).await;
     }
-    let how = Patience::draw(&mut rng, world.plan.only_infinite);
+    let how = RetryPolicy::draw(&mut rng, world.plan.only_infinite);
     let began = Instant::now();
     let mut call = Call::begin(world, host, &wanted, how.wait);
     match how.has(world, host, wanted.acquire(how.wait)).await {
@@ -129,7 +129,7 @@ pub(crate) fn is_due(
 ) -> bool {
     let harm = host.link.harm();
     let since = |at: Option<Instant>| at.is_some_and(|at| began <= at);
-    // Who joins others at the door, or of a party, may find that their last request was not answered.
+    // Who joins others at the door, or of a batch, may find that their last request was not answered.
     let lately = |at: Option<Instant>| at.is_some_and(|at| began <= at + host.plan.timeout * 2);
     match error {
         Error::NotGranted { .. } => wait != RecordWait::Infinite,
@@ -151,7 +151,7 @@ fn surprised(world: &World, wait: RecordWait, error: &Error) {
 }
 
 /// How a caller waits, and what makes it drop the future.
-pub(crate) struct Patience {
+pub(crate) struct RetryPolicy {
     pub(crate) wait: RecordWait,
     drop: Drops,
 }
@@ -164,8 +164,8 @@ enum Drops {
     Polls(u32),
 }
 
-impl Patience {
-    pub(crate) fn draw(rng: &mut Rng, only_infinite: bool) -> Patience {
+impl RetryPolicy {
+    pub(crate) fn draw(rng: &mut Rng, only_infinite: bool) -> RetryPolicy {
         let wait = match rng.u8(0..6) {
             _ if only_infinite => RecordWait::Infinite,
             0 => RecordWait::NoWait,
@@ -178,7 +178,7 @@ impl Patience {
             3 => Drops::Polls(rng.u32(1..4)),
             _ => Drops::Never,
         };
-        Patience { wait, drop }
+        RetryPolicy { wait, drop }
     }
 
     /// What comes of a call, if it is not dropped before.
@@ -242,7 +242,7 @@ pub(crate) async fn turn(
     let mut stay = Stay::begin(world, host.id, call.number, &guard);
     host.known.is_at(&guard.place_id());
     host.link.awake().await;
-    let is_alone = guard.permits() == guard.of_permits();
+    let is_alone = guard.permits() == guard.total_permits();
     if is_alone {
         stay.write(world, guard.name(), guard.ticket().get());
     }

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
-use fairlock::{Chance, Clock, LockClient, PlaceId, TableOptions};
+use fairlock::{Clock, LockClient, PlaceId, RandomSource, TableOptions};
 use fastrand::Rng;
 use tokio::task::JoinHandle;
 
@@ -27,7 +27,7 @@ use crate::worker;
 use fairlock::embedded::Signal;
 
 /// A host has more places than it has workers only for a moment.
-const MOST_KNOWN: usize = 6;
+const MAX_KNOWN: usize = 6;
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// So much earlier begins the clock of which all others are made.
@@ -78,7 +78,7 @@ impl Known {
         let mut places = self.0.lock().unwrap();
         if !places.contains(place) {
             places.push_back(place.clone());
-            if places.len() > MOST_KNOWN {
+            if places.len() > MAX_KNOWN {
                 places.pop_front();
             }
         }
@@ -119,7 +119,7 @@ impl World {
         HostPlan {
             lease: self.plan.longest_lease(),
             timeout: self.plan.longest_lease() / 6,
-            seats: 4,
+            slots: 4,
             is_hasty: false,
             workers: 0,
             crowd: 1,
@@ -152,14 +152,14 @@ impl World {
         };
         let builder = LockClient::builder(client)
             .request_timeout(plan.timeout)
-            .gap_grace(plan.grace())
-            .lease(plan.lease)
-            .seats(plan.seats)
+            .join_timeout(plan.grace())
+            .lease_duration(plan.lease)
+            .successor_slots(plan.slots)
             .idle_retention(RETENTION)
-            .common_clock_allowance(plan.allowance)
+            .server_clock_allowance(plan.allowance)
             .owner(format!("host-{id}-{made}"))
             .clock(self.clock_of(plan))
-            .chance(Chance::seeded(self.chance(id, made)));
+            .random_source(RandomSource::seeded(self.random_source(id, made)));
         let builder = match plan.outage_timeout {
             Some(most) => builder.outage_timeout(most),
             None => builder,
@@ -174,7 +174,7 @@ impl World {
         })
     }
 
-    fn chance(&self, id: usize, made: u64) -> u64 {
+    fn random_source(&self, id: usize, made: u64) -> u64 {
         match self.mutation {
             Some(Mutation::NoncesAgain) => id as u64,
             _ => self.plan.rng(!made).u64(..),
@@ -223,7 +223,7 @@ impl World {
                 }
             });
         match self.mutation {
-            Some(Mutation::SeatByMemory) => {
+            Some(Mutation::FillByMemory) => {
                 let memory = Memory::default();
                 network.rewrite(move |body| memory.rewrite(body))
             }

@@ -84,24 +84,24 @@ fn a_slot_that_was_given_unseen_is_kept() {
 }
 
 #[test]
-fn a_join_or_a_seat_that_was_applied_unseen_keeps_its_place() {
-    for (verb, fault) in ["join", "seat"]
+fn a_join_or_a_slot_that_was_applied_unseen_keeps_its_place() {
+    for (verb, fault) in ["join", "fill"]
         .into_iter()
         .flat_map(|verb| applied_unseen().map(|fault| (verb, fault)))
     {
         virtual_time(async {
             let lab = Lab::new().await;
             let holder = lab.host();
-            let single = |lab: &Lab| lab.host_with(|builder| builder.seats(1));
+            let single = |lab: &Lab| lab.host_with(|builder| builder.successor_slots(1));
             let (first, second) = (single(&lab), single(&lab));
             let guard = acquire(&holder).await;
-            let heir = waits(&lab, &first).await;
+            let successor = waits(&lab, &first).await;
             let met = meets(&second.network, verb, 1, fault);
             let queued = waits(&lab, &second).await;
             lab.wait(3 * SECOND).await;
             let ticket = guard.ticket();
             guard.release().await.unwrap();
-            let guard = heir.await.unwrap();
+            let guard = successor.await.unwrap();
             assert!(guard.ticket() > ticket);
             lab.wait(3 * SECOND).await;
             guard.release().await.unwrap();
@@ -149,16 +149,16 @@ fn a_renewal_that_was_applied_unseen_does_not_lose_a_healthy_lock() {
 fn a_lost_draw_leaves_a_gap_that_costs_the_grace_and_no_more() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let single = |lab: &Lab| lab.host_with(|builder| builder.seats(1));
+        let single = |lab: &Lab| lab.host_with(|builder| builder.successor_slots(1));
         let (a, b, c) = (single(&lab), single(&lab), single(&lab));
         let guard = acquire(&a).await;
-        let heir = waits(&lab, &b).await;
+        let successor = waits(&lab, &b).await;
         let met = meets(&c.network, "draw", 1, Fault::Lose(When::After));
         let queued = waits(&lab, &c).await;
         assert_eq!(met.load(Ordering::SeqCst), 1);
         guard.release().await.unwrap();
         let started = Instant::now();
-        heir.await.unwrap().release().await.unwrap();
+        successor.await.unwrap().release().await.unwrap();
         queued.await.unwrap().release().await.unwrap();
         assert!(started.elapsed() < 7 * SECOND, "{:?}", started.elapsed());
         lab.settle().await;
@@ -166,16 +166,16 @@ fn a_lost_draw_leaves_a_gap_that_costs_the_grace_and_no_more() {
     });
 }
 
-/// How long a party of so many waits for its first turn when the answer to its draw is lost.
+/// How long a batch of so many waits for its first turn when the answer to its draw is lost.
 #[expect(
     clippy::disallowed_methods,
     reason = "callers' tasks, not the client's"
 )]
 async fn first_turn_after_a_lost_draw(callers: usize) -> Duration {
     let lab = Lab::new().await;
-    let hosts = lab.hosts_with_seats(3, 1);
+    let hosts = lab.hosts_with_slots(3, 1);
     let guard = acquire(&hosts[0]).await;
-    let heir = waits(&lab, &hosts[1]).await;
+    let successor = waits(&lab, &hosts[1]).await;
     let met = Arc::new(AtomicUsize::new(0));
     let lost = Arc::clone(&met);
     let _ = hosts[2].network.clone().script(move |request| {
@@ -198,7 +198,7 @@ async fn first_turn_after_a_lost_draw(callers: usize) -> Duration {
     let calls: Vec<_> = (0..=callers).map(call).collect();
     lab.settle().await;
     guard.release().await.unwrap();
-    heir.await.unwrap().release().await.unwrap();
+    successor.await.unwrap().release().await.unwrap();
     let mut waited = Vec::new();
     for call in calls {
         waited.push(call.await.unwrap());
@@ -264,20 +264,20 @@ fn each_slot_that_is_given_after_its_caller_gave_up_is_given_up_as_soon_as_it_is
         let mut seen = 0;
         for _ in 0..20 {
             lab.wait(SECOND).await;
-            seen += lock.inspect().await.unwrap().line.len();
+            seen += lock.inspect().await.unwrap().queue.len();
             assert!(lock.try_acquire().await.unwrap().is_none());
             lab.wait(SECOND / 2).await;
-            let heirs = lock.inspect().await.unwrap().line;
-            assert!(heirs.is_empty(), "{heirs:?}");
+            let successors = lock.inspect().await.unwrap().queue;
+            assert!(successors.is_empty(), "{successors:?}");
         }
         assert_eq!(seen, 2);
         guard.release().await.unwrap();
     });
 }
 
-/// Nothing that was sent before was applied, so its seat is as good as any.
+/// Nothing that was sent before was applied, so its slot is as good as any.
 #[test]
-fn a_seat_that_was_asked_for_through_an_outage_is_not_given_up_for_it() {
+fn a_slot_that_was_asked_for_through_an_outage_is_not_given_up_for_it() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b, c) = (lab.host(), lab.host(), lab.host());
@@ -358,7 +358,7 @@ fn a_renewal_that_comes_after_the_release_does_not_bring_the_hold_back() {
     clippy::disallowed_methods,
     reason = "callers' tasks, not the client's"
 )]
-fn an_heir_of_the_same_client_has_no_lock_by_what_no_answer_has_shown() {
+fn a_successor_of_the_same_client_has_no_lock_by_what_no_answer_has_shown() {
     virtual_time(async {
         let lab = Lab::new().await;
         let host = lab.host_with(|builder| builder.outage_timeout(120 * SECOND));
@@ -379,13 +379,17 @@ fn an_heir_of_the_same_client_has_no_lock_by_what_no_answer_has_shown() {
         let first = waits(&lab, &host).await;
         // Late enough to watch the first for longer than its lease lasts.
         lab.wait(9 * SECOND).await;
-        let heir = host.locks.fair_lock("a").unwrap();
-        let heir = heir.attributes([("of", "its own")]);
-        let heir = tokio::spawn(async move { heir.acquire(RecordWait::Infinite).await.unwrap() });
+        let successor = host.locks.fair_lock("a").unwrap();
+        let successor = successor.attributes([("of", "its own")]);
+        let successor =
+            tokio::spawn(async move { successor.acquire(RecordWait::Infinite).await.unwrap() });
         lab.wait(26 * SECOND).await;
-        assert!(!heir.is_finished(), "the lock item still shows the first");
+        assert!(
+            !successor.is_finished(),
+            "the lock item still shows the first"
+        );
         gate.open();
-        let guard = heir.await.unwrap();
+        let guard = successor.await.unwrap();
         assert!(guard.is_held());
         guard.release().await.unwrap();
         first.await.unwrap().release().await.unwrap();

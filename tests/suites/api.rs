@@ -4,10 +4,11 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use fairlock::{
-    Chance, Change, Clock, Closed, Error, FairLock, Fence, HoldEvent, Invalid, Item, Leadership,
-    Lease, LeaseLock, LockClient, LockClientBuilder, LockData, LockGuard, LockState, LostLock,
-    ParseTicketError, Participant, Ran, RecordWait, Resignation, Semaphore, SeveralGuard,
-    SeveralLocks, Ticket, UpdateError, Updated, Version, VersionedTable, VersionedTableBuilder,
+    Change, Clock, Closed, Error, FairLock, Fence, HoldEvent, Invalid, Item, LeadershipEvent,
+    Lease, LeaseLock, LockClient, LockClientBuilder, LockData, LockGuard, LockLost, LockState,
+    MultiLock, MultiLockGuard, ParseTicketError, Participant, RandomSource, RecordWait,
+    ResignHandle, RunOutcome, Semaphore, Ticket, UpdateError, UpdateOutcome, Version,
+    VersionedTable, VersionedTableBuilder,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -33,22 +34,22 @@ fn everything_can_be_shared_between_threads() {
     shared::<LockData>();
     shared::<Ticket>();
     shared::<Clock>();
-    shared::<Chance>();
+    shared::<RandomSource>();
     shared::<Fence>();
     shared::<VersionedTable>();
     shared::<VersionedTableBuilder>();
     shared::<Change>();
-    shared::<Updated>();
+    shared::<UpdateOutcome>();
     shared::<Version>();
     shared::<UpdateError<Error>>();
-    shared::<Ran<Ticket>>();
-    shared::<SeveralLocks>();
-    shared::<SeveralGuard>();
-    shared::<LostLock>();
+    shared::<RunOutcome<Ticket>>();
+    shared::<MultiLock>();
+    shared::<MultiLockGuard>();
+    shared::<LockLost>();
     shared::<Closed>();
     shared::<ParseTicketError>();
-    shared::<Resignation>();
-    shared::<Leadership>();
+    shared::<ResignHandle>();
+    shared::<LeadershipEvent>();
 }
 
 /// Never called: that it compiles is the test.
@@ -126,7 +127,7 @@ fn work_under_locks_can_be_sent(lock: FairLock, guard: LockGuard, locks: LockCli
     drop(sent(async move {
         let mut done = Vec::new();
         let ran = lock.run(wait, async |guard| done.push(step(guard).await));
-        ran.await?.strict()
+        ran.await?.into_result()
     }));
     drop(sent(async move {
         let mut done = Vec::new();
@@ -139,7 +140,7 @@ fn work_under_locks_can_be_sent(lock: FairLock, guard: LockGuard, locks: LockCli
         led.await
     }));
     drop(sent(async move {
-        let several = locks.several(["a", "b"])?;
+        let several = locks.multi_lock(["a", "b"])?;
         let ran = several.run(wait, async |guard| {
             step(&guard.guards()[0]).await;
             step(&guard.guards()[1]).await
@@ -147,7 +148,7 @@ fn work_under_locks_can_be_sent(lock: FairLock, guard: LockGuard, locks: LockCli
         drop(ran.await?);
         let guard = several.acquire(wait).await?;
         drop(sent(guard.lost()));
-        guard.run(async {}).await?.strict()
+        guard.run(async {}).await?.into_result()
     }));
 }
 
@@ -171,8 +172,8 @@ fn settings_that_do_not_go_together_are_refused_with_both_values() {
     let _inside = runtime.enter();
     let builder = || LockClient::builder(dynamodb());
     let refused = builder()
-        .lease(SECOND)
-        .heartbeat(SECOND)
+        .lease_duration(SECOND)
+        .heartbeat_interval(SECOND)
         .build()
         .unwrap_err();
     let text = refused.to_string();

@@ -22,7 +22,11 @@ fn saying(host: &Host, job: &str) -> FairLock {
 }
 
 fn jobs(state: &LockState) -> Vec<&str> {
-    let all = state.holder.iter().chain(&state.sharers).chain(&state.line);
+    let all = state
+        .holder
+        .iter()
+        .chain(&state.sharers)
+        .chain(&state.queue);
     all.map(job).collect()
 }
 
@@ -34,12 +38,12 @@ async fn inspect(host: &Host) -> LockState {
     host.locks.fair_lock("a").unwrap().inspect().await.unwrap()
 }
 
-/// The holder, an heir, and one behind the seats; and each still when it has the lock, renewed many times.
+/// The holder, a successor, and one behind the slots; and each still when it has the lock, renewed many times.
 #[test]
 fn they_stay_with_a_place_from_its_first_write_until_its_release() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(4, 1);
+        let hosts = lab.hosts_with_slots(4, 1);
         let holding = saying(&hosts[0], "0").acquire(RecordWait::Infinite).await;
         let mut waiting = Vec::new();
         for (host, job) in hosts[1..].iter().zip(["1", "2", "3"]) {
@@ -105,7 +109,7 @@ async fn marks(lab: &Lab) -> [usize; 3] {
 fn what_a_later_version_says_in_an_entry_goes_where_the_entry_goes() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(4, 1);
+        let hosts = lab.hosts_with_slots(4, 1);
         let first = acquire(&hosts[0]).await;
         let second = waits(&lab, &hosts[1]).await;
         let mut readers = Vec::new();
@@ -192,7 +196,7 @@ fn callers_of_one_client_who_say_something_stand_each_for_themselves() {
         let mut said = jobs(&state);
         said.sort_unstable();
         assert_eq!(said, ["", "", "0", "1", "2"]);
-        assert!(state.line.iter().all(|who| who.tickets == 1));
+        assert!(state.queue.iter().all(|who| who.tickets == 1));
         guard.release().await.unwrap();
         for call in calls {
             call.await.unwrap();

@@ -1,4 +1,4 @@
-//! A bounded line: no more wait than a caller allows, however many come at once, and whoever is refused leaves nothing.
+//! A bounded queue: no more wait than a caller allows, however many come at once, and whoever is refused leaves nothing.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -45,7 +45,7 @@ async fn sorted(calls: Vec<Call>) -> Sorted {
     for ended in join_all(ended).await {
         match ended.unwrap() {
             Ok(guard) => granted.push(guard),
-            Err(Error::LineFull { waiting, .. }) => refused.push(waiting),
+            Err(Error::QueueFull { waiting, .. }) => refused.push(waiting),
             Err(other) => unreachable!("{other}"),
         }
     }
@@ -66,9 +66,9 @@ async fn release_all(guards: impl IntoIterator<Item = LockGuard>) {
 fn a_call_that_would_wait_behind_too_many_is_refused_by_one_request_and_leaves_nothing() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(4, 1);
+        let hosts = lab.hosts_with_slots(4, 1);
         let guard = acquire(&hosts[0]).await;
-        let line = [waits(&lab, &hosts[1]).await, waits(&lab, &hosts[2]).await];
+        let queue = [waits(&lab, &hosts[1]).await, waits(&lab, &hosts[2]).await];
         let before = (lab.items("a").await, waiting(&hosts[0]).await);
         let lock = hosts[3].locks.fair_lock("a").unwrap().max_waiters(2);
         let refused = lock.acquire(RecordWait::Infinite).await.unwrap_err();
@@ -77,26 +77,26 @@ fn a_call_that_would_wait_behind_too_many_is_refused_by_one_request_and_leaves_n
         assert_eq!(hosts[3].network.counts().requests(), 1);
         lab.settle().await;
         assert_eq!((lab.items("a").await, waiting(&hosts[0]).await), before);
-        drop((guard, line));
+        drop((guard, queue));
     });
 }
 
 #[test]
-fn those_who_may_wait_have_their_turns_and_the_line_is_open_again() {
+fn those_who_may_wait_have_their_turns_and_the_queue_is_open_again() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(4, 1);
+        let hosts = lab.hosts_with_slots(4, 1);
         let guard = acquire(&hosts[0]).await;
-        let mut line = Vec::new();
+        let mut queue = Vec::new();
         for host in &hosts[1..3] {
-            line.push(bounded(host, 2));
+            queue.push(bounded(host, 2));
             lab.settle().await;
         }
         assert!(bounded(&hosts[3], 2).await.unwrap().is_err());
         guard.release().await.unwrap();
         lab.settle().await;
         let last = bounded(&hosts[3], 2);
-        for call in line.into_iter().chain([last]) {
+        for call in queue.into_iter().chain([last]) {
             call.await.unwrap().unwrap().release().await.unwrap();
         }
     });
@@ -104,10 +104,10 @@ fn those_who_may_wait_have_their_turns_and_the_line_is_open_again() {
 
 #[test]
 fn no_more_wait_than_may_however_many_come_at_one_moment() {
-    for seats in [1, 2, 8] {
+    for slots in [1, 2, 8] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let hosts = lab.hosts_with_seats(40, seats);
+            let hosts = lab.hosts_with_slots(40, slots);
             for host in &hosts {
                 host.network.set_faults(Faults {
                     round_trip: Latency::HeavyTailed {
@@ -125,7 +125,7 @@ fn no_more_wait_than_may_however_many_come_at_one_moment() {
                     lab.wait(20 * MS).await;
                     most = most.max(waiting(&onlooker).await);
                 }
-                assert_eq!(most, 3 - turn, "{seats} seats");
+                assert_eq!(most, 3 - turn, "{slots} slots");
                 let Sorted {
                     granted, waiting, ..
                 } = sorted(calls).await;
@@ -191,15 +191,15 @@ fn each_of_those_who_come_together_has_its_own_limit() {
 }
 
 #[test]
-fn a_line_full_of_the_dead_is_cleared_by_those_whom_it_would_keep_out() {
-    for seats in [1, 8] {
+fn a_queue_full_of_the_dead_is_cleared_by_those_whom_it_would_keep_out() {
+    for slots in [1, 8] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let hosts = lab.hosts_with_seats(5, seats);
+            let hosts = lab.hosts_with_slots(5, slots);
             let guard = acquire(&hosts[0]).await;
-            let mut line = Vec::new();
+            let mut queue = Vec::new();
             for host in &hosts[1..4] {
-                line.push(bounded(host, 3));
+                queue.push(bounded(host, 3));
                 lab.settle().await;
             }
             lab.wait(20 * SECOND).await;
@@ -211,7 +211,7 @@ fn a_line_full_of_the_dead_is_cleared_by_those_whom_it_would_keep_out() {
             lab.wait(43 * SECOND).await;
             let alive = bounded(&hosts[4], 3).await.unwrap();
             assert!(alive.is_ok(), "{alive:?}");
-            drop((guard, line));
+            drop((guard, queue));
         });
     }
 }
@@ -220,15 +220,15 @@ fn a_line_full_of_the_dead_is_cleared_by_those_whom_it_would_keep_out() {
 fn a_draw_whose_answer_was_lost_counts_until_its_gap_is_closed() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(3, 1);
+        let hosts = lab.hosts_with_slots(3, 1);
         let guard = acquire(&hosts[0]).await;
-        let heir = waits(&lab, &hosts[1]).await;
+        let successor = waits(&lab, &hosts[1]).await;
         meets(&hosts[2].network, "draw", 1, Fault::Lose(When::After));
         let told = bounded(&hosts[2], 2).await.unwrap();
         assert!(
             matches!(
                 told,
-                Err(Error::LineFull {
+                Err(Error::QueueFull {
                     waiting: 2,
                     limit: 2,
                     ..
@@ -237,35 +237,35 @@ fn a_draw_whose_answer_was_lost_counts_until_its_gap_is_closed() {
             "{told:?}"
         );
         guard.release().await.unwrap();
-        heir.await.unwrap().release().await.unwrap();
+        successor.await.unwrap().release().await.unwrap();
         let alive = bounded(&hosts[2], 2).await.unwrap();
         assert!(alive.is_ok(), "{alive:?}");
     });
 }
 
-/// Its own release showed it a line, and whoever stood there has gone since, or stands there still.
+/// Its own release showed it a queue, and whoever stood there has gone since, or stands there still.
 #[test]
-fn a_call_is_refused_for_the_line_as_it_is_and_not_as_its_client_saw_it_before() {
+fn a_call_is_refused_for_the_queue_as_it_is_and_not_as_its_client_saw_it_before() {
     for is_gone in [true, false] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let hosts = lab.hosts_with_seats(4, 8);
+            let hosts = lab.hosts_with_slots(4, 8);
             let guard = acquire(&hosts[0]).await;
-            let mut line = Vec::new();
+            let mut queue = Vec::new();
             for host in &hosts[1..] {
-                line.push(waits(&lab, host).await);
+                queue.push(waits(&lab, host).await);
             }
             guard.release().await.unwrap();
-            for waiter in line.drain(..if is_gone { 3 } else { 1 }) {
+            for waiter in queue.drain(..if is_gone { 3 } else { 1 }) {
                 waiter.await.unwrap().release().await.unwrap();
             }
             let told = bounded(&hosts[0], 1).await.unwrap();
             match (is_gone, told) {
                 (true, Ok(guard)) => guard.release().await.unwrap(),
-                (false, Err(Error::LineFull { waiting: 1, .. })) => {}
+                (false, Err(Error::QueueFull { waiting: 1, .. })) => {}
                 (_, told) => unreachable!("{told:?}"),
             }
-            for waiter in line {
+            for waiter in queue {
                 waiter.await.unwrap().release().await.unwrap();
             }
         });
@@ -293,7 +293,7 @@ fn those_who_share_a_lock_do_not_wait_for_it() {
         assert!(
             matches!(
                 refused,
-                Error::LineFull {
+                Error::QueueFull {
                     waiting: 1,
                     limit: 1,
                     ..
@@ -322,7 +322,7 @@ fn a_limit_of_nobody_is_refused_and_means_nothing_to_those_who_do_not_wait() {
         assert!(matches!(none, Err(Error::Invalid(Invalid::ZeroWaiters))));
         assert_eq!(host.network.counts().requests(), 0);
         let guard = acquire(&host).await;
-        let _heir = waits(&lab, &host).await;
+        let _successor = waits(&lab, &host).await;
         let refused = lock.max_waiters(1).acquire(RecordWait::NoWait).await;
         assert!(matches!(refused, Err(Error::NotGranted { .. })));
         drop(guard);

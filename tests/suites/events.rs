@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Faults, When};
-use fairlock::{HeldLocks, HoldEvent, Loss};
+use fairlock::{HeldLocks, HoldEvent, LossReason};
 use fairlock_testkit::lab::{Lab, acquire, cut_off};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::virtual_time;
@@ -179,7 +179,7 @@ fn who_begins_late_or_does_not_listen_for_a_while_is_told_how_it_stands_and_neve
             "{danger:?}"
         );
         let reason = guard.lost().await.reason;
-        assert!(matches!(reason, Loss::Unreachable { .. }), "{reason}");
+        assert!(matches!(reason, LossReason::Unreachable { .. }), "{reason}");
         lab.wait(3_600 * SECOND).await;
         let after = guard.events();
         drop(guard);
@@ -205,13 +205,19 @@ fn the_reason_of_a_loss_is_told() {
         let delete = delete.key("sk", AttributeValue::S("fairlock/#lock".into()));
         delete.send().await.unwrap();
         let told: Vec<_> = events.collect().await;
-        assert_eq!(told, [HoldEvent::Granted, HoldEvent::Lost(Loss::Deleted)]);
+        assert_eq!(
+            told,
+            [HoldEvent::Granted, HoldEvent::Lost(LossReason::Deleted)]
+        );
         drop(guard);
         let guard = acquire(&host).await;
         let events = guard.events();
         host.locks.shutdown(HeldLocks::Release, SECOND).await;
         let told: Vec<_> = events.collect().await;
-        assert_eq!(told, [HoldEvent::Granted, HoldEvent::Lost(Loss::ShutDown)]);
+        assert_eq!(
+            told,
+            [HoldEvent::Granted, HoldEvent::Lost(LossReason::ShutDown)]
+        );
         drop(guard);
     });
 }

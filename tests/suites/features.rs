@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 const FEATURES: &str = include_str!("../../docs/features.md");
 const PROTOCOL: &str = include_str!("../../docs/protocol.md");
-const SEVERAL: &str = include_str!("../../docs/several.md");
+const SEVERAL: &str = include_str!("../../docs/multi-lock.md");
 
 /// What stands between backticks as `suite::test`, or `suite::part::test`. Items of the library are written from their
 /// types on, which begin with a capital.

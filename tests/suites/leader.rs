@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fairlock::embedded::{Fault, Faults, Latency, When};
-use fairlock::{Candidate, Error, HeldLocks, Leadership, LockGuard, Loss, Ticket};
+use fairlock::{Candidate, Error, HeldLocks, LeadershipEvent, LockGuard, LossReason, Ticket};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::program::example;
 use fairlock_testkit::{real_time, virtual_time};
@@ -63,17 +63,17 @@ impl News {
     }
 }
 
-fn words(told: &Leadership) -> (String, Option<Ticket>) {
+fn words(told: &LeadershipEvent) -> (String, Option<Ticket>) {
     match told {
-        Leadership::Began { ticket } => ("began".into(), Some(*ticket)),
-        Leadership::Ended { ticket, released } => {
+        LeadershipEvent::Began { ticket } => ("began".into(), Some(*ticket)),
+        LeadershipEvent::Ended { ticket, released } => {
             let how = released.as_ref().map_or_else(kind, |()| "ended");
             (how.into(), Some(*ticket))
         }
-        Leadership::Lost { ticket, reason } => (format!("lost: {reason:?}"), Some(*ticket)),
-        Leadership::Unavailable { .. } => ("unavailable".into(), None),
-        Leadership::OutageBegan { .. } => ("out of reach".into(), None),
-        Leadership::OutageEnded => ("in reach".into(), None),
+        LeadershipEvent::Lost { ticket, reason } => (format!("lost: {reason:?}"), Some(*ticket)),
+        LeadershipEvent::Unavailable { .. } => ("unavailable".into(), None),
+        LeadershipEvent::OutageBegan { .. } => ("out of reach".into(), None),
+        LeadershipEvent::OutageEnded => ("in reach".into(), None),
         other => panic!("{other:?}"),
     }
 }
@@ -170,7 +170,7 @@ fn who_is_cut_off_stops_before_the_next_leads_and_stands_again_when_it_can() {
 }
 
 #[test]
-fn who_resigns_makes_room_for_those_in_line_and_stands_behind_them() {
+fn who_resigns_makes_room_for_those_in_queue_and_stands_behind_them() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b, news) = (lab.host(), lab.host(), News::default());
@@ -203,7 +203,7 @@ fn who_is_told_that_it_leads_may_resign_at_once() {
         let candidate = host.locks.fair_lock("a").unwrap().candidate();
         let (resignation, count) = (candidate.resignation(), begun.clone());
         let candidate = candidate.observed(move |news| {
-            if let Leadership::Began { .. } = news {
+            if let LeadershipEvent::Began { .. } = news {
                 let mut begun = count.lock().unwrap();
                 *begun += 1;
                 if *begun == 1 {
@@ -384,7 +384,7 @@ fn pauses_grow_while_outages_end_the_waits_of_candidates_and_differ_between_them
                 paused.clone(),
             );
             let candidate = candidate.observed(move |news| {
-                if let Leadership::Unavailable { error, pause } = news {
+                if let LeadershipEvent::Unavailable { error, pause } = news {
                     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
                     paused.lock().unwrap().push(*pause);
                 }
@@ -527,7 +527,7 @@ fn work_that_was_done_after_its_term_was_lost_does_not_count() {
         assert!(poll!(&mut led).is_pending());
         done.send("in time").unwrap();
         assert_eq!(led.await.unwrap(), Some(Some("in time")));
-        let lost = format!("a lost: {:?}", Loss::Expired);
+        let lost = format!("a lost: {:?}", LossReason::Expired);
         assert_eq!(news.heard(), ["a began", &lost, "a began", "a ended"]);
     });
 }

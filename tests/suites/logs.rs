@@ -62,17 +62,17 @@ fn a_failed_request_is_told_in_one_line_without_what_was_sent_and_answered() {
 fn denied_deletions(denied: &'static [&'static str]) -> Vec<String> {
     let lines = said(Level::TRACE, async || {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(3, 1);
+        let hosts = lab.hosts_with_slots(3, 1);
         let _ = hosts[2].network.clone().script(|request| {
             let is_denied = denied.contains(&request.operation());
             is_denied.then_some(Fault::Refuse("AccessDeniedException"))
         });
         for _ in 0..5 {
             let guard = acquire(&hosts[0]).await;
-            let heir = waits(&lab, &hosts[1]).await;
+            let successor = waits(&lab, &hosts[1]).await;
             let queued = waits(&lab, &hosts[2]).await;
             guard.release().await.unwrap();
-            heir.await.unwrap().release().await.unwrap();
+            successor.await.unwrap().release().await.unwrap();
             queued.await.unwrap().release().await.unwrap();
             lab.settle().await;
         }

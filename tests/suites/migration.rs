@@ -41,7 +41,7 @@ impl Old {
         }
     }
 
-    /// Asks more often than workers do, or it would wait for long: they stand in no line.
+    /// Asks more often than workers do, or it would wait for long: they stand in no queue.
     fn gate(lab: &Lab) -> Self {
         Old {
             retry: SECOND / 10,
@@ -168,7 +168,7 @@ async fn old_fleet(lab: &Lab, work: &Arc<Work>) {
 
 async fn new_fleet(lab: &Lab, work: &Arc<Work>) {
     // Looks over a network that takes no time would be many.
-    let host = |_| lab.host_with(|builder| builder.look_bounds(SECOND / 10, SECOND));
+    let host = |_| lab.host_with(|builder| builder.poll_interval(SECOND / 10, SECOND));
     let hosts = [1, 2].map(host);
     hosts.iter().for_each(|host| works_the_new_way(host, work));
     lab.wait(200 * SECOND).await;

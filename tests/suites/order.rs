@@ -39,7 +39,7 @@ impl Visits {
     }
 
     /// Runs those who visit and, after a while, ends the hold that they wait for. Returns who was granted, in this order,
-    /// when nothing is left of the line.
+    /// when nothing is left of the queue.
     async fn run(
         &self,
         lab: &Lab,
@@ -91,7 +91,7 @@ fn thirty_two_waiters_in_four_clients_are_granted_in_the_order_of_their_tickets(
 fn whoever_has_just_had_the_lock_does_not_pass_one_who_asked_before_it() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(5, 1);
+        let hosts = lab.hosts_with_slots(5, 1);
         let constant = Latency::Constant(100 * MS);
         for host in &hosts {
             host.network.set_faults(Faults {
@@ -99,12 +99,12 @@ fn whoever_has_just_had_the_lock_does_not_pass_one_who_asked_before_it() {
                 ..Faults::default()
             });
         }
-        let [last, newcomer, line @ ..] = &hosts[..] else {
+        let [last, newcomer, queue @ ..] = &hosts[..] else {
             panic!("five");
         };
         let guard = acquire(last).await;
         let mut waiting = Vec::new();
-        for host in line {
+        for host in queue {
             waiting.push(waits(&lab, host).await);
         }
         guard.release().await.unwrap();
@@ -148,7 +148,7 @@ fn thirty_two_waiters_who_came_one_after_the_other_are_granted_as_they_came() {
 }
 
 #[test]
-fn six_hundred_who_ask_one_client_at_once_stand_in_line_together_and_are_granted_in_this_order() {
+fn six_hundred_who_ask_one_client_at_once_stand_in_queue_together_and_are_granted_in_this_order() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (host, visits) = (lab.host(), Visits::default());
@@ -199,9 +199,9 @@ async fn refused(lab: &Lab, callers: usize) -> Duration {
 fn who_joins_within_the_grace_is_not_passed_by_those_who_wait_behind() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(3, 1);
+        let hosts = lab.hosts_with_slots(3, 1);
         let guard = acquire(&hosts[0]).await;
-        let heir = waits(&lab, &hosts[1]).await;
+        let successor = waits(&lab, &hosts[1]).await;
         // It draws, and its row is on the way for less than the grace; another one joins meanwhile, and looks.
         let gate = Gate::closed();
         let held = Fault::Hold(When::Before, gate.clone());
@@ -209,7 +209,7 @@ fn who_joins_within_the_grace_is_not_passed_by_those_who_wait_behind() {
         let first = waits(&lab, &hosts[1]).await;
         let second = waits(&lab, &hosts[2]).await;
         guard.release().await.unwrap();
-        heir.await.unwrap().release().await.unwrap();
+        successor.await.unwrap().release().await.unwrap();
         lab.wait(2 * SECOND).await;
         assert!(!second.is_finished());
         gate.open();

@@ -58,10 +58,10 @@ fn a_lock_that_nobody_has_used_is_free_and_one_request_says_so() {
 }
 
 #[test]
-fn the_line_is_shown_in_the_order_of_its_grants_behind_the_seats_too() {
+fn the_queue_is_shown_in_the_order_of_its_grants_behind_the_slots_too() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(8, 4);
+        let hosts = lab.hosts_with_slots(8, 4);
         let guard = acquire(&hosts[0]).await;
         let mut waiting = Vec::new();
         for host in &hosts[1..] {
@@ -76,18 +76,21 @@ fn the_line_is_shown_in_the_order_of_its_grants_behind_the_seats_too() {
         );
         assert_eq!(holder.owner, "host-0");
         assert_eq!(state.waiting, 7);
-        let owners: Vec<_> = state.line.iter().map(|at| at.owner.as_str()).collect();
+        let owners: Vec<_> = state.queue.iter().map(|at| at.owner.as_str()).collect();
         assert_eq!(
             owners,
             [
                 "host-1", "host-2", "host-3", "host-4", "host-5", "host-6", "host-7"
             ]
         );
-        let stages = state.line.iter().map(|at| at.stage);
-        let heirs = stages.clone().filter(|stage| *stage == Stage::Heir).count();
-        assert_eq!(heirs, 4);
+        let stages = state.queue.iter().map(|at| at.stage);
+        let successors = stages
+            .clone()
+            .filter(|stage| *stage == Stage::Successor)
+            .count();
+        assert_eq!(successors, 4);
         assert_eq!(stages.filter(|stage| *stage == Stage::Waiting).count(), 3);
-        assert!(state.line.is_sorted_by(|a, b| a.ticket < b.ticket));
+        assert!(state.queue.is_sorted_by(|a, b| a.ticket < b.ticket));
         assert_eq!(onlooker.network.counts().writes(), 0);
         assert_eq!(listed(&onlooker).await[0].waiting, 7);
         drop((guard, waiting));
@@ -102,7 +105,7 @@ fn the_line_is_shown_in_the_order_of_its_grants_behind_the_seats_too() {
 fn those_who_wait_together_are_shown_as_one_with_their_number_wherever_they_stand() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let single = || lab.host_with(|builder| builder.seats(1));
+        let single = || lab.host_with(|builder| builder.successor_slots(1));
         let (a, b, onlooker) = (single(), single(), single());
         let guard = acquire(&a).await;
         let call = |host: &Host| {
@@ -112,19 +115,19 @@ fn those_who_wait_together_are_shown_as_one_with_their_number_wherever_they_stan
         // The first stands alone, the others together.
         let mut calls: Vec<_> = (0..4).map(|_| call(&b)).collect();
         lab.wait(SECOND).await;
-        let line = |state: &LockState| -> Vec<_> {
-            let line = state.line.iter();
-            line.map(|at| (at.stage, at.tickets)).collect()
+        let queue = |state: &LockState| -> Vec<_> {
+            let queue = state.queue.iter();
+            queue.map(|at| (at.stage, at.tickets)).collect()
         };
         let state = inspect(&onlooker).await;
-        assert_eq!(line(&state), [(Stage::Heir, 1), (Stage::Waiting, 3)]);
+        assert_eq!(queue(&state), [(Stage::Successor, 1), (Stage::Waiting, 3)]);
         assert_eq!((state.waiting, listed(&onlooker).await[0].waiting), (4, 4));
-        assert_eq!(state.newest_ticket, Some(state.line[1].ticket));
+        assert_eq!(state.newest_ticket, Some(state.queue[1].ticket));
         guard.release().await.unwrap();
         let guard = calls.remove(0).await.unwrap();
         lab.wait(SECOND).await;
         let state = inspect(&onlooker).await;
-        assert_eq!(line(&state), [(Stage::Heir, 3)]);
+        assert_eq!(queue(&state), [(Stage::Successor, 3)]);
         assert_eq!((state.waiting, listed(&onlooker).await[0].waiting), (3, 3));
         guard.release().await.unwrap();
         for (before, call) in calls.into_iter().enumerate() {
@@ -139,7 +142,7 @@ fn those_who_wait_together_are_shown_as_one_with_their_number_wherever_they_stan
 }
 
 #[test]
-fn since_when_it_is_held_counts_from_the_grant_and_in_line_from_the_ticket() {
+fn since_when_it_is_held_counts_from_the_grant_and_in_queue_from_the_ticket() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b, onlooker) = (lab.host(), lab.host(), lab.host());
@@ -148,11 +151,11 @@ fn since_when_it_is_held_counts_from_the_grant_and_in_line_from_the_ticket() {
         inspect(&b).await;
         let guard = acquire(&a).await;
         lab.wait(10 * SECOND).await;
-        let heir = waits(&lab, &b).await;
+        let successor = waits(&lab, &b).await;
         assert_eq!(second(inspect(&onlooker).await.held_since), 0);
         lab.wait(20 * SECOND).await;
         guard.release().await.unwrap();
-        let guard = heir.await.unwrap();
+        let guard = successor.await.unwrap();
         let state = inspect(&onlooker).await;
         assert_eq!(second(state.held_since), 31);
         assert_eq!(second(state.holder.unwrap().since), 10);
@@ -219,7 +222,7 @@ fn a_listing_shows_every_lock_of_the_namespace_and_goes_on_past_a_damaged_one() 
         assert_eq!(states.len(), 3);
         let damaged = states
             .iter()
-            .filter(|state| matches!(state, Err(Error::Unreadable { .. })));
+            .filter(|state| matches!(state, Err(Error::InvalidItem { .. })));
         assert_eq!(damaged.count(), 1);
         drop(guards);
     });
@@ -256,18 +259,20 @@ fn an_observer_is_told_the_place_and_the_holder_whenever_they_change() {
         let lab = Lab::new().await;
         let (a, b, c) = (lab.host(), lab.host(), lab.host());
         let guard = acquire(&a).await;
-        let heir = waits(&lab, &b).await;
+        let successor = waits(&lab, &b).await;
         let told = Arc::new(Mutex::new(Vec::new()));
         let tell = Arc::clone(&told);
         let lock = c.locks.fair_lock("a").unwrap().observed(move |waiting| {
             let holder = waiting.holder.as_ref().map(|holder| holder.owner.clone());
-            tell.lock().unwrap().push((waiting.place.unwrap(), holder));
+            tell.lock()
+                .unwrap()
+                .push((waiting.position.unwrap(), holder));
         });
         let waiting =
             tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() });
         lab.wait(5 * SECOND).await;
         guard.release().await.unwrap();
-        let guard = heir.await.unwrap();
+        let guard = successor.await.unwrap();
         lab.wait(5 * SECOND).await;
         guard.release().await.unwrap();
         let guard = waiting.await.unwrap();

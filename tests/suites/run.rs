@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use fairlock::{Error, FairLock, HeldLocks, LockGuard, Loss, RecordWait};
+use fairlock::{Error, FairLock, HeldLocks, LockGuard, LossReason, RecordWait};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::virtual_time;
 use futures::{FutureExt, poll};
@@ -71,7 +71,7 @@ fn the_works_own_error_comes_back_unchanged_and_the_lock_is_released() {
         let host = lab.host();
         let work = async |_: &LockGuard| Err::<(), _>(WorksOwn("error"));
         let ran = lock_of(&host).run(WAIT, work).await.unwrap();
-        assert_eq!(ran.strict().unwrap(), Err(WorksOwn("error")));
+        assert_eq!(ran.into_result().unwrap(), Err(WorksOwn("error")));
         assert!(lab.is_free("a").await);
         let guard = acquire(&host).await;
         let ran = guard.run(async { Err::<(), _>(WorksOwn("error")) });
@@ -151,7 +151,7 @@ fn work_is_dropped_where_it_awaits_when_the_lock_is_lost_before_anybody_else_has
         let Error::Lost {
             lock,
             ticket: of,
-            reason: Loss::Unreachable { .. },
+            reason: LossReason::Unreachable { .. },
         } = lost
         else {
             panic!("{lost}");
@@ -192,7 +192,7 @@ fn work_that_ends_after_its_hold_has_lost_it_though_nobody_has_noticed() {
         done.send(()).unwrap();
         let lost = poll!(&mut ran).map(Result::unwrap_err);
         let Poll::Ready(Error::Lost {
-            reason: Loss::Expired,
+            reason: LossReason::Expired,
             ..
         }) = lost
         else {
@@ -231,7 +231,7 @@ fn a_release_that_fails_takes_nothing_from_what_the_work_returned() {
         assert_eq!(ran.value, 42);
         let failed = ran.released.as_ref().unwrap_err();
         assert!(matches!(failed, Error::Unavailable { .. }), "{failed}");
-        assert!(matches!(ran.strict(), Err(Error::Unavailable { .. })));
+        assert!(matches!(ran.into_result(), Err(Error::Unavailable { .. })));
     });
 }
 
@@ -248,9 +248,9 @@ fn a_lock_that_turns_out_not_to_be_ours_at_the_release_is_told_beside_the_value(
         });
         let ran = ran.await.unwrap();
         assert_eq!(ran.value, 42);
-        let told = ran.strict().unwrap_err();
+        let told = ran.into_result().unwrap_err();
         let Error::Lost {
-            reason: Loss::Deleted,
+            reason: LossReason::Deleted,
             ..
         } = told
         else {
@@ -270,7 +270,7 @@ fn a_shutdown_that_releases_ends_the_work() {
             host.locks.shutdown(HeldLocks::Release, 5 * SECOND)
         );
         let Err(Error::Lost {
-            reason: Loss::ShutDown,
+            reason: LossReason::ShutDown,
             ..
         }) = ran
         else {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use fairlock::embedded::Faults;
-use fairlock::{Clock, Error, HeldLocks, LockClient, Loss, RecordWait};
+use fairlock::{Clock, Error, HeldLocks, LockClient, LossReason, RecordWait};
 use fairlock_testkit::keys::create_table;
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::said::said;
@@ -111,7 +111,7 @@ fn a_scope_that_is_dropped_while_it_has_a_lock_says_which_and_gives_it_back_in_t
 }
 
 #[test]
-fn a_scope_that_is_dropped_while_it_waits_says_where_and_leaves_the_line_in_the_background() {
+fn a_scope_that_is_dropped_while_it_waits_says_where_and_leaves_the_queue_in_the_background() {
     let warnings = said(Level::WARN, async || {
         let lab = Lab::new().await;
         let guard = acquire(&lab.host()).await;
@@ -189,9 +189,11 @@ fn ttl_takes_nothing_of_a_lock_that_is_held_and_waited_for_however_long() {
         let hosts: Vec<_> = (0..8)
             .map(|_| {
                 lab.host_with(|builder| {
-                    let builder = builder.lease(minutes(60)).heartbeat(minutes(4));
-                    let builder = builder.look_bounds(minutes(1), minutes(4));
-                    builder.idle_retention(DAY).seats(4)
+                    let builder = builder
+                        .lease_duration(minutes(60))
+                        .heartbeat_interval(minutes(4));
+                    let builder = builder.poll_interval(minutes(1), minutes(4));
+                    builder.idle_retention(DAY).successor_slots(4)
                 })
             })
             .collect();
@@ -200,14 +202,18 @@ fn ttl_takes_nothing_of_a_lock_that_is_held_and_waited_for_however_long() {
         for host in &hosts[1..] {
             waiting.push(waits(&lab, host).await);
         }
-        let line = lab.items("a").await;
-        assert_eq!(line.len(), 1 + 3, "four heirs, and rows behind: {line:?}");
+        let queue = lab.items("a").await;
+        assert_eq!(
+            queue.len(),
+            1 + 3,
+            "four successors, and rows behind: {queue:?}"
+        );
         for _ in 0..10 {
             lab.wait(DAY / 4).await;
             let deleted = lab.engine.expire().await.unwrap();
-            assert_eq!(deleted, 0, "{line:?}: left {:?}", lab.items("a").await);
+            assert_eq!(deleted, 0, "{queue:?}: left {:?}", lab.items("a").await);
         }
-        assert_eq!(lab.items("a").await, line);
+        assert_eq!(lab.items("a").await, queue);
         let mut before = guard.ticket();
         guard.release().await.unwrap();
         for next in waiting {
@@ -332,12 +338,12 @@ fn a_ttl_in_the_past_frees_no_lock_until_dynamodb_deletes_it_and_then_its_holder
         assert_eq!(lab.engine.expire().await.unwrap(), 0);
         date_back(&lab).await;
         assert_eq!(lab.engine.expire().await.unwrap(), 1);
-        assert_eq!(guard.lost().await.reason, Loss::Deleted);
+        assert_eq!(guard.lost().await.reason, LossReason::Deleted);
         assert!(!guard.is_held());
     });
 }
 
-/// Waits behind the seats for a second; its row is made void.
+/// Waits behind the slots for a second; its row is made void.
 async fn gives_up(host: &Host) {
     let lock = host.locks.fair_lock("a").unwrap();
     let quits = lock.acquire(RecordWait::Timeout(SECOND)).await;
@@ -345,40 +351,46 @@ async fn gives_up(host: &Host) {
 }
 
 #[test]
-fn a_line_works_in_a_table_whose_keys_are_called_like_what_stands_inside_of_an_entry() {
+fn a_queue_works_in_a_table_whose_keys_are_called_like_what_stands_inside_of_an_entry() {
     virtual_time(async {
         let lab = Lab::new().await;
         let keys = ["id", "nonce"].map(|name| (name, ScalarAttributeType::S));
         create_table(&lab.engine.client(), "others", &keys).await;
         let hosts = [0, 1, 2, 3].map(|_| {
-            lab.host_with(|it| it.table("others").key_names("id", "nonce", "beat").seats(1))
+            lab.host_with(|it| {
+                it.table("others")
+                    .key_names("id", "nonce", "beat")
+                    .successor_slots(1)
+            })
         });
         let guard = acquire(&hosts[0]).await;
-        let heir = waits(&lab, &hosts[1]).await;
-        // Behind the seats: one that gives up, and one whose row waits.
+        let successor = waits(&lab, &hosts[1]).await;
+        // Behind the slots: one that gives up, and one whose row waits.
         gives_up(&hosts[2]).await;
         let last = waits(&lab, &hosts[3]).await;
         guard.release().await.unwrap();
-        heir.await.unwrap().release().await.unwrap();
+        successor.await.unwrap().release().await.unwrap();
         last.await.unwrap().release().await.unwrap();
     });
 }
 
 #[test]
-fn a_void_row_that_ttl_deletes_before_the_line_has_passed_it_costs_nobody_its_turn() {
+fn a_void_row_that_ttl_deletes_before_the_queue_has_passed_it_costs_nobody_its_turn() {
     virtual_time(async {
         let lab = lab_with_ttl().await;
         let minutes = |n: u32| n * 60 * SECOND;
         let rare = || {
             lab.host_with(|builder| {
-                let builder = builder.lease(minutes(60)).heartbeat(minutes(4));
-                let builder = builder.look_bounds(minutes(1), minutes(4));
-                builder.idle_retention(DAY).seats(1)
+                let builder = builder
+                    .lease_duration(minutes(60))
+                    .heartbeat_interval(minutes(4));
+                let builder = builder.poll_interval(minutes(1), minutes(4));
+                builder.idle_retention(DAY).successor_slots(1)
             })
         };
         let hosts = [(); 4].map(|()| rare());
         let guard = acquire(&hosts[0]).await;
-        let heir = waits(&lab, &hosts[1]).await;
+        let successor = waits(&lab, &hosts[1]).await;
         gives_up(&hosts[2]).await;
         let last = waits(&lab, &hosts[3]).await;
         assert_eq!(
@@ -389,11 +401,11 @@ fn a_void_row_that_ttl_deletes_before_the_line_has_passed_it_costs_nobody_its_tu
         lab.wait(2 * DAY).await;
         assert_eq!(lab.engine.expire().await.unwrap(), 1);
         guard.release().await.unwrap();
-        let heir = heir.await.unwrap();
+        let successor = successor.await.unwrap();
         // It is a gap again, which is watched for a grace; looks are four minutes apart.
         lab.wait(minutes(10)).await;
         let started = Instant::now();
-        heir.release().await.unwrap();
+        successor.release().await.unwrap();
         let last = last.await.unwrap();
         assert!(started.elapsed() <= minutes(4), "{:?}", started.elapsed());
         last.release().await.unwrap();
@@ -406,12 +418,12 @@ fn a_void_row_that_ttl_deletes_before_the_line_has_passed_it_costs_nobody_its_tu
 fn a_void_row_that_ttl_deletes_is_passed_by_those_who_come_later_and_do_not_wait() {
     virtual_time(async {
         let lab = lab_with_ttl().await;
-        let hosts = [(); 4].map(|()| lab.host_with(|it| it.idle_retention(DAY).seats(1)));
+        let hosts = [(); 4].map(|()| lab.host_with(|it| it.idle_retention(DAY).successor_slots(1)));
         let guard = acquire(&hosts[0]).await;
-        let heir = waits(&lab, &hosts[1]).await;
+        let successor = waits(&lab, &hosts[1]).await;
         let lock = hosts[2].locks.fair_lock("a").unwrap();
         drop(lock.acquire(RecordWait::Timeout(SECOND)).await);
-        heir.abort();
+        successor.abort();
         lab.settle().await;
         // As if the row had been there for a day: what is deleted of it is the same.
         let items = lab.items("a").await;

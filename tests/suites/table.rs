@@ -13,8 +13,8 @@ use aws_sdk_dynamodb::types::{
 };
 use fairlock::embedded::{Engine, Fault, Network, When};
 use fairlock::{
-    Chance, Clock, Error, Finding, HeldLocks, LockClient, LockClientBuilder, RecordWait, Severity,
-    TableOptions,
+    Clock, Error, Finding, HeldLocks, LockClient, LockClientBuilder, RandomSource, RecordWait,
+    Severity, TableOptions,
 };
 use fairlock_testkit::keys::create_table;
 use fairlock_testkit::virtual_time;
@@ -32,7 +32,7 @@ fn engine() -> Engine {
 fn builder(network: &Network) -> LockClientBuilder {
     let clock = Clock::of_tokio(Duration::from_secs(1_700_000_000));
     let locks = LockClient::builder(network.client()).table("locks");
-    locks.clock(clock).chance(Chance::seeded(1))
+    locks.clock(clock).random_source(RandomSource::seeded(1))
 }
 
 fn locks(engine: &Engine) -> LockClient {
@@ -209,7 +209,7 @@ fn many_may_create_the_table_at_once() {
 /// How often a client looks at a lock that another one holds for a tenth of a second.
 async fn looks_at_a_held_lock(network: &Network, locks: &LockClient, engine: &Engine) -> u64 {
     // The same chance would draw the same nonce.
-    let holder = builder(&Network::to(engine)).chance(Chance::seeded(2));
+    let holder = builder(&Network::to(engine)).random_source(RandomSource::seeded(2));
     let holder = holder.build().unwrap();
     let held = holder.fair_lock("a").unwrap().try_acquire().await.unwrap();
     let before = network.counts().requests();
@@ -230,8 +230,8 @@ fn who_has_waited_for_the_table_looks_at_locks_as_often_as_anybody() {
         let engine = engine();
         let networks = [Network::to(&engine), Network::to(&engine)];
         let [maker, other] = [0, 1].map(|index| {
-            let chance = Chance::seeded(3 + index as u64);
-            let builder = builder(&networks[index]).chance(chance);
+            let chance = RandomSource::seeded(3 + index as u64);
+            let builder = builder(&networks[index]).random_source(chance);
             builder.build().unwrap()
         });
         create(&maker).await;
@@ -331,7 +331,7 @@ fn another_table_is_refused_with_what_it_is_and_what_it_must_be() {
             assert_eq!(needed, "partition key `pk` (S), sort key `sk` (S)");
             let report = locks(&engine).check_table().await.unwrap();
             assert_eq!(report.findings[0], reason(&refused).clone());
-            assert!(!report.is_fit());
+            assert!(!report.is_usable());
         }
     });
 }
@@ -398,7 +398,7 @@ fn a_missing_table_is_the_one_finding_and_names_the_call_that_makes_it() {
         for locks in [locks(&engine), denied(&engine, "DescribeTimeToLive")] {
             let report = locks.check_table().await.unwrap();
             assert_eq!(report.findings, [Finding::NoTable]);
-            assert!(!report.is_fit());
+            assert!(!report.is_usable());
             assert!(report.to_string().contains("create_table"));
         }
         let report = findings(&denied(&engine, "DescribeTable")).await;
@@ -414,7 +414,7 @@ fn ttl_that_is_off_is_a_warning() {
         set_ttl(&engine, "expires_at", false).await;
         let report = locks(&engine).check_table().await.unwrap();
         assert_eq!(report.findings, [Finding::NoTtl]);
-        assert!(report.is_fit());
+        assert!(report.is_usable());
     });
 }
 
@@ -444,7 +444,7 @@ fn each_permission_that_is_missing_is_found_and_is_the_only_finding() {
                 "{finding}"
             );
             assert_eq!(finding.severity(), severity, "{finding}");
-            assert_eq!(report.is_fit(), severity < Severity::Fatal);
+            assert_eq!(report.is_usable(), severity < Severity::Fatal);
             assert!(finding.remedy().contains(name) && !report.to_string().contains('\n'));
         }
     });
@@ -489,7 +489,10 @@ fn answers_without_a_date_are_found() {
     virtual_time(async {
         let engine = engine().without_date();
         create(&locks(&engine)).await;
-        assert_eq!(findings(&locks(&engine)).await, [Finding::NoDate]);
+        assert_eq!(
+            findings(&locks(&engine)).await,
+            [Finding::MissingDateHeader]
+        );
     });
 }
 

@@ -145,7 +145,7 @@ fn a_write_none_of_whose_answers_arrives_may_have_been_applied() {
                     },
                 );
                 let told = written(&place).await;
-                let is_unknown = matches!(told, Err(UpdateError::Unknown { .. }));
+                let is_unknown = matches!(told, Err(UpdateError::OutcomeUnknown { .. }));
                 assert!(is_unknown, "{wire:?}, {part:?}, {end:?}: {told:?}");
             });
         }

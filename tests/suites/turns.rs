@@ -60,7 +60,7 @@ fn no_wait_on_a_held_lock_is_one_request_and_leaves_nothing() {
         let Error::NotGranted {
             lock,
             holder: Some(who),
-            place: None,
+            position: None,
             ..
         } = &refused
         else {
@@ -182,7 +182,7 @@ fn two_workers_have_the_lock_in_turn_for_three_writes_a_turn_at_most() {
     });
 }
 
-/// Two processes that ask again at once, over some network: no order of their requests makes them stand in line for
+/// Two processes that ask again at once, over some network: no order of their requests makes them stand in the queue for
 /// each other again and again.
 #[test]
 fn two_workers_need_three_writes_a_turn_at_most_however_short_the_hold_and_long_the_way() {
@@ -228,16 +228,16 @@ fn a_hand_over_inside_a_process_wakes_the_next_at_once() {
 fn a_waiter_whose_beat_is_late_is_waited_for() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(4, 1);
+        let hosts = lab.hosts_with_slots(4, 1);
         let guard = acquire(&hosts[0]).await;
-        let heir = waits(&lab, &hosts[1]).await;
+        let successor = waits(&lab, &hosts[1]).await;
         let late = waits(&lab, &hosts[2]).await;
         let behind = waits(&lab, &hosts[3]).await;
         lab.wait(11 * SECOND).await;
         hosts[2].network.set_faults(cut_off());
         lab.wait(19 * SECOND).await;
         guard.release().await.unwrap();
-        heir.await.unwrap().release().await.unwrap();
+        successor.await.unwrap().release().await.unwrap();
         lab.wait(2 * SECOND).await;
         hosts[2].network.set_faults(Faults::default());
         let first = late.await.unwrap();
@@ -251,18 +251,18 @@ fn a_waiter_whose_beat_is_late_is_waited_for() {
 fn looks_keep_their_bounds() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let (host, heir) = (
+        let (host, successor) = (
             lab.host(),
-            lab.host_with(|builder| builder.look_bounds(100 * MS, SECOND)),
+            lab.host_with(|builder| builder.poll_interval(100 * MS, SECOND)),
         );
         let _guard = acquire(&host).await;
         let sent = Arc::new(Mutex::new(Vec::new()));
         let at = Arc::clone(&sent);
-        let _ = heir.network.clone().script(move |_| {
+        let _ = successor.network.clone().script(move |_| {
             at.lock().unwrap().push(tokio::time::Instant::now());
             None
         });
-        let _waiting = waits(&lab, &heir).await;
+        let _waiting = waits(&lab, &successor).await;
         lab.wait(200 * SECOND).await;
         let sent = sent.lock().unwrap();
         let longest = sent.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
@@ -271,7 +271,7 @@ fn looks_keep_their_bounds() {
 }
 
 #[test]
-fn who_released_into_a_line_skips_the_enter_that_must_fail() {
+fn who_released_into_a_queue_skips_the_enter_that_must_fail() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b) = (lab.host(), lab.host());
@@ -303,7 +303,7 @@ fn an_engine_that_sends_neither_old_items_nor_dates_serves_as_well() {
 }
 
 #[test]
-fn a_timeout_is_a_total_bound_and_the_line_moves_on_without_the_one_who_left() {
+fn a_timeout_is_a_total_bound_and_the_queue_moves_on_without_the_one_who_left() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b, c) = (lab.host(), lab.host(), lab.host());
@@ -324,7 +324,7 @@ fn a_timeout_is_a_total_bound_and_the_line_moves_on_without_the_one_who_left() {
             .unwrap_err();
         assert!(started.elapsed() >= 3 * SECOND && started.elapsed() <= 5 * SECOND);
         let Error::NotGranted {
-            place: Some(1),
+            position: Some(1),
             waited,
             ..
         } = refused

@@ -77,7 +77,7 @@ impl Crew {
         crew
     }
 
-    /// They come when [`Crew::lines`] calls them.
+    /// They come when [`Crew::queues`] calls them.
     pub fn gathered(algorithm: Algorithm, workers: u32) -> Crew {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
@@ -122,7 +122,7 @@ impl Crew {
     }
 
     /// How long so many lines take in which each has one turn.
-    pub fn lines(&mut self, times: u64) -> Duration {
+    pub fn queues(&mut self, times: u64) -> Duration {
         let Crew {
             runtime,
             log,

@@ -53,7 +53,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     DemoWorker(DemoWorker),
     #[command(hide = true)]
-    Guardian(Guardian),
+    Supervisor(Supervisor),
 }
 
 impl Command {
@@ -66,7 +66,7 @@ impl Command {
             }
             | Command::Show(Show { place, .. })
             | Command::Ls(Ls { place, .. })
-            | Command::Guardian(Guardian { place, .. }) => Some(place),
+            | Command::Supervisor(Supervisor { place, .. }) => Some(place),
             Command::Demo(_) | Command::DemoWorker(_) => None,
         }
     }
@@ -78,7 +78,7 @@ The command finds the lock's name in FAIRLOCK_LOCK and its fencing token in FAIR
 Exit codes: those of the command, 128 + n if signal n ended it, 126 if it cannot be run, 127 if \
 there is no such command; 75 if the lock was not granted (or --conflict-exit-code), 76 if it was \
 lost and the command was ended (or --lost-exit-code), 64 for a wrong command line, 69 if the table \
-cannot be used, 70 if fairlock itself cannot go on, as when its guardian was killed.
+cannot be used, 70 if fairlock itself cannot go on, as when its supervisor was killed.
 
 Examples:
   fairlock run backup -- pg_dump -f /backup/db.sql mydb
@@ -166,7 +166,7 @@ pub(crate) struct Run {
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// Say each change of the place in line
+    /// Say each change of the place in the queue
     #[arg(long, short)]
     pub(crate) verbose: bool,
 
@@ -316,7 +316,7 @@ pub(crate) struct DemoWorker {
 
 /// The process between `fairlock run` and its command.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Guardian {
+pub(crate) struct Supervisor {
     /// The process group that the command is to be in
     #[arg(long)]
     pub(crate) group: i32,

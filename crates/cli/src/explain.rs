@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 
 use aws_smithy_types::error::ErrorMetadata;
-use fairlock::{Error, Finding, Problem};
+use fairlock::{Error, Finding, ItemProblem};
 
 use crate::failure::{Failure, LOST, MISUSE, NOT_GRANTED, UNAVAILABLE, deepest};
 use crate::place::Place;
@@ -75,11 +75,13 @@ fn explain(error: &Error, place: &Place) -> String {
             Some(said) => busy(table, verb, &said, place),
             None => format!("{text}: {}", place.way_there()),
         },
-        Error::Unreadable {
-            problem: Problem::Permits { .. },
+        Error::InvalidItem {
+            problem: ItemProblem::Permits { .. },
             ..
         } => format!("{text}: name another lock, or, if the number is wrong, {REPAIR}"),
-        Error::Unreadable { problem, .. } if !matches!(problem, Problem::NewerFormat { .. }) => {
+        Error::InvalidItem { problem, .. }
+            if !matches!(problem, ItemProblem::NewerFormat { .. }) =>
+        {
             format!("{text}: {REPAIR}")
         }
         _ => text,

@@ -49,7 +49,7 @@ fn without_variables(command: Command, are: &impl Fn(&Arg) -> bool) -> Command {
     command.mut_subcommands(|below| without_variables(below, are))
 }
 
-/// The line as it is read without variables whose values are no good, if other flags of the line take their places: `-n` and `-w`
+/// The queue as it is read without variables whose values are no good, if other flags of the queue take their places: `-n` and `-w`
 /// that of a wait, `--local` that of an endpoint.
 fn without_beaten_variables(error: &Error, words: &[OsString]) -> Option<ArgMatches> {
     let mut command = without_empty_variables(Args::command());
@@ -109,7 +109,7 @@ fn innermost(matches: &ArgMatches) -> &ArgMatches {
         .map_or(matches, |(_, below)| innermost(below))
 }
 
-/// What was given on the line, and what by variables.
+/// What was given on the queue, and what by variables.
 struct Given<'a>(&'a ArgMatches);
 
 impl Given<'_> {
@@ -207,7 +207,7 @@ fn behind_dashes(word: &str, words: &[OsString]) -> Option<String> {
     Some(format!("put -- before the command: {line}"))
 }
 
-/// A value that no flag of the line has given.
+/// A value that no flag of the queue has given.
 fn by_variable(flag: &str, command: &Command, words: &[OsString]) -> Option<String> {
     let long = flag.split_whitespace().next()?;
     let is_given = |word: &OsString| word.to_string_lossy().split('=').next() == Some(long);

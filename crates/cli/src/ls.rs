@@ -53,7 +53,7 @@ impl<'a> Listing<'a> {
             Ok(state) if !self.wants(&state) => {}
             Ok(state) if self.options.json => return output::print(&output::json(&state)?),
             Ok(state) => self.states.push(state),
-            Err(error @ Error::Unreadable { .. }) => {
+            Err(error @ Error::InvalidItem { .. }) => {
                 self.ended = Failure::of(&error, self.place).tell();
             }
             Err(error) => return Err(Failure::of(&error, self.place)),

@@ -14,21 +14,21 @@ mod connect;
 mod demo;
 mod explain;
 mod failure;
-mod family;
-mod guardian;
+mod ipc;
 mod line;
 mod local;
 mod ls;
 mod output;
 mod place;
+mod process_tree;
 mod remedy;
 mod run;
 mod show;
 mod signals;
+mod supervisor;
 mod table;
 mod teller;
 mod text;
-mod wire;
 
 use std::fs::File;
 use std::io::IsTerminal;
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         Command::Ls(options) => on_runtime(ls::ls(options)),
         Command::Demo(options) => demo::demo(&options),
         Command::DemoWorker(options) => on_runtime(demo::work(options)),
-        Command::Guardian(options) => guardian::guard(options),
+        Command::Supervisor(options) => supervisor::guard(options),
     });
     let code = ended.unwrap_or_else(|failure| failure.tell());
     teller::finish();

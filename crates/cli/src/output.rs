@@ -25,7 +25,7 @@ struct Lock<'a> {
     holder: Option<Person<'a>>,
     sharers: Vec<Person<'a>>,
     held_since: Option<String>,
-    line: Vec<Person<'a>>,
+    queue: Vec<Person<'a>>,
     waiting: u64,
     newest_ticket: Option<u64>,
     data: Option<Data>,
@@ -62,7 +62,7 @@ impl<'a> From<&'a LockState> for Lock<'a> {
             holder: state.holder.as_ref().map(person),
             sharers: state.sharers.iter().map(person).collect(),
             held_since: state.held_since.and_then(to_the_millisecond),
-            line: state.line.iter().map(person).collect(),
+            queue: state.queue.iter().map(person).collect(),
             waiting: state.waiting,
             newest_ticket: state.newest_ticket.map(|ticket| ticket.get()),
             data: state.data.as_ref().map(Data::from),
@@ -100,7 +100,11 @@ impl<'a> Person<'a> {
 /// How many there are to be had, where anybody cares: of a lock that is no semaphore only if somebody shares it.
 fn permits(state: &LockState) -> Option<u64> {
     let all = state.permits?;
-    let mut there = state.holder.iter().chain(&state.sharers).chain(&state.line);
+    let mut there = state
+        .holder
+        .iter()
+        .chain(&state.sharers)
+        .chain(&state.queue);
     (all != OF_A_LOCK || there.any(|who| who.permits < all)).then_some(all)
 }
 
@@ -195,7 +199,7 @@ pub(crate) fn held_for(state: &LockState, now: SystemTime) -> Option<Duration> {
     Some(now.duration_since(since).unwrap_or_default())
 }
 
-/// One lock and its line, at `now`.
+/// One lock and its queue, at `now`.
 pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
     let name = shown(&state.lock);
     let mut text = match &state.holder {
@@ -211,10 +215,10 @@ pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
             left(sharer),
         ));
     }
-    if !state.line.is_empty() {
+    if !state.queue.is_empty() {
         let head = ["PLACE", "TICKET", "OWNER", "STAGE", "SINCE", "LEASE LEFT"];
         let mut before = 0_u64;
-        let rows = state.line.iter().map(|who| {
+        let rows = state.queue.iter().map(|who| {
             let place = before.saturating_add(1);
             before = before.saturating_add(who.tickets);
             stand(place, who, now)
@@ -316,7 +320,7 @@ fn columns() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// The widest columns give what a line has too much, as long as anything of them is left to read.
+/// The widest columns give what a queue has too much, as long as anything of them is left to read.
 fn fitted(mut widths: Vec<usize>, columns: Option<usize>) -> Vec<usize> {
     let gaps = GAP * widths.len().saturating_sub(1);
     // Ends because each turn makes one column narrower.

@@ -90,10 +90,10 @@ mod tests {
                 found: "ttl of old".into(),
                 needed: text(),
             },
-            Finding::EventualReplicas {
+            Finding::EventuallyConsistentReplicas {
                 regions: vec![text()],
             },
-            Finding::NoDate,
+            Finding::MissingDateHeader,
         ]
     }
 

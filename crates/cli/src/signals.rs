@@ -48,7 +48,7 @@ const PASSED: [i32; 15] = [
 /// Those of them that the kernel sends to a whole group. Any other it sends to one process, which is this one here.
 const TO_GROUPS: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGCONT, SIGWINCH, SIGTSTP];
 
-/// Those that would end or stop a guardian, which only its one task may do.
+/// Those that would end or stop a supervisor, which only its one task may do.
 const SHRUGGED_OFF: [i32; 9] = [
     SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU,
 ];

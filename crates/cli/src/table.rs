@@ -50,7 +50,7 @@ async fn check(place: Place) -> Result<ExitCode, Failure> {
     let report = place.locks().await?.check_table().await;
     let report = report.map_err(|error| Failure::of(&error, &place))?;
     let _ = output::print(&told(&report, &place))?;
-    Ok(match report.is_fit() {
+    Ok(match report.is_usable() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(UNFIT),
     })

@@ -1,6 +1,6 @@
 //! Words of others, as they may be shown at a terminal.
 
-/// Names come from a table that many may write, and must neither move the cursor nor break a line: what does not print
+/// Names come from a table that many may write, and must neither move the cursor nor break a queue: what does not print
 /// is escaped.
 pub(crate) fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

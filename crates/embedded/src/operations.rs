@@ -31,7 +31,7 @@ pub(crate) fn run(db: &Database, operation: &str, body: &[u8]) -> Said<Option<St
 }
 
 /// Whether the operation reports what another process may have changed about a table. The engine keeps a table's
-/// description for as long as it is open, so these ask anew.
+/// description for as long as it is open, so these ask again.
 pub(crate) fn describes_a_table(operation: &str) -> bool {
     matches!(operation, "DescribeTable" | "DescribeTimeToLive")
 }

@@ -216,11 +216,11 @@ impl File {
         work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
     ) -> Done<T> {
         let file = self.clone();
-        let anew = move || match (file.current()?, file.access) {
+        let again = move || match (file.current()?, file.access) {
             (copy, Access::Look) => work(&copy),
             (_opened, Access::Write) => work(&open_in_turn(&file.path, &file.turnstile)?),
         };
-        self.ask_often(anew).await
+        self.ask_often(again).await
     }
 
     /// What the name names now, opened.

@@ -60,7 +60,7 @@ mod turns {
     /// for the first, and whoever has that one, or has not written lately, for the second.
     struct Turn {
         log: File,
-        is_in_line: bool,
+        is_in_queue: bool,
     }
 
     impl Default for Turnstile {
@@ -134,24 +134,24 @@ mod turns {
 
     /// A turn ends when its log is closed. Who cannot lock it for another reason than that somebody else has, goes on without.
     impl Turn {
-        fn of(path: &Path, is_in_line: bool) -> Option<Turn> {
+        fn of(path: &Path, is_in_queue: bool) -> Option<Turn> {
             let log = OpenOptions::new()
                 .read(true)
                 .write(true)
                 .open(file::log(path));
-            log.ok().map(|log| Turn { log, is_in_line })
+            log.ok().map(|log| Turn { log, is_in_queue })
         }
 
         /// Whether it came at once.
         fn is_had(&self) -> bool {
-            if self.is_in_line && matches!(self.log.try_lock(), Err(TryLockError::WouldBlock)) {
+            if self.is_in_queue && matches!(self.log.try_lock(), Err(TryLockError::WouldBlock)) {
                 return false;
             }
             !matches!(second(&self.log, false), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
         }
 
         fn wait(&self) {
-            if self.is_in_line {
+            if self.is_in_queue {
                 let _first = self.log.lock();
             }
             let _second = second(&self.log, true);
@@ -200,7 +200,7 @@ mod turns {
 
         #[cfg(target_os = "linux")]
         #[test]
-        fn who_has_not_written_lately_goes_before_a_line_of_those_who_have() {
+        fn who_has_not_written_lately_goes_before_a_queue_of_those_who_have() {
             let (_folder, path) = log_of("locks.db");
             let first = Turn::of(&path, true).unwrap();
             assert!(first.is_had());

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
 use crate::item::{LockItem, RowState, TicketRow, Written, signed, sum};
-use crate::problem::Problem;
+use crate::problem::ItemProblem;
 use crate::ticket::Ticket;
 use crate::value::{Map, Value};
 
-/// The format this version writes, and the newest it reads. In format 1 there were no permits, in format 2 every heir had its ticket
+/// The format this version writes, and the newest it reads. In format 1 there were no permits, in format 2 every successor had its ticket
 /// in its entry, and in format 3 a holder was promoted by a write.
 pub const FORMAT: u64 = 4;
 
@@ -54,17 +54,17 @@ pub fn entry(entry: &Entry, ticket: Option<Ticket>) -> Value {
 }
 
 /// Reads a lock item. Its format comes first: of a newer one nothing else is to be understood.
-pub fn lock_item(item: &Map, ttl: &str) -> Result<LockItem, Problem> {
+pub fn lock_item(item: &Map, ttl: &str) -> Result<LockItem, ItemProblem> {
     let format = integer(item, "format")?;
     if format > FORMAT {
-        return Err(Problem::NewerFormat {
+        return Err(ItemProblem::NewerFormat {
             found: format,
             known: FORMAT,
         });
     }
     // None of our writes would ever apply to it, and who waits would try for ever.
     if format < FORMAT {
-        return Err(Problem::OlderFormat {
+        return Err(ItemProblem::OlderFormat {
             found: format,
             known: FORMAT,
         });
@@ -77,7 +77,7 @@ pub fn lock_item(item: &Map, ttl: &str) -> Result<LockItem, Problem> {
         resized: optional(item, "resized", "resized")?,
         room: parse_integer(required(item, "room")?, "room")?,
         last: Ticket::new(integer(item, "last")?),
-        seated: Ticket::new(integer(item, "watermark")?),
+        watermark: Ticket::new(integer(item, "watermark")?),
         left: integer(item, "departures")?,
         sharers: read_sharers(item)?,
         slots: slots.collect::<Result<_, _>>()?,
@@ -93,9 +93,9 @@ pub fn lock_item(item: &Map, ttl: &str) -> Result<LockItem, Problem> {
 }
 
 /// A lock item, if it has as many permits as a caller says.
-pub fn of_permits(item: LockItem, said: Option<u64>) -> Result<LockItem, Problem> {
+pub fn total_permits(item: LockItem, said: Option<u64>) -> Result<LockItem, ItemProblem> {
     match said {
-        Some(said) if said != item.permits => Err(Problem::Permits {
+        Some(said) if said != item.permits => Err(ItemProblem::Permits {
             found: item.permits,
             said,
         }),
@@ -104,19 +104,19 @@ pub fn of_permits(item: LockItem, said: Option<u64>) -> Result<LockItem, Problem
 }
 
 /// Reads a ticket's row.
-pub fn ticket_row(item: &Map, ticket: Ticket, ttl: &str) -> Result<TicketRow, Problem> {
+pub fn ticket_row(item: &Map, ticket: Ticket, ttl: &str) -> Result<TicketRow, ItemProblem> {
     let entry = item
         .get("entry")
         .map(|entry| map_of(entry, "entry"))
         .transpose()?;
     let state = match string(item, "state")? {
         "waiting" => {
-            let entry = entry.ok_or(Problem::Missing { attribute: "entry" })?;
+            let entry = entry.ok_or(ItemProblem::Missing { attribute: "entry" })?;
             RowState::Waiting(read_waiting(entry, ticket)?)
         }
         "void" => RowState::Void(entry.map(read_nonce).transpose()?),
         _ => {
-            return Err(Problem::WrongType {
+            return Err(ItemProblem::WrongType {
                 attribute: "state",
                 expected: "`waiting` or `void`",
             });
@@ -141,26 +141,26 @@ fn read_expiry(row: &Map, ttl: &str) -> u64 {
 }
 
 /// A row's entry goes to the lock item as it is, so it must be of the row's own ticket.
-fn read_waiting(entry: &Map, ticket: Ticket) -> Result<Entry, Problem> {
+fn read_waiting(entry: &Map, ticket: Ticket) -> Result<Entry, ItemProblem> {
     let rule = "a row is of the ticket in its key";
     let entry = read_entry(entry, Some(ticket))?;
     if entry.ticket == ticket {
         Ok(entry)
     } else {
-        Err(Problem::Inconsistent { rule })
+        Err(ItemProblem::Inconsistent { rule })
     }
 }
 
 /// The invariants that every decision stands on.
-fn check(item: &LockItem) -> Result<(), Problem> {
+fn check(item: &LockItem) -> Result<(), ItemProblem> {
     let rules = [
         (
             item.last < Ticket::new(u64::MAX),
             "the counter is not at its end",
         ),
         (
-            item.seated <= item.last,
-            "no ticket is seated before it is drawn",
+            item.watermark <= item.last,
+            "no ticket is watermark before it is drawn",
         ),
         (
             is_counted(item),
@@ -175,12 +175,12 @@ fn check(item: &LockItem) -> Result<(), Problem> {
             "slots are in ticket order",
         ),
         (
-            item.entries().all(|entry| entry.ticket <= item.seated),
+            item.entries().all(|entry| entry.ticket <= item.watermark),
             "whoever stands on the item has a ticket up to the watermark",
         ),
     ];
     match rules.into_iter().find(|(holds, _)| !holds) {
-        Some((_, rule)) => Err(Problem::Inconsistent { rule }),
+        Some((_, rule)) => Err(ItemProblem::Inconsistent { rule }),
         None => Ok(()),
     }
 }
@@ -194,14 +194,14 @@ fn is_counted(item: &LockItem) -> bool {
 }
 
 /// Each by its nonce.
-fn read_sharers(item: &Map) -> Result<Vec<Entry>, Problem> {
+fn read_sharers(item: &Map) -> Result<Vec<Entry>, ItemProblem> {
     let rule = "sharers stand under their nonces";
     let sharers = map_of(required(item, "sharers")?, "sharers")?.iter();
     let sharers = sharers.map(|(nonce, sharer)| {
         let entry = read_placed(map_of(sharer, "sharers")?, item)?;
         match entry.nonce.to_string() == *nonce {
             true => Ok(entry),
-            false => Err(Problem::Inconsistent { rule }),
+            false => Err(ItemProblem::Inconsistent { rule }),
         }
     });
     let mut sharers = sharers.collect::<Result<Vec<_>, _>>()?;
@@ -210,16 +210,16 @@ fn read_sharers(item: &Map) -> Result<Vec<Entry>, Problem> {
 }
 
 /// On the lock item. One that came by itself has its ticket beside, where the write put it that drew it.
-fn read_placed(map: &Map, item: &Map) -> Result<Entry, Problem> {
+fn read_placed(map: &Map, item: &Map) -> Result<Entry, ItemProblem> {
     let beside = optional(item, string(map, "nonce")?, "the ticket of a nonce")?;
     read_entry(map, beside.map(Ticket::new))
 }
 
-fn read_entry(map: &Map, unless_written: Option<Ticket>) -> Result<Entry, Problem> {
+fn read_entry(map: &Map, unless_written: Option<Ticket>) -> Result<Entry, ItemProblem> {
     let ticket = optional(map, "ticket", "ticket")?
         .map(Ticket::new)
         .or(unless_written)
-        .ok_or(Problem::Missing {
+        .ok_or(ItemProblem::Missing {
             attribute: "ticket",
         })?;
     Ok(Entry {
@@ -262,11 +262,11 @@ fn described(attributes: &Attributes) -> Option<(String, Value)> {
     (!map.is_empty()).then(|| ("attributes".into(), Value::M(map)))
 }
 
-fn read_attributes(map: &Map) -> Result<Attributes, Problem> {
+fn read_attributes(map: &Map) -> Result<Attributes, ItemProblem> {
     let Some(attributes) = map.get("attributes") else {
         return Ok(Attributes::default());
     };
-    let not_strings = Problem::WrongType {
+    let not_strings = ItemProblem::WrongType {
         attribute: "attributes",
         expected: "a map of strings",
     };
@@ -282,25 +282,25 @@ pub fn several(tickets: u64) -> Option<(String, Value)> {
 }
 
 /// Its own ticket, and those just before it.
-fn read_tickets(map: &Map, newest: Ticket) -> Result<u64, Problem> {
+fn read_tickets(map: &Map, newest: Ticket) -> Result<u64, ItemProblem> {
     let rule = "nobody has more tickets than there were, or none";
     match optional(map, "tickets", "tickets")? {
         None => Ok(1),
         Some(tickets) if (1..=newest.get()).contains(&tickets) => Ok(tickets),
-        Some(_) => Err(Problem::Inconsistent { rule }),
+        Some(_) => Err(ItemProblem::Inconsistent { rule }),
     }
 }
 
-fn read_permits(map: &Map) -> Result<u64, Problem> {
+fn read_permits(map: &Map) -> Result<u64, ItemProblem> {
     let rule = "nobody takes no permits";
     match integer(map, "permits")? {
-        0 => Err(Problem::Inconsistent { rule }),
+        0 => Err(ItemProblem::Inconsistent { rule }),
         permits => Ok(permits),
     }
 }
 
-fn read_nonce(map: &Map) -> Result<Nonce, Problem> {
-    let expected = Problem::WrongType {
+fn read_nonce(map: &Map) -> Result<Nonce, ItemProblem> {
+    let expected = ItemProblem::WrongType {
         attribute: "nonce",
         expected: "32 lowercase hexadecimal digits",
     };
@@ -308,8 +308,8 @@ fn read_nonce(map: &Map) -> Result<Nonce, Problem> {
 }
 
 /// None was written, or it was removed again.
-fn read_data(item: &Map) -> Result<Option<Arc<[u8]>>, Problem> {
-    let not_bytes = Problem::WrongType {
+fn read_data(item: &Map) -> Result<Option<Arc<[u8]>>, ItemProblem> {
+    let not_bytes = ItemProblem::WrongType {
         attribute: "data",
         expected: "bytes",
     };
@@ -318,7 +318,7 @@ fn read_data(item: &Map) -> Result<Option<Arc<[u8]>>, Problem> {
         .transpose()
 }
 
-fn read_written(item: &Map) -> Result<Option<Written>, Problem> {
+fn read_written(item: &Map) -> Result<Option<Written>, ItemProblem> {
     let Some(written) = item.get("written") else {
         return Ok(None);
     };
@@ -337,50 +337,51 @@ pub fn written(written: Written) -> Value {
     ]))
 }
 
-fn read_time(map: &Map, attribute: &'static str) -> Result<Option<ServerTime>, Problem> {
+fn read_time(map: &Map, attribute: &'static str) -> Result<Option<ServerTime>, ItemProblem> {
     Ok(optional(map, attribute, attribute)?.map(|ms| ServerTime(Duration::from_millis(ms))))
 }
 
-fn required<'a>(item: &'a Map, attribute: &'static str) -> Result<&'a Value, Problem> {
-    item.get(attribute).ok_or(Problem::Missing { attribute })
+fn required<'a>(item: &'a Map, attribute: &'static str) -> Result<&'a Value, ItemProblem> {
+    item.get(attribute)
+        .ok_or(ItemProblem::Missing { attribute })
 }
 
-fn integer(item: &Map, attribute: &'static str) -> Result<u64, Problem> {
+fn integer(item: &Map, attribute: &'static str) -> Result<u64, ItemProblem> {
     parse_integer(required(item, attribute)?, attribute)
 }
 
-fn optional(item: &Map, name: &str, attribute: &'static str) -> Result<Option<u64>, Problem> {
+fn optional(item: &Map, name: &str, attribute: &'static str) -> Result<Option<u64>, ItemProblem> {
     item.get(name)
         .map(|value| parse_integer(value, attribute))
         .transpose()
 }
 
-fn parse_integer<T: FromStr>(value: &Value, attribute: &'static str) -> Result<T, Problem> {
+fn parse_integer<T: FromStr>(value: &Value, attribute: &'static str) -> Result<T, ItemProblem> {
     let digits = value.as_n().and_then(|digits| digits.parse().ok());
-    digits.ok_or(Problem::WrongType {
+    digits.ok_or(ItemProblem::WrongType {
         attribute,
         expected: "a whole number below 2^64",
     })
 }
 
-fn string<'a>(item: &'a Map, attribute: &'static str) -> Result<&'a str, Problem> {
+fn string<'a>(item: &'a Map, attribute: &'static str) -> Result<&'a str, ItemProblem> {
     let value = required(item, attribute)?.as_s();
-    value.ok_or(Problem::WrongType {
+    value.ok_or(ItemProblem::WrongType {
         attribute,
         expected: "a string",
     })
 }
 
-fn list<'a>(item: &'a Map, attribute: &'static str) -> Result<&'a [Value], Problem> {
+fn list<'a>(item: &'a Map, attribute: &'static str) -> Result<&'a [Value], ItemProblem> {
     let value = required(item, attribute)?.as_l();
-    value.ok_or(Problem::WrongType {
+    value.ok_or(ItemProblem::WrongType {
         attribute,
         expected: "a list",
     })
 }
 
-fn map_of<'a>(value: &'a Value, attribute: &'static str) -> Result<&'a Map, Problem> {
-    value.as_m().ok_or(Problem::WrongType {
+fn map_of<'a>(value: &'a Value, attribute: &'static str) -> Result<&'a Map, ItemProblem> {
+    value.as_m().ok_or(ItemProblem::WrongType {
         attribute,
         expected: "a map",
     })

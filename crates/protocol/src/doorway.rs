@@ -33,7 +33,7 @@ impl Sight {
     pub fn of(item: &LockItem, permits: u64, slots: usize) -> Self {
         Sight {
             is_free: item.is_free(),
-            is_settled: item.seated == item.last,
+            is_settled: item.watermark == item.last,
             has_room: item.has_room_for(permits),
             has_slot: item.slots.len() <= slots,
             is_too_long: false,
@@ -48,11 +48,11 @@ pub enum Ask {
     Enter,
     /// A part of it beside others, or the first part.
     Share,
-    /// A ticket, and a row in the line.
+    /// A ticket, and a row in the queue.
     Draw,
     /// Nothing now: what is over is to be cleared out of the way. Either the queue is longer than the caller would wait, or the
     /// lock is free with open tickets: nobody is left who holds one, or somebody is on the way to it.
-    Look,
+    Snapshot,
 }
 
 /// What a caller asks for that waits. One that `shares` asks for a part of the lock.
@@ -72,7 +72,7 @@ pub fn next_ask(seen: Seen, shares: bool) -> Ask {
                 is_settled: false,
                 ..
             },
-        ) => Ask::Look,
+        ) => Ask::Snapshot,
         Seen::Item(Sight { has_room: true, .. }) if shares => Ask::Share,
         Seen::Item(Sight {
             is_settled: true,
@@ -135,7 +135,7 @@ mod tests {
             is_settled: false,
             ..HELD
         };
-        assert_eq!(next_ask(Seen::Item(on_the_way), false), Ask::Look);
-        assert_eq!(next_ask(Seen::Item(on_the_way), true), Ask::Look);
+        assert_eq!(next_ask(Seen::Item(on_the_way), false), Ask::Snapshot);
+        assert_eq!(next_ask(Seen::Item(on_the_way), true), Ask::Snapshot);
     }
 }

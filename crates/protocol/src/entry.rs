@@ -102,7 +102,7 @@ impl Unknown {
     }
 }
 
-/// One place in the table: the holder, an heir, or a ticket row.
+/// One place in the table: the holder, a successor, or a ticket row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Which attempt it is of.
@@ -123,9 +123,9 @@ pub struct Entry {
     pub beat: u64,
     /// For how long it lasts from its last renewal on.
     pub lease: Duration,
-    /// Absent when no answer with a `Date` had been seen: then the common clock never judges it.
+    /// Absent when no answer with a `Date` had been seen: then the server clock never judges it.
     pub renewed_at: Option<ServerTime>,
-    /// When it took its place in line, by the same clock; for people.
+    /// When it took its place in the queue, by the same clock; for people.
     pub since: Option<ServerTime>,
     /// What another version says there.
     pub unknown: Unknown,

@@ -1,4 +1,4 @@
-//! First sight of gaps in the line, so that each ticket of one gets its grace from then on.
+//! First sight of gaps in the queue, so that each ticket of one gets its grace from then on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,9 +23,9 @@ struct Seen {
 }
 
 impl Gaps {
-    /// Takes in the gaps that one look showed, in ticket order, its answer arriving at `arrival`. The look has read the line up to
+    /// Takes in the gaps that one look showed, in ticket order, its answer arriving at `arrival`. The look has read the queue up to
     /// `read_to`: what it did not show of that is forgotten.
-    pub fn look(
+    pub fn poll(
         &mut self,
         arrival: Moment,
         read_to: Ticket,
@@ -113,12 +113,12 @@ mod tests {
         Moment(Duration::from_secs(seconds))
     }
 
-    fn looks(gaps: &mut Gaps, seconds: u64, read_to: u64, shown: &[(u64, u64)]) {
+    fn polls(gaps: &mut Gaps, seconds: u64, read_to: u64, shown: &[(u64, u64)]) {
         let ticket = Ticket::new;
         let shown = shown
             .iter()
             .map(|(first, last)| (ticket(*first), ticket(*last)));
-        gaps.look(at(seconds), ticket(read_to), shown);
+        gaps.poll(at(seconds), ticket(read_to), shown);
     }
 
     fn ripe(gaps: &Gaps, gap: u64, seconds: u64) -> Option<u64> {
@@ -127,22 +127,22 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_that_a_look_did_not_get_to_keeps_its_first_sight() {
+    fn a_gap_that_a_poll_did_not_get_to_keeps_its_first_sight() {
         let mut gaps = Gaps::default();
-        looks(&mut gaps, 0, u64::MAX, &[(30, 30)]);
+        polls(&mut gaps, 0, u64::MAX, &[(30, 30)]);
         // A first page that ends before it.
-        looks(&mut gaps, 4, 29, &[]);
-        looks(&mut gaps, 4, u64::MAX, &[(30, 30)]);
+        polls(&mut gaps, 4, 29, &[]);
+        polls(&mut gaps, 4, u64::MAX, &[(30, 30)]);
         assert_eq!(ripe(&gaps, 30, 4), None);
         assert_eq!(ripe(&gaps, 30, 5), Some(30));
-        looks(&mut gaps, 6, u64::MAX, &[]);
+        polls(&mut gaps, 6, u64::MAX, &[]);
         assert!(gaps.is_empty());
     }
 
     #[test]
     fn all_tickets_of_a_gap_ripen_at_once_whatever_their_number() {
         let mut gaps = Gaps::default();
-        looks(&mut gaps, 0, u64::MAX, &[(1, u64::MAX - 1)]);
+        polls(&mut gaps, 0, u64::MAX, &[(1, u64::MAX - 1)]);
         assert_eq!(gaps.seen.len(), 1);
         assert_eq!(ripe(&gaps, 1, 4), None);
         assert_eq!(ripe(&gaps, 1, 5), Some(u64::MAX - 1));
@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn tickets_drawn_later_behind_a_gap_get_their_own_grace() {
         let mut gaps = Gaps::default();
-        looks(&mut gaps, 0, u64::MAX, &[(3, 5)]);
-        looks(&mut gaps, 2, u64::MAX, &[(2, 9)]);
+        polls(&mut gaps, 0, u64::MAX, &[(3, 5)]);
+        polls(&mut gaps, 2, u64::MAX, &[(2, 9)]);
         assert_eq!(
             [2, 3, 6].map(|gap| ripe(&gaps, gap, 5)),
             [None, Some(5), None]
@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn a_row_that_came_into_a_gap_parts_it_and_leaves_the_rest_its_first_sight() {
         let mut gaps = Gaps::default();
-        looks(&mut gaps, 0, u64::MAX, &[(1, 9)]);
-        looks(&mut gaps, 3, u64::MAX, &[(1, 4), (6, 9)]);
+        polls(&mut gaps, 0, u64::MAX, &[(1, 9)]);
+        polls(&mut gaps, 3, u64::MAX, &[(1, 4), (6, 9)]);
         assert_eq!(
             [1, 5, 6].map(|gap| ripe(&gaps, gap, 5)),
             [Some(4), None, Some(9)]
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn a_gap_that_a_page_ends_in_keeps_what_lies_behind_the_page() {
         let mut gaps = Gaps::default();
-        looks(&mut gaps, 0, u64::MAX, &[(1, 9)]);
-        looks(&mut gaps, 3, 4, &[(2, 4)]);
+        polls(&mut gaps, 0, u64::MAX, &[(1, 9)]);
+        polls(&mut gaps, 3, 4, &[(2, 4)]);
         assert_eq!(
             [1, 2, 5].map(|gap| ripe(&gaps, gap, 5)),
             [None, Some(4), Some(9)]
@@ -190,7 +190,7 @@ mod tests {
     fn what_is_remembered_is_bounded_by_ranges() {
         let mut gaps = Gaps::default();
         let every_other: Vec<_> = (1..=3000).map(|n| (2 * n, 2 * n)).collect();
-        looks(&mut gaps, 0, u64::MAX, &every_other);
+        polls(&mut gaps, 0, u64::MAX, &every_other);
         assert_eq!(gaps.seen.len(), REMEMBERED);
         assert_eq!(
             (ripe(&gaps, 2000, 5), ripe(&gaps, 2002, 5)),

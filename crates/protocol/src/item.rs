@@ -1,10 +1,10 @@
-//! The items of one lock as values: the lock item, and the rows of the line behind the seats.
+//! The items of one lock as values: the lock item, and the rows of the queue behind the slots.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::entry::{Entry, Nonce, ServerTime};
-use crate::line::Has;
+use crate::step::Has;
 use crate::ticket::{Sequence, Ticket};
 
 /// The one item that says who has the lock and who is next.
@@ -19,8 +19,8 @@ pub struct LockItem {
     /// The newest ticket drawn.
     pub last: Ticket,
     /// Every ticket up to this one is settled or stands on this item.
-    pub seated: Ticket,
-    /// How many left the queue; a seat write fails when this moved since its look.
+    pub watermark: Ticket,
+    /// How many left the queue; a slot write fails when this moved since its look.
     pub left: u64,
     /// Those who have it beside the first of the slots, in ticket order. They may outlast it.
     pub sharers: Vec<Entry>,
@@ -41,14 +41,14 @@ pub struct LockItem {
 }
 
 impl LockItem {
-    /// A free lock whose line is so far, and of which nothing else is known.
-    pub fn free(last: Ticket, seated: Ticket) -> Self {
+    /// A free lock whose queue is so far, and of which nothing else is known.
+    pub fn free(last: Ticket, watermark: Ticket) -> Self {
         LockItem {
             permits: 0,
             resized: None,
             room: 0,
             last,
-            seated,
+            watermark,
             left: 0,
             sharers: Vec::new(),
             slots: Vec::new(),
@@ -67,8 +67,8 @@ impl LockItem {
     }
 
     /// Those in the slots who wait for the lock, in ticket order; nobody when it is free.
-    pub fn heirs(&self) -> &[Entry] {
-        &self.slots[self.first_heir()..]
+    pub fn successors(&self) -> &[Entry] {
+        &self.slots[self.first_successor()..]
     }
 
     /// Whether the sharers leave what it takes. Who waits for the whole lock needs all of it, however many permits it has by now, and so
@@ -92,23 +92,23 @@ impl LockItem {
         self.holder().into_iter().chain(&self.sharers)
     }
 
-    /// Those who have the lock and their heirs, in the order in which they have it.
+    /// Those who have the lock and their successors, in the order in which they have it.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.holders().chain(self.heirs())
+        self.holders().chain(self.successors())
     }
 
-    /// In which slot the first heir stands, if there is one.
-    pub fn first_heir(&self) -> usize {
+    /// In which slot the first successor stands, if there is one.
+    pub fn first_successor(&self) -> usize {
         usize::from(self.holder().is_some())
     }
 
-    /// The place of the heir of this number.
-    pub fn at_heir(&self, index: usize) -> At {
-        At::Slot(self.first_heir() + index)
+    /// The place of the successor of this number.
+    pub fn at_successor(&self, index: usize) -> At {
+        At::Slot(self.first_successor() + index)
     }
 
     /// Where an attempt stands on the lock item, with whichever ticket.
-    pub fn place_of(&self, nonce: Nonce) -> Option<Spot<'_>> {
+    pub fn position_of(&self, nonce: Nonce) -> Option<Spot<'_>> {
         if let Some(sharer) = self.sharers.iter().find(|sharer| sharer.nonce == nonce) {
             return Some(Spot::Has(At::Sharer(nonce), sharer));
         }
@@ -116,16 +116,16 @@ impl LockItem {
         let entry = &self.slots[slot];
         Some(match (slot, self.holder().is_some()) {
             (0, true) => Spot::Has(At::Slot(0), entry),
-            (heir, false) => Spot::Heir(heir, entry),
-            (behind, true) => Spot::Heir(behind - 1, entry),
+            (successor, false) => Spot::Successor(successor, entry),
+            (behind, true) => Spot::Successor(behind - 1, entry),
         })
     }
 
     /// Where a place stands on the lock item. None: it has ended, though another of its nonce may have begun: a late copy of the
-    /// request for it gives the nonce a place anew, with a newer ticket.
+    /// request for it gives the nonce a place again, with a newer ticket.
     pub fn standing(&self, nonce: Nonce, ticket: Ticket) -> Option<Spot<'_>> {
-        let spot = self.place_of(nonce)?;
-        let (Spot::Has(_, entry) | Spot::Heir(_, entry)) = spot;
+        let spot = self.position_of(nonce)?;
+        let (Spot::Has(_, entry) | Spot::Successor(_, entry)) = spot;
         (entry.ticket == ticket).then_some(spot)
     }
 
@@ -133,16 +133,20 @@ impl LockItem {
     pub fn hold_of(&self, nonce: Nonce, ticket: Ticket) -> Option<(At, &Entry)> {
         match self.standing(nonce, ticket)? {
             Spot::Has(at, entry) => Some((at, entry)),
-            Spot::Heir(..) => None,
+            Spot::Successor(..) => None,
         }
     }
 
-    /// Turns before the heir of this number, or of all that are there. Who have it at one time end theirs together, as far
+    /// Turns before the successor of this number, or of all that are there. Who have it at one time end theirs together, as far
     /// as those behind them care.
-    pub fn turns_before(&self, heir: usize) -> u64 {
+    pub fn turns_before(&self, successor: usize) -> u64 {
         let held = self.holders().map(|holder| holder.tickets).max();
-        let heirs = self.heirs().iter().take(heir).map(|heir| heir.tickets);
-        sum(held.into_iter().chain(heirs))
+        let successors = self
+            .successors()
+            .iter()
+            .take(successor)
+            .map(|successor| successor.tickets);
+        sum(held.into_iter().chain(successors))
     }
 
     /// Who stands at a place.
@@ -168,10 +172,10 @@ impl LockItem {
 
     /// Nobody has it and nobody's ticket is open.
     pub fn is_idle(&self) -> bool {
-        self.is_free() && self.seated == self.last
+        self.is_free() && self.watermark == self.last
     }
 
-    /// How long a ticket may take to join the line, for one whose own grace is this: it may be of a client with a longer one.
+    /// How long a ticket may take to join the queue, for one whose own grace is this: it may be of a client with a longer one.
     pub fn grace(&self, own: Duration) -> Duration {
         own.max(self.grace.unwrap_or_default())
     }
@@ -191,7 +195,7 @@ impl LockItem {
     pub fn held_since(&self) -> Option<ServerTime> {
         let first = self.first_holder()?;
         match self.holder() {
-            // It stood in line when it was given the lock, or came after the last to whom that was done.
+            // It stood in the queue when it was given the lock, or came after the last to whom that was done.
             Some(holder) if holder == first => first
                 .since
                 .map(|since| self.granted_at.map_or(since, |at| at.max(since))),
@@ -206,7 +210,7 @@ impl LockItem {
 
     /// So many permits are to be had at once: nobody waits, and they are left.
     pub fn has_room_for(&self, permits: u64) -> bool {
-        self.has_left(permits) && self.seated == self.last && self.heirs().is_empty()
+        self.has_left(permits) && self.watermark == self.last && self.successors().is_empty()
     }
 
     /// So many permits are left beside those who have some, whoever waits for them.
@@ -214,18 +218,18 @@ impl LockItem {
         self.is_free() || (permits < self.permits && is_left(self.left_over(), permits))
     }
 
-    /// The first of the heirs who need not wait any more: what they take is left.
+    /// The first of the successors who need not wait any more: what they take is left.
     pub fn admitted(&self) -> usize {
         if self.holder().is_none() {
             return 0;
         }
         let mut left = self.left_over();
-        let fits = |heir: &&Entry| {
-            let fits = heir.permits < self.permits && is_left(left, heir.permits);
-            left = left.saturating_sub(signed(heir.permits));
+        let fits = |successor: &&Entry| {
+            let fits = successor.permits < self.permits && is_left(left, successor.permits);
+            left = left.saturating_sub(signed(successor.permits));
             fits
         };
-        self.heirs().iter().take_while(fits).count()
+        self.successors().iter().take_while(fits).count()
     }
 
     /// How many permits there are by now.
@@ -293,8 +297,8 @@ impl Footing {
 pub enum Spot<'a> {
     /// Has the lock.
     Has(At, &'a Entry),
-    /// Waits for the lock behind so many other heirs.
-    Heir(usize, &'a Entry),
+    /// Waits for the lock behind so many other successors.
+    Successor(usize, &'a Entry),
 }
 
 /// A row in the queue, of a ticket, or of several that were drawn together.

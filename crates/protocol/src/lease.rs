@@ -25,10 +25,10 @@ pub fn is_short(lease: Duration, left: Duration) -> bool {
     left < lease / 2
 }
 
-/// The most by which the lease of a place far back in the line is stretched.
-pub const MOST_STRETCH: f64 = 8.0;
+/// The most by which the lease of a place far back in the queue is stretched.
+pub const MAX_STRETCH: f64 = 8.0;
 
-/// The lease of a place in the line whose turn comes after `left` at the earliest: three quarters of that, so that whoever dies there
+/// The lease of a place in the queue whose turn comes after `left` at the earliest: three quarters of that, so that whoever dies there
 /// is dead to all before its turn comes, but not less than the lease of a hold, nor more than `most`.
 pub fn stretched(lease: Duration, most: Duration, left: Duration) -> Duration {
     (left * 3 / 4).min(most).max(lease)
@@ -36,10 +36,10 @@ pub fn stretched(lease: Duration, most: Duration, left: Duration) -> Duration {
 
 /// Which of its own writes established which beat, and when that write was *sent*.
 ///
-/// A seat is given with the beat of the row as the giver saw it, so the lease of a seat counts from that beat's
+/// A slot is given with the beat of the row as the giver saw it, so the lease of a slot counts from that beat's
 /// write, however often the row was renewed since.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Beats {
+pub struct RenewalHistory {
     /// In order of beats, so in order of sending too.
     sent: Vec<(u64, Moment)>,
     /// The lease that was asked for last.
@@ -49,10 +49,10 @@ pub struct Beats {
 /// Older writes are forgotten: whoever is shown a beat from before them has long lost its lease.
 const REMEMBERED: usize = 16;
 
-impl Beats {
+impl RenewalHistory {
     /// The write that took the place for a lease, `beat` zero, first sent at `sent`.
     pub fn taken(sent: Moment, lease: Duration) -> Self {
-        Beats {
+        RenewalHistory {
             sent: vec![(0, sent)],
             asked: lease,
         }
@@ -73,7 +73,7 @@ impl Beats {
 
     /// A renewal sent at `sent` was answered with `beat`.
     ///
-    /// A late answer to one sent earlier, of the row perhaps when the seat has been renewed since, takes nothing
+    /// A late answer to one sent earlier, of the row perhaps when the slot has been renewed since, takes nothing
     /// away: the newer write stands at or before any beat that the table shows after it.
     pub fn renewed(&mut self, beat: u64, sent: Moment) {
         if self.sent.last().is_some_and(|(_, newest)| sent < *newest) {
@@ -104,7 +104,7 @@ impl Beats {
     }
 }
 
-/// Where an entry was seen. The seat and the holder's place are one: promotion changes nothing.
+/// Where an entry was seen. The slot and the holder's place are one: promotion changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// On the lock item.
@@ -122,14 +122,14 @@ struct Watch {
 
 /// An observer's watches over everyone it has seen: one for each place, nonce and ticket, on its own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Watches {
+pub struct LivenessTracker {
     seen: BTreeMap<(Place, Nonce, Ticket), Watch>,
 }
 
-impl Watches {
+impl LivenessTracker {
     /// Takes in a look whose answer arrived at `arrival`. `read` tells which places the look covered: an entry it
     /// did not show there is watched no more, and afresh when it comes back.
-    pub fn look<'a>(
+    pub fn poll<'a>(
         &mut self,
         arrival: Moment,
         read: impl Fn(Place) -> bool,
@@ -196,9 +196,9 @@ mod tests {
     fn a_beat_whose_renewal_was_not_answered_counts_from_the_one_before() {
         let at = |seconds| Moment::default() + Duration::from_secs(seconds);
         let lease = Duration::from_secs(30);
-        let mut beats = Beats::taken(at(0), lease);
+        let mut beats = RenewalHistory::taken(at(0), lease);
         beats.renewed(1, at(10));
-        // The second was not answered, and a seat is given with it.
+        // The second was not answered, and a slot is given with it.
         beats.renewed(3, at(50));
         assert_eq!(beats.established(2), Some(at(10)));
         assert_eq!(

@@ -1,9 +1,9 @@
-//! A point on one process's own time line.
+//! A point on one process's own time queue.
 
 use std::ops::Add;
 use std::time::Duration;
 
-/// A point on one process's own time line; only differences mean anything.
+/// A point on one process's own time queue; only differences mean anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub Duration);
 

@@ -1,4 +1,4 @@
-//! The pace of looking at a line.
+//! The pace of looking at a queue.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,25 +9,25 @@ use crate::ticket::Ticket;
 /// Where a waiter stands, for the pace of its looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// So many heirs come before it.
-    Heir(usize),
-    /// So many tickets come before it on the way to a seat.
+    /// So many successors come before it.
+    Successor(usize),
+    /// So many tickets come before it on the way to a slot.
     Queue(u64),
 }
 
 /// When to look next.
 ///
-/// The first heir looks again as soon as it has its answer, a request after the other, and slows down with the hold it
-/// watches, so that the hand-over waits for its look for half a round trip on average, and for a twentieth of the
+/// The first successor looks again as soon as it has its answer, a request after the other, and slows down with the hold it
+/// watches, so that the handoff waits for its look for half a round trip on average, and for a twentieth of the
 /// hold at the most. When the hold has lasted for about as long as they do, it does not wait for the answer before it
-/// looks again. Those behind look by the turns before them, heirs twice in the time that these take, and those in the
-/// queue, who have the heirs before them if they are late, after three quarters of it: so a line of N costs O(log N)
-/// looks a turn. The speed of the line is tickets over the time between two looks, never the gaps between one's own
+/// looks again. Those behind look by the turns before them, successors twice in the time that these take, and those in the
+/// queue, who have the successors before them if they are late, after three quarters of it: so a queue of N costs O(log N)
+/// looks a turn. The speed of the queue is tickets over the time between two looks, never the gaps between one's own
 /// looks, from which a waiter would learn its own slowness.
 ///
 /// Requests are slow at first: connections are made, and many processes start at once. So a turn is remembered as what it took
-/// beyond the way of a request, and the line is as fast as the fastest of the last answers lets it be. And nobody sleeps for
-/// longer than half of the time for which it has known the line, or whoever looked once at a slow moment would stop the line for that look.
+/// beyond the way of a request, and the queue is as fast as the fastest of the last answers lets it be. And nobody sleeps for
+/// longer than half of the time for which it has known the queue, or whoever looked once at a slow moment would stop the queue for that look.
 #[derive(Clone, Debug)]
 pub struct Pace {
     shortest: Duration,
@@ -40,7 +40,7 @@ pub struct Pace {
     answers: VecDeque<Duration>,
     /// Since when it is looked.
     began: Option<Moment>,
-    /// For how long the line was known when this wait began.
+    /// For how long the queue was known when this wait began.
     known: Duration,
     /// The current holder's ticket, and when it was first seen with the lock.
     holder: Option<(Ticket, Moment)>,
@@ -54,24 +54,24 @@ pub struct Pace {
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     took: Duration,
-    /// What it took beyond the hand-over, by how fast requests were.
+    /// What it took beyond the handoff, by how fast requests were.
     beyond: Duration,
 }
 
-/// A late look costs the hand-over at most this share of the hold: a twentieth.
+/// A late look costs the handoff at most this share of the hold: a twentieth.
 const HOLD_SHARE: u32 = 20;
-/// Turns remembered. The lower quartile of them counts: one long hold, or one stall of the line, is no slow line, and to be
-/// late costs the whole line, and to be early a look.
+/// Turns remembered. The lower quartile of them counts: one long hold, or one stall of the queue, is no slow queue, and to be
+/// late costs the whole queue, and to be early a look.
 const TURNS: usize = 9;
-/// Of several turns that one look saw to have gone by so many count, each for their mean: it takes two looks to know a line.
-const MOST_OF_ONE_LOOK: u32 = 5;
+/// Of several turns that one look saw to have gone by so many count, each for their mean: it takes two looks to know a queue.
+const MAX_OF_ONE_POLL: u32 = 5;
 /// Of so many answers the fastest says how fast requests are.
 const ANSWERS: usize = 3;
-/// Who knows nothing of a line looks after so many times the shortest pause between two looks.
+/// Who knows nothing of a queue looks after so many times the shortest pause between two looks.
 const LOOKS_TO_LEARN: u32 = 100;
 
 impl Pace {
-    /// Of a line that nothing is known of, with looks no shorter and no longer apart than that.
+    /// Of a queue that nothing is known of, with looks no shorter and no longer apart than that.
     pub fn new(shortest: Duration, longest: Duration) -> Self {
         Pace {
             shortest,
@@ -87,7 +87,7 @@ impl Pace {
         }
     }
 
-    /// For the next wait in this line: the time until then is nobody's turn.
+    /// For the next wait in this queue: the time until then is nobody's turn.
     pub fn at_rest(mut self) -> Self {
         self.known = self.known_for(self.sent);
         (self.began, self.holder, self.free) = (None, None, None);
@@ -128,7 +128,7 @@ impl Pace {
         sent > self.sent && now.since(sent) < self.round_trip
     }
 
-    /// How long after its look an heir with so many before it sends the next, though no answer has come. None: it waits for
+    /// How long after its look a successor with so many before it sends the next, though no answer has come. None: it waits for
     /// the answer.
     pub fn overlap(&self, before: usize, now: Moment) -> Option<Duration> {
         let span = match before {
@@ -155,29 +155,29 @@ impl Pace {
         let turns = u32::try_from(turns).unwrap_or(u32::MAX).max(1);
         let took = span / turns;
         let beyond = took.saturating_sub(self.hand_over());
-        for _ in 0..turns.min(MOST_OF_ONE_LOOK) {
+        for _ in 0..turns.min(MAX_OF_ONE_POLL) {
             remember(&mut self.turns, TURNS, Turn { took, beyond });
         }
     }
 
-    /// Whether enough was seen to take the line for anything but fast.
+    /// Whether enough was seen to take the queue for anything but fast.
     fn is_informed(&self) -> bool {
         self.turns.len() >= TURNS - TURNS / 4
     }
 
-    /// The mean of the turns seen, hand-overs included; none until one was seen to end.
+    /// The mean of the turns seen, handoffs included; none until one was seen to end.
     pub fn mean(&self) -> Option<Duration> {
         let count = u32::try_from(self.turns.len()).ok()?;
         let took = self.turns.iter().map(|turn| turn.took);
         took.sum::<Duration>().checked_div(count)
     }
 
-    /// How long so many tickets' turns take, if the line is fast.
+    /// How long so many tickets' turns take, if the queue is fast.
     pub fn time_of(&self, turns: u64) -> Duration {
         times(self.turn(), turns)
     }
 
-    /// After how long it looks, however far back it is: a newcomer early, so as to know the line, and then after half as long again
+    /// After how long it looks, however far back it is: a newcomer early, so as to know the queue, and then after half as long again
     /// each time.
     fn time_to_learn(&self, now: Moment) -> Duration {
         let early = self.shortest.min(self.turn()) * LOOKS_TO_LEARN;
@@ -189,7 +189,7 @@ impl Pace {
         self.known + waited.unwrap_or_default()
     }
 
-    /// How long one ticket's turn takes. Who has seen little takes the line to be as fast as can be.
+    /// How long one ticket's turn takes. Who has seen little takes the queue to be as fast as can be.
     fn turn(&self) -> Duration {
         if !self.is_informed() {
             return self.fastest();
@@ -205,7 +205,7 @@ impl Pace {
         self.answers.iter().min().copied().unwrap_or_default()
     }
 
-    /// A hand-over takes no less: from the release to an answer of the first look after it.
+    /// A handoff takes no less: from the release to an answer of the first look after it.
     fn hand_over(&self) -> Duration {
         self.fastest() * 5 / 4
     }
@@ -226,7 +226,7 @@ impl Pace {
         now: Moment,
     ) -> Duration {
         let (turns, longest) = match position {
-            Position::Heir(before) => {
+            Position::Successor(before) => {
                 let longest = times(self.longest, before as u64 + 1);
                 (self.time_of(before as u64) / 2, longest)
             }
@@ -240,10 +240,10 @@ impl Pace {
         let turns = turns.min(longest).mul_f64(jitter);
         let span = self.slack(now).max(turns).clamp(self.shortest, longest);
         let most = match position {
-            Position::Heir(_) => span.saturating_mul(SLOWEST),
+            Position::Successor(_) => span.saturating_mul(SLOWEST),
             Position::Queue(_) => span,
         };
-        let most = most.max(MOST_BY_BRAKE);
+        let most = most.max(MAX_BY_BRAKE);
         let braked = span.saturating_mul(braked).min(most);
         (self.sent + braked).since(now)
     }
@@ -260,24 +260,24 @@ fn remember<T>(kept: &mut VecDeque<T>, most: usize, newest: T) {
 /// How far looks are slowed down because DynamoDB was too busy: twofold with each time that it said so, and back by as much with
 /// each second in which it did not.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Brake {
+pub struct ThrottleBackoff {
     level: u32,
     pressed: Moment,
 }
 
 /// Sixty-fourfold.
-const MOST_BRAKED: u32 = 6;
+const MAX_BRAKED: u32 = 6;
 /// A brake makes no look later than this, after which it is half released: whoever is far back now may be next by then, and
-/// slows the whole line down if it sleeps on.
-const MOST_BY_BRAKE: Duration = Duration::from_secs(1);
-/// An heir that looks rarely anyhow, in a long hold, looks so many times as rarely.
+/// slows the whole queue down if it sleeps on.
+const MAX_BY_BRAKE: Duration = Duration::from_secs(1);
+/// A successor that looks rarely anyhow, in a long hold, looks so many times as rarely.
 const SLOWEST: u32 = 4;
 
-impl Brake {
+impl ThrottleBackoff {
     /// DynamoDB has just said that it is too busy.
     pub fn press(&mut self, now: Moment) {
-        *self = Brake {
-            level: (self.level(now) + 1).min(MOST_BRAKED),
+        *self = ThrottleBackoff {
+            level: (self.level(now) + 1).min(MAX_BRAKED),
             pressed: now,
         };
     }
@@ -309,7 +309,7 @@ mod tests {
     }
 
     /// Over a network with a round trip of 10 ms.
-    fn look(pace: &mut Pace, holder: u64, arrived: u32) {
+    fn poll(pace: &mut Pace, holder: u64, arrived: u32) {
         let holder = Some(Ticket::new(holder));
         pace.timed(at(arrived.saturating_sub(10)), at(arrived));
         pace.saw(holder, at(arrived));
@@ -317,27 +317,27 @@ mod tests {
 
     fn pace() -> Pace {
         let mut pace = Pace::new(5 * MS, 1000 * MS);
-        look(&mut pace, 1, 10);
+        poll(&mut pace, 1, 10);
         pace
     }
 
     #[test]
-    fn the_first_heir_looks_without_pause_until_a_twentieth_of_the_hold_is_longer_than_a_round_trip()
+    fn the_first_successor_polls_without_pause_until_a_twentieth_of_the_hold_is_longer_than_a_round_trip()
      {
         let mut pace = pace();
         for (arrived, pause) in [(20, 0), (110, 0), (410, 10), (10_010, 490), (100_010, 990)] {
-            look(&mut pace, 1, arrived);
-            let next = pace.until_next(Position::Heir(0), 0.8, 1, at(arrived));
+            poll(&mut pace, 1, arrived);
+            let next = pace.until_next(Position::Successor(0), 0.8, 1, at(arrived));
             assert_eq!(next, MS * pause, "at {arrived} ms");
         }
     }
 
     #[test]
-    fn a_brake_slows_down_the_first_heir_too() {
+    fn a_brake_slows_down_the_first_successor_too() {
         let mut pace = pace();
-        look(&mut pace, 1, 20);
+        poll(&mut pace, 1, 20);
         for (braked, pause) in [(1, 0), (2, 0), (4, 10), (64, 310)] {
-            let next = pace.until_next(Position::Heir(0), 1.0, braked, at(20));
+            let next = pace.until_next(Position::Successor(0), 1.0, braked, at(20));
             assert_eq!(next, MS * pause, "{braked} times");
         }
     }
@@ -346,7 +346,7 @@ mod tests {
     fn a_brake_makes_nobody_sleep_for_longer_than_it_stays_pressed() {
         let mut pace = pace();
         for turn in 1..=9 {
-            look(&mut pace, 1 + turn, 10 + turn as u32 * 100);
+            poll(&mut pace, 1 + turn, 10 + turn as u32 * 100);
         }
         let next = |before, braked| pace.until_next(Position::Queue(before), 1.0, braked, at(900));
         for (before, braked, pause) in [(2, 1, 150), (2, 4, 600), (2, 64, 1_000), (8, 64, 1_000)] {
@@ -362,42 +362,45 @@ mod tests {
     fn an_answer_that_takes_no_time_is_followed_by_a_pause() {
         let mut pace = Pace::new(5 * MS, 1000 * MS);
         pace.timed(at(0), at(0));
-        assert_eq!(pace.until_next(Position::Heir(0), 1.2, 1, at(0)), 5 * MS);
+        assert_eq!(
+            pace.until_next(Position::Successor(0), 1.2, 1, at(0)),
+            5 * MS
+        );
     }
 
     #[test]
-    fn heirs_look_twice_in_the_time_of_the_turns_before_them_and_those_behind_after_three_quarters()
-    {
+    fn successors_poll_twice_in_the_time_of_the_turns_before_them_and_those_behind_after_three_quarters()
+     {
         let mut pace = pace();
         for turn in 1..=9 {
-            look(&mut pace, 1 + turn * 4, 10 + turn as u32 * 400);
+            poll(&mut pace, 1 + turn * 4, 10 + turn as u32 * 400);
         }
         let next = |position| pace.until_next(position, 1.0, 1, at(3610));
-        assert_eq!(next(Position::Heir(2)), 90 * MS);
+        assert_eq!(next(Position::Successor(2)), 90 * MS);
         assert_eq!(next(Position::Queue(6)), 440 * MS);
         // Seen for 3.6 s.
         assert_eq!(next(Position::Queue(u64::MAX)), 1_340 * MS);
     }
 
     #[test]
-    fn nobody_sleeps_for_longer_than_half_the_time_for_which_it_has_known_the_line() {
+    fn nobody_sleeps_for_longer_than_half_the_time_for_which_it_has_known_the_queue() {
         let mut pace = pace();
         let next = |pace: &Pace, now| {
             let next = pace.until_next(Position::Queue(1_000_000), 1.0, 1, at(now));
             (next + 10 * MS).as_millis()
         };
         assert_eq!(next(&pace, 10), 375);
-        look(&mut pace, 1, 385);
+        poll(&mut pace, 1, 385);
         assert_eq!(next(&pace, 385), 375);
-        look(&mut pace, 1, 8_010);
+        poll(&mut pace, 1, 8_010);
         assert_eq!(next(&pace, 8_010), 3_000);
         pace = pace.at_rest();
-        look(&mut pace, 9, 90_000);
+        poll(&mut pace, 9, 90_000);
         assert_eq!(next(&pace, 90_000), 2_996);
     }
 
     #[test]
-    fn requests_that_were_slow_make_no_slow_line() {
+    fn requests_that_were_slow_make_no_slow_queue() {
         let mut pace = Pace::new(5 * MS, 1000 * MS);
         for turn in 1..=9 {
             pace.timed(at(turn * 300 - 200), at(turn * 300));
@@ -410,11 +413,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_heirs_looks_overlap_when_the_hold_is_about_to_end() {
+    fn the_first_successors_polls_overlap_when_the_hold_is_about_to_end() {
         let mut pace = pace();
         for turn in 1..=9 {
             assert_eq!(pace.overlap(0, at(20)), None, "knows {turn} turns");
-            look(&mut pace, 1 + turn, 10 + turn as u32 * 100);
+            poll(&mut pace, 1 + turn, 10 + turn as u32 * 100);
         }
         let (before, overlap) = (None, Some(5 * MS));
         for (ms, expected) in [
@@ -430,11 +433,11 @@ mod tests {
     }
 
     #[test]
-    fn the_looks_of_those_behind_overlap_when_turns_are_as_short_as_round_trips() {
+    fn the_polls_of_those_behind_overlap_when_turns_are_as_short_as_round_trips() {
         let short = |turn: u32| {
             let mut pace = pace();
             for holder in 2..=10 {
-                look(&mut pace, holder, 10 + holder as u32 * turn);
+                poll(&mut pace, holder, 10 + holder as u32 * turn);
             }
             [1, 2].map(|before| pace.overlap(before, at(10 + turn * 10)))
         };
@@ -455,31 +458,31 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sleeps_for_longer_than_the_longest_look_for_each_before_it() {
+    fn nobody_sleeps_for_longer_than_the_max_poll_interval_for_each_before_it() {
         let mut pace = pace();
         for turn in 1..=9 {
-            look(&mut pace, 1 + turn, 10 + turn as u32 * 60_000);
+            poll(&mut pace, 1 + turn, 10 + turn as u32 * 60_000);
         }
         let next = |position| pace.until_next(position, 1.0, 1, at(540_010));
-        assert_eq!(next(Position::Heir(1)), 1990 * MS);
+        assert_eq!(next(Position::Successor(1)), 1990 * MS);
         assert_eq!(next(Position::Queue(30)), 29_990 * MS);
     }
 
     #[test]
-    fn who_has_seen_little_takes_the_line_to_be_fast() {
+    fn who_has_seen_little_takes_the_queue_to_be_fast() {
         let mut pace = pace();
-        look(&mut pace, 2, 60_000);
-        look(&mut pace, 3, 120_000);
+        poll(&mut pace, 2, 60_000);
+        poll(&mut pace, 3, 120_000);
         assert_eq!(pace.turn(), 10 * MS);
     }
 
     #[test]
-    fn one_long_hold_is_no_slow_line() {
+    fn one_long_hold_is_no_slow_queue() {
         let mut pace = pace();
         for turn in 1..=8 {
-            look(&mut pace, 1 + turn, 10 + turn as u32 * 65);
+            poll(&mut pace, 1 + turn, 10 + turn as u32 * 65);
         }
-        look(&mut pace, 10, 60_000);
+        poll(&mut pace, 10, 60_000);
         assert_eq!(pace.turn(), 65 * MS);
     }
 
@@ -487,22 +490,22 @@ mod tests {
     fn the_mean_is_none_until_a_turn_was_seen_to_end_and_counts_the_last_nine() {
         let mut pace = pace();
         assert_eq!(pace.mean(), None);
-        look(&mut pace, 2, 110);
+        poll(&mut pace, 2, 110);
         assert_eq!(pace.mean(), Some(100 * MS));
         for turn in 1..=8 {
-            look(&mut pace, 2 + turn, 110 + turn as u32 * 10);
+            poll(&mut pace, 2 + turn, 110 + turn as u32 * 10);
         }
         assert_eq!(pace.mean(), Some(20 * MS));
-        look(&mut pace, 11, 200);
+        poll(&mut pace, 11, 200);
         assert_eq!(pace.mean(), Some(10 * MS));
     }
 
     #[test]
-    fn a_look_that_was_overtaken_shows_no_new_turn() {
+    fn a_poll_that_was_overtaken_shows_no_new_turn() {
         let mut pace = pace();
-        look(&mut pace, 5, 60_010);
-        look(&mut pace, 4, 60_015);
-        look(&mut pace, 6, 60_020);
+        poll(&mut pace, 5, 60_010);
+        poll(&mut pace, 4, 60_015);
+        poll(&mut pace, 6, 60_020);
         assert_eq!(pace.turns.back().map(|turn| turn.took), Some(10 * MS));
         assert!(!pace.is_news(at(60_010), at(60_020)));
         assert!(pace.is_news(at(60_015), at(60_020)));
@@ -512,28 +515,28 @@ mod tests {
     fn the_time_between_two_waits_is_no_turn() {
         let mut pace = pace();
         for turn in 1..=9 {
-            look(&mut pace, 1 + turn, 10 + turn as u32 * 65);
+            poll(&mut pace, 1 + turn, 10 + turn as u32 * 65);
         }
         for wait in 1..=9 {
             pace = pace.at_rest();
-            look(&mut pace, 10 + wait, wait as u32 * 3_600_000);
+            poll(&mut pace, 10 + wait, wait as u32 * 3_600_000);
         }
         assert_eq!(pace.turn(), 65 * MS);
     }
 
     #[test]
-    fn the_speed_of_the_line_is_not_learnt_from_ones_own_looks() {
+    fn the_speed_of_the_queue_is_not_learnt_from_ones_own_looks() {
         let mut pace = pace();
         // Looks that are very late: a hundred turns go by between any two.
-        for look_at in 1..=9 {
-            look(&mut pace, 1 + look_at * 100, 10 + look_at as u32 * 5_000);
+        for poll_at in 1..=9 {
+            poll(&mut pace, 1 + poll_at * 100, 10 + poll_at as u32 * 5_000);
         }
         assert_eq!(pace.turn(), 50 * MS);
     }
 
     #[test]
     fn a_brake_is_pressed_twofold_each_time_and_released_by_the_second() {
-        let mut brake = Brake::default();
+        let mut brake = ThrottleBackoff::default();
         assert_eq!(brake.factor(at(0)), 1);
         (0..3).for_each(|_| brake.press(at(100)));
         let factors = [100, 1_099, 1_100, 2_100, 3_100].map(|ms| brake.factor(at(ms)));

@@ -6,7 +6,7 @@
 
 use crate::doorway::{Ask, Seen, next_ask};
 use crate::item::Spot;
-use crate::line::{Has, Refusal, Seating, Standing, Step, Unsettled};
+use crate::step::{Filling, Has, Refusal, Standing, Step, Unsettled};
 
 /// How a place is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,22 +69,22 @@ pub enum Act {
     Pause,
     /// Read the lock item; answered by [`Place::read`].
     Read,
-    /// Judge by [`next_refusal`](crate::line::next_refusal) what the newest poll shows; answered by [`Place::clears`].
+    /// Judge by [`next_refusal`](crate::step::next_refusal) what the newest poll shows; answered by [`Place::clears`].
     Clear,
-    /// Judge by [`next_step`](crate::line::next_step) what the newest poll shows; answered by [`Place::steps`].
+    /// Judge by [`next_step`](crate::step::next_step) what the newest poll shows; answered by [`Place::steps`].
     Decide,
     /// Read more rows; answered by [`Place::polled`].
     ReadOn,
     /// End the hold of somebody who is dead; answered by [`Place::polled`], as each of the following is.
     Evict(Has),
     /// Take a slot from somebody who is dead.
-    Unseat(usize),
-    /// Give so many of the first heirs what they wait for.
+    EvictSuccessor(usize),
+    /// Give so many of the first successors what they wait for.
     Admit(usize),
     /// Make these void.
     Settle(Vec<Unsettled>),
     /// Give slots to these.
-    Seat(Seating),
+    Fill(Filling),
     /// Every ticket up to this one is settled: say so on the lock item.
     Pass(crate::ticket::Ticket),
     /// Nothing now: poll when it is time to, and renew. Answered by [`Place::polled`].
@@ -126,7 +126,7 @@ impl From<Option<Spot<'_>>> for Found {
     fn from(spot: Option<Spot<'_>>) -> Self {
         match spot {
             Some(Spot::Has(..)) => Found::Holds,
-            Some(Spot::Heir(..)) => Found::Waits,
+            Some(Spot::Successor(..)) => Found::Waits,
             None => Found::Nowhere,
         }
     }
@@ -170,7 +170,7 @@ impl Place {
     /// found out that they must.
     pub fn sets_out(&mut self, known: Seen) -> Act {
         match next_ask(known, self.claim.shares) {
-            Ask::Draw | Ask::Look => Act::Read,
+            Ask::Draw | Ask::Snapshot => Act::Read,
             Ask::Enter | Ask::Share => self.asks(known),
         }
     }
@@ -225,10 +225,10 @@ impl Place {
             Step::Wait(standing) => Act::Wait(standing),
             Step::ReadOn => Act::ReadOn,
             Step::Evict(has) => Act::Evict(has),
-            Step::Unseat(index) => Act::Unseat(index),
-            Step::Admit(heirs) => Act::Admit(heirs),
+            Step::EvictSuccessor(index) => Act::EvictSuccessor(index),
+            Step::Admit(successors) => Act::Admit(successors),
             Step::Settle(unsettled) => Act::Settle(unsettled),
-            Step::Seat(seating) => Act::Seat(seating),
+            Step::Fill(filling) => Act::Fill(filling),
         }
     }
 
@@ -243,7 +243,7 @@ impl Place {
             Refusal::Taken => self.is_refused(seen),
             Refusal::ReadOn => Act::ReadOn,
             Refusal::Evict(has) => Act::Evict(has),
-            Refusal::Unseat(index) => Act::Unseat(index),
+            Refusal::EvictSuccessor(index) => Act::EvictSuccessor(index),
             Refusal::Settle(unsettled) => Act::Settle(unsettled),
             Refusal::Pass(upto) => Act::Pass(upto),
         }
@@ -363,7 +363,7 @@ impl Place {
             _ if self.has_tried_enough() => self.at(Stage::Ended, Act::Refused),
             Ask::Enter => self.at(Stage::Entering, Act::Enter),
             Ask::Share => self.at(Stage::Entering, Act::Share),
-            Ask::Draw | Ask::Look => self.is_in_the_way(),
+            Ask::Draw | Ask::Snapshot => self.is_in_the_way(),
         }
     }
 
@@ -383,7 +383,7 @@ impl Place {
         }
         self.tries = self.tries.saturating_add(1);
         match next_ask(seen, self.claim.shares) {
-            Ask::Look if !self.has_tried_enough() => self.at(Stage::Entering, Act::Pause),
+            Ask::Snapshot if !self.has_tried_enough() => self.at(Stage::Entering, Act::Pause),
             _ => self.asks(seen),
         }
     }

@@ -6,12 +6,12 @@
 ///
 /// ```
 /// # use fairlock_protocol::problem as fairlock;
-/// let problem = fairlock::Problem::NewerFormat { found: 5, known: 4 };
+/// let problem = fairlock::ItemProblem::NewerFormat { found: 5, known: 4 };
 /// assert_eq!(problem.to_string(), "written in format 5, and this version knows formats up to 4: upgrade");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum ItemProblem {
     /// A newer version of fairlock uses this lock.
     #[error("written in format {found}, and this version knows formats up to {known}: upgrade")]
     NewerFormat {

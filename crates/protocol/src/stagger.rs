@@ -42,7 +42,7 @@ impl Stagger {
     }
 
     /// A renewal came late, as those of all holds do after an outage.
-    pub fn anew(&mut self) {
+    pub fn again(&mut self) {
         self.steps = STEPS;
     }
 }
@@ -110,7 +110,7 @@ mod tests {
         let early = stagger.span(HEARTBEAT);
         (0..5).for_each(|_| stagger.step());
         assert_eq!(stagger.span(HEARTBEAT), HEARTBEAT);
-        stagger.anew();
+        stagger.again();
         assert_eq!(stagger.span(HEARTBEAT), early);
     }
 }

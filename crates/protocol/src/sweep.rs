@@ -2,7 +2,7 @@
 //!
 //! The product's sweeper and the model's call this same function.
 
-use crate::line::{Has, Known, Step, Unsettled, View, Walk, remove_the_dead, survey};
+use crate::step::{End, Has, Known, Step, Unsettled, View, Walk, remove_the_dead, survey};
 use crate::ticket::Ticket;
 
 /// What a sweeper does next. What it removes is removed on the condition that it is as the look showed it.
@@ -11,7 +11,7 @@ pub enum SweepStep {
     /// This one who has the lock is dead.
     Evict(Has),
     /// The successor at this index is dead: take its slot away.
-    Unseat(usize),
+    EvictSuccessor(usize),
     /// The decision needs rows that this look has not read.
     ReadOn,
     /// The rows up to this ticket are settled, and nobody decides by them.
@@ -33,23 +33,26 @@ pub enum SweepStep {
 pub fn next_sweep(view: &View<'_>, ripe: impl Fn(Ticket) -> Option<Ticket>) -> SweepStep {
     match remove_the_dead(view) {
         Some(Step::Evict(has)) => return SweepStep::Evict(has),
-        Some(Step::Unseat(index)) => return SweepStep::Unseat(index),
+        Some(Step::EvictSuccessor(index)) => return SweepStep::EvictSuccessor(index),
         _ if view.known == Known::Nothing => return SweepStep::ReadOn,
         _ => {}
     }
-    if view.rows.iter().any(|at| at.ticket <= view.seated) {
-        return SweepStep::Delete(view.seated);
+    if view.rows.iter().any(|at| at.ticket <= view.watermark) {
+        return SweepStep::Delete(view.watermark);
     }
     let Walk {
         found,
         upto,
         unsettled,
+        end,
         ..
     } = survey(view, ripe);
     match view.known {
         _ if !unsettled.is_empty() => SweepStep::Settle(unsettled),
         // The first of those who wait passes what is settled before it.
-        _ if found.is_empty() && upto > view.seated => SweepStep::Pass(upto),
+        _ if found.is_empty() && upto > view.watermark => SweepStep::Pass(upto),
+        // Whatever stands behind it cannot be judged yet.
+        _ if end == End::Blocked => SweepStep::Done,
         Known::Nothing | Known::UpTo(_) => SweepStep::ReadOn,
         Known::All if view.is_idle() => SweepStep::Idle,
         Known::All => SweepStep::Done,
@@ -58,25 +61,26 @@ pub fn next_sweep(view: &View<'_>, ripe: impl Fn(Ticket) -> Option<Ticket>) -> S
 
 impl View<'_> {
     fn is_idle(&self) -> bool {
-        let is_free = self.holder.is_none() && self.sharers.is_empty() && self.heirs.is_empty();
-        is_free && self.seated == self.last && self.rows.is_empty()
+        let is_free =
+            self.holder.is_none() && self.sharers.is_empty() && self.successors.is_empty();
+        is_free && self.watermark == self.last && self.rows.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::{Digest, Occupant, Row, RowAt};
+    use crate::step::{JudgedSnapshot, Occupant, Row, RowAt};
 
-    fn free(seated: u64, last: u64) -> Digest {
-        Digest {
+    fn free(watermark: u64, last: u64) -> JudgedSnapshot {
+        JudgedSnapshot {
             holder: None,
             sharers: Vec::new(),
-            heirs: Vec::new(),
+            successors: Vec::new(),
             admitted: 0,
             rows: Vec::new(),
             last: Ticket::new(last),
-            seated: Ticket::new(seated),
+            watermark: Ticket::new(watermark),
             known: Known::All,
         }
     }
@@ -90,29 +94,29 @@ mod tests {
         }
     }
 
-    fn sweep(digest: &Digest) -> SweepStep {
+    fn sweep(digest: &JudgedSnapshot) -> SweepStep {
         next_sweep(&digest.view(), |_| None)
     }
 
     #[test]
     fn the_dead_on_the_lock_item_come_before_anything_that_needs_rows() {
-        let digest = Digest {
+        let digest = JudgedSnapshot {
             holder: Some(Occupant::Alive),
-            heirs: vec![Occupant::Alive, Occupant::Dead],
+            successors: vec![Occupant::Alive, Occupant::Dead],
             known: Known::Nothing,
             ..free(3, 3)
         };
-        assert_eq!(sweep(&digest), SweepStep::Unseat(1));
+        assert_eq!(sweep(&digest), SweepStep::EvictSuccessor(1));
         let holder = Some(Occupant::Dead);
         assert_eq!(
-            sweep(&Digest { holder, ..digest }),
+            sweep(&JudgedSnapshot { holder, ..digest }),
             SweepStep::Evict(Has::Holder)
         );
     }
 
     #[test]
     fn nothing_is_idle_before_its_rows_were_read() {
-        let unread = Digest {
+        let unread = JudgedSnapshot {
             known: Known::Nothing,
             ..free(3, 3)
         };
@@ -122,12 +126,12 @@ mod tests {
 
     #[test]
     fn settled_rows_go_then_what_is_over_is_passed() {
-        let with_litter = Digest {
+        let with_litter = JudgedSnapshot {
             rows: vec![row(2, Row::Void), row(4, Row::Void)],
             ..free(3, 4)
         };
         assert_eq!(sweep(&with_litter), SweepStep::Delete(Ticket::new(3)));
-        let void = Digest {
+        let void = JudgedSnapshot {
             rows: vec![row(4, Row::Void)],
             ..free(3, 4)
         };
@@ -137,7 +141,7 @@ mod tests {
     #[test]
     fn a_page_of_the_dead_is_settled_before_the_next_is_read() {
         let dead = row(4, Row::Waiting(Occupant::Dead));
-        let page = Digest {
+        let page = JudgedSnapshot {
             rows: vec![dead],
             known: Known::UpTo(Ticket::new(4)),
             ..free(3, 9)
@@ -149,15 +153,15 @@ mod tests {
     #[test]
     fn whoever_is_alive_is_left_and_so_is_what_it_passes_itself() {
         let alive = row(5, Row::Waiting(Occupant::Alive));
-        let line = Digest {
+        let queue = JudgedSnapshot {
             rows: vec![row(4, Row::Void), alive],
             ..free(3, 5)
         };
-        assert_eq!(sweep(&line), SweepStep::Done);
-        let page = Digest {
+        assert_eq!(sweep(&queue), SweepStep::Done);
+        let page = JudgedSnapshot {
             known: Known::UpTo(Ticket::new(5)),
             last: Ticket::new(9),
-            ..line
+            ..queue
         };
         assert_eq!(sweep(&page), SweepStep::ReadOn);
     }

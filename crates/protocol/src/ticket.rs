@@ -1,11 +1,11 @@
-//! A ticket: a place in line, and the fencing token of the turn it buys.
+//! A ticket: a place in the queue, and the fencing token of the turn it buys.
 
 use std::fmt;
 
 /// Digits of the key form: as many as a DynamoDB number can have, so that string order is number order.
 const DIGITS: usize = 38;
 
-/// A place in line, and the fencing token of the turn that it buys.
+/// A place in the queue, and the fencing token of the turn that it buys.
 ///
 /// Tickets of one lock only grow, whoever draws them and however often the lock is removed when idle: a
 /// resource that remembers the newest ticket it has seen and refuses smaller ones never accepts a stale writer.
@@ -54,7 +54,7 @@ impl Ticket {
     }
 }
 
-/// What a counter and a line do with tickets. Users of fairlock only compare them, so this is no part of theirs.
+/// What a counter and a queue do with tickets. Users of fairlock only compare them, so this is no part of theirs.
 pub trait Sequence: Sized {
     /// The next ticket that the counter hands out; none after the last `u64`.
     fn next(self) -> Option<Self>;

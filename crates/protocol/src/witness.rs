@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::entry::ServerTime;
-use crate::line::Refusal;
+use crate::step::Refusal;
 
 /// A `Date` has whole seconds and DynamoDB's hosts differ a little, so whoever judges by one takes off as much.
 const GRAIN: Duration = Duration::from_secs(1);
@@ -116,7 +116,7 @@ impl Judge {
 fn takes_for_dead(refusal: &Refusal) -> bool {
     matches!(
         refusal,
-        Refusal::Evict(_) | Refusal::Unseat(_) | Refusal::Settle(_)
+        Refusal::Evict(_) | Refusal::EvictSuccessor(_) | Refusal::Settle(_)
     )
 }
 

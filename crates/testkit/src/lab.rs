@@ -11,7 +11,7 @@ use crate::keys::{OF_LOCKS, create_table};
 use crate::reads::Reads;
 use aws_sdk_dynamodb::types::{AttributeValue, TimeToLiveSpecification};
 use fairlock::embedded::{Engine, Faults, Network};
-use fairlock::{Chance, Clock, LockClient, LockClientBuilder, LockGuard, RecordWait};
+use fairlock::{Clock, LockClient, LockClientBuilder, LockGuard, RandomSource, RecordWait};
 use tokio::task::JoinHandle;
 
 /// The time at which every test starts, in seconds since 1970.
@@ -70,16 +70,16 @@ impl Lab {
             .owner(format!("host-{seed}"));
         let builder = builder
             .clock(self.clock.clone())
-            .chance(Chance::seeded(seed));
+            .random_source(RandomSource::seeded(seed));
         Host {
             locks: set(builder).build().expect("settings that go together"),
             network,
         }
     }
 
-    /// So many clients that give so many seats.
-    pub fn hosts_with_seats(&self, count: usize, seats: usize) -> Vec<Host> {
-        let host = |_| self.host_with(|builder| builder.seats(seats));
+    /// So many clients that give so many slots.
+    pub fn hosts_with_slots(&self, count: usize, slots: usize) -> Vec<Host> {
+        let host = |_| self.host_with(|builder| builder.successor_slots(slots));
         (0..count).map(host).collect()
     }
 
@@ -147,7 +147,7 @@ impl Lab {
     }
 }
 
-/// Waits in line for lock `a`, and has it.
+/// Waits in the queue for lock `a`, and has it.
 pub async fn acquire(host: &Host) -> LockGuard {
     let lock = host.locks.fair_lock("a").expect("a lock's name");
     lock.acquire(RecordWait::Infinite).await.expect("a turn")

@@ -7,7 +7,7 @@ thread_local! {
     static PANICS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts this thread's panics anew.
+/// Counts this thread's panics again.
 pub fn count_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

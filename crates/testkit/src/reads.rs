@@ -13,7 +13,7 @@ use fairlock::embedded::{Exchange, Network, Request};
 pub struct Reads(Arc<Mutex<Vec<String>>>);
 
 impl Reads {
-    /// Watches what clients on this network send from now on.
+    /// LivenessTracker what clients on this network send from now on.
     pub fn watch(&self, network: Network) -> Network {
         let careless = self.0.clone();
         network.observe(move |exchange: &Exchange<'_>| {

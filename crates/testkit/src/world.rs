@@ -13,7 +13,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Fault, Gate, Network, Request, When};
 use fairlock::{
-    Chance, Clock, Error, IdleLocks, LockClient, LockGuard, RecordWait, Swept, TableOptions,
+    Clock, Error, IdleLocks, LockClient, LockGuard, RandomSource, RecordWait, SweepReport,
+    TableOptions,
 };
 use tokio::time::sleep;
 
@@ -21,7 +22,7 @@ use tokio::time::sleep;
 pub const SECOND: Duration = Duration::from_secs(1);
 /// One day.
 pub const DAY: Duration = Duration::from_secs(24 * 3600);
-/// A lease, the allowance of the common clock and the grain of its `Date`.
+/// A lease, the allowance of the server clock and the grain of its `Date`.
 pub const DEATH: Duration = Duration::from_secs(30 + 10 + 2);
 /// As much time as sweeps of the periodic sweeper need in these tests.
 pub const OFTEN: Duration = Duration::from_secs(5);
@@ -54,7 +55,7 @@ impl Crashable {
         self.cut.store(false, Ordering::Relaxed);
     }
 
-    /// Holds the lock, or waits for it in the background until the line has taken it in.
+    /// Holds the lock, or waits for it in the background until the queue has taken it in.
     pub async fn take(&self, lock: &str) -> tokio::task::JoinHandle<Result<LockGuard, Error>> {
         let lock = self.locks.fair_lock(lock).unwrap();
         let taking = spawn(async move { lock.acquire(RecordWait::Infinite).await });
@@ -86,12 +87,15 @@ impl World {
         world
     }
 
-    /// A client with few seats that knows DynamoDB's time.
+    /// A client with few slots that knows DynamoDB's time.
     pub async fn client_on(&self, network: &Network) -> LockClient {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let builder = LockClient::builder(network.client()).seats(2);
+        let builder = LockClient::builder(network.client()).successor_slots(2);
         let builder = builder.clock(self.clock.clone()).owner(number.to_string());
-        let locks = builder.chance(Chance::seeded(number)).build().unwrap();
+        let locks = builder
+            .random_source(RandomSource::seeded(number))
+            .build()
+            .unwrap();
         // Any answer will do, also that there is no table yet.
         let _ = locks.fair_lock("what time is it?").unwrap().sweep().await;
         locks
@@ -128,7 +132,7 @@ impl World {
     }
 
     /// What a sweep by another client removes.
-    pub async fn sweep(&self, lock: &str) -> Swept {
+    pub async fn sweep(&self, lock: &str) -> SweepReport {
         let lock = self.client().await.fair_lock(lock).unwrap();
         lock.sweep().await.unwrap()
     }
@@ -232,8 +236,8 @@ pub fn number(value: u64) -> AttributeValue {
 }
 
 /// What a sweep removes that finds nothing.
-pub fn nothing() -> Swept {
-    Swept::default()
+pub fn nothing() -> SweepReport {
+    SweepReport::default()
 }
 
 /// Whether a request deletes one item.
@@ -246,7 +250,7 @@ pub async fn swept_despite<F: Future<Output = ()>, T: FnOnce() -> F>(
     world: &World,
     is_removal: fn(&Request) -> bool,
     touch: T,
-) -> Swept {
+) -> SweepReport {
     let gate = Gate::closed();
     let at_gate = gate.clone();
     let network = Network::to(&world.engine).script(move |request| {

@@ -3,15 +3,15 @@
 //! Among those of one place nothing excuses another order. Nobody else is granted before an older call either, unless
 //! something befell its host since that was made: a request failed, was refused its ticket or its row, or took longer than
 //! half of the shortest grace, so that others may have closed a gap in its place; or it took a place on an item that DynamoDB
-//! may have deleted then; or a hold was lost, whose rest stands in line anew. A call that does not wait is no part of this.
+//! may have deleted then; or a hold was lost, whose rest stands in the queue again. A call that does not wait is no part of this.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Events;
+use crate::batches::{Asked, Calls, batches, calls};
 use crate::exchange::{Answer, Exchange};
 use crate::history::{End, Event};
-use crate::parties::{Asked, Calls, calls, parties};
 use crate::plan::Plan;
 
 /// When something befell each host, from its beginning to its end.
@@ -43,14 +43,14 @@ pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
 }
 
 fn at_one_place(events: &Events, calls: &Calls<'_>) -> Result<(), String> {
-    for party in parties(events) {
-        let turns = party.turns.iter().map(|turn| turn.call);
+    for batch in batches(events) {
+        let turns = batch.turns.iter().map(|turn| turn.call);
         if !turns.is_sorted_by(|one, next| one < next) {
-            return Err(format!("not as asked: {party:?}"));
+            return Err(format!("not as asked: {batch:?}"));
         }
-        for turn in &party.turns {
+        for turn in &batch.turns {
             let granted = &calls[&turn.call];
-            if let Some(passed) = older(calls, granted, party.turns[0].call).next() {
+            if let Some(passed) = older(calls, granted, batch.turns[0].call).next() {
                 return wrong(granted, &passed);
             }
         }

@@ -6,14 +6,14 @@ mod ended;
 mod exclusion;
 mod fencing;
 mod left;
-mod line;
 pub(crate) mod newest;
 mod order;
 pub(crate) mod passed;
+mod queue;
 mod rows;
-mod seated;
 mod timely;
 mod voided;
+mod watermark;
 
 use std::fmt;
 use std::time::Duration;
@@ -42,8 +42,8 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         ("nobody timely passed", passed::check(plan, events)),
         ("nobody timely voided", voided::check(plan, events)),
         ("rows go forward", rows::check(events)),
-        ("the line in order", line::check(events)),
-        ("a slot for the asking", seated::check(plan, events)),
+        ("the queue in order", queue::check(events)),
+        ("a slot for the asking", watermark::check(plan, events)),
         ("who left is gone", left::check(events)),
         ("one hold a nonce", newest::check(events)),
         (

@@ -73,8 +73,8 @@ impl<'a> Lock<'a> {
         }
         self.last = Some(shown.last);
         for place in shown.places() {
-            let place_of = (place.first, place.nonce.as_str());
-            self.places.entry(place.ticket).or_insert(place_of);
+            let position_of = (place.first, place.nonce.as_str());
+            self.places.entry(place.ticket).or_insert(position_of);
         }
         for hold in shown.holders() {
             let holds = self.holds.entry(&hold.nonce);

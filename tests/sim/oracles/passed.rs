@@ -1,4 +1,4 @@
-//! Whoever is in line and timely is granted before any later ticket that it cannot have the lock beside, and nobody else
+//! Whoever is in the queue and timely is granted before any later ticket that it cannot have the lock beside, and nobody else
 //! has a ticket of its place.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ type Granted<'a> = BTreeSet<(&'a str, u64)>;
 
 pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
     let mut granted = Granted::new();
-    walk(plan, events, |lines, at, event| {
+    walk(plan, events, |queues, at, event| {
         let Event::Granted {
             host,
             lock,
@@ -30,7 +30,7 @@ pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
             false => place.ticket < *ticket && place.excludes(*share),
         };
         let waiting =
-            in_line(lines, lock, at).filter(|place| !granted.contains(&(lock, place.ticket)));
+            in_queue(queues, lock, at).filter(|place| !granted.contains(&(lock, place.ticket)));
         let mut waiting = waiting;
         let passed = waiting.find(is_passed);
         let told = passed.map_or(Ok(()), |place| {
@@ -44,10 +44,10 @@ pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
     })
 }
 
-/// How often a waiter was in line, timely, while somebody before it was granted: never, and the oracle saw nothing.
+/// How often a waiter was in the queue, timely, while somebody before it was granted: never, and the oracle saw nothing.
 pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
     let mut compared = 0;
-    let counted = walk(plan, events, |lines, at, event| {
+    let counted = walk(plan, events, |queues, at, event| {
         if let Event::Granted {
             lock,
             ticket,
@@ -55,7 +55,7 @@ pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
             ..
         } = event
         {
-            let later = in_line(lines, lock, at)
+            let later = in_queue(queues, lock, at)
                 .filter(|place| *ticket < place.first && place.excludes(*share));
             compared += later.count() as u64;
         }
@@ -64,10 +64,10 @@ pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
     counted.map_or(0, |()| compared)
 }
 
-fn in_line<'a>(
-    lines: &'a Lines<'_>,
+fn in_queue<'a>(
+    queues: &'a Lines<'_>,
     lock: &'a str,
     at: Duration,
 ) -> impl Iterator<Item = &'a Place> {
-    lines.timely(lock, at).filter(|place| place.in_line)
+    queues.timely(lock, at).filter(|place| place.in_queue)
 }

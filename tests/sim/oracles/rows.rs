@@ -1,7 +1,7 @@
-//! A row behind the seats goes forward: its beat grows until it is void, and it stays so.
+//! A row behind the slots goes forward: its beat grows until it is void, and it stays so.
 //!
 //! A ticket that others take for settled, or that has left, does not come back to wait; nor does a late copy of a
-//! request take a renewal away. Rows up to `seated` are litter, of which nothing is claimed.
+//! request take a renewal away. Rows up to `watermark` are settled_rows, of which nothing is claimed.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
             continue;
         };
         let lock = exchange.lock.as_str();
-        for row in exchange.behind_the_seats() {
+        for row in exchange.behind_the_slots() {
             let before = known.get(&(lock, row.ticket)).into_iter().flatten();
             let mut before = before.filter(|(shown, _)| *shown <= exchange.sent);
             if let Some((shown, state)) = before.find(|(_, state)| row.state < *state) {

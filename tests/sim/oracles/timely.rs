@@ -1,12 +1,12 @@
-//! Who is in line, and renews in time.
+//! Who is in the queue, and renews in time.
 //!
-//! A ticket is in line for certain when an answer shows it on the lock item, or when, after its row was answered as
-//! joined or renewed, a look was sent that shows `seated` below it: from then on nobody may make the row void but by
+//! A ticket is in the queue for certain when an answer shows it on the lock item, or when, after its row was answered as
+//! joined or renewed, a look was sent that shows `watermark` below it: from then on nobody may make the row void but by
 //! the beat that it renews. It is timely for as long as its newest renewal that counts for certain was sent less than
 //! 90 % of its lease ago, so that nobody can have seen its beat stand still for a lease by any clock within the margin.
-//! What counts for certain is the write that began the place, a renewal of the seat, and a renewal of the row if a look
-//! sent after its answer shows `seated` below the ticket: the row had no seat yet. A seat is given with the beat that its
-//! giver saw on the row, long ago if that write was slow: from when an answer shows the seat, the write counts that made
+//! What counts for certain is the write that began the place, a renewal of the slot, and a renewal of the row if a look
+//! sent after its answer shows `watermark` below the ticket: the row had no slot yet. A slot is given with the beat that its
+//! giver saw on the row, long ago if that write was slow: from when an answer shows the slot, the write counts that made
 //! that beat. It ends with the first request of its own host that gives it up, when that is sent, or when another host begins to
 //! give it up. Who joins late, is cut off
 //! or stands still is timely until that renewal is too old, and again from its next; nothing is claimed of the time between.
@@ -42,7 +42,7 @@ pub(super) struct Place {
     counted: Option<Duration>,
     /// Since when its row is known to be there.
     pub(super) row: Option<Duration>,
-    pub(super) in_line: bool,
+    pub(super) in_queue: bool,
     /// When its row was first known to be there, if it began with one.
     joined: Option<Duration>,
 }
@@ -60,19 +60,19 @@ pub(super) struct Lines<'a> {
     given_up: BTreeMap<(&'a str, usize, u64), Duration>,
 }
 
-/// Tells `judge` of each event, with who was in line when it had happened.
+/// Tells `judge` of each event, with who was in the queue when it had happened.
 pub(super) fn walk<'a>(
     plan: &Plan,
     events: &'a Events,
     mut judge: impl FnMut(&Lines<'a>, Duration, &'a Event) -> Result<(), String>,
 ) -> Result<(), String> {
-    let mut lines = Lines::default();
-    lines.gather_ends(events);
+    let mut queues = Lines::default();
+    queues.gather_ends(events);
     for (at, event) in events {
         if let Event::Exchanged(exchange) = event {
-            lines.take_in(plan, exchange, *at);
+            queues.take_in(plan, exchange, *at);
         }
-        judge(&lines, *at, event)?;
+        judge(&queues, *at, event)?;
     }
     Ok(())
 }
@@ -123,7 +123,7 @@ impl<'a> Lines<'a> {
                     self.begin(plan, exchange, exchange.sent, None);
                 }
             }
-            ("renew row" | "renew seat" | "renew hold" | "renew share", Answer::Ok) => {
+            ("renew row" | "renew slot" | "renew hold" | "renew share", Answer::Ok) => {
                 self.renew(plan, exchange, at)
             }
             _ => {}
@@ -132,14 +132,14 @@ impl<'a> Lines<'a> {
         let Some(shown) = &exchange.shown else { return };
         for ((lock, nonce), place) in &mut self.places {
             if *lock == exchange.lock {
-                let seat = shown.places().find(|other| other.nonce == **nonce);
+                let slot = shown.places().find(|other| other.nonce == **nonce);
                 let is_row = place.row.is_some_and(|since| since <= exchange.sent);
-                let is_behind = is_row && shown.seated < place.ticket;
-                place.in_line |= seat.is_some() || is_behind;
+                let is_behind = is_row && shown.watermark < place.ticket;
+                place.in_queue |= slot.is_some() || is_behind;
                 if is_behind {
                     place.counted = Some(place.renewed);
-                } else if let Some(seat) = seat {
-                    place.is_seated(seat.beat);
+                } else if let Some(slot) = slot {
+                    place.has_a_slot(slot.beat);
                 }
             }
         }
@@ -170,7 +170,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// A row that is there already is from an earlier sending, the first at the latest. So may be the seat of one that was not
+    /// A row that is there already is from an earlier sending, the first at the latest. So may be the slot of one that was not
     /// there any more, and had been given with it.
     fn join(&mut self, plan: &Plan, exchange: &'a Exchange, at: Duration) {
         let Some(nonce) = exchange.nonce.as_deref() else {
@@ -212,7 +212,7 @@ impl<'a> Lines<'a> {
                 beats: vec![(first_beat, sent)],
                 counted: (exchange.verb != "renew row").then_some(sent),
                 row,
-                in_line: false,
+                in_queue: false,
                 joined: row,
             };
             self.places.insert((&exchange.lock, nonce), place);
@@ -266,7 +266,7 @@ impl Place {
     }
 
     /// A row's renewals count no more.
-    fn is_seated(&mut self, beat: u64) {
+    fn has_a_slot(&mut self, beat: u64) {
         if self.row.take().is_some() {
             let made = self.beats.iter().filter(|(made, _)| *made <= beat);
             self.counted = made.map(|(_, sent)| *sent).max();

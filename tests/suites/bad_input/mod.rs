@@ -18,7 +18,9 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use aws_sdk_dynamodb::{Client, Config};
 use fairlock::embedded::{Engine, Fault, Network, When};
-use fairlock::{Error, Invalid, LockClient, LockClientBuilder, Problem, RecordWait, TableOptions};
+use fairlock::{
+    Error, Invalid, ItemProblem, LockClient, LockClientBuilder, RecordWait, TableOptions,
+};
 use fairlock_testkit::http;
 use fairlock_testkit::keys::create_table;
 use fairlock_testkit::lab::{Host, Lab, acquire, waits};
@@ -126,13 +128,13 @@ fn a_duration_of_zero_is_refused_wherever_it_is_said() {
     virtual_time(async {
         let zero = Duration::ZERO;
         for refused in [
-            refusal(|builder| builder.lease(zero)),
-            refusal(|builder| builder.heartbeat(zero)),
-            refusal(|builder| builder.gap_grace(zero)),
+            refusal(|builder| builder.lease_duration(zero)),
+            refusal(|builder| builder.heartbeat_interval(zero)),
+            refusal(|builder| builder.join_timeout(zero)),
             refusal(|builder| builder.idle_retention(zero)),
-            refusal(|builder| builder.common_clock_allowance(zero)),
+            refusal(|builder| builder.server_clock_allowance(zero)),
             refusal(|builder| builder.request_timeout(zero)),
-            refusal(|builder| builder.look_bounds(zero, SECOND)),
+            refusal(|builder| builder.poll_interval(zero, SECOND)),
         ] {
             let is_typed = matches!(refused, Invalid::TooShort { value, .. } if value == zero);
             assert!(is_typed, "{refused}");
@@ -149,14 +151,22 @@ fn a_duration_of_zero_is_refused_wherever_it_is_said() {
 fn durations_that_cross_are_refused() {
     virtual_time(async {
         for refused in [
-            refusal(|builder| builder.lease(10 * SECOND).heartbeat(10 * SECOND)),
-            refusal(|builder| builder.lease(10 * SECOND).request_timeout(5 * SECOND)),
-            refusal(|builder| builder.request_timeout(2 * SECOND).gap_grace(3 * SECOND)),
-            refusal(|builder| builder.look_bounds(2 * SECOND, SECOND)),
             refusal(|builder| {
                 builder
-                    .heartbeat(5 * SECOND)
-                    .look_bounds(SECOND, 6 * SECOND)
+                    .lease_duration(10 * SECOND)
+                    .heartbeat_interval(10 * SECOND)
+            }),
+            refusal(|builder| {
+                builder
+                    .lease_duration(10 * SECOND)
+                    .request_timeout(5 * SECOND)
+            }),
+            refusal(|builder| builder.request_timeout(2 * SECOND).join_timeout(3 * SECOND)),
+            refusal(|builder| builder.poll_interval(2 * SECOND, SECOND)),
+            refusal(|builder| {
+                builder
+                    .heartbeat_interval(5 * SECOND)
+                    .poll_interval(SECOND, 6 * SECOND)
             }),
             refusal(|builder| builder.idle_retention(SECOND)),
         ] {
@@ -246,10 +256,10 @@ async fn renewed_by_a_newer_version(lab: &Lab) -> Item {
 }
 
 fn assert_newer(error: &Error) {
-    let Error::Unreadable { problem, item, .. } = error else {
+    let Error::InvalidItem { problem, item, .. } = error else {
         panic!("{error}")
     };
-    assert_eq!(*problem, Problem::NewerFormat { found: 5, known: 4 });
+    assert_eq!(*problem, ItemProblem::NewerFormat { found: 5, known: 4 });
     assert!(item.contains("#lock"), "{item}");
 }
 
@@ -366,10 +376,10 @@ fn a_lock_of_an_older_format_is_said_to_be_one_and_stays_as_it_is() {
         for wait in WAITS {
             let refused = [lock.acquire(wait).await, lock.acquire_shared(wait).await];
             for refused in refused {
-                let Err(Error::Unreadable { problem, .. }) = refused else {
+                let Err(Error::InvalidItem { problem, .. }) = refused else {
                     panic!("{refused:?}")
                 };
-                assert_eq!(problem, Problem::OlderFormat { found: 3, known: 4 });
+                assert_eq!(problem, ItemProblem::OlderFormat { found: 3, known: 4 });
             }
         }
         assert_eq!(lock_item(&lab).await, item);
@@ -427,7 +437,7 @@ fn a_code_that_asks_for_patience_ends_no_wait_without_end() {
             "RequestTimeout",
             "RequestTimeoutException",
         ] {
-            // From the first request of all, and on the way into the line.
+            // From the first request of all, and on the way into the queue.
             for first in [0, 1, 2] {
                 let lab = Lab::new().await;
                 let (holder, host) = (lab.host(), lab.host());

@@ -1,4 +1,4 @@
-//! What errors tell of configurations and texts that cannot work: what is wrong and what to do, in one line, and nothing that was sent
+//! What errors tell of configurations and texts that cannot work: what is wrong and what to do, in one queue, and nothing that was sent
 //! or answered.
 #![expect(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ fn configured(network: &Network, parts: impl FnOnce(config::Builder) -> config::
 }
 
 #[test]
-fn what_the_configuration_of_the_dynamodb_client_lacks_is_said_in_one_line_without_the_request() {
+fn what_the_configuration_of_the_dynamodb_client_lacks_is_said_in_one_queue_without_the_request() {
     virtual_time(async {
         let network = Network::to(&Engine::memory().unwrap());
         let credentials = || Credentials::new("id", "secret", None, None, "static");
@@ -125,11 +125,11 @@ fn an_error_that_main_returns_prints_no_headers_and_no_bodies() {
             let _ = host.network.clone().script(move |_| Some(fault.clone()));
             let lock = host.locks.fair_lock("a").unwrap();
             let error = lock.acquire(RecordWait::NoWait).await.unwrap_err();
-            let line = error.to_string();
+            let queue = error.to_string();
             // As `fn main() -> Result<(), Box<dyn std::error::Error>>` does.
             let error: Box<dyn std::error::Error> = error.into();
             let told = format!("{error:?}");
-            assert!(told.contains(&line) && told.len() < 500, "{told}");
+            assert!(told.contains(&queue) && told.len() < 500, "{told}");
             for raw in ["Headers", "SdkBody", "x-amz", "__type"] {
                 assert!(!told.contains(raw), "{raw}: {told}");
             }

@@ -3,7 +3,7 @@
 
 mod caller;
 mod fate;
-mod leased;
+mod lease_lock;
 mod scene;
 mod shared;
 mod stage;
@@ -17,7 +17,7 @@ use fairlock::RecordWait;
 use fairlock_testkit::effort::sampled;
 use fairlock_testkit::virtual_time;
 use fate::{CLIENTS, Client, Fate};
-use leased::{ASKED_AGAIN, LEASES};
+use lease_lock::{ASKED_AGAIN, LEASES};
 use scene::{
     AT_ONCE, AT_ONCE_NEVER, CLEANING_UP, COMING, HOLDING, LONG, Scene, TOGETHER, VERBS, WAITING,
     WAITING_NEVER,

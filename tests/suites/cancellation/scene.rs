@@ -14,7 +14,7 @@ pub(crate) struct Scene {
     /// The request whose first sending meets the gate.
     pub(crate) verb: &'static str,
     /// Who came before, in this order.
-    pub(crate) line: &'static [Who],
+    pub(crate) queue: &'static [Who],
     pub(crate) act: Act,
     /// How many permits it asks for.
     pub(crate) asks: u64,
@@ -46,20 +46,20 @@ pub(crate) enum Who {
     Past,
     /// Drew a ticket and never came.
     Gap,
-    /// Many that left the line, whose rows nobody has deleted.
+    /// Many that left the queue, whose rows nobody has deleted.
     Litter,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// Whoever is first in line and lives has the lock, and releases it.
+    /// Whoever is first in the queue and lives has the lock, and releases it.
     Release,
     /// Those who are mortal die.
     Die,
     /// Others make the client's row void.
     Void,
-    /// A seat is given to the row of the client, decided on before that was void.
-    Seat,
+    /// A slot is given to the row of the client, decided on before that was void.
+    Fill,
     /// One more who lives waits for so many permits.
     Comes(u64),
 }
@@ -127,11 +127,11 @@ pub(crate) enum Besides {
 
 pub(crate) const LONG: RecordWait = RecordWait::Timeout(Duration::from_secs(900));
 
-pub(crate) const fn scene(what: &'static str, verb: &'static str, line: &'static [Who]) -> Scene {
+pub(crate) const fn scene(what: &'static str, verb: &'static str, queue: &'static [Who]) -> Scene {
     Scene {
         what,
         verb,
-        line,
+        queue,
         act: Act::Acquire,
         asks: ALL,
         comes: 0,
@@ -183,7 +183,7 @@ impl Scene {
     }
 }
 
-use Event::{Die, Release, Seat, Void};
+use Event::{Die, Fill, Release, Void};
 use Who::{Gap, Litter, Live, Mortal, Past};
 
 /// Of all callers: what they send first.
@@ -199,28 +199,28 @@ pub(crate) const COMING: &[Scene] = &[
 /// Of callers that wait, with a time-out or without.
 pub(crate) const WAITING: &[Scene] = &[
     scene("looking at a lock that is being taken", "read lock", &[Gap]),
-    scene("looking from the seat", "read lock", &[Live]),
-    scene("renewing the seat", "renew seat", &[Live]),
+    scene("looking from the slot", "read lock", &[Live]),
+    scene("renewing the slot", "renew slot", &[Live]),
     scene("a ticket", "draw", &[Live, Live]),
     scene("a row", "join", &[Live, Live]),
-    scene("reading the line", "read line", &[Live, Live]),
+    scene("reading the queue", "read queue", &[Live, Live]),
     scene("renewing the row", "renew row", &[Live, Live]),
-    scene("giving oneself a seat", "seat", &[Live, Live]).after(&[(3_000, Release)]),
-    scene("giving oneself a free lock", "seat", &[Live, Live])
+    scene("giving oneself a slot", "fill", &[Live, Live]).after(&[(3_000, Release)]),
+    scene("giving oneself a free lock", "fill", &[Live, Live])
         .after(&[(3_000, Release), (3_000, Release)]),
-    scene("cleaning behind a seat given", "clean", &[Live, Live]).after(&[(3_000, Release)]),
+    scene("cleaning behind a slot given", "clean", &[Live, Live]).after(&[(3_000, Release)]),
     scene("a dead holder", "evict", &[Mortal]).after(&[(2_000, Die)]),
-    scene("a dead heir", "unseat", &[Live, Mortal]).after(&[(2_000, Die)]),
+    scene("a dead successor", "evict_successor", &[Live, Mortal]).after(&[(2_000, Die)]),
     scene("a gap", "void gap", &[Live, Live, Gap]).after(&[(3_000, Release)]),
     scene("a dead row", "void dead", &[Live, Live, Mortal])
         .after(&[(2_000, Die), (34_000, Release)]),
     scene("settling a row found void", "void own", &[Live, Live]).after(&[(2_000, Void)]),
     scene("leaving a row found void", "leave", &[Live, Live]).after(&[(2_000, Void)]),
-    scene("removing the row of a seat", "remove row", &[Live, Live])
+    scene("removing the row of a slot", "remove row", &[Live, Live])
         .besides(Besides::Late("leave"))
-        .after(&[(2_000, Void), (11_000, Seat)]),
+        .after(&[(2_000, Void), (11_000, Fill)]),
     scene("renewing on promotion", "renew hold", &[Live])
-        .besides(Besides::Throttled("renew seat"))
+        .besides(Besides::Throttled("renew slot"))
         .after(&[(19_000, Release)]),
 ];
 
@@ -228,9 +228,9 @@ pub(crate) const WAITING: &[Scene] = &[
 pub(crate) const TOGETHER: &[Scene] = &[
     scene("tickets for two", "draw", &[Live]).act(Act::AcquireTogether),
     scene("a row for two", "join", &[Live]).act(Act::AcquireTogether),
-    scene("reading the line", "read line", &[Live]).act(Act::AcquireTogether),
+    scene("reading the queue", "read queue", &[Live]).act(Act::AcquireTogether),
     scene("renewing a row for two", "renew row", &[Live]).act(Act::AcquireTogether),
-    scene("giving two a seat", "seat", &[Live])
+    scene("giving two a slot", "fill", &[Live])
         .act(Act::AcquireTogether)
         .after(&[(3_000, Release)]),
 ];
@@ -241,7 +241,7 @@ pub(crate) const AT_ONCE: &[Scene] = &[
         .after(&[(2_000, Die)])
         .comes(60),
     scene("a holder without a date", "date", &[Past, Live]),
-    scene("reading the line", "read line", &[Gap]).comes(60),
+    scene("reading the queue", "read queue", &[Gap]).comes(60),
     scene("a gap", "void gap", &[Gap]).comes(60),
     scene("a dead row", "void dead", &[Live, Live, Mortal])
         .after(&[(2_000, Die), (3_000, Release), (4_000, Release)])
@@ -253,7 +253,7 @@ pub(crate) const AT_ONCE: &[Scene] = &[
 
 /// Of clients whose callers have gone: what cleans up meets faults itself.
 pub(crate) const CLEANING_UP: &[Scene] = &[
-    scene("a seat", "give up", &[Live]).act(Act::Leave(2)),
+    scene("a slot", "give up", &[Live]).act(Act::Leave(2)),
     scene("a row", "void own", &[Live, Live]).act(Act::Leave(2)),
     scene("a place in the queue", "leave", &[Live, Live]).act(Act::Leave(2)),
     scene("an enter in doubt", "read lock", &[])
@@ -262,7 +262,7 @@ pub(crate) const CLEANING_UP: &[Scene] = &[
     scene("a lock taken in doubt", "release", &[])
         .act(Act::Leave(0))
         .besides(Besides::Unanswered("enter")),
-    scene("a seat taken in doubt", "give up", &[Live])
+    scene("a slot taken in doubt", "give up", &[Live])
         .act(Act::Leave(0))
         .besides(Besides::Unanswered("enter known")),
 ];
@@ -282,18 +282,18 @@ pub(crate) const VERBS: [&str; 21] = [
     "draw",
     "join",
     "read lock",
-    "read line",
-    "seat",
+    "read queue",
+    "fill",
     "settle",
     "evict",
-    "unseat",
+    "evict_successor",
     "void gap",
     "void dead",
     "void own",
     "leave",
     "remove row",
     "give up",
-    "renew seat",
+    "renew slot",
     "renew row",
     "clean",
     "date",
@@ -303,11 +303,11 @@ pub(crate) const VERBS: [&str; 21] = [
 pub(crate) const WAITING_NEVER: &[(&str, &str)] = &[
     (
         "enter over",
-        "who waits draws a ticket and is seated, also over settled tickets",
+        "who waits draws a ticket and is watermark, also over settled tickets",
     ),
     (
         "date",
-        "who waits watches the beat itself, and only cleans up before a line that is too long for it",
+        "who waits watches the beat itself, and only cleans up before a queue that is too long for it",
     ),
     (
         "settle",
@@ -319,21 +319,27 @@ pub(crate) const WAITING_NEVER: &[(&str, &str)] = &[
     ),
 ];
 pub(crate) const AT_ONCE_NEVER: &[(&str, &str)] = &[
-    ("draw", "who does not wait takes no place in line"),
-    ("join", "who does not wait takes no place in line"),
-    ("seat", "who does not wait takes no place in line"),
-    ("renew seat", "who does not wait takes no place in line"),
-    ("renew row", "who does not wait takes no place in line"),
-    ("void own", "who does not wait takes no place in line"),
-    ("leave", "who does not wait takes no place in line"),
-    ("remove row", "who does not wait takes no place in line"),
-    ("give up", "who does not wait takes no place in line"),
+    ("draw", "who does not wait takes no place in the queue"),
+    ("join", "who does not wait takes no place in the queue"),
+    ("fill", "who does not wait takes no place in the queue"),
+    (
+        "renew slot",
+        "who does not wait takes no place in the queue",
+    ),
+    ("renew row", "who does not wait takes no place in the queue"),
+    ("void own", "who does not wait takes no place in the queue"),
+    ("leave", "who does not wait takes no place in the queue"),
+    (
+        "remove row",
+        "who does not wait takes no place in the queue",
+    ),
+    ("give up", "who does not wait takes no place in the queue"),
     (
         "read lock",
         "the answer to its enter shows the lock; in doubt it is read by those that clean up",
     ),
     (
-        "unseat",
-        "a dead heir is promoted by the eviction of its holder, and evicted as a holder",
+        "evict_successor",
+        "a dead successor is promoted by the eviction of its holder, and evicted as a holder",
     ),
 ];

@@ -4,13 +4,13 @@ use super::scene::{ALL, Act, Besides, Event, Scene, Who, scene};
 use Event::{Comes, Die, Release};
 use Who::{Gap, Live, MortalShares, Past, Shares};
 
-const fn shares(what: &'static str, verb: &'static str, line: &'static [Who]) -> Scene {
-    scene(what, verb, line).asks(1)
+const fn shares(what: &'static str, verb: &'static str, queue: &'static [Who]) -> Scene {
+    scene(what, verb, queue).asks(1)
 }
 
 /// Ten permits of a lock of which too few are left, or as many.
-const fn ten(what: &'static str, verb: &'static str, line: &'static [Who]) -> Scene {
-    scene(what, verb, line).asks(10)
+const fn ten(what: &'static str, verb: &'static str, queue: &'static [Who]) -> Scene {
+    scene(what, verb, queue).asks(10)
 }
 
 /// Of callers that wait.
@@ -19,23 +19,27 @@ pub(crate) const SHARING: &[Scene] = &[
     shares("a lock that there is not", "enter", &[]),
     shares("beside a reader", "share", &[Shares(1)]),
     ten("as many as are left", "share", &[Shares(30), Shares(24)]),
-    shares("the seat behind a writer", "enter known", &[Live]),
+    shares("the slot behind a writer", "enter known", &[Live]),
     shares(
-        "a ticket behind a writer in line",
+        "a ticket behind a writer in the queue",
         "draw",
         &[Shares(1), Live],
     ),
-    shares("a row behind a writer in line", "join", &[Shares(1), Live]),
-    shares("a seat behind a writer", "seat", &[Shares(1), Live]).after(&[(3_000, Release)]),
-    shares("giving oneself a free lock", "seat", &[Shares(1), Live])
+    shares(
+        "a row behind a writer in the queue",
+        "join",
+        &[Shares(1), Live],
+    ),
+    shares("a slot behind a writer", "fill", &[Shares(1), Live]).after(&[(3_000, Release)]),
+    shares("giving oneself a free lock", "fill", &[Shares(1), Live])
         .after(&[(3_000, Release), (3_000, Release)]),
     ten(
-        "the seat of who waits for many",
+        "the slot of who waits for many",
         "enter known",
         &[Shares(60)],
     ),
     ten(
-        "looking from that seat",
+        "looking from that slot",
         "read lock",
         &[Shares(60), Shares(4)],
     ),
@@ -44,14 +48,14 @@ pub(crate) const SHARING: &[Scene] = &[
         "renew hold",
         &[Shares(40), Shares(24)],
     )
-    .besides(Besides::Throttled("renew seat"))
+    .besides(Besides::Throttled("renew slot"))
     .after(&[(19_000, Release)]),
     ten(
         "renewing on admission",
         "renew share",
         &[Past, Shares(40), Shares(24), Shares(20)],
     )
-    .besides(Besides::Throttled("renew seat"))
+    .besides(Besides::Throttled("renew slot"))
     .after(&[(19_000, Release)]),
     ten(
         "a dead one beside others",
@@ -91,7 +95,7 @@ pub(crate) const SHARING_AT_ONCE: &[Scene] = &[
 
 /// Of clients whose callers have gone.
 pub(crate) const SHARING_CLEANING_UP: &[Scene] = &[
-    ten("a seat", "give up", &[Shares(60)]).act(Act::Leave(2)),
+    ten("a slot", "give up", &[Shares(60)]).act(Act::Leave(2)),
     shares("permits in doubt", "read lock", &[Shares(1)])
         .act(Act::Leave(0))
         .besides(Besides::Unanswered("share")),

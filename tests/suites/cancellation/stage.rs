@@ -1,4 +1,4 @@
-//! One cell of the matrix played: the line before, the client that is dropped, whoever comes next, and what is left.
+//! One cell of the matrix played: the queue before, the client that is dropped, whoever comes next, and what is left.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -27,13 +27,13 @@ const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(30);
 /// Without waiting for a lease: the grace of a gap, a few time-outs, a look.
 const PROMPT: Duration = Duration::from_secs(12);
-/// What one lease takes besides: whoever comes later than a death knows of it after the allowance of the common clock.
+/// What one lease takes besides: whoever comes later than a death knows of it after the allowance of the server clock.
 const A_LOOK: Duration = Duration::from_secs(10);
 /// Nothing in a scene happens later.
 const MEETS_WITHIN: Duration = Duration::from_secs(120);
-/// What the next in line writes, where data is written.
+/// What the next in the queue writes, where data is written.
 const NEXT: &[u8] = b"the next";
-/// More than a look along the line reads at once.
+/// More than a look along the queue reads at once.
 const LITTER: u64 = 300;
 
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ impl fmt::Display for Cell {
 }
 
 impl Cell {
-    /// How long the next in line waits at the most.
+    /// How long the next in the queue waits at the most.
     fn bound(&self) -> Duration {
         let Scene {
             act,
@@ -92,7 +92,7 @@ struct Stage {
     gate: Gate,
 }
 
-/// Plays the cell, and says how long the next in line waited.
+/// Plays the cell, and says how long the next in the queue waited.
 pub(crate) async fn play(cell: Cell) -> Duration {
     let mut stage = Stage::set(cell).await;
     stage.drop_at_gate(cell).await;
@@ -107,7 +107,7 @@ pub(crate) async fn play(cell: Cell) -> Duration {
 }
 
 fn single(lab: &Lab) -> Host {
-    lab.host_with(|builder| builder.seats(1))
+    lab.host_with(|builder| builder.successor_slots(1))
 }
 
 impl Stage {
@@ -120,7 +120,7 @@ impl Stage {
             mortals: Vec::new(),
             gate: Gate::closed(),
         };
-        for who in cell.scene.line {
+        for who in cell.scene.queue {
             stage.comes(*who).await;
         }
         stage
@@ -267,15 +267,15 @@ impl Stage {
                     let rows = self.lab.items("a").await;
                     self.set_row_void(rows.last().unwrap()).await;
                 }
-                Event::Seat => self.seat_the_void().await,
+                Event::Fill => self.slot_the_void().await,
                 Event::Comes(permits) => self.comes(Who::Shares(*permits)).await,
             }
         }
         std::future::pending().await
     }
 
-    /// A seat write decided on an older look arrives while the client leaves.
-    async fn seat_the_void(&self) {
+    /// A slot write decided on an older look arrives while the client leaves.
+    async fn slot_the_void(&self) {
         let rows = self.lab.items("a").await;
         let get = self.lab.engine.client().get_item().table_name("locks");
         let get = get
@@ -283,12 +283,12 @@ impl Stage {
             .key("sk", text(rows.last().unwrap()));
         let row = get.send().await.unwrap().item.unwrap();
         let entry = row["entry"].clone();
-        let seat = self.write("fairlock/#lock");
-        let seat = seat
+        let slot = self.write("fairlock/#lock");
+        let slot = slot
             .update_expression("SET watermark = :ticket, slots = list_append(slots, :found)")
             .expression_attribute_values(":ticket", entry.as_m().unwrap()["ticket"].clone())
             .expression_attribute_values(":found", AttributeValue::L(vec![entry]));
-        seat.send().await.unwrap();
+        slot.send().await.unwrap();
     }
 
     async fn first_releases(&mut self) {
@@ -375,7 +375,7 @@ impl Stage {
         let left = self.lab.items("a").await;
         assert_eq!(left, ["fairlock/#lock"], "left behind: {cell}");
         let state = lock.inspect().await.unwrap();
-        let is_free = state.holder.is_none() && state.line.is_empty();
+        let is_free = state.holder.is_none() && state.queue.is_empty();
         assert!(is_free, "not free: {state:?}: {cell}");
         let data = state.data.map(|data| data.bytes.to_vec());
         let expected = cell.scene.act.writes_data().then(|| NEXT.to_vec());

@@ -50,7 +50,7 @@ pub(crate) enum Way {
 pub(crate) enum Place {
     /// Before a lock that nobody has.
     Free,
-    Seat,
+    Fill,
     Row,
     /// In the middle of three of one client.
     Middle,
@@ -88,7 +88,7 @@ pub(crate) fn at_places(way: Way, wait: RecordWait) -> Vec<Stall> {
     }
     let places: &[Place] = match wait {
         RecordWait::NoWait => &[Place::Free],
-        _ => &[Place::Free, Place::Seat, Place::Row, Place::Middle],
+        _ => &[Place::Free, Place::Fill, Place::Row, Place::Middle],
     };
     let cells = places.iter().flat_map(|place| {
         [2, 60].map(|releases| Stall {
@@ -112,13 +112,14 @@ impl Stall {
 /// Plays the cell, and says how long the next waited for the lock that it could have had.
 pub(crate) async fn play(cell: Stall) -> Duration {
     let lab = Lab::new().await;
-    let [one, heir, two, three] = [(); 4].map(|()| lab.host_with(|builder| builder.seats(1)));
+    let [one, successor, two, three] =
+        [(); 4].map(|()| lab.host_with(|builder| builder.successor_slots(1)));
     let holder = match cell.place {
         Place::Free => None,
         _ => Some(acquire(&one).await),
     };
     let before = match cell.place {
-        Place::Row => Some(turn(&heir)),
+        Place::Row => Some(turn(&successor)),
         Place::Middle => Some(turn(&two)),
         _ => None,
     };
@@ -310,7 +311,7 @@ pub(crate) async fn several(wait: RecordWait, releases: Duration) {
     let lab = Lab::new().await;
     let (one, two, three) = (lab.host(), lab.host(), lab.host());
     let held = second_lock(&one).await;
-    let both = two.locks.several(["a", "b"]).unwrap();
+    let both = two.locks.multi_lock(["a", "b"]).unwrap();
     let mut call = pin!(both.acquire(wait));
     assert!(poll!(&mut call).is_pending());
     lab.settle().await;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::{Error, Problem, RecordWait};
+use fairlock::{Error, ItemProblem, RecordWait};
 use fairlock_testkit::lab;
 use fairlock_testkit::lab::{Lab, acquire, waits};
 use fairlock_testkit::tamper::slot;
@@ -88,8 +88,8 @@ fn a_counter_at_its_end_is_said_and_not_written_to() {
             assert!(
                 matches!(
                     &refused,
-                    Error::Unreadable {
-                        problem: Problem::Inconsistent { .. },
+                    Error::InvalidItem {
+                        problem: ItemProblem::Inconsistent { .. },
                         ..
                     }
                 ),
@@ -115,20 +115,20 @@ fn a_nonce_in_capitals_which_no_condition_would_meet_is_said_and_not_tried_witho
         for wait in WAITS {
             let lock = lab.host().locks.fair_lock("a").unwrap();
             let refused = lock.acquire(wait).await.unwrap_err();
-            assert!(matches!(refused, Error::Unreadable { .. }), "{refused}");
+            assert!(matches!(refused, Error::InvalidItem { .. }), "{refused}");
         }
         drop(guard);
     });
 }
 
 #[test]
-fn a_row_of_another_ticket_is_said_and_never_given_a_seat() {
+fn a_row_of_another_ticket_is_said_and_never_given_a_slot() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let single = || lab.host_with(|builder| builder.seats(1));
+        let single = || lab.host_with(|builder| builder.successor_slots(1));
         let (a, b, c, d) = (single(), single(), single(), single());
         let guard = acquire(&a).await;
-        let heir = waits(&lab, &b).await;
+        let successor = waits(&lab, &b).await;
         let _queued = waits(&lab, &c).await;
         c.network.set_faults(lab::cut_off());
         damage(&lab, 1, |row| {
@@ -145,11 +145,11 @@ fn a_row_of_another_ticket_is_said_and_never_given_a_seat() {
             .await
             .unwrap_err();
         assert!(
-            matches!(&refused, Error::Unreadable { item, .. } if item.contains("fairlock/0")),
+            matches!(&refused, Error::InvalidItem { item, .. } if item.contains("fairlock/0")),
             "{refused}"
         );
         guard.release().await.unwrap();
-        heir.await.unwrap().release().await.unwrap();
+        successor.await.unwrap().release().await.unwrap();
         assert_eq!(items(&lab).await[0]["slots"], AttributeValue::L(Vec::new()));
     });
 }
@@ -158,7 +158,7 @@ fn a_row_of_another_ticket_is_said_and_never_given_a_seat() {
 #[derive(Clone, Copy, Debug)]
 enum Counted {
     Holder,
-    Heir,
+    Successor,
     Waiting,
     Void,
 }
@@ -172,8 +172,8 @@ impl Counted {
             map.extend(count(newest).map(|count| ("tickets".to_owned(), count)));
         };
         match self {
-            Counted::Holder | Counted::Heir => {
-                let index = usize::from(matches!(self, Counted::Heir));
+            Counted::Holder | Counted::Successor => {
+                let index = usize::from(matches!(self, Counted::Successor));
                 let nonce = slot(item, index)["nonce"].as_s().unwrap().clone();
                 let beside = item.get(&nonce).cloned();
                 let entry = slot(item, index);
@@ -199,22 +199,22 @@ impl Counted {
 
     fn index(self) -> usize {
         match self {
-            Counted::Holder | Counted::Heir => 0,
+            Counted::Holder | Counted::Successor => 0,
             Counted::Waiting | Counted::Void => 1,
         }
     }
 }
 
-/// A holder, an heir, one who waits behind it, and nobody who renews.
-async fn three_in_line(lab: &Lab) -> impl Sized {
-    let hosts = lab.hosts_with_seats(3, 1);
+/// A holder, a successor, one who waits behind it, and nobody who renews.
+async fn three_in_queue(lab: &Lab) -> impl Sized {
+    let hosts = lab.hosts_with_slots(3, 1);
     let guard = acquire(&hosts[0]).await;
-    let heir = waits(lab, &hosts[1]).await;
+    let successor = waits(lab, &hosts[1]).await;
     let behind = waits(lab, &hosts[2]).await;
     for host in &hosts {
         host.network.set_faults(lab::cut_off());
     }
-    (hosts, guard, heir, behind)
+    (hosts, guard, successor, behind)
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_count_of_tickets_that_cannot_be_is_said_wherever_it_stands() {
     ];
     let places = [
         Counted::Holder,
-        Counted::Heir,
+        Counted::Successor,
         Counted::Waiting,
         Counted::Void,
     ];
@@ -239,7 +239,7 @@ fn a_count_of_tickets_that_cannot_be_is_said_wherever_it_stands() {
     {
         virtual_time(async {
             let lab = Lab::new().await;
-            let _line = three_in_line(&lab).await;
+            let _queue = three_in_queue(&lab).await;
             damage(&lab, place.index(), |item| {
                 place.change(item, |newest| Some(count(newest)));
             })
@@ -250,8 +250,8 @@ fn a_count_of_tickets_that_cannot_be_is_said_wherever_it_stands() {
             for error in [looked, refused.unwrap_err()] {
                 let is_said = matches!(
                     error,
-                    Error::Unreadable {
-                        problem: Problem::Inconsistent { .. } | Problem::WrongType { .. },
+                    Error::InvalidItem {
+                        problem: ItemProblem::Inconsistent { .. } | ItemProblem::WrongType { .. },
                         ..
                     }
                 );
@@ -265,18 +265,18 @@ fn a_count_of_tickets_that_cannot_be_is_said_wherever_it_stands() {
 fn a_count_of_tickets_that_is_not_there_is_one() {
     for place in [
         Counted::Holder,
-        Counted::Heir,
+        Counted::Successor,
         Counted::Waiting,
         Counted::Void,
     ] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let _line = three_in_line(&lab).await;
+            let _queue = three_in_queue(&lab).await;
             damage(&lab, place.index(), |item| place.change(item, |_| None)).await;
             let state = lab.host().locks.fair_lock("a").unwrap().inspect().await;
             let state = state.unwrap();
             assert_eq!(state.holder.unwrap().tickets, 1);
-            assert!(state.line.iter().all(|at| at.tickets == 1));
+            assert!(state.queue.iter().all(|at| at.tickets == 1));
         });
     }
 }
@@ -287,14 +287,14 @@ fn a_count_of_tickets_that_somebody_changed_lowers_no_token() {
         let lab = Lab::new().await;
         let (a, b) = (lab.host(), lab.host());
         let guard = acquire(&a).await;
-        let heir = waits(&lab, &b).await;
+        let successor = waits(&lab, &b).await;
         damage(&lab, 0, |item| {
-            Counted::Heir.change(item, |_| Some(number(1000)));
+            Counted::Successor.change(item, |_| Some(number(1000)));
         })
         .await;
         let before = guard.ticket();
         guard.release().await.unwrap();
-        let guard = heir.await.unwrap();
+        let guard = successor.await.unwrap();
         assert!(guard.ticket() > before);
         guard.release().await.unwrap();
         assert!(acquire(&a).await.ticket() > before);
@@ -331,10 +331,10 @@ fn a_caller_that_does_not_wait_goes_past_a_thousand_million_old_tickets_at_once(
 fn a_waiter_that_meets_a_newer_format_writes_nothing_more() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(3, 1);
+        let hosts = lab.hosts_with_slots(3, 1);
         let guard = acquire(&hosts[0]).await;
-        let heir = hosts[1].locks.fair_lock("a").unwrap();
-        let heir = tokio::spawn(async move { heir.acquire(RecordWait::Infinite).await });
+        let successor = hosts[1].locks.fair_lock("a").unwrap();
+        let successor = tokio::spawn(async move { successor.acquire(RecordWait::Infinite).await });
         lab.wait(SECOND).await;
         let lock = hosts[2].locks.fair_lock("a").unwrap();
         let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
@@ -347,14 +347,14 @@ fn a_waiter_that_meets_a_newer_format_writes_nothing_more() {
         let refused = waiting.await.unwrap().unwrap_err();
         let is_newer = matches!(
             refused,
-            Error::Unreadable {
-                problem: Problem::NewerFormat { found: 5, .. },
+            Error::InvalidItem {
+                problem: ItemProblem::NewerFormat { found: 5, .. },
                 ..
             }
         );
         assert!(is_newer, "{refused}");
         lab.wait(5 * SECOND).await;
         assert_eq!(hosts[2].network.counts().writes(), before);
-        drop((guard, heir));
+        drop((guard, successor));
     });
 }

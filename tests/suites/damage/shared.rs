@@ -7,7 +7,7 @@
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::{Error, LockGuard, Problem, RecordWait};
+use fairlock::{Error, ItemProblem, LockGuard, RecordWait};
 
 use super::{Item, SECOND, WAITS, damage, items, number, text};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off};
@@ -59,13 +59,15 @@ async fn is_said_and_not_written_over(lab: &Lab, what: &str) {
         told.push(lock.acquire_shared(wait).await.err());
     }
     for error in told {
-        let Some(Error::Unreadable { item, problem, .. }) = &error else {
+        let Some(Error::InvalidItem { item, problem, .. }) = &error else {
             panic!("{what}: {error:?}")
         };
         assert!(item.contains("pk = a, sk = fairlock/#lock"), "{what}");
         let is_damage = matches!(
             problem,
-            Problem::Inconsistent { .. } | Problem::Missing { .. } | Problem::WrongType { .. }
+            ItemProblem::Inconsistent { .. }
+                | ItemProblem::Missing { .. }
+                | ItemProblem::WrongType { .. }
         );
         assert!(is_damage, "{what}: {problem}");
     }
@@ -226,10 +228,10 @@ fn data_that_is_none_and_writes_that_were_none_are_said() {
             .await;
             let lock = lab.host().locks.fair_lock("a").unwrap();
             let looked = lock.inspect().await.unwrap_err();
-            assert!(matches!(looked, Error::Unreadable { .. }), "{looked}");
+            assert!(matches!(looked, Error::InvalidItem { .. }), "{looked}");
             // Nothing stands in the way of the write that enters, but what it shows does.
             let refused = lock.acquire(RecordWait::NoWait).await.unwrap_err();
-            assert!(matches!(refused, Error::Unreadable { .. }), "{refused}");
+            assert!(matches!(refused, Error::InvalidItem { .. }), "{refused}");
             assert_eq!(items(&lab).await[0][name], value);
         });
     }

@@ -23,20 +23,20 @@ pub(crate) enum LockKind {
     DrawUndated,
     DrawRaisingGrace,
     DrawKeeping,
-    Seat,
-    SeatFree,
+    Fill,
+    FillFree,
     Settle,
     Admit,
     Release,
     ReleaseSharer,
     Evict,
     EvictSharer,
-    Unseat,
-    GiveUpSeat,
+    EvictSuccessor,
+    GiveUpSlot,
     Leave,
     RenewHolder,
     RenewSharer,
-    RenewHeir,
+    RenewSuccessor,
     RenewUnderLater,
     RenewUndated,
     RenewKeeping,
@@ -49,7 +49,7 @@ pub(crate) enum LockKind {
     Check,
     CheckTurns,
     DateHolds,
-    DateHeir,
+    DateSuccessor,
     DateDraw,
     RemoveIdle,
 }
@@ -68,20 +68,20 @@ impl LockKind {
         LockKind::DrawUndated,
         LockKind::DrawRaisingGrace,
         LockKind::DrawKeeping,
-        LockKind::Seat,
-        LockKind::SeatFree,
+        LockKind::Fill,
+        LockKind::FillFree,
         LockKind::Settle,
         LockKind::Admit,
         LockKind::Release,
         LockKind::ReleaseSharer,
         LockKind::Evict,
         LockKind::EvictSharer,
-        LockKind::Unseat,
-        LockKind::GiveUpSeat,
+        LockKind::EvictSuccessor,
+        LockKind::GiveUpSlot,
         LockKind::Leave,
         LockKind::RenewHolder,
         LockKind::RenewSharer,
-        LockKind::RenewHeir,
+        LockKind::RenewSuccessor,
         LockKind::RenewUnderLater,
         LockKind::RenewUndated,
         LockKind::RenewKeeping,
@@ -94,7 +94,7 @@ impl LockKind {
         LockKind::Check,
         LockKind::CheckTurns,
         LockKind::DateHolds,
-        LockKind::DateHeir,
+        LockKind::DateSuccessor,
         LockKind::DateDraw,
         LockKind::RemoveIdle,
     ];
@@ -111,7 +111,7 @@ pub(crate) fn pair(kind: LockKind, some: &mut Few) -> (Option<LockItem>, LockWri
             seen = item.clone();
         }
         // Tickets that somebody saw were drawn, and are not drawn again.
-        if seen.last > item.last || kind == LockKind::Admit && !are_heirs_of(&seen, &item) {
+        if seen.last > item.last || kind == LockKind::Admit && !are_successors_of(&seen, &item) {
             continue;
         }
         let Some(write) = write(kind, &seen, some) else {
@@ -123,7 +123,7 @@ pub(crate) fn pair(kind: LockKind, some: &mut Few) -> (Option<LockItem>, LockWri
 }
 
 /// Who stands in a slot comes and goes, but never changes, nor does the order, and no two have one nonce.
-fn are_heirs_of(seen: &LockItem, item: &LockItem) -> bool {
+fn are_successors_of(seen: &LockItem, item: &LockItem) -> bool {
     let mut nonces: Vec<_> = seen.slots.iter().map(|entry| entry.nonce).collect();
     nonces.sort_unstable();
     if nonces.windows(2).any(|pair| pair[0] == pair[1]) {
@@ -142,7 +142,7 @@ fn write(kind: LockKind, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
         false => seen.permits,
     };
     place(kind, permits, seen, some)
-        .or_else(|| line(kind, permits, seen, some))
+        .or_else(|| queue(kind, permits, seen, some))
         .or_else(|| renewal(kind, permits, seen, some))
         .or_else(|| rest(kind, permits, seen, some))
 }
@@ -209,7 +209,7 @@ fn draw(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
     Some(LockWrite::draw(permits, tickets, below, how))
 }
 
-/// A bounded line, or the end of all tickets.
+/// A bounded queue, or the end of all tickets.
 fn below(seen: &LockItem, tickets: u64, some: &mut Few) -> Ticket {
     match some.once_in(3) {
         true => seen.last.next().unwrap_or_default().min(end(tickets)),
@@ -217,8 +217,8 @@ fn below(seen: &LockItem, tickets: u64, some: &mut Few) -> Ticket {
     }
 }
 
-/// Serving the line.
-fn line(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
+/// Serving the queue.
+fn queue(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
     let granted = Some(some.date());
     let held = |at: Option<At>| {
         let (at, entry) = (at?, seen.entry_at(at?)?);
@@ -234,14 +234,14 @@ fn line(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
         let (dead, held) = held(place)?;
         Some(LockWrite::evict(permits, &dead, held, granted))
     };
-    let heir = some.upto(1) as usize;
+    let successor = some.upto(1) as usize;
     Some(match kind {
         // Nobody is found, or settled, whose ticket was not drawn.
-        LockKind::Seat | LockKind::SeatFree | LockKind::Settle if seen.seated >= seen.last => {
+        LockKind::Fill | LockKind::FillFree | LockKind::Settle if seen.watermark >= seen.last => {
             return None;
         }
-        LockKind::Seat | LockKind::SeatFree if seen.is_free() == (kind == LockKind::SeatFree) => {
-            let first = seen.seated.next()?;
+        LockKind::Fill | LockKind::FillFree if seen.is_free() == (kind == LockKind::FillFree) => {
+            let first = seen.watermark.next()?;
             let second = first
                 .next()
                 .filter(|second| *second <= seen.last && some.once_in(2));
@@ -251,7 +251,7 @@ fn line(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
             });
             let found: Vec<_> = found.collect();
             let upto = second.unwrap_or(first);
-            LockWrite::seat(
+            LockWrite::fill(
                 permits,
                 seen,
                 (&found, upto),
@@ -259,25 +259,31 @@ fn line(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
                 granted,
             )
         }
-        LockKind::Settle => LockWrite::settle(permits, seen, seen.seated.next()?),
+        LockKind::Settle => LockWrite::settle(permits, seen, seen.watermark.next()?),
         LockKind::Admit => {
-            let admitted = &seen.heirs()[..seen.admitted()];
-            LockWrite::admit(permits, seen.first_heir(), admitted)?
+            let admitted = &seen.successors()[..seen.admitted()];
+            LockWrite::admit(permits, seen.first_successor(), admitted)?
         }
         LockKind::Release => release(holder)?,
         LockKind::ReleaseSharer => release(sharer)?,
         LockKind::Evict => evict(holder)?,
         LockKind::EvictSharer => evict(sharer)?,
-        LockKind::Unseat => LockWrite::unseat(permits, seen.at_heir(heir), seen.heirs().get(heir)?),
-        LockKind::GiveUpSeat => {
-            LockWrite::give_up_seat(permits, seen.at_heir(heir), seen.heirs().get(heir)?)
-        }
+        LockKind::EvictSuccessor => LockWrite::evict_successor(
+            permits,
+            seen.at_successor(successor),
+            seen.successors().get(successor)?,
+        ),
+        LockKind::GiveUpSlot => LockWrite::give_up_slot(
+            permits,
+            seen.at_successor(successor),
+            seen.successors().get(successor)?,
+        ),
         LockKind::Leave => LockWrite::leave(
             permits,
-            seen.seated
+            seen.watermark
                 .next()
-                .filter(|_| heir == 0)
-                .unwrap_or(seen.seated),
+                .filter(|_| successor == 0)
+                .unwrap_or(seen.watermark),
         ),
         _ => return None,
     })
@@ -290,7 +296,7 @@ fn renewal(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Opt
     let (at, entry) = match kind {
         LockKind::RenewHolder => of(|at| *at == At::Slot(0))?,
         LockKind::RenewSharer => of(|at| matches!(at, At::Sharer(_)))?,
-        LockKind::RenewHeir => of(|at| matches!(at, At::Slot(1..)))?,
+        LockKind::RenewSuccessor => of(|at| matches!(at, At::Slot(1..)))?,
         LockKind::RenewUnderLater | LockKind::RenewUndated | LockKind::RenewKeeping => {
             (!places.is_empty()).then(|| some.of(&places))?
         }
@@ -309,10 +315,10 @@ fn renewal(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Opt
 }
 
 fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
-    let (date, heir) = (some.date(), some.upto(1) as usize);
+    let (date, successor) = (some.date(), some.upto(1) as usize);
     let mut holds = places(seen);
-    let heir_at = seen.first_heir();
-    holds.retain(|(at, _)| !matches!(at, At::Slot(slot) if *slot >= heir_at));
+    let successor_at = seen.first_successor();
+    holds.retain(|(at, _)| !matches!(at, At::Slot(slot) if *slot >= successor_at));
     let hold = (!holds.is_empty()).then(|| some.of(&holds));
     let held = |hold: Option<(At, Entry)>| {
         let (at, entry) = hold?;
@@ -354,9 +360,12 @@ fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
             let same: Vec<_> = same.map(|(at, entry)| (*at, entry)).collect();
             LockWrite::date_holds(permits, &same, date)
         }
-        LockKind::DateHeir => {
-            LockWrite::date_heir(permits, seen.at_heir(heir), seen.heirs().get(heir)?, date)
-        }
+        LockKind::DateSuccessor => LockWrite::date_successor(
+            permits,
+            seen.at_successor(successor),
+            seen.successors().get(successor)?,
+            date,
+        ),
         LockKind::DateDraw => LockWrite::date_draw(permits, seen.last, date),
         LockKind::RemoveIdle => {
             // Nobody removes what has no time to be removed at.

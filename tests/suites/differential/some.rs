@@ -105,10 +105,10 @@ impl Few {
     /// A lock of two or three permits, in any state that a lock may be in.
     pub(crate) fn lock(&mut self) -> LockItem {
         let permits = 2 + self.upto(1);
-        let seated = 5 + self.upto(1);
+        let watermark = 5 + self.upto(1);
         // At the end of all tickets too.
         let (base, open) = match self.once_in(6) {
-            true => (u64::MAX - 7, self.of(&[0, 0, 1]).min(6 - seated)),
+            true => (u64::MAX - 7, self.of(&[0, 0, 1]).min(6 - watermark)),
             false => (0, self.of(&[0, 0, 1, 2])),
         };
         let ticket = |n: u64| Ticket::new(base + n);
@@ -145,8 +145,8 @@ impl Few {
             permits,
             resized,
             room,
-            last: ticket(seated + open),
-            seated: ticket(seated),
+            last: ticket(watermark + open),
+            watermark: ticket(watermark),
             left: self.upto(1),
             sharers,
             slots,
@@ -178,7 +178,7 @@ impl Few {
     fn change(&mut self, seen: &mut LockItem) {
         match self.upto(8) {
             0 => seen.left = self.upto(1),
-            1 => seen.seated = seen.seated.before().unwrap_or_default(),
+            1 => seen.watermark = seen.watermark.before().unwrap_or_default(),
             2 => seen.last = seen.last.before().unwrap_or_default(),
             3 => seen.sharers.truncate(self.upto(1) as usize),
             4 => drop(seen.slots.pop()),

@@ -25,7 +25,7 @@ pub(crate) fn lock(item: &LockItem) -> Map {
         ("format", Value::number(FORMAT)),
         ("permits", Value::number(item.permits)),
         ("last", Value::number(item.last)),
-        ("watermark", Value::number(item.seated)),
+        ("watermark", Value::number(item.watermark)),
         ("departures", Value::number(item.left)),
         ("room", Value::number(item.room)),
         ("sharers", Value::M(sharers)),

@@ -46,7 +46,7 @@ fn does_not_wait() {
 
 #[test]
 #[ignore = "one of the processes of the other tests"]
-fn meets_a_full_line() {
+fn meets_a_full_queue() {
     #[tokio::main]
     async fn main() -> Done {
         let (_locks, lock) = of_this_process();

@@ -41,8 +41,10 @@ pub(crate) struct Ended {
 }
 
 fn client(engine: &Engine, owner: &str, lease: Duration) -> LockClient {
-    let builder = LockClient::builder(engine.client()).table("locks").seats(1);
-    builder.owner(owner).lease(lease).build().unwrap()
+    let builder = LockClient::builder(engine.client())
+        .table("locks")
+        .successor_slots(1);
+    builder.owner(owner).lease_duration(lease).build().unwrap()
 }
 
 fn of_test(engine: &Engine) -> LockClient {
@@ -75,7 +77,7 @@ impl Home {
         let lock = of_test(&self.engine).fair_lock(name).unwrap();
         let waiting =
             tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() });
-        while self.lock(name).inspect().await.unwrap().line.is_empty() {
+        while self.lock(name).inspect().await.unwrap().queue.is_empty() {
             tokio::task::yield_now().await;
         }
         waiting
@@ -107,7 +109,7 @@ impl Home {
 
     pub(crate) async fn assert_waits_for_nobody_but(&self, lock: &str, others: usize) {
         let state = self.lock(lock).inspect().await.unwrap();
-        assert_eq!(state.line.len(), others, "{state:?}");
+        assert_eq!(state.queue.len(), others, "{state:?}");
         let holder = state.holder.unwrap();
         assert_eq!(holder.owner, TEST, "{lock}");
     }
@@ -116,7 +118,7 @@ impl Home {
     pub(crate) async fn is_left_by_others(&self, lock: &str) -> bool {
         let state = self.lock(lock).inspect().await.unwrap();
         let holder = state.holder.as_ref();
-        holder.is_some_and(|holder| holder.owner != TEST) || !state.line.is_empty()
+        holder.is_some_and(|holder| holder.owner != TEST) || !state.queue.is_empty()
     }
 
     /// Nobody has the lock or waits for it, and one item is left of it.

@@ -24,19 +24,19 @@ fn leaves_nothing(role: &str) {
         for time in 0..TIMES {
             let lock = format!("{role}-{time}");
             let guard = home.acquire(&lock).await;
-            let heir = home.waits(&lock).await;
+            let successor = home.waits(&lock).await;
             let ended = home.ends(role, &lock).await;
             home.assert_waits_for_nobody_but(&lock, 1).await;
             assert!(ended.is_silent(), "{ended:?}");
             guard.release().await.unwrap();
-            heir.await.unwrap().release().await.unwrap();
+            successor.await.unwrap().release().await.unwrap();
             home.assert_is_free(&lock).await;
         }
     });
 }
 
 #[test]
-fn a_process_that_ends_with_a_time_out_has_left_the_line() {
+fn a_process_that_ends_with_a_time_out_has_left_the_queue() {
     leaves_nothing("times_out");
 }
 
@@ -46,16 +46,16 @@ fn a_process_that_ends_for_it_does_not_wait_has_left_nothing() {
 }
 
 #[test]
-fn a_process_that_ends_for_the_line_is_full_has_left_nothing() {
-    leaves_nothing("meets_a_full_line");
+fn a_process_that_ends_for_the_queue_is_full_has_left_nothing() {
+    leaves_nothing("meets_a_full_queue");
 }
 
 #[test]
-fn a_process_that_ends_with_a_time_out_behind_the_holder_alone_has_given_its_seat_up() {
+fn a_process_that_ends_with_a_time_out_behind_the_holder_alone_has_given_its_slot_up() {
     real_time(async {
         let home = Home::new().await;
         for time in 0..TIMES {
-            let lock = format!("seat-{time}");
+            let lock = format!("slot-{time}");
             let guard = home.acquire(&lock).await;
             let ended = home.ends("times_out", &lock).await;
             home.assert_waits_for_nobody_but(&lock, 0).await;
@@ -105,7 +105,7 @@ fn a_process_that_ends_just_after_it_dropped_a_scope_says_which_lock_it_leaves()
 }
 
 #[test]
-fn a_process_that_ends_just_after_it_dropped_a_scope_that_waits_says_which_line_it_leaves() {
+fn a_process_that_ends_just_after_it_dropped_a_scope_that_waits_says_which_queue_it_leaves() {
     leaves_nothing_unsaid("scope_is_dropped_in_a_wait", true);
 }
 
@@ -154,7 +154,7 @@ fn a_scope_leaves_nothing_however_its_work_and_the_process_end() {
 }
 
 #[test]
-fn a_scope_leaves_the_line_of_those_who_wait_in_it() {
+fn a_scope_leaves_the_queue_of_those_who_wait_in_it() {
     leaves_nothing("scope_of_a_wait");
 }
 

@@ -6,22 +6,22 @@
 )]
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use fairlock::{Error, HeldLocks, Problem, RecordWait};
+use fairlock::{Error, HeldLocks, ItemProblem, RecordWait};
 
 use super::place::{Place, SECOND};
 use fairlock_testkit::lab::{Host, acquire};
 use fairlock_testkit::tamper::{Blow, RowBody, Target, delete_all, names_the_item};
 
 pub(crate) async fn an_item_of_another_format_is_not_written_to(place: &Place) {
-    let newer = Problem::NewerFormat { found: 5, known: 4 };
-    let older = Problem::OlderFormat { found: 3, known: 4 };
+    let newer = ItemProblem::NewerFormat { found: 5, known: 4 };
+    let older = ItemProblem::OlderFormat { found: 3, known: 4 };
     acquire(&place.host()).await.release().await.unwrap();
     let mut item = place.items().await.remove(0);
     for (format, expected) in [("5", newer), ("3", older)] {
         item.insert("format".into(), AttributeValue::N(format.into()));
         place.put(&item).await;
         for refused in refusals(&place.host()).await {
-            let Error::Unreadable { problem, .. } = &refused else {
+            let Error::InvalidItem { problem, .. } = &refused else {
                 panic!("{refused}")
             };
             assert_eq!(*problem, expected);
@@ -77,7 +77,7 @@ pub(crate) async fn a_damaged_table_is_named_and_the_way_out_leads_out(place: &P
         let hosts = [(); 3].map(|()| place.single());
         let guard = acquire(&hosts[0]).await;
         let newest = guard.ticket();
-        let heir = place.waits_behind(0, &hosts[1]).await;
+        let successor = place.waits_behind(0, &hosts[1]).await;
         let behind = place.waits_behind(1, &hosts[2]).await;
         assert!(blow.strike(&place.table()).await, "{blow:?} met nothing");
         let other = place.host().locks.fair_lock("a").unwrap();
@@ -91,7 +91,7 @@ pub(crate) async fn a_damaged_table_is_named_and_the_way_out_leads_out(place: &P
             host.locks.shutdown(HeldLocks::Release, SECOND).await;
         }
         drop(guard);
-        let waited = [heir.await.unwrap().err(), behind.await.unwrap().err()];
+        let waited = [successor.await.unwrap().err(), behind.await.unwrap().err()];
         for error in looks.iter().chain(&waited).flatten() {
             let helps = matches!(error, Error::ShutDown(_)) || names_the_item(error);
             assert!(helps, "{blow:?}: {error}");

@@ -5,14 +5,14 @@
 )]
 
 use fairlock::embedded::Faults;
-use fairlock::{Clock, Error, Loss};
+use fairlock::{Clock, Error, LossReason};
 
 use super::place::{Place, SECOND, SHORT, granted};
 use fairlock_testkit::lab::{EPOCH, Host, acquire, cut_off};
 
 /// A client that is to die.
 fn mortal(place: &Place) -> Host {
-    place.host_with(|builder| builder.lease(SHORT).seats(1))
+    place.host_with(|builder| builder.lease_duration(SHORT).successor_slots(1))
 }
 
 pub(crate) async fn a_dead_holder_is_passed_after_its_lease_and_told(place: &Place) {
@@ -24,7 +24,7 @@ pub(crate) async fn a_dead_holder_is_passed_after_its_lease_and_told(place: &Pla
     assert!(!guard.is_held(), "two believe that they have the lock");
     assert!(next.ticket() > guard.ticket());
     let reason = guard.lost().await.reason;
-    assert!(matches!(reason, Loss::Unreachable { .. }), "{reason}");
+    assert!(matches!(reason, LossReason::Unreachable { .. }), "{reason}");
     dead.network.set_faults(Faults::default());
     let late = guard.release().await;
     assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
@@ -36,12 +36,12 @@ pub(crate) async fn a_dead_holder_is_passed_after_its_lease_and_told(place: &Pla
 /// Its clock takes five times as long for everything, so that its renewals are too late.
 pub(crate) async fn an_evicted_holder_learns_by_whom(place: &Place) {
     let slow = Clock::of_tokio(EPOCH).at_rate(0.2);
-    let slow = place.host_with(|builder| builder.lease(SHORT).clock(slow));
+    let slow = place.host_with(|builder| builder.lease_duration(SHORT).clock(slow));
     let next = place.host();
     let guard = acquire(&slow).await;
     let next = granted(place.waits_behind(0, &next).await).await;
     let by = match guard.lost().await.reason {
-        Loss::Evicted { by } => by.map(|by| by.ticket),
+        LossReason::Evicted { by } => by.map(|by| by.ticket),
         _ => None,
     };
     assert_eq!(by, Some(next.ticket()));
@@ -74,19 +74,19 @@ async fn are_passed(place: &Place, dead: usize) {
     place.comes_to_rest().await;
 }
 
-pub(crate) async fn a_dead_heir_is_passed(place: &Place) {
+pub(crate) async fn a_dead_successor_is_passed(place: &Place) {
     are_passed(place, 1).await;
 }
 
-pub(crate) async fn a_dead_heir_and_the_dead_behind_it_are_passed(place: &Place) {
+pub(crate) async fn a_dead_successor_and_the_dead_behind_it_are_passed(place: &Place) {
     are_passed(place, 4).await;
 }
 
 pub(crate) async fn a_holder_whose_lock_item_was_deleted_is_told_so(place: &Place) {
-    let host = place.host_with(|builder| builder.lease(6 * SECOND));
+    let host = place.host_with(|builder| builder.lease_duration(6 * SECOND));
     let guard = acquire(&host).await;
     place.delete_lock_item().await;
-    assert_eq!(guard.lost().await.reason, Loss::Deleted);
+    assert_eq!(guard.lost().await.reason, LossReason::Deleted);
     let next = acquire(&place.host()).await;
     assert!(next.ticket() > guard.ticket());
     let late = guard.release().await;
@@ -94,7 +94,7 @@ pub(crate) async fn a_holder_whose_lock_item_was_deleted_is_told_so(place: &Plac
         Err(Error::Lost { reason, .. }) => Some(reason),
         _ => None,
     };
-    assert_eq!(reason, Some(&Loss::Deleted), "{late:?}");
+    assert_eq!(reason, Some(&LossReason::Deleted), "{late:?}");
     assert!(next.is_held());
     next.release().await.unwrap();
 }

@@ -20,27 +20,27 @@ const WRITES: [(&str, usize); 6] = [
     ("enter known", 1),
     ("draw", 2),
     ("join", 2),
-    ("seat", 2),
+    ("fill", 2),
     ("release", 0),
 ];
 
-/// A holder, an heir and one behind it have their turns though one of their writes meets a fault.
+/// A holder, a successor and one behind it have their turns though one of their writes meets a fault.
 async fn three_turns(place: &Place, (write, sender): (&'static str, usize), fault: Fault) {
     let hosts = [(); 3].map(|()| {
         place.host_with(|builder| {
-            let builder = builder.seats(1).request_timeout(SECOND);
-            builder.gap_grace(5 * SECOND / 2)
+            let builder = builder.successor_slots(1).request_timeout(SECOND);
+            builder.join_timeout(5 * SECOND / 2)
         })
     });
     // The first turn makes the lock.
     acquire(&hosts[0]).await.release().await.unwrap();
     let met = meets(&hosts[sender].network, write, 1, fault);
     let guard = acquire(&hosts[0]).await;
-    let heir = place.waits_behind(0, &hosts[1]).await;
+    let successor = place.waits_behind(0, &hosts[1]).await;
     let behind = place.waits_behind(1, &hosts[2]).await;
     let mut newest = guard.ticket();
     guard.release().await.unwrap();
-    for waiting in [heir, behind] {
+    for waiting in [successor, behind] {
         let guard = granted(waiting).await;
         assert!(guard.ticket() > newest, "{write}");
         newest = guard.ticket();

@@ -5,7 +5,7 @@
     reason = "a helper of a test that cannot go on has failed the test; a caller's task"
 )]
 
-use fairlock::{Error, HeldLocks, Loss, RecordWait};
+use fairlock::{Error, HeldLocks, LossReason, RecordWait};
 use futures::FutureExt;
 
 use super::place::{Place, SECOND, granted, until};
@@ -36,11 +36,11 @@ pub(crate) async fn a_release_that_is_no_longer_waited_for_is_done_all_the_same(
 pub(crate) async fn those_who_stop_waiting_are_passed(place: &Place) {
     let hosts = [(); 4].map(|()| place.single());
     let guard = acquire(&hosts[0]).await;
-    let heir = place.waits_behind(0, &hosts[1]).await;
-    let in_line = place.waits_behind(1, &hosts[2]).await;
+    let successor = place.waits_behind(0, &hosts[1]).await;
+    let in_queue = place.waits_behind(1, &hosts[2]).await;
     let behind = place.waits_behind(2, &hosts[3]).await;
-    heir.abort();
-    in_line.abort();
+    successor.abort();
+    in_queue.abort();
     guard.release().await.unwrap();
     granted(behind).await.release().await.unwrap();
     a_turn(place).await;
@@ -60,21 +60,21 @@ pub(crate) async fn a_shutdown_that_keeps_tells_waiters_and_leaves_the_hold_to_i
     let lock = host.locks.fair_lock("a").unwrap();
     let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
     let onlooker = place.host().locks.fair_lock("a").unwrap();
-    until(async || !onlooker.inspect().await.unwrap().line.is_empty()).await;
+    until(async || !onlooker.inspect().await.unwrap().queue.is_empty()).await;
     assert_eq!(shut_down(&host, HeldLocks::Keep).await, ["a"]);
     assert!(matches!(waiting.await.unwrap(), Err(Error::ShutDown(_))));
-    assert!(onlooker.inspect().await.unwrap().line.is_empty());
+    assert!(onlooker.inspect().await.unwrap().queue.is_empty());
     assert!(guard.is_held());
     guard.release().await.unwrap();
     a_turn(place).await;
 }
 
 pub(crate) async fn a_shutdown_that_releases_tells_the_holder_and_hands_over(place: &Place) {
-    let (host, heir) = (place.host(), place.host());
+    let (host, successor) = (place.host(), place.host());
     let guard = acquire(&host).await;
-    let waiting = place.waits_behind(0, &heir).await;
+    let waiting = place.waits_behind(0, &successor).await;
     assert!(shut_down(&host, HeldLocks::Release).await.is_empty());
-    assert_eq!(guard.lost().await.reason, Loss::ShutDown);
+    assert_eq!(guard.lost().await.reason, LossReason::ShutDown);
     assert!(!guard.is_held());
     granted(waiting).await.release().await.unwrap();
     a_turn(place).await;

@@ -1,4 +1,4 @@
-//! Those who only look: one lock, all of them, and one's own place in line.
+//! Those who only look: one lock, all of them, and one's own place in the queue.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -14,12 +14,12 @@ use futures::future::join_all;
 use super::place::{Place, granted, until};
 use fairlock_testkit::lab::acquire;
 
-pub(crate) async fn who_only_looks_sees_the_holder_and_the_line_and_writes_nothing(place: &Place) {
+pub(crate) async fn who_only_looks_sees_the_holder_and_the_queue_and_writes_nothing(place: &Place) {
     let onlooker = place.host();
     let lock = onlooker.locks.fair_lock("a").unwrap();
     let unused = lock.inspect().await.unwrap();
     assert_eq!((unused.holder, unused.newest_ticket), (None, None));
-    let hosts = [(); 4].map(|()| place.host_with(|builder| builder.seats(2)));
+    let hosts = [(); 4].map(|()| place.host_with(|builder| builder.successor_slots(2)));
     let guard = acquire(&hosts[0]).await;
     let mut waiting = Vec::new();
     for (before, host) in hosts[1..].iter().enumerate() {
@@ -31,9 +31,9 @@ pub(crate) async fn who_only_looks_sees_the_holder_and_the_line_and_writes_nothi
         (holder.ticket, holder.stage),
         (guard.ticket(), Stage::Holder)
     );
-    let stages: Vec<_> = state.line.iter().map(|at| at.stage).collect();
-    assert_eq!(stages, [Stage::Heir, Stage::Heir, Stage::Waiting]);
-    assert!(state.line.is_sorted_by(|a, b| a.ticket < b.ticket));
+    let stages: Vec<_> = state.queue.iter().map(|at| at.stage).collect();
+    assert_eq!(stages, [Stage::Successor, Stage::Successor, Stage::Waiting]);
+    assert!(state.queue.is_sorted_by(|a, b| a.ticket < b.ticket));
     assert_eq!(state.waiting, 3);
     assert_eq!(onlooker.network.counts().writes(), 0);
     guard.release().await.unwrap();
@@ -66,18 +66,20 @@ pub(crate) async fn a_listing_shows_every_lock(place: &Place) {
 pub(crate) async fn who_waits_is_told_its_place_whenever_it_changes(place: &Place) {
     let hosts = [(); 3].map(|()| place.host());
     let guard = acquire(&hosts[0]).await;
-    let heir = place.waits_behind(0, &hosts[1]).await;
+    let successor = place.waits_behind(0, &hosts[1]).await;
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
     let lock = hosts[2].locks.fair_lock("a").unwrap();
     let lock = lock.observed(move |waiting| {
         let holder = waiting.holder.as_ref().map(|holder| holder.ticket);
-        tell.lock().unwrap().push((waiting.place.unwrap(), holder));
+        tell.lock()
+            .unwrap()
+            .push((waiting.position.unwrap(), holder));
     });
     let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await });
     let mut expected = Vec::new();
     let mut now = guard;
-    for (before, next) in [(2, heir), (1, waiting)] {
+    for (before, next) in [(2, successor), (1, waiting)] {
         expected.push((before, Some(now.ticket())));
         until(async || *told.lock().unwrap() == expected).await;
         now.release().await.unwrap();

@@ -4,11 +4,12 @@
 //! Without that variable the tests of `dynamodb_local` say so and pass; `scripts/dynamodb-local` sets it. In memory time is
 //! virtual. Elsewhere it is real, and nothing is timed: the bound of a test only ends it when it hangs.
 
+mod admin;
 mod damage;
 mod data;
 mod dead;
 mod faults;
-mod leased;
+mod lease_lock;
 mod leaving;
 mod looks;
 mod place;
@@ -18,7 +19,6 @@ mod sharers;
 mod sharing;
 mod table;
 mod turns;
-mod upkeep;
 mod writes;
 
 /// Every scenario on one engine.
@@ -34,7 +34,7 @@ macro_rules! suite {
                 turns::eight_workers_take_ten_turns_each_in_the_order_of_their_tickets_and_never_two_at_once,
                 turns::those_who_wait_are_granted_in_the_order_in_which_they_came,
                 turns::a_wait_that_times_out_leaves_nothing,
-                turns::a_release_hands_the_lock_to_the_next_in_line,
+                turns::a_release_hands_the_lock_to_the_next_in_queue,
                 turns::tickets_grow_over_a_lock_item_that_was_deleted,
                 scopes::work_ends_when_its_lock_is_lost_and_else_with_a_release,
                 scopes::locks_that_are_named_in_any_order_are_had_together_by_everybody,
@@ -53,9 +53,9 @@ macro_rules! suite {
                 data::who_has_an_older_token_writes_nothing_and_is_told,
                 data::data_is_written_once_whatever_its_request_meets,
                 data::a_late_copy_of_a_write_takes_no_later_one_back,
-                leased::a_lease_is_found_extended_and_released_by_another_process,
-                leased::a_lease_whose_requests_go_astray_is_one_lease,
-                leased::a_lease_that_is_over_is_passed_by_who_waits,
+                lease_lock::a_lease_is_found_extended_and_released_by_another_process,
+                lease_lock::a_lease_whose_requests_go_astray_is_one_lease,
+                lease_lock::a_lease_that_is_over_is_passed_by_who_waits,
                 leaving::a_guard_that_is_dropped_releases,
                 leaving::a_release_that_is_no_longer_waited_for_is_done_all_the_same,
                 leaving::those_who_stop_waiting_are_passed,
@@ -63,20 +63,20 @@ macro_rules! suite {
                 leaving::a_shutdown_that_releases_tells_the_holder_and_hands_over,
                 dead::a_dead_holder_is_passed_after_its_lease_and_told,
                 dead::an_evicted_holder_learns_by_whom,
-                dead::a_dead_heir_is_passed,
-                dead::a_dead_heir_and_the_dead_behind_it_are_passed,
+                dead::a_dead_successor_is_passed,
+                dead::a_dead_successor_and_the_dead_behind_it_are_passed,
                 dead::a_holder_whose_lock_item_was_deleted_is_told_so,
                 faults::a_write_that_was_applied_unseen_is_recognised,
                 faults::a_write_that_was_not_applied_is_sent_again,
                 faults::four_workers_on_a_bad_network_are_never_two_at_once,
                 refusals::a_refusal_costs_a_consistent_read_where_it_shows_no_item_and_none_where_it_does,
                 refusals::no_wait_on_a_held_lock_names_the_holder_and_changes_nothing,
-                looks::who_only_looks_sees_the_holder_and_the_line_and_writes_nothing,
+                looks::who_only_looks_sees_the_holder_and_the_queue_and_writes_nothing,
                 looks::a_listing_shows_every_lock,
                 looks::who_waits_is_told_its_place_whenever_it_changes,
-                upkeep::a_sweep_removes_a_holder_that_died_and_no_other,
-                upkeep::a_sweep_removes_the_dead_of_a_whole_line,
-                upkeep::an_idle_lock_is_removed_after_its_retention,
+                admin::a_sweep_removes_a_holder_that_died_and_no_other,
+                admin::a_sweep_removes_the_dead_of_a_whole_queue,
+                admin::an_idle_lock_is_removed_after_its_retention,
                 writes::a_fenced_item_refuses_the_stale_and_takes_the_fresh,
                 writes::a_checked_transaction_applies_only_while_its_hold_is_the_holder,
                 writes::versioned_updates_of_many_at_once_lose_nothing,
@@ -113,6 +113,6 @@ fn a_client_whose_reads_are_not_consistent_is_found() {
             fields.map(|fields| fields.remove("ConsistentRead"));
         });
         let lock = host.locks.fair_lock("a").expect("a lock's name");
-        lock.inspect().await.expect("an empty line");
+        lock.inspect().await.expect("an empty queue");
     });
 }

@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
 use fairlock::{
-    Chance, Clock, Error, LockClient, LockClientBuilder, LockGuard, RecordWait, TableOptions,
+    Clock, Error, LockClient, LockClientBuilder, LockGuard, RandomSource, RecordWait, TableOptions,
 };
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use fairlock_testkit::http;
 use fairlock_testkit::lab::{EPOCH, Host};
 use fairlock_testkit::reads::Reads;
-use fairlock_testkit::tamper::{Item, Table, heirs, held_in_slot};
+use fairlock_testkit::tamper::{Item, Table, held_in_slot, successors};
 use fairlock_testkit::{real_time, virtual_time};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -119,9 +119,9 @@ impl Place {
         self.host_with(|builder| builder)
     }
 
-    /// With one seat, so that the second who waits has none.
+    /// With one slot, so that the second who waits has none.
     pub(crate) fn single(&self) -> Host {
-        self.host_with(|builder| builder.seats(1))
+        self.host_with(|builder| builder.successor_slots(1))
     }
 
     pub(crate) fn host_with(
@@ -133,7 +133,7 @@ impl Place {
         let builder = LockClient::builder(self.client_on(&network)).table(&self.table);
         let builder = builder.owner(format!("host-{number}"));
         let builder = builder.clock(self.clock.clone());
-        let builder = builder.chance(Chance::seeded(number as u64));
+        let builder = builder.random_source(RandomSource::seeded(number as u64));
         Host {
             locks: set(builder).build().unwrap(),
             network,
@@ -207,13 +207,13 @@ impl Place {
     /// Until one item is left of all, and nobody has or awaits its lock.
     pub(crate) async fn comes_to_rest(&self) {
         until(async || match &self.items().await[..] {
-            [item] => !is_held(item) && heirs(item) == 0,
+            [item] => !is_held(item) && successors(item) == 0,
             _ => false,
         })
         .await;
     }
 
-    /// Waits for lock `a` in a task of its own. This returns when it is in line, behind so many others.
+    /// Waits for lock `a` in a task of its own. This returns when it is in queue, behind so many others.
     #[expect(
         clippy::disallowed_methods,
         reason = "a caller's task, not the client's"
@@ -223,7 +223,7 @@ impl Place {
         let waiting = async move { lock.acquire(RecordWait::Infinite).await };
         let waiting = tokio::spawn(waiting);
         let onlooker = self.host().locks.fair_lock("a").unwrap();
-        until(async || onlooker.inspect().await.unwrap().line.len() > before).await;
+        until(async || onlooker.inspect().await.unwrap().queue.len() > before).await;
         waiting
     }
 }

@@ -81,7 +81,7 @@ pub(crate) async fn no_wait_on_a_held_lock_names_the_holder_and_changes_nothing(
     let refused = other.acquire(RecordWait::NoWait).await.unwrap_err();
     let Error::NotGranted {
         holder: Some(holder),
-        place: None,
+        position: None,
         ..
     } = &refused
     else {

@@ -7,17 +7,17 @@
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fairlock::{Error, Loss, RecordWait};
+use fairlock::{Error, LossReason, RecordWait};
 use futures::future::join_all;
 use tokio::time::sleep;
 
 use super::place::{MS, Place, SECOND};
 
 pub(crate) async fn work_ends_when_its_lock_is_lost_and_else_with_a_release(place: &Place) {
-    let host = place.host_with(|builder| builder.lease(6 * SECOND));
+    let host = place.host_with(|builder| builder.lease_duration(6 * SECOND));
     let lock = host.locks.fair_lock("a").unwrap();
     let ran = lock.run(RecordWait::NoWait, async |guard| guard.ticket());
-    let first = ran.await.unwrap().strict().unwrap();
+    let first = ran.await.unwrap().into_result().unwrap();
     let ran = lock.run(RecordWait::NoWait, async |guard| {
         assert!(guard.ticket() > first);
         place.delete_lock_item().await;
@@ -28,9 +28,9 @@ pub(crate) async fn work_ends_when_its_lock_is_lost_and_else_with_a_release(plac
         Error::Lost { reason, .. } => Some(reason),
         _ => None,
     };
-    assert_eq!(reason, Some(&Loss::Deleted), "{lost}");
+    assert_eq!(reason, Some(&LossReason::Deleted), "{lost}");
     let ran = lock.run(RecordWait::Infinite, async |guard| guard.ticket());
-    assert!(ran.await.unwrap().strict().unwrap() > first);
+    assert!(ran.await.unwrap().into_result().unwrap() > first);
     place.comes_to_rest().await;
 }
 
@@ -40,7 +40,7 @@ pub(crate) async fn locks_that_are_named_in_any_order_are_had_together_by_everyb
     let turns = named.map(|names| {
         let (host, inside) = (place.host(), &inside);
         async move {
-            let both = host.locks.several(names).unwrap();
+            let both = host.locks.multi_lock(names).unwrap();
             for _ in 0..5 {
                 let work = both.run(RecordWait::Infinite, async |guard| {
                     // Any two of these want a lock in common.
@@ -49,15 +49,15 @@ pub(crate) async fn locks_that_are_named_in_any_order_are_had_together_by_everyb
                     sleep(5 * MS).await;
                     inside.fetch_sub(1, Ordering::SeqCst);
                 });
-                work.await.unwrap().strict().unwrap();
+                work.await.unwrap().into_result().unwrap();
             }
         }
     });
     join_all(turns).await;
     let locks = &place.host().locks;
-    let all = locks.several(["c", "b", "a"]).unwrap();
+    let all = locks.multi_lock(["c", "b", "a"]).unwrap();
     let guard = all.acquire(RecordWait::Infinite).await.unwrap();
-    let both = locks.several(["a", "b"]).unwrap();
+    let both = locks.multi_lock(["a", "b"]).unwrap();
     let refused = both.acquire(RecordWait::NoWait).await.unwrap_err();
     assert!(
         matches!(&refused, Error::NotGranted { lock, .. } if lock == "a"),

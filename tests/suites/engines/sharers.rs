@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Faults, Gate, When};
-use fairlock::{Error, Loss};
+use fairlock::{Error, LossReason};
 
 use super::faults::{in_vain, unseen};
 use super::place::{Place, SECOND, SHORT, granted, until};
@@ -69,7 +69,7 @@ pub(crate) async fn a_write_of_a_sharer_that_comes_twice_is_applied_once(place: 
 
 /// A client that is to die.
 fn mortal(place: &Place) -> Host {
-    place.host_with(|builder| builder.lease(SHORT))
+    place.host_with(|builder| builder.lease_duration(SHORT))
 }
 
 /// At the holder's place or beside it; others stay, and are renewed.
@@ -89,7 +89,7 @@ pub(crate) async fn dead_readers_are_evicted_one_by_one_and_the_living_stay(plac
     assert!(alive.is_held() && !third.is_held() && !writer.is_finished());
     hosts[2].network.set_faults(Faults::default());
     let reason = third.lost().await.reason;
-    assert!(matches!(reason, Loss::Unreachable { .. }), "{reason}");
+    assert!(matches!(reason, LossReason::Unreachable { .. }), "{reason}");
     let late = third.release().await;
     assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
     hosts[1].network.set_faults(cut_off());

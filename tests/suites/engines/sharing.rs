@@ -6,12 +6,12 @@
     reason = "a helper of a test that cannot go on has failed the test; a caller's task"
 )]
 
-use fairlock::{Error, LockGuard, Problem, RecordWait, Stage};
+use fairlock::{Error, ItemProblem, LockGuard, RecordWait, Stage};
 use futures::future::join_all;
 
 use super::place::{Place, SHORT, Waiting, granted, is_held, until};
 use fairlock_testkit::lab::{Host, acquire};
-use fairlock_testkit::tamper::{Item, heirs, held_in_slot};
+use fairlock_testkit::tamper::{Item, held_in_slot, successors};
 
 /// Of the lock that the scenarios of permits are about.
 pub(crate) const FIVE: u64 = 5;
@@ -28,17 +28,17 @@ pub(crate) async fn takes(host: &Host, permits: u64) -> LockGuard {
     taken.unwrap()
 }
 
-/// In line, behind so many others.
-async fn is_in_line(place: &Place, before: usize) {
+/// In queue, behind so many others.
+async fn is_in_queue(place: &Place, before: usize) {
     let onlooker = place.host().locks.fair_lock("a").unwrap();
-    until(async || onlooker.inspect().await.unwrap().line.len() > before).await;
+    until(async || onlooker.inspect().await.unwrap().queue.len() > before).await;
 }
 
 pub(crate) async fn waits_to_share(place: &Place, before: usize, host: &Host) -> Waiting {
     let lock = host.locks.fair_lock("a").unwrap();
     let waiting = async move { lock.acquire_shared(RecordWait::Infinite).await };
     let waiting = tokio::spawn(waiting);
-    is_in_line(place, before).await;
+    is_in_queue(place, before).await;
     waiting
 }
 
@@ -46,11 +46,11 @@ pub(crate) async fn waits_for(place: &Place, before: usize, host: &Host, permits
     let lock = host.locks.semaphore("a", FIVE).unwrap();
     let waiting = async move { lock.acquire_many(permits, RecordWait::Infinite).await };
     let waiting = tokio::spawn(waiting);
-    is_in_line(place, before).await;
+    is_in_queue(place, before).await;
     waiting
 }
 
-/// How many permits those have who have the lock, and how many sharers, tickets of sharers, and heirs the lock item has.
+/// How many permits those have who have the lock, and how many sharers, tickets of sharers, and successors the lock item has.
 pub(crate) async fn counted(place: &Place) -> (i64, usize, usize, usize) {
     let item = &place.items().await[0];
     let number = |name: &str| item[name].as_n().unwrap().parse::<i64>().unwrap();
@@ -61,7 +61,7 @@ pub(crate) async fn counted(place: &Place) -> (i64, usize, usize, usize) {
     assert!(beside.all(|nonce| nonces.contains(nonce)), "{item:?}");
     let shared = { item.keys() }.filter(|nonce| sharers.contains_key(*nonce));
     let held = number("permits") - number("room") + held_in_slot(item).unwrap_or(0);
-    (held, sharers.len(), shared.count(), heirs(item))
+    (held, sharers.len(), shared.count(), successors(item))
 }
 
 /// Of the places on the lock item.
@@ -134,14 +134,14 @@ fn beat(item: &Item) -> u64 {
 pub(crate) async fn a_reader_that_was_alone_before_a_writer_and_is_not_any_more_leaves_the_others(
     place: &Place,
 ) {
-    let host = place.host_with(|builder| builder.lease(SHORT));
+    let host = place.host_with(|builder| builder.lease_duration(SHORT));
     let reader = shares(&host).await;
     let writer = place.waits_behind(0, &place.host()).await;
     // Its renewal shows it the writer.
     let before = beat(&place.items().await[0]);
     until(async || beat(&place.items().await[0]) > before).await;
     writer.abort();
-    until(async || heirs(&place.items().await[0]) == 0).await;
+    until(async || successors(&place.items().await[0]) == 0).await;
     let other = shares(&place.host()).await;
     reader.release().await.unwrap();
     assert_eq!(counted(place).await, (1, 1, 1, 0));
@@ -228,11 +228,11 @@ async fn are_refused(place: &Place, host: &Host) {
             (fair.acquire(wait).await, 64),
         ] {
             let refused = refused.unwrap_err();
-            let Error::Unreadable { problem, .. } = &refused else {
+            let Error::InvalidItem { problem, .. } = &refused else {
                 panic!("{refused}")
             };
             let found = FIVE;
-            assert_eq!(*problem, Problem::Permits { found, said });
+            assert_eq!(*problem, ItemProblem::Permits { found, said });
         }
     }
     assert_eq!(place.items().await, before);

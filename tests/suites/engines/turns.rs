@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use super::place::{MS, Place, SECOND, granted, is_held, until};
 use fairlock_testkit::lab::{Host, acquire};
-use fairlock_testkit::tamper::heirs;
+use fairlock_testkit::tamper::successors;
 
 pub(crate) async fn an_uncontended_turn_is_two_requests_and_leaves_one_item(place: &Place) {
     let host = place.host();
@@ -97,8 +97,8 @@ pub(crate) async fn eight_workers_take_ten_turns_each_in_the_order_of_their_tick
 
 pub(crate) async fn those_who_wait_are_granted_in_the_order_in_which_they_came(place: &Place) {
     let guard = acquire(&place.host()).await;
-    // More than there are seats.
-    let hosts = [(); 6].map(|()| place.host_with(|builder| builder.seats(2)));
+    // More than there are slots.
+    let hosts = [(); 6].map(|()| place.host_with(|builder| builder.successor_slots(2)));
     let mut waiting = Vec::new();
     for (before, host) in hosts.iter().enumerate() {
         waiting.push(place.waits_behind(before, host).await);
@@ -120,8 +120,8 @@ pub(crate) async fn those_who_wait_are_granted_in_the_order_in_which_they_came(p
 
 pub(crate) async fn a_wait_that_times_out_leaves_nothing(place: &Place) {
     let guard = acquire(&place.host()).await;
-    // More than there are seats, so that some wait in the line behind them.
-    let hosts = [(); 6].map(|()| place.host_with(|builder| builder.seats(4)));
+    // More than there are slots, so that some wait in the queue behind them.
+    let hosts = [(); 6].map(|()| place.host_with(|builder| builder.successor_slots(4)));
     let waits = hosts.iter().map(|host| {
         let lock = host.locks.fair_lock("a").unwrap();
         async move {
@@ -135,22 +135,22 @@ pub(crate) async fn a_wait_that_times_out_leaves_nothing(place: &Place) {
         assert!(took >= SECOND, "{took:?}");
     }
     let onlooker = place.host().locks.fair_lock("a").unwrap();
-    until(async || onlooker.inspect().await.unwrap().line.is_empty()).await;
+    until(async || onlooker.inspect().await.unwrap().queue.is_empty()).await;
     assert!(guard.is_held());
     guard.release().await.unwrap();
     acquire(&hosts[0]).await.release().await.unwrap();
     place.comes_to_rest().await;
 }
 
-pub(crate) async fn a_release_hands_the_lock_to_the_next_in_line(place: &Place) {
-    let (host, heir) = (place.host(), place.host());
+pub(crate) async fn a_release_hands_the_lock_to_the_next_in_queue(place: &Place) {
+    let (host, successor) = (place.host(), place.host());
     let guard = acquire(&host).await;
     let ticket = guard.ticket();
-    let waiting = place.waits_behind(0, &heir).await;
+    let waiting = place.waits_behind(0, &successor).await;
     guard.release().await.unwrap();
-    // In the very write of the release, before the heir has looked.
+    // In the very write of the release, before the successor has looked.
     let item = &place.items().await[0];
-    assert!(is_held(item) && heirs(item) == 0, "{item:?}");
+    assert!(is_held(item) && successors(item) == 0, "{item:?}");
     let next = granted(waiting).await;
     assert!(next.ticket() > ticket);
     next.release().await.unwrap();

@@ -111,7 +111,7 @@ pub(crate) async fn a_checked_transaction_applies_only_while_its_hold_is_the_hol
 fn versioned(place: &Place) -> (VersionedTable, fairlock::embedded::Network) {
     let (client, network) = place.client();
     let builder = VersionedTable::builder(client, place.table().name);
-    let builder = builder.request_timeout(SHORT).attempts(100);
+    let builder = builder.request_timeout(SHORT).max_attempts(100);
     (builder.build().unwrap(), network)
 }
 

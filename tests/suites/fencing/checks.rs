@@ -15,7 +15,7 @@ use aws_sdk_dynamodb::operation::transact_write_items::{
 };
 use aws_sdk_dynamodb::types::{Put, TransactWriteItem};
 use fairlock::embedded::{Fault, Gate, Network, Request, When};
-use fairlock::{Error, LockGuard, Loss, RecordWait};
+use fairlock::{Error, LockGuard, LossReason, RecordWait};
 
 use super::items::*;
 use super::overtaken::Overtaken;
@@ -177,7 +177,7 @@ fn a_hold_that_is_not_believed_in_gives_no_check() {
         let Err(Error::Lost { reason, ticket, .. }) = guard.check_item() else {
             panic!("a check of a lost hold")
         };
-        assert!(matches!(reason, Loss::Unreachable { .. }), "{reason}");
+        assert!(matches!(reason, LossReason::Unreachable { .. }), "{reason}");
         assert_eq!(ticket, guard.ticket());
         assert_eq!((host.network.counts() - sent).requests(), 0);
     });
@@ -210,7 +210,7 @@ impl<const REST: usize> Together<REST> {
         let things = things(&lab).await;
         let (other, host) = (lab.host(), lab.host());
         let holder = acquire(&other).await;
-        // While the first is on its way into the line the others gather, and then go together.
+        // While the first is on its way into the queue the others gather, and then go together.
         let (first, second) = (call(&host), call(&host));
         let later = [(); REST].map(|()| call(&host));
         lab.settle().await;
@@ -319,7 +319,7 @@ fn a_check_stays_over_however_its_end_was_answered_and_however_late_a_copy_comes
 }
 
 #[test]
-fn a_turn_whose_check_cannot_be_ended_is_not_passed_on_and_the_next_stands_in_line_anew() {
+fn a_turn_whose_check_cannot_be_ended_is_not_passed_on_and_the_next_stands_in_queue_anew() {
     virtual_time(async {
         let together = Together::<1>::new().await;
         let check = together.earlier.check_item().unwrap();

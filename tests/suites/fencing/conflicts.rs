@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fairlock::embedded::{Fault, When};
-use fairlock::{Error, Loss};
+use fairlock::{Error, LossReason};
 
 use fairlock_testkit::lab::{Lab, acquire, waits};
 use fairlock_testkit::verbs::meets;
@@ -51,20 +51,24 @@ fn a_release_that_met_a_conflict_is_told_what_became_of_the_lock_since() {
         let Err(Error::Lost { reason, .. }) = released else {
             panic!("{released:?}: the conflict left no doubt")
         };
-        assert_eq!(reason, Loss::Deleted);
+        assert_eq!(reason, LossReason::Deleted);
     });
 }
 
-/// How often the heir looks within three seconds of its having met a fault so many times. Its lease is short, so that it renews
+/// How often the successor looks within three seconds of its having met a fault so many times. Its lease is short, so that it renews
 /// early in the hold: late in it, it looks no more often than somebody who was told that DynamoDB is too busy.
 fn looks_after(times: usize, fault: Fault) -> u64 {
     virtual_time(async {
         let lab = Lab::new().await;
         let a = lab.host();
-        let b = lab.host_with(|builder| builder.lease(3 * SECOND).heartbeat(SECOND));
+        let b = lab.host_with(|builder| {
+            builder
+                .lease_duration(3 * SECOND)
+                .heartbeat_interval(SECOND)
+        });
         let _guard = acquire(&a).await;
         let _waiting = waits(&lab, &b).await;
-        let met = meets(&b.network, "renew seat", times, fault);
+        let met = meets(&b.network, "renew slot", times, fault);
         while met.load(Ordering::SeqCst) < times {
             lab.wait(SECOND / 100).await;
         }

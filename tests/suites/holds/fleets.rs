@@ -32,35 +32,41 @@ const FLEETS: [Fleet; 6] = [
         name: "long leases and the longest heartbeats",
         lease: Duration::from_secs(720),
         timeout: Duration::from_millis(2_000),
-        set: |builder| builder.lease(720 * SECOND),
+        set: |builder| builder.lease_duration(720 * SECOND),
     },
     Fleet {
         name: "short leases and the smallest allowance",
         lease: SECOND,
         timeout: Duration::from_millis(166),
         set: |builder| {
-            let builder = builder.lease(SECOND).gap_grace(SECOND);
-            builder.common_clock_allowance(Duration::from_millis(2007))
+            let builder = builder.lease_duration(SECOND).join_timeout(SECOND);
+            builder.server_clock_allowance(Duration::from_millis(2007))
         },
     },
     Fleet {
         name: "slow requests",
         lease: Duration::from_secs(60),
         timeout: Duration::from_millis(10_000),
-        set: |builder| builder.lease(60 * SECOND).request_timeout(10 * SECOND),
+        set: |builder| {
+            builder
+                .lease_duration(60 * SECOND)
+                .request_timeout(10 * SECOND)
+        },
     },
     Fleet {
         name: "a long grace and retention",
         lease: Duration::from_secs(30),
         timeout: Duration::from_millis(2_000),
-        set: |builder| builder.gap_grace(90 * SECOND).idle_retention(90 * DAY),
+        set: |builder| builder.join_timeout(90 * SECOND).idle_retention(90 * DAY),
     },
     Fleet {
         name: "rare heartbeats, short retention",
         lease: Duration::from_secs(60),
         timeout: Duration::from_millis(2_000),
         set: |builder| {
-            let builder = builder.lease(60 * SECOND).heartbeat(50 * SECOND);
+            let builder = builder
+                .lease_duration(60 * SECOND)
+                .heartbeat_interval(50 * SECOND);
             builder.idle_retention(DAY)
         },
     },
@@ -109,16 +115,17 @@ fn a_waiter_whose_row_is_late_within_its_own_time_out_is_not_passed_by_another_f
     for (one, other) in pairs() {
         virtual_time(async {
             let lab = Lab::new().await;
-            let [holder, heir, late] = [(); 3].map(|()| lab.host_with(|it| (one.set)(it).seats(1)));
-            let behind = lab.host_with(|it| (other.set)(it).seats(1));
+            let [holder, successor, late] =
+                [(); 3].map(|()| lab.host_with(|it| (one.set)(it).successor_slots(1)));
+            let behind = lab.host_with(|it| (other.set)(it).successor_slots(1));
             let guard = acquire(&holder).await;
-            let heir = waits(&lab, &heir).await;
+            let successor = waits(&lab, &successor).await;
             let delay = Fault::Delay(When::Before, one.timeout * 9 / 10);
             let joins = meets(&late.network, "join", usize::MAX, delay);
             let late = waits(&lab, &late).await;
             let behind = waits(&lab, &behind).await;
             guard.release().await.unwrap();
-            heir.await.unwrap().release().await.unwrap();
+            successor.await.unwrap().release().await.unwrap();
             let first = late.await.unwrap();
             assert!(!behind.is_finished(), "{} / {}", one.name, other.name);
             assert_eq!(joins.load(Ordering::SeqCst), 1);
@@ -134,7 +141,10 @@ fn a_retention_must_be_twice_the_lease() {
         let lab = Lab::new().await;
         let built = |retention| {
             let builder = fairlock::LockClient::builder(lab.engine.client());
-            builder.lease(DAY).idle_retention(retention).build()
+            builder
+                .lease_duration(DAY)
+                .idle_retention(retention)
+                .build()
         };
         assert!(built(2 * DAY).is_ok());
         let refused = built(2 * DAY - SECOND).unwrap_err().to_string();

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use fairlock::{Error, Loss, PlaceId, RecordWait};
+use fairlock::{Error, LossReason, PlaceId, RecordWait};
 use tokio::time::Instant;
 
 use super::SECOND;
@@ -36,14 +36,14 @@ async fn waits_observed(lab: &Lab, host: &Host) -> PlaceId {
     place.unwrap()
 }
 
-/// A holder, two heirs and two rows: whoever is killed and given up, the next of the living has the lock as soon as the one
+/// A holder, two successors and two rows: whoever is killed and given up, the next of the living has the lock as soon as the one
 /// before it is done, and not after a lease.
 #[test]
 fn a_place_that_is_given_up_is_not_waited_for_wherever_it_is() {
     for killed in 0..5 {
         virtual_time(async {
             let lab = Lab::new().await;
-            let hosts = lab.hosts_with_seats(6, 2);
+            let hosts = lab.hosts_with_slots(6, 2);
             let (first, rest) = hosts.split_first().unwrap();
             let guard = acquire(first).await;
             let mut places = vec![guard.place_id()];
@@ -104,13 +104,13 @@ fn whoever_lives_learns_that_its_place_was_given_up() {
         other.locks.give_up(&waiting).await.unwrap();
         // It has drawn another ticket, and has its turn by that one.
         lab.wait(2 * SECOND).await;
-        let line = other.locks.fair_lock("a").unwrap().inspect().await.unwrap();
-        assert_eq!(line.line.len(), 1);
-        assert!(line.line[0].ticket > guard.ticket());
+        let queue = other.locks.fair_lock("a").unwrap().inspect().await.unwrap();
+        assert_eq!(queue.queue.len(), 1);
+        assert!(queue.queue[0].ticket > guard.ticket());
         let place = guard.place_id();
         other.locks.give_up(&place).await.unwrap();
         let reason = guard.lost().await.reason;
-        assert!(matches!(reason, Loss::Evicted { .. }), "{reason}");
+        assert!(matches!(reason, LossReason::Evicted { .. }), "{reason}");
     });
 }
 

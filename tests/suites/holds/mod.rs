@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use fairlock::embedded::{Fault, Faults, Latency, Network, When};
-use fairlock::{Error, LockClient, Loss, RecordWait};
+use fairlock::{Error, LockClient, LossReason, RecordWait};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::verbs;
 use fairlock_testkit::verbs::meets;
@@ -80,7 +80,7 @@ fn a_cut_off_holder_is_told_at_its_local_deadline_before_anybody_else_has_the_lo
             meets(&a.network, "renew hold", usize::MAX, fault);
             let cut = Instant::now();
             let loss = guard.lost().await.reason;
-            let Loss::Unreachable { cause } = loss else {
+            let LossReason::Unreachable { cause } = loss else {
                 panic!("{loss}");
             };
             assert!(cause.starts_with("`renew` "), "{cause}");
@@ -93,7 +93,7 @@ fn a_cut_off_holder_is_told_at_its_local_deadline_before_anybody_else_has_the_lo
             let next = waiting.await.unwrap();
             assert!(next.ticket() > guard.ticket());
             let Err(Error::Lost {
-                reason: Loss::Unreachable { .. },
+                reason: LossReason::Unreachable { .. },
                 ..
             }) = guard.release().await
             else {
@@ -137,7 +137,7 @@ fn an_evicted_holder_learns_by_whom() {
         meets(&a.network, "renew hold", 0, Fault::Throttle);
         let loss = guard.lost().await.reason;
         let told = loss.to_string();
-        let Loss::Evicted { by: Some(by) } = loss else {
+        let LossReason::Evicted { by: Some(by) } = loss else {
             panic!("{told}");
         };
         assert_eq!((by.ticket, by.is_this_process), (next.ticket(), true));
@@ -164,13 +164,13 @@ fn a_holder_whose_lock_item_was_deleted_is_told_so_and_the_next_ticket_is_larger
         let guard = acquire(&a).await;
         lab.wait(2 * SECOND).await;
         lab.delete_lock_item("a").await;
-        assert_eq!(guard.lost().await.reason, Loss::Deleted);
+        assert_eq!(guard.lost().await.reason, LossReason::Deleted);
         let next = acquire(&b).await;
         assert!(next.ticket() > guard.ticket());
         assert!(matches!(
             guard.release().await,
             Err(Error::Lost {
-                reason: Loss::Deleted,
+                reason: LossReason::Deleted,
                 ..
             })
         ));
@@ -207,7 +207,7 @@ fn a_deletion_that_only_the_release_notices_is_a_loss_too() {
         let guard = acquire(&host).await;
         lab.delete_lock_item("a").await;
         let Err(Error::Lost {
-            reason: Loss::Deleted,
+            reason: LossReason::Deleted,
             ticket,
             ..
         }) = guard.release().await
@@ -260,7 +260,10 @@ fn lost_is_told_to_every_future_of_the_hold_and_never_after_a_release() {
         );
         let lost = guard.lost().await;
         assert_eq!((lost.lock.as_str(), lost.ticket), ("a", guard.ticket()));
-        assert!(matches!(lost.reason, Loss::Unreachable { .. }), "{lost}");
+        assert!(
+            matches!(lost.reason, LossReason::Unreachable { .. }),
+            "{lost}"
+        );
     });
 }
 
@@ -300,7 +303,7 @@ fn a_release_that_is_refused_is_tried_until_the_policy_is_mended() {
 fn a_long_lease_stays_dated_and_its_dead_holder_can_be_taken_by_one_who_does_not_wait() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let long = |lab: &Lab| lab.host_with(|builder| builder.lease(1_200 * SECOND));
+        let long = |lab: &Lab| lab.host_with(|builder| builder.lease_duration(1_200 * SECOND));
         let (a, b) = (long(&lab), long(&lab));
         let _guard = acquire(&a).await;
         lab.wait(3_000 * SECOND).await;
@@ -408,8 +411,8 @@ fn a_grant_whose_lease_is_already_over_is_given_up_and_never_returned() {
         let (a, b, c) = (lab.host(), lab.host(), lab.host());
         let guard = acquire(&a).await;
         let first = guard.ticket().get();
-        let heir = waits(&lab, &b).await;
-        // The heir cannot renew, and learns of its promotion only when its lease is over.
+        let successor = waits(&lab, &b).await;
+        // The successor cannot renew, and learns of its promotion only when its lease is over.
         let blocked = |host: &Host| {
             host.network.set_faults(Faults {
                 hangs_before: 1.0,
@@ -421,10 +424,10 @@ fn a_grant_whose_lease_is_already_over_is_given_up_and_never_returned() {
         guard.release().await.unwrap();
         lab.wait(5 * SECOND).await;
         b.network.set_faults(Faults::default());
-        let guard = heir.await.unwrap();
+        let guard = successor.await.unwrap();
         assert!(
             guard.ticket().get() > first + 1,
-            "the heir's own ticket was given up"
+            "the successor's own ticket was given up"
         );
         assert!(
             guard.is_held() && guard.remaining() > 15 * SECOND,
@@ -437,43 +440,43 @@ fn a_grant_whose_lease_is_already_over_is_given_up_and_never_returned() {
 }
 
 #[test]
-fn an_heir_promoted_with_little_left_renews_before_its_guard_is_returned() {
+fn a_successor_promoted_with_little_left_renews_before_its_guard_is_returned() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b) = (lab.host(), lab.host());
         let guard = acquire(&a).await;
-        let heir = waits(&lab, &b).await;
+        let successor = waits(&lab, &b).await;
         b.network.set_faults(cut_off());
         lab.wait(20 * SECOND).await;
         guard.release().await.unwrap();
         b.network.set_faults(Faults::default());
-        let guard = heir.await.unwrap();
+        let guard = successor.await.unwrap();
         assert!(guard.remaining() > 15 * SECOND, "{:?}", guard.remaining());
         guard.release().await.unwrap();
     });
 }
 
-/// Far back its row has a lease of minutes. The line before it goes away at once, and somebody gives it a seat. So it asks for the plain
+/// Far back its row has a lease of minutes. The queue before it goes away at once, and somebody gives it a slot. So it asks for the plain
 /// lease there, and has the lock when the request comes. What it did not get takes nothing from it: it has the lock for as long as its
 /// entry says.
 #[test]
 fn a_waiter_from_far_back_that_is_promoted_while_it_asks_for_a_shorter_lease_keeps_the_lock() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(30, 2);
+        let hosts = lab.hosts_with_slots(30, 2);
         let (first, [others @ .., far, newcomer]) = hosts.split_first().unwrap() else {
             panic!("thirty");
         };
         let mut guard = acquire(first).await;
-        let mut line = VecDeque::new();
+        let mut queue = VecDeque::new();
         for host in others {
-            line.push_back(waits(&lab, host).await);
+            queue.push_back(waits(&lab, host).await);
         }
         let far_back = waits(&lab, far).await;
         for _ in 0..9 {
             lab.wait(60 * SECOND).await;
             guard.release().await.unwrap();
-            guard = line.pop_front().unwrap().await.unwrap();
+            guard = queue.pop_front().unwrap().await.unwrap();
         }
         let renewed = meets(
             &far.network,
@@ -485,12 +488,12 @@ fn a_waiter_from_far_back_that_is_promoted_while_it_asks_for_a_shorter_lease_kee
             lab.wait(SECOND).await;
         }
         lab.wait(25 * SECOND).await;
-        line.iter().for_each(JoinHandle::abort);
+        queue.iter().for_each(JoinHandle::abort);
         lab.settle().await;
         let behind = waits(&lab, newcomer).await;
         let asks = meets(
             &far.network,
-            "renew seat",
+            "renew slot",
             1,
             Fault::Delay(When::Before, SECOND),
         );
@@ -500,7 +503,7 @@ fn a_waiter_from_far_back_that_is_promoted_while_it_asks_for_a_shorter_lease_kee
         behind.abort();
         let ticket = guard.ticket().get();
         guard.release().await.unwrap();
-        // Its own ticket: it did not ask anew.
+        // Its own ticket: it did not ask again.
         assert_eq!(far_back.await.unwrap().ticket().get(), ticket + 19);
     });
 }
@@ -517,7 +520,7 @@ fn a_hold_that_ended_before_its_caller_came_for_it_is_asked_for_again_while_ther
     ] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let host = lab.host_with(|builder| builder.lease(lease));
+            let host = lab.host_with(|builder| builder.lease_duration(lease));
             let lock = host.locks.fair_lock("job").unwrap();
             let mut acquiring = pin!(lock.acquire(wait));
             assert!(poll!(&mut acquiring).is_pending());

@@ -21,7 +21,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use siege::{Crew, Misses, play, table};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// When a line of three is at rest.
+/// When a queue of three is at rest.
 const AT_REST: Duration = Duration::from_millis(1_500);
 
 fn set(variable: &str) -> Option<u64> {
@@ -174,12 +174,12 @@ fn a_lease_that_somebody_made_longer_is_believed_in_no_longer_than_ones_own() {
         let lab = Lab::new().await;
         let (a, b) = (lab.host(), lab.host());
         let guard = acquire(&a).await;
-        let heir = waits(&lab, &b).await;
+        let successor = waits(&lab, &b).await;
         let day = AttributeValue::N("86400000".into());
         let longer = Blow::Set(Target::LockItem, "slots[1].lease_ms", day);
         assert!(longer.strike(&table(&lab)).await);
         guard.release().await.unwrap();
-        let guard = heir.await.unwrap();
+        let guard = successor.await.unwrap();
         // Its first renewal shows its own lease again, by which others judge it.
         lab.wait(12 * SECOND).await;
         b.network.set_faults(cut_off());

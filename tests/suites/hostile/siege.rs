@@ -27,7 +27,7 @@ const ALL: u64 = 64;
 const LEASE: Duration = Duration::from_secs(6);
 /// No call takes longer than its patience and this.
 const AND_SOME: Duration = Duration::from_secs(12);
-/// Requests of one client in a second, in the mean: who is next in line looks up to fifty times, and gaps are closed
+/// Requests of one client in a second, in the mean: who is next in the queue looks up to fifty times, and gaps are closed
 /// one by one.
 const BUSY: u64 = 1_000;
 
@@ -83,9 +83,9 @@ pub(crate) async fn play(
         .map(|_| {
             lab.host_with(|builder| {
                 builder
-                    .seats(1)
-                    .lease(LEASE)
-                    .look_bounds(SECOND / 10, SECOND)
+                    .successor_slots(1)
+                    .lease_duration(LEASE)
+                    .poll_interval(SECOND / 10, SECOND)
             })
         })
         .collect();
@@ -224,7 +224,7 @@ impl Seen {
     }
 }
 
-/// Watches who believes.
+/// LivenessTracker who believes.
 async fn watches(ends: Instant, seen: Shared) {
     while Instant::now() < ends {
         seen.lock().unwrap().count();

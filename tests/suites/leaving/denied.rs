@@ -14,7 +14,7 @@ use fairlock_testkit::virtual_time;
 const CLIENTS: usize = 12;
 const TURNS: usize = 5;
 /// Each client tries an action that is denied once, or twice where it cleans at two places at that moment.
-const MOST_TRIES: u64 = 2 * CLIENTS as u64;
+const MAX_TRIES: u64 = 2 * CLIENTS as u64;
 
 /// A crowd whose requests of these operations are denied for as long as it says.
 struct Crowd {
@@ -26,7 +26,7 @@ struct Crowd {
 impl Crowd {
     async fn denied(operations: &'static [&'static str]) -> Crowd {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(CLIENTS, 1);
+        let hosts = lab.hosts_with_slots(CLIENTS, 1);
         let is_denied = Arc::new(AtomicBool::new(true));
         for host in &hosts {
             let is_denied = Arc::clone(&is_denied);
@@ -79,7 +79,7 @@ fn without_batches_rows_are_deleted_one_by_one_and_nothing_is_left() {
             assert!(requests < first * 5 / 4, "{first}, then {requests}");
             assert!(crowd.lab.items("a").await.len() < 10);
         }
-        assert!(crowd.of("BatchWriteItem") <= MOST_TRIES);
+        assert!(crowd.of("BatchWriteItem") <= MAX_TRIES);
         let report = crowd.hosts[0].locks.shutdown(HeldLocks::Keep, SECOND).await;
         assert_eq!((report.rows_left, report.unfinished.len()), (0, 0));
     });
@@ -93,18 +93,18 @@ fn without_deletions_turns_take_no_more_requests_the_more_rows_are_left() {
         for _ in 0..20 {
             rounds.push(crowd.round().await);
         }
-        // A look along the line takes two pages: the lock item with some of what is left, and what is behind the seats.
+        // A look along the queue takes two pages: the lock item with some of what is left, and what is behind the slots.
         assert!(rounds[19] < rounds[0] * 2, "{rounds:?}");
         assert!(rounds[19] < rounds[4] * 5 / 4, "{rounds:?}");
-        assert!(crowd.of("BatchWriteItem") <= MOST_TRIES);
-        assert!(crowd.of("DeleteItem") <= MOST_TRIES);
-        let litter = crowd.lab.items("a").await.len() as u64 - 1;
-        assert!(litter > 500, "{litter}");
+        assert!(crowd.of("BatchWriteItem") <= MAX_TRIES);
+        assert!(crowd.of("DeleteItem") <= MAX_TRIES);
+        let settled_rows = crowd.lab.items("a").await.len() as u64 - 1;
+        assert!(settled_rows > 500, "{settled_rows}");
         let mut left = 0;
         for host in &crowd.hosts {
             left += host.locks.shutdown(HeldLocks::Keep, SECOND).await.rows_left;
         }
-        assert!(left >= litter, "{left} of {litter}");
+        assert!(left >= settled_rows, "{left} of {settled_rows}");
     });
 }
 

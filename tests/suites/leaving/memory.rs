@@ -1,4 +1,4 @@
-//! What a client remembers of its own rows gives no seat to a waiter of its own that leaves.
+//! What a client remembers of its own rows gives no slot to a waiter of its own that leaves.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Gate, When};
@@ -9,29 +9,29 @@ use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::virtual_time;
 
-/// The tickets of the heirs of lock `a`.
-async fn heirs(lab: &Lab) -> Vec<AttributeValue> {
+/// The tickets of the successors of lock `a`.
+async fn successors(lab: &Lab) -> Vec<AttributeValue> {
     let get = lab.engine.client().get_item().table_name("locks");
     let get = get.key("pk", AttributeValue::S("a".into()));
     let get = get.key("sk", AttributeValue::S("fairlock/#lock".into()));
     let item = get.send().await.unwrap().item.unwrap();
-    let heirs = item["slots"].as_l().unwrap().iter().skip(1);
-    heirs
-        .map(|heir| heir.as_m().unwrap()["ticket"].clone())
+    let successors = item["slots"].as_l().unwrap().iter().skip(1);
+    successors
+        .map(|successor| successor.as_m().unwrap()["ticket"].clone())
         .collect()
 }
 
-/// The holder and its heirs, of whom the heirs died, and two waiters of one client behind them.
+/// The holder and its successors, of whom the successors died, and two waiters of one client behind them.
 #[test]
-fn a_waiter_that_leaves_is_given_no_seat_by_another_of_its_client_that_remembers_its_row() {
+fn a_waiter_that_leaves_is_given_no_slot_by_another_of_its_client_that_remembers_its_row() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let [holder, client]: [Host; 2] = lab.hosts_with_seats(2, 2).try_into().ok().unwrap();
-        let dead = lab.hosts_with_seats(2, 2);
+        let [holder, client]: [Host; 2] = lab.hosts_with_slots(2, 2).try_into().ok().unwrap();
+        let dead = lab.hosts_with_slots(2, 2);
         let guard = acquire(&holder).await;
-        let mut heirs_of_it = Vec::new();
+        let mut successors_of_it = Vec::new();
         for host in &dead {
-            heirs_of_it.push(waits(&lab, host).await);
+            successors_of_it.push(waits(&lab, host).await);
         }
         let leaves = waits(&lab, &client).await;
         let stays = waits(&lab, &client).await;
@@ -46,14 +46,14 @@ fn a_waiter_that_leaves_is_given_no_seat_by_another_of_its_client_that_remembers
         gate.reached(1).await;
         lab.wait(LEASE + 2 * SECOND).await;
         let ticket = &row["entry"].as_m().unwrap()["ticket"];
-        let seated = heirs(&lab).await;
+        let watermark = successors(&lab).await;
         assert!(
-            !seated.is_empty(),
-            "the other is seated when the dead are gone"
+            !watermark.is_empty(),
+            "the other is watermark when the dead are gone"
         );
         assert!(
-            !seated.contains(ticket),
-            "a seat for a waiter that has left"
+            !watermark.contains(ticket),
+            "a slot for a waiter that has left"
         );
         gate.open();
         lab.settle().await;

@@ -1,4 +1,4 @@
-//! Callers that stop waiting, clients that die, and what the line does about them: nobody who is alive waits for those
+//! Callers that stop waiting, clients that die, and what the queue does about them: nobody who is alive waits for those
 //! who left, nor longer than a lease for those who died.
 #![expect(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Fault, Faults, Gate, Latency, When};
-use fairlock::{Clock, Error, HeldLocks, Loss, RecordWait};
+use fairlock::{Clock, Error, HeldLocks, LossReason, RecordWait};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::verbs;
 use fairlock_testkit::verbs::meets;
@@ -28,28 +28,28 @@ const LEASE: Duration = Duration::from_secs(30);
 const MS: Duration = Duration::from_millis(1);
 
 fn single(lab: &Lab) -> Host {
-    lab.host_with(|builder| builder.seats(1))
+    lab.host_with(|builder| builder.successor_slots(1))
 }
 
 #[test]
 fn all_who_died_at_one_moment_cost_one_lease_together() {
-    for (seats, phase) in [1, 4]
+    for (slots, phase) in [1, 4]
         .into_iter()
-        .flat_map(|seats| [1, 4, 9, 17, 26].map(|phase| (seats, phase)))
+        .flat_map(|slots| [1, 4, 9, 17, 26].map(|phase| (slots, phase)))
     {
         for dated in [true, false] {
-            virtual_time(died_together(seats, phase * SECOND, dated));
+            virtual_time(died_together(slots, phase * SECOND, dated));
         }
     }
 }
 
-/// A holder, its heirs and those behind them die at one moment, `phase` after they came to rest.
-async fn died_together(seats: usize, phase: Duration, dated: bool) {
+/// A holder, its successors and those behind them die at one moment, `phase` after they came to rest.
+async fn died_together(slots: usize, phase: Duration, dated: bool) {
     let clock = Clock::of_tokio(EPOCH);
     let engine = Engine::memory().unwrap().with_clock(clock.clone());
     let lab = Lab::on(if dated { engine } else { engine.without_date() }, clock).await;
-    let host = || lab.host_with(|builder| builder.seats(seats));
-    let hosts = lab.hosts_with_seats(8, seats);
+    let host = || lab.host_with(|builder| builder.successor_slots(slots));
+    let hosts = lab.hosts_with_slots(8, slots);
     let guard = acquire(&hosts[0]).await;
     let mut dead = Vec::new();
     for host in &hosts[1..] {
@@ -66,7 +66,7 @@ async fn died_together(seats: usize, phase: Duration, dated: bool) {
     let took = died.elapsed();
     assert!(
         took < LEASE + 4 * SECOND,
-        "{seats} seats, {phase:?}, dated {dated}: {took:?}"
+        "{slots} slots, {phase:?}, dated {dated}: {took:?}"
     );
     assert!(next.ticket() > guard.ticket());
     next.release().await.unwrap();
@@ -78,13 +78,13 @@ fn a_waiter_that_was_passed_as_dead_draws_another_ticket_and_is_granted() {
         let lab = Lab::new().await;
         let (a, b, c, d) = (single(&lab), single(&lab), single(&lab), single(&lab));
         let guard = acquire(&a).await;
-        let heir = waits(&lab, &b).await;
+        let successor = waits(&lab, &b).await;
         let frozen = waits(&lab, &c).await;
         c.network.set_faults(cut_off());
         let behind = waits(&lab, &d).await;
         lab.wait(60 * SECOND).await;
         guard.release().await.unwrap();
-        heir.await.unwrap().release().await.unwrap();
+        successor.await.unwrap().release().await.unwrap();
         let passed = behind.await.unwrap();
         c.network.set_faults(Faults::default());
         let ticket = passed.ticket();
@@ -96,7 +96,7 @@ fn a_waiter_that_was_passed_as_dead_draws_another_ticket_and_is_granted() {
     });
 }
 
-/// The row that waits in the line of lock `a`.
+/// The row that waits in the queue of lock `a`.
 async fn waiting_row(lab: &Lab) -> HashMap<String, AttributeValue> {
     let query = lab.engine.client().query().table_name("locks");
     let query = query.key_condition_expression("pk = :pk AND begins_with(sk, :row)");
@@ -118,12 +118,12 @@ async fn make_void(lab: &Lab, row: &HashMap<String, AttributeValue>) {
 }
 
 #[test]
-fn a_waiter_that_retires_and_finds_that_it_was_seated_keeps_its_place() {
+fn a_waiter_that_retires_and_finds_that_it_had_a_slot_keeps_its_place() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b, c) = (single(&lab), single(&lab), single(&lab));
         let guard = acquire(&a).await;
-        let heir = waits(&lab, &b).await;
+        let successor = waits(&lab, &b).await;
         let passed = waits(&lab, &c).await;
         let row = waiting_row(&lab).await;
         let client = lab.engine.client();
@@ -133,7 +133,7 @@ fn a_waiter_that_retires_and_finds_that_it_was_seated_keeps_its_place() {
                 .table_name("locks")
                 .key("pk", row["pk"].clone())
         };
-        // Others made its row void, so it retires; before it has left, a seat write decided on an older look arrives.
+        // Others made its row void, so it retires; before it has left, a slot write decided on an older look arrives.
         make_void(&lab, &row).await;
         let gate = Gate::closed();
         let _met = meets(
@@ -145,18 +145,18 @@ fn a_waiter_that_retires_and_finds_that_it_was_seated_keeps_its_place() {
         gate.reached(1).await;
         let entry = row["entry"].clone();
         let ticket = entry.as_m().unwrap()["ticket"].clone();
-        let seat = write().key("sk", AttributeValue::S("fairlock/#lock".into()));
-        let seat =
-            seat.update_expression("SET watermark = :ticket, slots = list_append(slots, :found)");
-        let seat = seat.expression_attribute_values(":ticket", ticket.clone());
-        seat.expression_attribute_values(":found", AttributeValue::L(vec![entry]))
+        let slot = write().key("sk", AttributeValue::S("fairlock/#lock".into()));
+        let slot =
+            slot.update_expression("SET watermark = :ticket, slots = list_append(slots, :found)");
+        let slot = slot.expression_attribute_values(":ticket", ticket.clone());
+        slot.expression_attribute_values(":found", AttributeValue::L(vec![entry]))
             .send()
             .await
             .unwrap();
         gate.open();
         lab.settle().await;
         guard.release().await.unwrap();
-        heir.await.unwrap().release().await.unwrap();
+        successor.await.unwrap().release().await.unwrap();
         let kept = passed.await.unwrap();
         assert_eq!(kept.ticket().to_string(), *ticket.as_n().unwrap());
         kept.release().await.unwrap();
@@ -171,7 +171,7 @@ fn a_client_too_slow_for_the_grace_draws_again_and_gets_through() {
         let lab = Lab::new().await;
         let (a, b, c, d) = (single(&lab), single(&lab), single(&lab), single(&lab));
         let guard = acquire(&a).await;
-        let heir = waits(&lab, &b).await;
+        let successor = waits(&lab, &b).await;
         let met = meets(
             &c.network,
             "join",
@@ -181,7 +181,7 @@ fn a_client_too_slow_for_the_grace_draws_again_and_gets_through() {
         let slow = waits(&lab, &c).await;
         let behind = waits(&lab, &d).await;
         guard.release().await.unwrap();
-        heir.await.unwrap().release().await.unwrap();
+        successor.await.unwrap().release().await.unwrap();
         behind.await.unwrap().release().await.unwrap();
         slow.await.unwrap().release().await.unwrap();
         assert_eq!(met.load(std::sync::atomic::Ordering::SeqCst), 5);
@@ -319,7 +319,7 @@ fn shutdown_releases_held_locks_when_asked_to_each_by_itself_and_says_what_it_co
                 .collect::<Vec<_>>(),
             ["b"]
         );
-        assert_eq!(guards[0].lost().await.reason, Loss::ShutDown);
+        assert_eq!(guards[0].lost().await.reason, LossReason::ShutDown);
         for (name, free) in [("a", true), ("b", false), ("c", true)] {
             let lock = b.locks.fair_lock(name).unwrap();
             assert_eq!(lock.try_acquire().await.unwrap().is_some(), free, "{name}");
@@ -366,12 +366,12 @@ fn a_timeout_bounds_the_call_by_one_request_timeout_more_even_when_nothing_answe
     reason = "a caller's task, not the client's"
 )]
 fn a_leave_that_is_refused_for_a_second_costs_no_lease() {
-    for is_heir in [true, false] {
+    for is_successor in [true, false] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let hosts = lab.hosts_with_seats(4, 1);
+            let hosts = lab.hosts_with_slots(4, 1);
             let guard = acquire(&hosts[0]).await;
-            let between = match is_heir {
+            let between = match is_successor {
                 true => None,
                 false => Some(waits(&lab, &hosts[1]).await),
             };
@@ -402,15 +402,15 @@ fn a_leave_that_is_refused_for_a_second_costs_no_lease() {
     clippy::disallowed_methods,
     reason = "callers' tasks, not the client's"
 )]
-fn a_line_of_eighty_who_die_together_costs_one_lease() {
+fn a_queue_of_eighty_who_die_together_costs_one_lease() {
     for dates in [true, false] {
-        for seats in [1, 4] {
+        for slots in [1, 4] {
             virtual_time(async move {
                 let clock = Clock::of_tokio(EPOCH);
                 let engine = Engine::memory().unwrap().with_clock(clock.clone());
                 let engine = if dates { engine } else { engine.without_date() };
                 let lab = Lab::on(engine, clock).await;
-                let dead = lab.host_with(|builder| builder.seats(seats));
+                let dead = lab.host_with(|builder| builder.successor_slots(slots));
                 for _ in 0..80 {
                     let lock = dead.locks.fair_lock("a").unwrap();
                     tokio::spawn(async move {
@@ -418,7 +418,11 @@ fn a_line_of_eighty_who_die_together_costs_one_lease() {
                     });
                     lab.wait(50 * MS).await;
                 }
-                let alive = waits(&lab, &lab.host_with(|builder| builder.seats(seats))).await;
+                let alive = waits(
+                    &lab,
+                    &lab.host_with(|builder| builder.successor_slots(slots)),
+                )
+                .await;
                 lab.wait(5 * SECOND).await;
                 dead.network.set_faults(cut_off());
                 let started = Instant::now();
@@ -426,7 +430,7 @@ fn a_line_of_eighty_who_die_together_costs_one_lease() {
                 let took = started.elapsed();
                 assert!(
                     took < LEASE + 4 * SECOND,
-                    "dates {dates}, {seats} seats: {took:?}"
+                    "dates {dates}, {slots} slots: {took:?}"
                 );
                 drop(guard);
             });

@@ -329,7 +329,7 @@ fn a_request_whose_future_is_dropped_at_once_is_applied_all_the_same() {
 }
 
 // ---------------------------------------------------------------------------------------------------------------
-// Chance
+// RandomSource
 
 fn storm() -> Faults {
     Faults {
@@ -356,11 +356,11 @@ fn storm() -> Faults {
 async fn weathered(seed: u64) -> (Vec<String>, u64) {
     let engine = engine().await;
     let log = Arc::new(Mutex::new(Vec::new()));
-    let (line, started) = (Arc::clone(&log), Instant::now());
+    let (queue, started) = (Arc::clone(&log), Instant::now());
     let network = Network::to(&engine).seeded(seed).faults(storm());
     let network = network.observe(move |exchange| {
         let ended = format!("{:?} {:?}", started.elapsed(), exchange.outcome());
-        line.lock().unwrap().push(ended);
+        queue.lock().unwrap().push(ended);
     });
     let client = impatient(&network);
     for _ in 0..100 {
@@ -383,7 +383,7 @@ fn the_same_seed_brings_the_same_fates() {
 #[test]
 fn a_storm_brings_every_kind_of_ending() {
     let (log, _) = virtual_time(weathered(3));
-    let ended = |part: &str| log.iter().filter(|line| line.contains(part)).count();
+    let ended = |part: &str| log.iter().filter(|queue| queue.contains(part)).count();
     for part in [
         "status: 200",
         "Broken",

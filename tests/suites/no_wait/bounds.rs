@@ -15,7 +15,7 @@ use super::{MS, SECOND, acquires, draw_and_die, full_of_holes};
 
 #[test]
 fn a_silent_table_ends_the_call_within_five_request_timeouts() {
-    for verb in ["enter known", "enter", "evict", "read line"] {
+    for verb in ["enter known", "enter", "evict", "read queue"] {
         virtual_time(async {
             let lab = Lab::new().await;
             let (dead, host) = (lab.host(), lab.host());
@@ -62,7 +62,11 @@ fn a_renewal_before_the_grant_that_nobody_answers_ends_the_call_within_five_requ
 /// Three of its attempts have no answer, the fourth one at the last moment, and no request after that.
 #[test]
 fn a_call_sends_nothing_more_when_its_last_attempt_is_answered_late() {
-    for (what, is_dead) in [("enter known", false), ("enter", true), ("read line", true)] {
+    for (what, is_dead) in [
+        ("enter known", false),
+        ("enter", true),
+        ("read queue", true),
+    ] {
         virtual_time(async {
             let lab = Lab::new().await;
             let (dead, host) = (lab.host(), lab.host());

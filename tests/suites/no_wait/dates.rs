@@ -27,12 +27,12 @@ const MS: Duration = Duration::from_millis(1);
 fn a_slow_draw_leaves_the_later_date_of_another() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(4, 1);
-        let [holder, heir, quick, slow] = &hosts[..] else {
+        let hosts = lab.hosts_with_slots(4, 1);
+        let [holder, successor, quick, slow] = &hosts[..] else {
             unreachable!("four hosts")
         };
         let _held = acquire(holder).await;
-        let _heir = waits(&lab, heir).await;
+        let _successor = waits(&lab, successor).await;
         lab.wait(100 * MS).await;
         let draws = Arc::new(AtomicUsize::new(0));
         let drawn = draws.clone();
@@ -69,9 +69,9 @@ fn a_slow_draw_leaves_the_later_date_of_another() {
     });
 }
 
-/// A lock with a holder, an heir and a row behind it, of hosts that are cut off now.
+/// A lock with a holder, a successor and a row behind it, of hosts that are cut off now.
 async fn all_dead(lab: &Lab) -> Vec<Host> {
-    let hosts = lab.hosts_with_seats(3, 1);
+    let hosts = lab.hosts_with_slots(3, 1);
     std::mem::forget(acquire(&hosts[0]).await);
     waits(lab, &hosts[1]).await;
     waits(lab, &hosts[2]).await;
@@ -348,7 +348,7 @@ fn one_answer_that_is_ahead_in_a_long_hold_keeps_nobody_out() {
     virtual_time(async {
         for lease in [600, 720] {
             let lab = Lab::new().await;
-            let holder = lab.host_with(|builder| builder.lease(lease * SECOND));
+            let holder = lab.host_with(|builder| builder.lease_duration(lease * SECOND));
             let _guard = acquire(&holder).await;
             lab.wait(2_000 * SECOND).await;
             let told = AtomicUsize::new(0);

@@ -97,7 +97,7 @@ async fn full_of_holes(gaps: u128) -> (Lab, Host) {
 }
 
 #[test]
-fn hundreds_who_left_the_line_are_passed_in_one_call() {
+fn hundreds_who_left_the_queue_are_passed_in_one_call() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (host, leaving) = (lab.host(), lab.host());
@@ -124,12 +124,12 @@ fn a_million_who_drew_and_died_are_passed_in_one_call() {
 }
 
 #[test]
-fn a_lock_item_full_of_the_dead_is_cleared_in_one_call_with_as_many_seats_as_there_can_be() {
-    for seats in [15, 16] {
+fn a_lock_item_full_of_the_dead_is_cleared_in_one_call_with_as_many_slots_as_there_can_be() {
+    for slots in [15, 16] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let dead = lab.host_with(|builder| builder.seats(seats));
-            for _ in 0..=seats {
+            let dead = lab.host_with(|builder| builder.successor_slots(slots));
+            for _ in 0..=slots {
                 // Whoever is granted holds on: the guard goes with the test.
                 let acquiring = acquires(&dead, RecordWait::Infinite);
                 tokio::spawn(async move { std::mem::forget(acquiring.await) });
@@ -137,8 +137,8 @@ fn a_lock_item_full_of_the_dead_is_cleared_in_one_call_with_as_many_seats_as_the
             }
             dead.network.set_faults(cut_off());
             lab.wait(60 * SECOND).await;
-            let host = lab.host_with(|builder| builder.seats(seats));
-            assert!(try_acquire(&host).await.is_some(), "{seats} seats");
+            let host = lab.host_with(|builder| builder.successor_slots(slots));
+            assert!(try_acquire(&host).await.is_some(), "{slots} slots");
         });
     }
 }
@@ -148,21 +148,21 @@ fn one_who_has_just_drawn_and_not_joined_yet_keeps_the_turn() {
     for sweeps in [false, true] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let hosts = lab.hosts_with_seats(3, 1);
+            let hosts = lab.hosts_with_slots(3, 1);
             // Both have seen a `Date`.
             let _ = try_acquire(&hosts[2]).await;
             let guard = acquire(&hosts[0]).await;
-            let heir = acquires(&hosts[1], RecordWait::Infinite);
+            let successor = acquires(&hosts[1], RecordWait::Infinite);
             lab.wait(SECOND).await;
             let gate = Gate::closed();
             let held = Fault::Hold(When::Before, gate.clone());
             meets(&hosts[2].network, "join", usize::MAX, held);
             let drawer = acquires(&hosts[2], RecordWait::Infinite);
             gate.reached(1).await;
-            heir.abort();
+            successor.abort();
             guard.release().await.unwrap();
             lab.wait(4 * SECOND).await;
-            let other = lab.host_with(|builder| builder.seats(1));
+            let other = lab.host_with(|builder| builder.successor_slots(1));
             let lock = other.locks.fair_lock("a").unwrap();
             let drawn = lock.inspect().await.unwrap().newest_ticket;
             if sweeps {
@@ -356,27 +356,31 @@ fn a_refusal_whose_answer_is_cut_short_is_asked_for_again() {
 
 /// Free, with two tickets open whose waiters have left: nobody is on the way to it.
 async fn left_behind(lab: &Lab) {
-    let hosts = lab.hosts_with_seats(3, 1);
+    let hosts = lab.hosts_with_slots(3, 1);
     let guard = acquire(&hosts[0]).await;
-    let heir = acquires(&hosts[1], RecordWait::Infinite);
+    let successor = acquires(&hosts[1], RecordWait::Infinite);
     lab.wait(SECOND).await;
     let behind = acquires(&hosts[2], RecordWait::Infinite);
     lab.wait(SECOND).await;
     behind.abort();
     lab.wait(SECOND).await;
-    heir.abort();
+    successor.abort();
     lab.wait(SECOND).await;
     guard.release().await.unwrap();
     lab.wait(SECOND).await;
 }
 
 #[test]
-fn a_free_lock_whose_line_has_left_is_entered_at_once_whatever_the_bounds_of_looks() {
+fn a_free_lock_whose_queue_has_left_is_entered_at_once_whatever_the_bounds_of_looks() {
     for shortest in [20 * MS, 5 * SECOND] {
         virtual_time(async {
             let lab = Lab::new().await;
             left_behind(&lab).await;
-            let host = lab.host_with(|builder| builder.seats(1).look_bounds(shortest, 10 * SECOND));
+            let host = lab.host_with(|builder| {
+                builder
+                    .successor_slots(1)
+                    .poll_interval(shortest, 10 * SECOND)
+            });
             let started = Instant::now();
             let guard = acquire(&host).await;
             assert!(started.elapsed() < SECOND / 10, "{:?}", started.elapsed());
@@ -392,7 +396,7 @@ fn one_who_died_on_the_way_to_a_free_lock_costs_the_grace() {
             let lab = Lab::new().await;
             acquire(&lab.host()).await.release().await.unwrap();
             draw_and_die(&lab, 1).await;
-            let host = lab.host_with(|builder| builder.look_bounds(shortest, 10 * SECOND));
+            let host = lab.host_with(|builder| builder.poll_interval(shortest, 10 * SECOND));
             let started = Instant::now();
             let guard = acquire(&host).await;
             // The grace, or the look after it.
@@ -443,7 +447,8 @@ fn a_table_that_falls_silent_at_the_door_is_told_also_when_only_reads_are_lost()
 fn a_late_duplicate_of_a_renewal_does_not_make_a_living_holder_look_dead() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let [holder, other] = [(); 2].map(|()| lab.host_with(|builder| builder.lease(6 * SECOND)));
+        let [holder, other] =
+            [(); 2].map(|()| lab.host_with(|builder| builder.lease_duration(6 * SECOND)));
         let guard = acquire(&holder).await;
         let after = 41 * SECOND;
         meets(&holder.network, "renew hold", 1, Fault::Duplicate { after });
@@ -460,14 +465,14 @@ fn a_late_duplicate_of_a_renewal_does_not_make_a_living_holder_look_dead() {
 fn a_late_duplicate_of_a_draw_does_not_make_a_ticket_overdue_that_was_drawn_since() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(4, 1);
-        let [first, heir, drawer, other] = &hosts[..] else {
+        let hosts = lab.hosts_with_slots(4, 1);
+        let [first, successor, drawer, other] = &hosts[..] else {
             unreachable!("four hosts")
         };
         let after = 41 * SECOND;
         meets(&drawer.network, "draw", 1, Fault::Duplicate { after });
         let guard = acquire(first).await;
-        let [next, last] = [waits(&lab, heir).await, waits(&lab, drawer).await];
+        let [next, last] = [waits(&lab, successor).await, waits(&lab, drawer).await];
         guard.release().await.unwrap();
         next.await.unwrap().release().await.unwrap();
         last.await.unwrap().release().await.unwrap();
@@ -475,7 +480,7 @@ fn a_late_duplicate_of_a_draw_does_not_make_a_ticket_overdue_that_was_drawn_sinc
         // Just before the duplicate comes another draws, and its row is on the way when the lock is free.
         lab.wait(37 * SECOND).await;
         let guard = acquire(first).await;
-        let next = waits(&lab, heir).await;
+        let next = waits(&lab, successor).await;
         let gate = Gate::closed();
         meets(
             &drawer.network,
@@ -497,7 +502,8 @@ fn a_late_duplicate_of_a_draw_does_not_make_a_ticket_overdue_that_was_drawn_sinc
 fn a_hold_goes_on_without_a_date_though_a_later_one_stands_there() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let [holder, other] = [(); 2].map(|()| lab.host_with(|builder| builder.lease(6 * SECOND)));
+        let [holder, other] =
+            [(); 2].map(|()| lab.host_with(|builder| builder.lease_duration(6 * SECOND)));
         let guard = acquire(&holder).await;
         lab.settle().await;
         let later = number((EPOCH + 3600 * SECOND).as_millis());

@@ -43,7 +43,7 @@ async fn with_others(
     bank: &Bank,
     fault: Fault,
     others: usize,
-) -> Result<fairlock::Updated, UpdateError<Overdrawn>> {
+) -> Result<fairlock::UpdateOutcome, UpdateError<Overdrawn>> {
     let network = bank.network(1);
     first(&network, "PutItem", fault);
     let (one, other) = (bank.accounts_on(&network, 1), bank.accounts());
@@ -115,7 +115,7 @@ fn under_more_writes_than_are_remembered_nobody_knows_and_the_caller_is_told_so(
         virtual_time(async {
             let bank = Bank::new().await;
             bank.open().await;
-            let Err(UpdateError::Unknown {
+            let Err(UpdateError::OutcomeUnknown {
                 expected,
                 found,
                 key,
@@ -153,7 +153,7 @@ fn a_write_that_is_never_answered_is_unknown_and_a_read_is_not() {
         cut("PutItem");
         let started = Instant::now();
         let answer = withdraw(&accounts, "one", 400).await;
-        let Err(UpdateError::Unknown {
+        let Err(UpdateError::OutcomeUnknown {
             found: None,
             source: Some(source),
             ..
@@ -217,7 +217,7 @@ fn a_deletion_whose_answer_is_lost_is_unknown_once_there_is_no_item() {
             let network = bank.network(1);
             first(&network, "DeleteItem", fault);
             let answer = bank.accounts_on(&network, 1).update(key(), delete).await;
-            let Err(UpdateError::Unknown {
+            let Err(UpdateError::OutcomeUnknown {
                 expected, found, ..
             }) = answer
             else {

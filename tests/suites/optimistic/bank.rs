@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType};
 use fairlock::embedded::{Engine, Faults, Latency, Network};
-use fairlock::{Chance, Change, Clock, Item, UpdateError, VersionedTable};
+use fairlock::{Change, Clock, Item, RandomSource, UpdateError, VersionedTable};
 
 use fairlock_testkit::keys::create_table;
 
@@ -61,7 +61,10 @@ impl Bank {
     pub(crate) fn accounts_on(&self, network: &Network, seed: u64) -> VersionedTable {
         let builder = VersionedTable::builder(network.client(), "accounts");
         let builder = builder.clock(self.clock.clone());
-        builder.chance(Chance::seeded(seed)).build().unwrap()
+        builder
+            .random_source(RandomSource::seeded(seed))
+            .build()
+            .unwrap()
     }
 
     /// Without faults.
@@ -115,7 +118,7 @@ pub(crate) async fn withdraw(
     accounts: &VersionedTable,
     name: &str,
     amount: i64,
-) -> Result<fairlock::Updated, UpdateError<Overdrawn>> {
+) -> Result<fairlock::UpdateOutcome, UpdateError<Overdrawn>> {
     let decide = |item: Option<Item>| less(item.unwrap(), name, amount).map(Change::Put);
     accounts.update(key(), decide).await
 }
@@ -194,7 +197,7 @@ impl Worker {
 fn told<T>(answer: Result<T, UpdateError<Overdrawn>>) -> Told {
     match answer {
         Ok(_) => Told::Done,
-        Err(UpdateError::Unknown { .. }) => Told::Unknown,
+        Err(UpdateError::OutcomeUnknown { .. }) => Told::Unknown,
         Err(_) => Told::Refused,
     }
 }

@@ -41,7 +41,7 @@ async fn opens_despite(
     bank: &Bank,
     fault: Fault,
     meanwhile: impl AsyncFnOnce(VersionedTable),
-) -> Result<fairlock::Updated, UpdateError<&'static str>> {
+) -> Result<fairlock::UpdateOutcome, UpdateError<&'static str>> {
     let gate = Gate::closed();
     let network = bank.network(1);
     first(
@@ -53,7 +53,7 @@ async fn opens_despite(
     let builder = builder
         .clock(bank.clock.clone())
         .request_timeout(20 * SECOND);
-    let accounts = builder.within(60 * SECOND).build().unwrap();
+    let accounts = builder.timeout(60 * SECOND).build().unwrap();
     let meanwhile = async {
         gate.reached(1).await;
         meanwhile(bank.accounts()).await;
@@ -78,7 +78,7 @@ fn a_first_write_that_was_applied_and_used_up_is_unknown_when_another_is_in_its_
             });
             let answer = answer.await;
             assert!(
-                matches!(answer, Err(UpdateError::Unknown { found: Some(found), .. }) if found == number(1)),
+                matches!(answer, Err(UpdateError::OutcomeUnknown { found: Some(found), .. }) if found == number(1)),
                 "{base:?}, {fault:?}: {answer:?}"
             );
         });

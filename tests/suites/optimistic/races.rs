@@ -1,4 +1,4 @@
-//! Two who change one item: one of them wins, and the other decides anew or is told what it found.
+//! Two who change one item: one of them wins, and the other decides again or is told what it found.
 
 use std::time::Duration;
 
@@ -68,8 +68,8 @@ fn an_item_that_was_made_anew_is_not_taken_for_the_one_that_was_read() {
         let touches = async |accounts: VersionedTable| accounts.update(key(), touch).await;
         let touched = despite(&bank, "PutItem", touches, async |accounts| {
             accounts.update(key(), delete).await.unwrap();
-            let anew = accounts.update(key(), create).await.unwrap();
-            assert_eq!(anew.version, number(1), "the same version as before");
+            let again = accounts.update(key(), create).await.unwrap();
+            assert_eq!(again.version, number(1), "the same version as before");
         });
         assert_eq!(touched.await.unwrap().attempts, 2);
     });
@@ -89,7 +89,7 @@ fn whoever_loses_too_often_is_told_what_was_expected_and_what_was_found() {
         for (losing, winning, was_expected, was_found) in races {
             let (network, gate) = (bank.network(1), Gate::closed());
             first(&network, "PutItem", Fault::Hold(When::Before, gate.clone()));
-            let once = VersionedTable::builder(network.client(), "accounts").attempts(1);
+            let once = VersionedTable::builder(network.client(), "accounts").max_attempts(1);
             let once = once.clock(bank.clock.clone()).build().unwrap();
             let wins = async {
                 gate.reached(1).await;

@@ -79,7 +79,7 @@ impl Producer {
         };
         match self.slots.update(key(), put).await {
             Ok(_) => Told::Done,
-            Err(UpdateError::Unknown { .. }) => Told::Unknown,
+            Err(UpdateError::OutcomeUnknown { .. }) => Told::Unknown,
             Err(_) => Told::Refused,
         }
     }

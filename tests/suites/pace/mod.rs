@@ -19,7 +19,7 @@ use contest::{Contest, Course, RTT, distant};
 use fairlock::RecordWait;
 use fairlock::embedded::{Fault, Faults, Latency, When};
 use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
-use fairlock_testkit::line::{Line, Toll};
+use fairlock_testkit::queue::{Line, Toll};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
 
@@ -71,7 +71,7 @@ fn an_uncontended_acquire_takes_one_round_trip() {
 #[test]
 fn eight_processes_hand_over_in_one_and_a_half_round_trips_for_sixteen_requests() {
     let course = contest(8, 400, &[50]);
-    at_most("half of the hand-overs", course.hand_over(0.5), 1.6);
+    at_most("half of the handoffs", course.hand_over(0.5), 1.6);
     at_most(
         "the slowest but one in a hundred",
         course.hand_over(0.99),
@@ -99,7 +99,7 @@ fn eight_processes_that_hold_for_no_time_take_more_than_a_turn_in_two_round_trip
 #[test]
 fn a_hand_over_inside_a_process_takes_one_round_trip_for_four_requests() {
     let course = contest_inside(8, 400, &[50]);
-    at_most("half of the hand-overs", course.hand_over(0.5), 1.0);
+    at_most("half of the handoffs", course.hand_over(0.5), 1.0);
     at_most(
         "the slowest but one in a hundred",
         course.hand_over(0.99),
@@ -149,11 +149,11 @@ fn a_long_hold_makes_all_behind_it_late_by_a_twentieth_of_it_together() {
 fn behind_a_gap(grace: Duration) -> (u64, Duration) {
     virtual_time(async {
         let lab = Lab::new().await;
-        let host = || lab.host_with(|builder| builder.seats(1));
-        let (heir, behind) = (host(), host());
+        let host = || lab.host_with(|builder| builder.successor_slots(1));
+        let (successor, behind) = (host(), host());
         let guard = acquire(&host()).await;
-        let heir = waits(&lab, &heir).await;
-        let dies = lab.host_with(|builder| builder.seats(1).gap_grace(grace));
+        let successor = waits(&lab, &successor).await;
+        let dies = lab.host_with(|builder| builder.successor_slots(1).join_timeout(grace));
         let is_dead = Arc::new(AtomicBool::new(false));
         let _ = dies.network.clone().script(move |request| {
             // It draws, and nothing of it arrives any more.
@@ -167,7 +167,7 @@ fn behind_a_gap(grace: Duration) -> (u64, Duration) {
         assert!(dead.is_err());
         let waiting = waits(&lab, &behind).await;
         guard.release().await.unwrap();
-        heir.await.unwrap().release().await.unwrap();
+        successor.await.unwrap().release().await.unwrap();
         let (before, free) = (behind.network.counts().requests(), Instant::now());
         waiting.await.unwrap().release().await.unwrap();
         (behind.network.counts().requests() - before, free.elapsed())
@@ -187,7 +187,7 @@ fn a_grace_costs_a_twentieth_of_itself_and_few_looks() {
 #[test]
 fn holds_of_all_lengths_are_handed_over_as_fast() {
     let course = contest(8, 400, &[10, 90, 35, 0, 120]);
-    at_most("half of the hand-overs", course.hand_over(0.5), 1.6);
+    at_most("half of the handoffs", course.hand_over(0.5), 1.6);
     at_most(
         "the slowest but one in a hundred",
         course.hand_over(0.99),
@@ -195,17 +195,13 @@ fn holds_of_all_lengths_are_handed_over_as_fast() {
     );
 }
 
-/// A waiter that takes a stall for a slow line sleeps for longer still, and the line stalls for that.
+/// A waiter that takes a stall for a slow queue sleeps for longer still, and the queue stalls for that.
 #[test]
-fn no_line_stalls_however_long_it_is() {
+fn no_queue_stalls_however_long_it_is() {
     let short = contest(8, 200, &[50]).requests_a_turn();
     for workers in [32, 96] {
         let course = contest(workers, workers * 4, &[50]);
-        at_most(
-            &format!("{workers}, hand-overs"),
-            course.hand_over(1.0),
-            3.0,
-        );
+        at_most(&format!("{workers}, handoffs"), course.hand_over(1.0), 3.0);
         at_most(
             &format!("{workers}, requests"),
             course.requests_a_turn(),
@@ -215,9 +211,9 @@ fn no_line_stalls_however_long_it_is() {
 }
 
 /// A hundred processes start at one moment, and requests take twenty times as long at first: whoever made its plans by that would sleep,
-/// and so would the line. In all that takes twice as long as turns of the hold and two round trips, at the most.
+/// and so would the queue. In all that takes twice as long as turns of the hold and two round trips, at the most.
 #[test]
-fn a_line_that_began_while_requests_were_slow_is_fast_when_they_are() {
+fn a_queue_that_began_while_requests_were_slow_is_fast_when_they_are() {
     let ms = Duration::from_millis;
     for (slow, until, hold) in [
         (50, 1_500, 0),
@@ -239,7 +235,7 @@ fn a_line_that_began_while_requests_were_slow_is_fast_when_they_are() {
         at_most(&told, share, 2.0);
         let most = drained.hand_overs[drained.hand_overs.len() - 1];
         at_most(
-            &format!("{told}: the slowest hand-over"),
+            &format!("{told}: the slowest handoff"),
             most.div_duration_f64(RTT),
             40.0,
         );
@@ -247,7 +243,7 @@ fn a_line_that_began_while_requests_were_slow_is_fast_when_they_are() {
     }
 }
 
-/// What all of a line of so many processes send for a hand-over.
+/// What all of a queue of so many processes send for a handoff.
 fn toll(waiters: usize) -> Toll {
     virtual_time(
         Line {
@@ -269,29 +265,29 @@ fn looks_that_are_under_way_when_the_lock_comes_are_answered() {
     assert_eq!(sent.unanswered, 0);
 }
 
-/// Ten processes more than there are seats, and holds of three leases.
+/// Ten processes more than there are slots, and holds of three leases.
 #[test]
-fn every_request_of_a_line_is_counted_as_what_it_is() {
-    let line = Line {
+fn every_request_of_a_queue_is_counted_as_what_it_is() {
+    let queue = Line {
         waiters: 18,
         hold: 90 * SECOND,
         round_trip: RTT,
         settles: 100 * SECOND,
         hand_overs: 8,
     };
-    let traffic = virtual_time(line.run()).traffic;
+    let traffic = virtual_time(queue.run()).traffic;
     let steps: BTreeSet<_> = traffic.lines().map(|(_, step, _)| step).collect();
     let expected = [
         "clean",
         "draw",
         "join",
-        "read line",
+        "read queue",
         "read lock",
         "release",
         "renew hold",
         "renew row",
-        "renew seat",
-        "seat",
+        "renew slot",
+        "fill",
     ];
     assert_eq!(steps, BTreeSet::from(expected));
     // Of the holder alone: three a lease.
@@ -302,7 +298,7 @@ fn every_request_of_a_line_is_counted_as_what_it_is() {
 }
 
 #[test]
-fn a_hand_over_costs_a_line_of_a_hundred_and_twenty_eight_little_more_than_one_of_eight() {
+fn a_hand_over_costs_a_queue_of_a_hundred_and_twenty_eight_little_more_than_one_of_eight() {
     let (short, long) = (toll(8), toll(128));
     let requests = long.requests() / short.requests();
     at_most("requests of 128 against 8", requests, 2.0);
@@ -314,31 +310,31 @@ fn a_hand_over_costs_a_line_of_a_hundred_and_twenty_eight_little_more_than_one_o
 fn a_table_that_is_too_busy_is_asked_less_and_no_heartbeat_is_missed() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let (holder, heir) = (lab.host(), distant(&lab));
+        let (holder, successor) = (lab.host(), distant(&lab));
         let guard = acquire(&holder).await;
-        let waiting = waits(&lab, &heir).await;
-        let calm = heir.network.counts().requests();
+        let waiting = waits(&lab, &successor).await;
+        let calm = successor.network.counts().requests();
         lab.wait(60 * SECOND).await;
-        let calm = heir.network.counts().requests() - calm;
-        heir.network.set_faults(Faults {
+        let calm = successor.network.counts().requests() - calm;
+        successor.network.set_faults(Faults {
             round_trip: Latency::Constant(RTT),
             throttles: 0.8,
             ..Faults::default()
         });
-        let busy = heir.network.counts().requests();
+        let busy = successor.network.counts().requests();
         lab.wait(300 * SECOND).await;
-        let busy = heir.network.counts().requests() - busy;
+        let busy = successor.network.counts().requests() - busy;
         assert!(busy < calm * 5, "{busy} in five minutes, {calm} in one");
-        heir.network.set_faults(Faults::default());
+        successor.network.set_faults(Faults::default());
         let before = guard.ticket();
         guard.release().await.unwrap();
-        // Its first ticket: it never lost its seat.
+        // Its first ticket: it never lost its slot.
         let next = waiting.await.unwrap();
         assert_eq!(next.ticket().get(), before.get() + 1);
     });
 }
 
-/// Every lease in the rows of the line, in seconds.
+/// Every lease in the rows of the queue, in seconds.
 async fn leases(lab: &Lab) -> Vec<u64> {
     let scan = lab.engine.client().scan().table_name("locks");
     let items = scan.send().await.unwrap().items.unwrap();
@@ -351,15 +347,15 @@ async fn leases(lab: &Lab) -> Vec<u64> {
 
 /// With turns of ten seconds, a place from which thirty turns come first is renewed for three quarters of their time.
 #[test]
-fn leases_far_back_are_stretched_and_those_near_a_seat_are_not() {
+fn leases_far_back_are_stretched_and_those_near_a_slot_are_not() {
     virtual_time(async {
         let lab = Lab::new().await;
         let holder = distant(&lab);
         let mut guard = acquire(&holder).await;
         let hosts: Vec<_> = (0..45).map(|_| distant(&lab)).collect();
-        let mut line = std::collections::VecDeque::new();
+        let mut queue = std::collections::VecDeque::new();
         for host in &hosts {
-            line.push_back(waits(&lab, host).await);
+            queue.push_back(waits(&lab, host).await);
         }
         assert!(leases(&lab).await.iter().all(|lease| *lease == 30));
         let mut slowest = Duration::ZERO;
@@ -379,18 +375,18 @@ fn leases_far_back_are_stretched_and_those_near_a_seat_are_not() {
             }
             let released = Instant::now();
             guard.release().await.unwrap();
-            guard = line.pop_front().unwrap().await.unwrap();
+            guard = queue.pop_front().unwrap().await.unwrap();
             slowest = slowest.max(released.elapsed());
         }
         assert!(longest > 100, "{longest} s");
-        // An heir looks once a second in a hold as long as the first one was, and the release and the look are under way.
+        // A successor looks once a second in a hold as long as the first one was, and the release and the look are under way.
         let most = SECOND + 2 * RTT;
         assert!(slowest < most, "{slowest:?}");
-        line.pop_front().unwrap().abort();
+        queue.pop_front().unwrap().abort();
         lab.wait(10 * SECOND).await;
         guard.release().await.unwrap();
         let released = Instant::now();
-        let _next = line.pop_front().unwrap().await.unwrap();
+        let _next = queue.pop_front().unwrap().await.unwrap();
         assert!(released.elapsed() < most, "{:?}", released.elapsed());
     });
 }

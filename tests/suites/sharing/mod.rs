@@ -1,4 +1,4 @@
-//! Locks that several have at one time: shared by readers, or of several permits, in one fair line with those who want
+//! Locks that several have at one time: shared by readers, or of several permits, in one fair queue with those who want
 //! them alone.
 #![expect(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ mod waves;
 use std::time::Duration;
 
 use fairlock::embedded::{Fault, When};
-use fairlock::{Error, LockGuard, Loss, RecordWait, Stage};
+use fairlock::{Error, LockGuard, LossReason, RecordWait, Stage};
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::virtual_time;
@@ -51,7 +51,7 @@ fn readers_have_the_lock_together_and_a_writer_has_it_alone() {
         let second = hosts[1].locks.fair_lock("a").unwrap();
         let second = second.try_acquire_shared().await.unwrap().unwrap();
         assert!(first.is_held() && second.is_held());
-        assert_eq!((first.permits(), first.of_permits()), (1, 64));
+        assert_eq!((first.permits(), first.total_permits()), (1, 64));
         let writer = waits(&lab, &hosts[2]).await;
         let late = hosts[3].locks.fair_lock("a").unwrap();
         let refused = late.try_acquire_shared().await.unwrap();
@@ -61,7 +61,7 @@ fn readers_have_the_lock_together_and_a_writer_has_it_alone() {
         assert!(!writer.is_finished(), "a reader is there still");
         second.release().await.unwrap();
         let writer = writer.await.unwrap();
-        assert_eq!((writer.permits(), writer.of_permits()), (64, 64));
+        assert_eq!((writer.permits(), writer.total_permits()), (64, 64));
         assert!(late.try_acquire_shared().await.unwrap().is_none());
         let reader = waits_to_share(&lab, &hosts[3]).await;
         assert!(!reader.is_finished(), "a writer is there");
@@ -203,7 +203,7 @@ fn a_reader_that_lost_its_place_is_told_so() {
         lab.wait(90 * SECOND).await;
         let _ = network.faults(fairlock::embedded::Faults::default());
         let reason = second.lost().await.reason;
-        assert!(matches!(reason, Loss::Unreachable { .. }), "{reason}");
+        assert!(matches!(reason, LossReason::Unreachable { .. }), "{reason}");
         let refused = second.release().await.unwrap_err();
         assert!(matches!(refused, Error::Lost { .. }), "{refused}");
     });
@@ -303,7 +303,7 @@ fn who_does_not_wait_passes_dead_readers_by_the_common_clock() {
 }
 
 #[test]
-fn as_many_dead_as_can_have_a_lock_and_its_seats_are_passed_by_one_call() {
+fn as_many_dead_as_can_have_a_lock_and_its_slots_are_passed_by_one_call() {
     for (readers, writers) in [(64, 0), (61, 3)] {
         virtual_time(async {
             let lab = Lab::new().await;
@@ -338,17 +338,17 @@ fn as_many_dead_as_can_have_a_lock_and_its_seats_are_passed_by_one_call() {
     }
 }
 
-/// As an heir, and behind the seats, where others died before it came to its row.
+/// As a successor, and behind the slots, where others died before it came to its row.
 #[test]
-fn who_does_not_wait_passes_the_dead_in_line_while_readers_live() {
+fn who_does_not_wait_passes_the_dead_in_queue_while_readers_live() {
     for behind in [0, 2] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let hosts = lab.hosts_with_seats(3, 1);
+            let hosts = lab.hosts_with_slots(3, 1);
             let [reader, cron] = [&hosts[0], &hosts[1]];
             let reading = shares(reader).await;
             for _ in 0..=behind {
-                let dead = lab.host_with(|builder| builder.seats(1));
+                let dead = lab.host_with(|builder| builder.successor_slots(1));
                 let writer = waits(&lab, &dead).await;
                 dead.network.set_faults(cut_off());
                 writer.abort();
@@ -365,13 +365,13 @@ fn who_does_not_wait_passes_the_dead_in_line_while_readers_live() {
 }
 
 #[test]
-fn who_does_not_wait_passes_nobody_alive_in_line() {
+fn who_does_not_wait_passes_nobody_alive_in_queue() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let hosts = lab.hosts_with_seats(3, 1);
+        let hosts = lab.hosts_with_slots(3, 1);
         let reading = shares(&hosts[0]).await;
         let writer = waits(&lab, &hosts[1]).await;
-        let dead = lab.host_with(|builder| builder.seats(1));
+        let dead = lab.host_with(|builder| builder.successor_slots(1));
         let behind = waits(&lab, &dead).await;
         dead.network.set_faults(cut_off());
         behind.abort();

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 
 use fairlock::embedded::{Faults, Latency};
-use fairlock::{Error, Invalid, LockGuard, Problem, RecordWait};
+use fairlock::{Error, Invalid, ItemProblem, LockGuard, RecordWait};
 use futures::future::join_all;
 use tokio::task::JoinHandle;
 
@@ -66,7 +66,7 @@ fn who_waits_for_many_permits_is_not_passed_by_who_wants_one() {
 }
 
 #[test]
-fn a_line_for_permits_may_be_bounded_and_observed() {
+fn a_queue_for_permits_may_be_bounded_and_observed() {
     virtual_time(async {
         let lab = Lab::new().await;
         let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
@@ -78,14 +78,14 @@ fn a_line_for_permits_may_be_bounded_and_observed() {
         for _ in 0..5 {
             held.push(bounded.acquire(RecordWait::Infinite).await.unwrap());
         }
-        let observed = of(&hosts[1]).observed(move |it| told.lock().unwrap().push(it.place));
+        let observed = of(&hosts[1]).observed(move |it| told.lock().unwrap().push(it.position));
         let waits = tokio::spawn(async move { observed.acquire(RecordWait::Infinite).await });
         lab.settle().await;
         for host in &hosts[2..] {
             let refused = of(host).acquire(RecordWait::Infinite).await.unwrap_err();
             let is_full = matches!(
                 refused,
-                Error::LineFull {
+                Error::QueueFull {
                     waiting: 1,
                     limit: 1,
                     ..
@@ -108,7 +108,7 @@ fn work_under_a_permit_is_dropped_when_the_permit_is_lost() {
         let other = lock.acquire(RecordWait::NoWait).await.unwrap();
         let both = async |permit: &LockGuard| (permit.is_held(), other.is_held());
         let ran = lock.run(RecordWait::NoWait, both).await.unwrap();
-        assert_eq!(ran.strict().unwrap(), (true, true));
+        assert_eq!(ran.into_result().unwrap(), (true, true));
         let work = async |_: &LockGuard| {
             host.network.set_faults(cut_off());
             pending::<()>().await
@@ -128,10 +128,10 @@ fn who_says_another_number_of_permits_is_refused_and_writes_nothing() {
         for wait in [RecordWait::NoWait, RecordWait::Infinite] {
             let six = host.locks.semaphore("s", 6).unwrap();
             let refused = six.acquire(wait).await.unwrap_err();
-            let Error::Unreadable { problem, .. } = &refused else {
+            let Error::InvalidItem { problem, .. } = &refused else {
                 panic!("{refused}")
             };
-            assert_eq!(*problem, Problem::Permits { found: 5, said: 6 });
+            assert_eq!(*problem, ItemProblem::Permits { found: 5, said: 6 });
         }
         let refused = host
             .locks
@@ -140,14 +140,14 @@ fn who_says_another_number_of_permits_is_refused_and_writes_nothing() {
             .acquire(RecordWait::Infinite)
             .await;
         assert!(
-            matches!(refused, Err(Error::Unreadable { .. })),
+            matches!(refused, Err(Error::InvalidItem { .. })),
             "{refused:?}"
         );
         guard.release().await.unwrap();
         // Free or not.
         let refused = host.locks.fair_lock("s").unwrap().try_acquire().await;
         assert!(
-            matches!(refused, Err(Error::Unreadable { .. })),
+            matches!(refused, Err(Error::InvalidItem { .. })),
             "{refused:?}"
         );
         let state = host.locks.fair_lock("s").unwrap().inspect().await.unwrap();

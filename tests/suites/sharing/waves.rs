@@ -1,5 +1,5 @@
-//! Many callers of one client who may have a lock together: those who have seats come in at once, and the others as soon as
-//! there are seats for them.
+//! Many callers of one client who may have a lock together: those who have slots come in at once, and the others as soon as
+//! there are slots for them.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{SECOND, waits_to_share};
 use fairlock_testkit::lab::{Host, Lab, acquire};
 use fairlock_testkit::virtual_time;
 
-/// More than there are seats, several times over.
+/// More than there are slots, several times over.
 const CALLERS: usize = 40;
 
 fn host(lab: &Lab) -> Host {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Fault, Faults, Gate, When};
 use fairlock::{
-    Closed, Error, HeldLocks, LockClient, LockGuard, Loss, RecordWait, ShutdownReport,
+    Closed, Error, HeldLocks, LockClient, LockGuard, LossReason, RecordWait, ShutdownReport,
     SweepOptions, TableOptions,
 };
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
@@ -68,16 +68,16 @@ fn an_acquisition_that_is_granted_during_the_shutdown_is_given_up() {
 fn a_waiter_that_is_promoted_during_the_shutdown_gives_the_lock_up() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let (host, heir) = (lab.host(), lab.host());
+        let (host, successor) = (lab.host(), lab.host());
         let guard = acquire(&host).await;
-        let acquiring = acquires(&heir);
+        let acquiring = acquires(&successor);
         lab.wait(SECOND).await;
         let gate = Gate::closed();
         let held = Fault::Hold(When::Before, gate.clone());
-        meets(&heir.network, "read lock", 1, held);
+        meets(&successor.network, "read lock", 1, held);
         gate.reached(1).await;
         guard.release().await.unwrap();
-        let report = shut_down_and_open(&lab, &heir, HeldLocks::Release, &gate).await;
+        let report = shut_down_and_open(&lab, &successor, HeldLocks::Release, &gate).await;
         assert!(is_clean(&report), "{report:?}");
         assert!(matches!(acquiring.await.unwrap(), Err(Error::ShutDown(_))));
         let lock = host.locks.fair_lock("a").unwrap();
@@ -103,7 +103,7 @@ async fn three_behind(
 }
 
 #[test]
-fn all_who_wait_together_are_told_of_the_shutdown_in_line_and_behind_a_hold_of_theirs() {
+fn all_who_wait_together_are_told_of_the_shutdown_in_queue_and_behind_a_hold_of_theirs() {
     for (how, turns) in [HeldLocks::Release, HeldLocks::Keep]
         .into_iter()
         .flat_map(|how| [0, 1, 2].map(|turns| (how, turns)))
@@ -123,7 +123,7 @@ fn all_who_wait_together_are_told_of_the_shutdown_in_line_and_behind_a_hold_of_t
                 assert!(guard.is_held() && lock.try_acquire().await.unwrap().is_none());
                 guard.release().await.unwrap();
             } else {
-                assert_eq!(guard.lost().await.reason, Loss::ShutDown);
+                assert_eq!(guard.lost().await.reason, LossReason::ShutDown);
             }
             assert!(lock.try_acquire().await.unwrap().is_some());
         });
@@ -182,7 +182,7 @@ fn a_release_that_could_not_be_done_is_in_the_report() {
     ] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let host = lab.host_with(|builder| builder.lease(SECOND));
+            let host = lab.host_with(|builder| builder.lease_duration(SECOND));
             let guard = acquire(&host).await;
             let _ = host.network.clone().script(move |_| Some(fault.clone()));
             let report = host.locks.shutdown(HeldLocks::Release, 20 * SECOND).await;
@@ -197,7 +197,7 @@ fn a_release_that_could_not_be_done_is_in_the_report() {
 fn what_failed_before_the_shutdown_is_not_in_its_report() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let host = lab.host_with(|builder| builder.lease(SECOND));
+        let host = lab.host_with(|builder| builder.lease_duration(SECOND));
         let guard = acquire(&host).await;
         host.network.set_faults(cut_off());
         drop(guard);
@@ -209,12 +209,12 @@ fn what_failed_before_the_shutdown_is_not_in_its_report() {
 
 #[test]
 fn a_waiter_is_told_of_the_shutdown_whatever_the_table_answers() {
-    for seats in [1, 4] {
+    for slots in [1, 4] {
         virtual_time(async {
             let lab = Lab::new().await;
-            let hosts = lab.hosts_with_seats(3, seats);
+            let hosts = lab.hosts_with_slots(3, slots);
             let _guard = acquire(&hosts[0]).await;
-            let _heir = waits(&lab, &hosts[1]).await;
+            let _successor = waits(&lab, &hosts[1]).await;
             let waiting = acquires(&hosts[2]);
             lab.wait(SECOND).await;
             hosts[2].network.set_faults(Faults {
@@ -280,14 +280,14 @@ fn a_hold_is_lost_with_the_runtime_of_its_client() {
     let lost = guard.lost();
     clients.shutdown_timeout(SECOND);
     real_time(async {
-        assert_eq!(lost.await.reason, Loss::NoRuntime);
+        assert_eq!(lost.await.reason, LossReason::NoRuntime);
         assert!(!guard.is_held());
         let released = guard.release().await;
         assert!(
             matches!(
                 released,
                 Err(Error::Lost {
-                    reason: Loss::NoRuntime,
+                    reason: LossReason::NoRuntime,
                     ..
                 })
             ),

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fairlock::embedded::Engine;
-use fairlock::{Error, HoldEvent, LockClient, LockGuard, Loss, RecordWait, TableOptions};
+use fairlock::{Error, HoldEvent, LockClient, LockGuard, LossReason, RecordWait, TableOptions};
 use futures::StreamExt;
 use futures::future::pending;
 
@@ -53,7 +53,10 @@ impl Elsewhere {
 
 async fn client(names: &[&str]) -> (LockClient, Vec<LockGuard>) {
     let dynamodb = Engine::memory().unwrap().client();
-    let locks = LockClient::builder(dynamodb).lease(SECOND).build().unwrap();
+    let locks = LockClient::builder(dynamodb)
+        .lease_duration(SECOND)
+        .build()
+        .unwrap();
     locks.create_table(&TableOptions::default()).await.unwrap();
     let mut guards = Vec::new();
     for name in names {
@@ -69,9 +72,12 @@ fn a_hold_is_lost_at_its_deadline_though_the_runtime_of_its_client_stands_still(
     let mut elsewhere = Elsewhere::with(&["a", "b", "c", "d"]);
     real_time(async {
         let events: Vec<_> = elsewhere.guards[0].events().collect().await;
-        assert_eq!(events, [HoldEvent::Granted, HoldEvent::Lost(Loss::Expired)]);
+        assert_eq!(
+            events,
+            [HoldEvent::Granted, HoldEvent::Lost(LossReason::Expired)]
+        );
         let lost = elsewhere.guards[1].lost().await;
-        assert_eq!(lost.reason, Loss::Expired);
+        assert_eq!(lost.reason, LossReason::Expired);
         let guard = elsewhere.guards.pop().unwrap();
         let ran = guard.run(pending::<()>()).await;
         assert!(ran.is_err_and(|error| matches!(error, Error::Lost { .. })));
@@ -100,7 +106,7 @@ fn calls_end_though_the_runtime_of_their_client_stands_still() {
             ),
             "{released:?}"
         );
-        let several = elsewhere.locks.several(["b", "c"]).unwrap();
+        let several = elsewhere.locks.multi_lock(["b", "c"]).unwrap();
         let lock = elsewhere.locks.fair_lock("b").unwrap();
         for wait in [
             RecordWait::NoWait,

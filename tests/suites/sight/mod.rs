@@ -1,4 +1,4 @@
-//! Who waits and who looks on sees the whole line as it changes, and how long a turn takes as soon as one was seen to end.
+//! Who waits and who looks on sees the whole queue as it changes, and how long a turn takes as soon as one was seen to end.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -41,7 +41,7 @@ async fn observed(lab: &Lab, host: &Host, calls: usize) -> (Vec<JoinHandle<LockG
     let call = |_| {
         let tell = Arc::clone(&told);
         let lock = host.locks.fair_lock("a").unwrap().observed(move |waiting| {
-            let news = (waiting.place.unwrap(), waiting.expected_wait);
+            let news = (waiting.position.unwrap(), waiting.expected_wait);
             tell.lock().unwrap().push(news);
         });
         tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() })
@@ -67,12 +67,12 @@ fn the_expected_wait_is_unknown_until_a_turn_was_seen_to_end_and_then_a_mean_tur
         let lab = Lab::new().await;
         let hosts = [(); 5].map(|()| lab.host());
         let first = acquire(&hosts[0]).await;
-        let mut line = vec![waits(&lab, &hosts[1]).await, waits(&lab, &hosts[2]).await];
+        let mut queue = vec![waits(&lab, &hosts[1]).await, waits(&lab, &hosts[2]).await];
         let (calls, told) = observed(&lab, &hosts[3], 1).await;
-        line.extend(calls);
+        queue.extend(calls);
         lab.wait(9 * SECOND).await;
         first.release().await.unwrap();
-        turns(&lab, line).await;
+        turns(&lab, queue).await;
         let told = told.lock().unwrap().clone();
         let [(3, None), (2, Some(two)), (1, Some(one)), (0, Some(none))] = told[..] else {
             panic!("{told:?}")
@@ -89,10 +89,10 @@ fn a_client_remembers_how_long_turns_were_and_one_that_never_waited_knows_nothin
         let lab = Lab::new().await;
         let hosts = [(); 3].map(|()| lab.host());
         let first = acquire(&hosts[0]).await;
-        let heir = waits(&lab, &hosts[1]).await;
+        let successor = waits(&lab, &hosts[1]).await;
         lab.wait(9 * SECOND).await;
         first.release().await.unwrap();
-        turns(&lab, [heir]).await;
+        turns(&lab, [successor]).await;
         lab.wait(3_600 * SECOND).await;
 
         let holder = acquire(&hosts[0]).await;
@@ -112,7 +112,8 @@ fn a_client_remembers_how_long_turns_were_and_one_that_never_waited_knows_nothin
 fn the_place_of_every_ticket_is_shown_also_of_those_who_wait_together() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let [a, b, c, onlooker] = [(); 4].map(|()| lab.host_with(|builder| builder.seats(1)));
+        let [a, b, c, onlooker] =
+            [(); 4].map(|()| lab.host_with(|builder| builder.successor_slots(1)));
         let guard = acquire(&a).await;
         // The first goes ahead; the others stand together.
         let (together, _) = observed(&lab, &b, 4).await;
@@ -120,11 +121,11 @@ fn the_place_of_every_ticket_is_shown_also_of_those_who_wait_together() {
         let state = inspect(&onlooker).await;
         let ticket = |number: u64| Ticket::new(guard.ticket().get() + number);
         let places: Vec<_> = (0..6)
-            .map(|number| state.place_of(ticket(number)))
+            .map(|number| state.position_of(ticket(number)))
             .collect();
         let expected = [0, 1, 2, 3, 4, 5].map(Some);
         assert_eq!(places, expected);
-        assert_eq!(state.place_of(ticket(6)), None);
+        assert_eq!(state.position_of(ticket(6)), None);
         assert_eq!(state.expected_wait_of(ticket(3)), None);
         let mut known = state;
         known.mean_turn = Some(SECOND);
@@ -177,12 +178,12 @@ fn a_watch_tells_what_changes_and_renewals_are_no_news() {
         assert_eq!(brief(states.next().await.unwrap()), (None, 0));
         let guard = acquire(&a).await;
         assert_eq!(brief(states.next().await.unwrap()), held("host-0", 0));
-        let heir = waits(&lab, &b).await;
+        let successor = waits(&lab, &b).await;
         assert_eq!(brief(states.next().await.unwrap()), held("host-0", 1));
         assert_eq!(within(&lab, 300 * SECOND, states.as_mut()).await.len(), 0);
         guard.release().await.unwrap();
         assert_eq!(brief(states.next().await.unwrap()), held("host-1", 0));
-        drop(heir.await.unwrap());
+        drop(successor.await.unwrap());
         assert_eq!(brief(states.next().await.unwrap()), (None, 0));
     });
 }
@@ -203,7 +204,7 @@ fn those_who_share_have_no_place_and_their_renewals_are_no_news() {
         }
         let state = inspect(&hosts[3]).await;
         for guard in &guards {
-            assert_eq!(state.place_of(guard.ticket()), Some(0));
+            assert_eq!(state.position_of(guard.ticket()), Some(0));
         }
         let lock = share(&hosts[3]);
         let mut states = pin!(lock.watch(SECOND));
@@ -214,7 +215,7 @@ fn those_who_share_have_no_place_and_their_renewals_are_no_news() {
         let (writer, told) = observed(&lab, &hosts[3], 1).await;
         assert_eq!(told.lock().unwrap()[0].0, 1);
         let state = inspect(&hosts[0]).await;
-        assert_eq!(state.place_of(state.line[0].ticket), Some(1));
+        assert_eq!(state.position_of(state.queue[0].ticket), Some(1));
         drop(guards);
         turns(&lab, writer).await;
     });
@@ -337,7 +338,7 @@ fn that_somebody_looks_dead_is_news() {
 }
 
 #[test]
-fn the_time_between_two_who_did_not_stand_in_one_line_is_no_turn() {
+fn the_time_between_two_who_did_not_stand_in_one_queue_is_no_turn() {
     virtual_time(async {
         let lab = Lab::new().await;
         let [a, onlooker] = [(); 2].map(|()| lab.host());
@@ -373,10 +374,10 @@ fn a_watch_learns_how_long_turns_take_and_time_without_anybody_is_no_turn() {
         let work = async {
             for _ in 0..3 {
                 let guard = acquire(&a).await;
-                let line = vec![waits(&lab, &b).await, waits(&lab, &c).await];
+                let queue = vec![waits(&lab, &b).await, waits(&lab, &c).await];
                 lab.wait(8 * SECOND).await;
                 guard.release().await.unwrap();
-                turns(&lab, line).await;
+                turns(&lab, queue).await;
                 lab.wait(1_000 * SECOND).await;
             }
         };

@@ -14,7 +14,7 @@ use aws_credential_types::provider::future::ProvideCredentials as Providing;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, ProvideCredentials};
 use fairlock::embedded::{Fault, Faults, Network, When};
-use fairlock::{Chance, Error, FairLock, LockClient, LockGuard, Outage, RecordWait};
+use fairlock::{Error, FairLock, LockClient, LockGuard, Outage, RandomSource, RecordWait};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -32,7 +32,7 @@ fn told_by(host: &Host) -> (FairLock, Told) {
     let tell = Arc::clone(&told);
     let lock = host.locks.fair_lock("a").unwrap();
     let lock = lock.observed(move |waiting| {
-        let news = (waiting.place, waiting.outage.clone());
+        let news = (waiting.position, waiting.outage.clone());
         tell.lock().unwrap().push(news);
     });
     (lock, told)
@@ -99,27 +99,27 @@ fn an_outage_before_a_place_is_had_is_told_at_once_and_waited_out() {
 }
 
 #[test]
-fn an_outage_in_line_is_told_at_once_and_costs_nobody_its_place() {
+fn an_outage_in_queue_is_told_at_once_and_costs_nobody_its_place() {
     for (fault, words) in outages() {
         virtual_time(async {
             let lab = Lab::new().await;
-            let single = || lab.host_with(|builder| builder.seats(1));
-            let (holder, heir, row) = (single(), single(), single());
+            let single = || lab.host_with(|builder| builder.successor_slots(1));
+            let (holder, successor, row) = (single(), single(), single());
             let guard = acquire(&holder).await;
             let (mut tickets, mut told, mut asked) = (vec![guard.ticket()], vec![], vec![]);
-            for host in [&heir, &row] {
+            for host in [&successor, &row] {
                 let (lock, tells) = told_by(host);
                 asked.push(asks(lock, RecordWait::Infinite));
                 told.push(tells);
                 lab.settle().await;
             }
-            for host in [&heir, &row] {
+            for host in [&successor, &row] {
                 let fault = fault.clone();
                 let _ = host.network.clone().script(move |_| Some(fault.clone()));
             }
             lab.wait(600 * SECOND).await;
             // In this order, or the second would find the first dead: it has not been renewed for longer than its lease.
-            for host in [&heir, &row] {
+            for host in [&successor, &row] {
                 let _ = host.network.clone().script(|_| None);
                 lab.wait(30 * SECOND).await;
             }
@@ -166,15 +166,16 @@ fn who_does_not_wait_is_told_what_the_outage_is_of_after_a_few_attempts() {
 fn an_outage_time_out_ends_a_call_before_and_after_it_has_a_place() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let host = || lab.host_with(|builder| builder.seats(1).outage_timeout(30 * SECOND));
-        let (holder, heir, row, late) = (lab.host(), host(), host(), host());
+        let host =
+            || lab.host_with(|builder| builder.successor_slots(1).outage_timeout(30 * SECOND));
+        let (holder, successor, row, late) = (lab.host(), host(), host(), host());
         let guard = acquire(&holder).await;
         let mut asked = Vec::new();
-        for host in [&heir, &row] {
+        for host in [&successor, &row] {
             asked.push(asks(told_by(host).0, RecordWait::Infinite));
             lab.settle().await;
         }
-        for host in [&heir, &row, &late] {
+        for host in [&successor, &row, &late] {
             host.network.set_faults(cut_off());
         }
         asked.push(asks(told_by(&late).0, RecordWait::Infinite));
@@ -187,7 +188,7 @@ fn an_outage_time_out_ends_a_call_before_and_after_it_has_a_place() {
             let refused = asked.await.unwrap().unwrap_err();
             assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
         }
-        for host in [&heir, &row, &late] {
+        for host in [&successor, &row, &late] {
             host.network.set_faults(Faults::default());
         }
         guard.release().await.unwrap();
@@ -202,14 +203,14 @@ fn an_outage_time_out_is_kept_within_one_request_time_out_though_nothing_is_answ
         virtual_time(async {
             let most = SECOND / 4 * quarters;
             let lab = Lab::new().await;
-            let host = || lab.host_with(|builder| builder.seats(1).outage_timeout(most));
-            let (heir, row, late) = (host(), host(), host());
+            let host = || lab.host_with(|builder| builder.successor_slots(1).outage_timeout(most));
+            let (successor, row, late) = (host(), host(), host());
             let guard = acquire(&lab.host()).await;
-            let mut asked = vec![ends(&heir)];
+            let mut asked = vec![ends(&successor)];
             lab.settle().await;
             asked.push(ends(&row));
             lab.settle().await;
-            let silences = [&heir, &row, &late].map(silence);
+            let silences = [&successor, &row, &late].map(silence);
             asked.push(ends(&late));
             for (ended, silence) in asked.into_iter().zip(silences) {
                 let (refused, at) = ended.await.unwrap();
@@ -345,7 +346,9 @@ fn with_late_credentials(lab: &Lab, vain: usize, hangs: bool) -> Host {
     let asked = AtomicUsize::new(0);
     let config = config.credentials_provider(Late { asked, vain, hangs });
     let locks = LockClient::builder(Client::from_conf(config.build())).table("locks");
-    let locks = locks.clock(lab.clock.clone()).chance(Chance::seeded(7));
+    let locks = locks
+        .clock(lab.clock.clone())
+        .random_source(RandomSource::seeded(7));
     Host {
         locks: locks.build().unwrap(),
         network,

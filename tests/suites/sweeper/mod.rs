@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Request};
-use fairlock::{Error, FairLock, IdleLocks, RecordWait, SweepOptions, Swept, Ticket};
+use fairlock::{Error, FairLock, IdleLocks, RecordWait, SweepOptions, SweepReport, Ticket};
 use tokio::time::sleep;
 
 use fairlock_testkit::virtual_time;
@@ -42,7 +42,7 @@ fn all_who_died_go_in_one_sweep_and_one_item_is_left() {
     virtual_time(async {
         let world = World::new().await;
         let (mut crashables, mut taking) = (Vec::new(), Vec::new());
-        // A holder, two heirs, two in the queue.
+        // A holder, two successors, two in the queue.
         for _ in 0..5 {
             let client = world.crashable().await;
             taking.push(client.take("a").await);
@@ -56,7 +56,7 @@ fn all_who_died_go_in_one_sweep_and_one_item_is_left() {
         crashables.iter().for_each(Crashable::crash);
         sleep(DEATH).await;
         let swept = world.sweep("a").await;
-        assert_eq!((swept.holders + swept.heirs, swept.waiters), (3, 2));
+        assert_eq!((swept.holders + swept.successors, swept.waiters), (3, 2));
         assert_eq!((swept.gaps, swept.rows, swept.locks), (1, 3, 0));
         assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
         assert_eq!(world.sweep("a").await, nothing());
@@ -64,7 +64,7 @@ fn all_who_died_go_in_one_sweep_and_one_item_is_left() {
 }
 
 #[test]
-fn those_who_waited_together_and_died_go_as_one_from_a_seat_and_from_a_row() {
+fn those_who_waited_together_and_died_go_as_one_from_a_slot_and_from_a_row() {
     virtual_time(async {
         let world = World::new().await;
         let holder = world.client().await.fair_lock("a").unwrap();
@@ -84,7 +84,7 @@ fn those_who_waited_together_and_died_go_as_one_from_a_seat_and_from_a_row() {
         }
         sleep(DEATH).await;
         let swept = world.sweep("a").await;
-        assert_eq!((swept.heirs, swept.waiters, swept.gaps), (2, 2, 0));
+        assert_eq!((swept.successors, swept.waiters, swept.gaps), (2, 2, 0));
         assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
         assert_eq!(world.sweep("a").await, nothing());
         assert!(guard.is_held());
@@ -94,17 +94,17 @@ fn those_who_waited_together_and_died_go_as_one_from_a_seat_and_from_a_row() {
 }
 
 #[test]
-fn dead_heirs_are_unseated_under_a_living_holder_who_keeps_the_lock() {
+fn dead_successors_are_evicted_from_its_slot_under_a_living_holder_who_keeps_the_lock() {
     virtual_time(async {
         let world = World::new().await;
         let holder = world.client().await.fair_lock("a").unwrap();
         let guard = holder.try_acquire().await.unwrap().unwrap();
-        let heirs = [world.crashable().await, world.crashable().await];
-        let taking = [heirs[0].take("a").await, heirs[1].take("a").await];
-        heirs.iter().for_each(Crashable::crash);
+        let successors = [world.crashable().await, world.crashable().await];
+        let taking = [successors[0].take("a").await, successors[1].take("a").await];
+        successors.iter().for_each(Crashable::crash);
         sleep(DEATH).await;
         let swept = world.sweep("a").await;
-        assert_eq!((swept.holders, swept.heirs), (0, 2));
+        assert_eq!((swept.holders, swept.successors), (0, 2));
         assert!(guard.is_held());
         guard.release().await.unwrap();
         drop(taking);
@@ -112,13 +112,13 @@ fn dead_heirs_are_unseated_under_a_living_holder_who_keeps_the_lock() {
 }
 
 #[test]
-fn a_living_heir_gets_the_lock_when_the_dead_holder_before_it_is_swept() {
+fn a_living_successor_gets_the_lock_when_the_dead_holder_before_it_is_swept() {
     virtual_time(async {
         let world = World::new().await;
-        let (crashed, heir) = (world.crashable().await, world.crashable().await);
+        let (crashed, successor) = (world.crashable().await, world.crashable().await);
         let _guard = crashed.take("a").await;
         crashed.crash();
-        let taking = heir.take("a").await;
+        let taking = successor.take("a").await;
         sleep(DEATH).await;
         world.sweep("a").await;
         let guard = taking.await.unwrap().unwrap();
@@ -176,7 +176,7 @@ fn after_the_last_release_and_a_sweep_a_lock_is_one_item_whoever_gave_up() {
         sleep(SECOND).await;
         assert!(
             world.left_of("a").await.len() > 1,
-            "rows void behind the seats"
+            "rows void behind the slots"
         );
         world.sweep("a").await;
         assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
@@ -195,7 +195,7 @@ fn litter_beyond_many_pages_is_removed_under_a_living_holder() {
             world.put_void("a", guard.ticket().get() - behind).await;
         }
         let swept = world.sweep("a").await;
-        assert_eq!((swept.rows, swept.is_unfinished), (150, false));
+        assert_eq!((swept.rows, swept.has_more), (150, false));
         assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
         guard.release().await.unwrap();
     });
@@ -219,14 +219,14 @@ fn a_damaged_counter_is_swept_by_one_row_whatever_it_says() {
 }
 
 #[test]
-fn a_line_whose_lock_item_is_gone_is_swept_a_bounded_piece_at_a_time() {
+fn a_queue_whose_lock_item_is_gone_is_swept_a_bounded_piece_at_a_time() {
     virtual_time(async {
         let world = World::new().await;
         for ticket in 1..=150 {
             world.put_void("a", ticket).await;
         }
         let swept = world.sweep("a").await;
-        assert_eq!((swept.rows, swept.is_unfinished), (100, true), "{swept}");
+        assert_eq!((swept.rows, swept.has_more), (100, true), "{swept}");
         assert!(swept.to_string().ends_with("there is more"));
         assert_eq!(world.sweep("a").await.rows, 50);
     });
@@ -281,11 +281,11 @@ fn a_gap_behind_a_page_of_void_rows_closes_for_waiters_too() {
 // What is alive stays
 
 #[test]
-fn a_sweep_of_a_line_that_lives_changes_nothing_in_it() {
+fn a_sweep_of_a_queue_that_lives_changes_nothing_in_it() {
     virtual_time(async {
         let world = World::new().await;
         let (mut clients, mut taking) = (Vec::new(), Vec::new());
-        // A holder, two heirs, three in the queue.
+        // A holder, two successors, three in the queue.
         for _ in 0..6 {
             let client = world.crashable().await;
             taking.push(client.take("a").await);
@@ -324,7 +324,7 @@ fn eight_workers_take_turns_beside_a_sweep_that_never_rests() {
             workers.push(spawn(async move { work(lock, &inside, &done).await }));
         }
         let lock = world.client().await.fair_lock("a").unwrap();
-        let mut swept = Swept::default();
+        let mut swept = SweepReport::default();
         while done.load(Ordering::Relaxed) < 80 {
             swept += lock.sweep().await.unwrap();
             sleep(SECOND / 200).await;
@@ -332,7 +332,7 @@ fn eight_workers_take_turns_beside_a_sweep_that_never_rests() {
         for worker in workers {
             worker.await.unwrap();
         }
-        let dead = (swept.holders, swept.heirs, swept.waiters, swept.gaps);
+        let dead = (swept.holders, swept.successors, swept.waiters, swept.gaps);
         assert_eq!(dead, (0, 0, 0, 0));
         lock.sweep().await.unwrap();
         assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
@@ -370,7 +370,7 @@ async fn renew(world: &World, place: &str, entry: &str) {
 }
 
 #[test]
-fn a_renewal_between_look_and_removal_saves_an_heir() {
+fn a_renewal_between_look_and_removal_saves_a_successor() {
     virtual_time(async {
         let world = World::new().await;
         let clients = [world.crashable().await, world.crashable().await];

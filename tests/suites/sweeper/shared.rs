@@ -62,7 +62,7 @@ fn all_dead_readers_go_with_those_who_died_behind_them() {
     virtual_time(async {
         let world = World::new().await;
         let readers = readers(&world, 3).await;
-        // Two heirs, and one behind the seats.
+        // Two successors, and one behind the slots.
         let waiting = [
             world.crashable().await,
             world.crashable().await,
@@ -76,7 +76,7 @@ fn all_dead_readers_go_with_those_who_died_behind_them() {
         clients.chain(&waiting).for_each(Crashable::crash);
         sleep(DEATH).await;
         let swept = world.sweep("a").await;
-        assert_eq!((swept.holders + swept.heirs, swept.waiters), (5, 1));
+        assert_eq!((swept.holders + swept.successors, swept.waiters), (5, 1));
         assert_eq!(world.left_of("a").await, ["fairlock/#lock"]);
         assert_eq!(room(&world).await, number(64));
         assert_eq!(world.sweep("a").await, nothing());
@@ -93,8 +93,8 @@ fn those_who_wait_for_permits_of_the_dead_have_them_when_those_are_swept() {
         let alive = world.crashable().await;
         let one = of(&alive.locks).acquire(RecordWait::NoWait).await.unwrap();
         dead.crash();
-        let heir = world.crashable().await;
-        let four = of(&heir.locks);
+        let successor = world.crashable().await;
+        let four = of(&successor.locks);
         let wait = RecordWait::Infinite;
         let waiting = spawn(async move { four.acquire_many(4, wait).await });
         sleep(DEATH).await;

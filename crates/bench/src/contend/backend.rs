@@ -101,7 +101,10 @@ impl Backend {
 }
 
 fn built(builder: LockClientBuilder, options: &Options) -> Result<LockClient, Failure> {
-    let locks = builder.table(&options.table).lease(options.lease).build();
+    let locks = builder
+        .table(&options.table)
+        .lease_duration(options.lease)
+        .build();
     locks.map_err(|error| Failure::usage("no client by this --lease and --table", error))
 }
 

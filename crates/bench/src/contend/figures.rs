@@ -48,7 +48,7 @@ impl Figures {
         let Some(took) = self.tally.hand_overs() else {
             return Ok(());
         };
-        writeln!(f, "hand-overs  {took}")?;
+        writeln!(f, "handoffs  {took}")?;
         let Some(round_trip) = self.round_trip else {
             return Ok(());
         };
@@ -159,7 +159,7 @@ mod tests {
             lines,
             [
                 "waits       min 10.00 ms, mean 31.67 ms, max 55.00 ms, 1.7 times the mean",
-                "hand-overs  p50 10.00 ms, p99 20.00 ms, max 20.00 ms, mean 15.00 ms",
+                "handoffs  p50 10.00 ms, p99 20.00 ms, max 20.00 ms, mean 15.00 ms",
                 "            p50 1.00, p99 2.00, max 2.00, mean 1.50 round trips",
                 "pace        30.00 turns a second, 0.300 a round trip",
                 "asked       0 of 3 turns granted after one that asked later",

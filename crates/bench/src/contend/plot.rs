@@ -11,7 +11,7 @@ use crate::contend::options::Options;
 use crate::palette::{Canvas, Drawn, FAINT, HOLDING, INK, PAPER, TOGETHER, WAITING, font};
 
 /// More than these would be too thin to see.
-const MOST_TURNS: usize = 100;
+const MAX_TURNS: usize = 100;
 
 const WIDTH: u32 = 1200;
 const LANE: u32 = 30;
@@ -51,7 +51,7 @@ impl<'a> Scene<'a> {
     fn of(turns: &'a [Turn]) -> Scene<'a> {
         let mut turns: Vec<_> = turns.iter().collect();
         turns.sort_by_key(|turn| turn.acquired_ns);
-        turns.truncate(MOST_TURNS);
+        turns.truncate(MAX_TURNS);
         let workers: BTreeSet<_> = turns.iter().map(|turn| turn.worker).collect();
         let start = turns.iter().map(|turn| turn.requested_ns).min();
         Scene {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlock_testkit::line::Line;
+use fairlock_testkit::queue::Line;
 
 pub(crate) struct Budget {
     pub(crate) is_brief: bool,

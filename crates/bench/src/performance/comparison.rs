@@ -1,4 +1,4 @@
-//! fairlock and the baselines at the same work, by the length of the line and by how long each holds the lock.
+//! fairlock and the baselines at the same work, by the length of the queue and by how long each holds the lock.
 
 use crate::performance::Done;
 use crate::performance::budget::Budget;
@@ -67,7 +67,7 @@ impl Comparison {
             first.command()
         );
         let figures: [(&str, Figure); 2] = [
-            ("median hand-over, in round trips", |run| {
+            ("median handoff, in round trips", |run| {
                 in_round_trips(run.hand_over(50))
             }),
             ("requests a turn", Run::requests),
@@ -88,11 +88,9 @@ impl Comparison {
         page.write(self.name, &format!("{command}\n{}", tables.join("\n")))?;
         let picture = page.picture(&format!("{}.svg", self.name))?;
         let panels = [
-            self.panel(
-                "Half of the hand-overs take at most",
-                "milliseconds",
-                |run| run.hand_over(50),
-            ),
+            self.panel("Half of the handoffs take at most", "milliseconds", |run| {
+                run.hand_over(50)
+            }),
             self.panel("Requests a turn", "requests", Run::requests),
         ];
         draw(&picture, &panels)

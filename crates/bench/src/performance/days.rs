@@ -4,7 +4,7 @@ use std::mem::take;
 use std::time::Duration;
 
 use fairlock::{FairLock, LockGuard, RecordWait};
-use fairlock_testkit::line::Site;
+use fairlock_testkit::queue::Site;
 use fairlock_testkit::traffic::{Counter, Traffic};
 use tokio::task::JoinSet;
 
@@ -22,7 +22,7 @@ const SETTLES: Duration = Duration::from_secs(60);
 /// Who is watched, by how many come before them.
 const PLACES: [(usize, &str); 4] = [
     (0, "holds the lock all day"),
-    (1, "is the first heir all day"),
+    (1, "is the first successor all day"),
     (10, "has ten before it all day"),
     (100, "has a hundred before it all day"),
 ];

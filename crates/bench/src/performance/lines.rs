@@ -1,7 +1,7 @@
 //! Lines of up to ten thousand processes, in virtual time.
 
 use fairlock_cli::contest::tally::percentile;
-use fairlock_testkit::line::{Line, Toll};
+use fairlock_testkit::queue::{Line, Toll};
 use tokio::runtime::Builder;
 
 use crate::performance::Done;
@@ -10,17 +10,17 @@ use crate::performance::chart::{Curve, Panel, Style, draw};
 use crate::performance::page::Page;
 use crate::performance::table::{Table, digits};
 
-/// What a line's hand-overs took and cost.
-pub(crate) struct LongLine {
+/// What a queue's handoffs took and cost.
+pub(crate) struct LongQueue {
     pub(crate) line: Line,
     pub(crate) toll: Toll,
 }
 
-pub(crate) fn measure(budget: &Budget) -> Vec<LongLine> {
+pub(crate) fn measure(budget: &Budget) -> Vec<LongQueue> {
     let lines = budget.lines.iter();
     let measured = lines.map(|line| {
         eprintln!("{} waiters, in virtual time", line.waiters);
-        LongLine {
+        LongQueue {
             line: *line,
             toll: in_virtual_time(line.run()),
         }
@@ -38,7 +38,7 @@ pub(crate) fn in_virtual_time<F: Future>(work: F) -> F::Output {
     runtime.expect("a runtime").block_on(work)
 }
 
-impl LongLine {
+impl LongQueue {
     fn took(&self, percent: usize) -> String {
         let took = percentile(&self.toll.took, percent).unwrap_or_default();
         digits(took.div_duration_f64(self.line.round_trip))
@@ -68,7 +68,7 @@ impl LongLine {
     }
 }
 
-pub(crate) fn report(lines: &[LongLine], page: &mut Page) -> Done<()> {
+pub(crate) fn report(lines: &[LongQueue], page: &mut Page) -> Done<()> {
     let mut table = Table::new([
         "waiters",
         "requests",
@@ -78,7 +78,7 @@ pub(crate) fn report(lines: &[LongLine], page: &mut Page) -> Done<()> {
         "heartbeats",
         "write units",
         "read units",
-        "hand-over p50, p99, in round trips",
+        "handoff p50, p99, in round trips",
     ]);
     for long in lines {
         let name = [long.line.waiters.to_string()].into_iter();
@@ -92,9 +92,9 @@ pub(crate) fn report(lines: &[LongLine], page: &mut Page) -> Done<()> {
         values: lines.iter().map(|long| of(&long.toll)).collect(),
     };
     let panel = Panel {
-        title: "What a hand-over costs all of the line together".into(),
+        title: "What a handoff costs all of the queue together".into(),
         across: "processes that wait".into(),
-        upwards: "for each hand-over".into(),
+        upwards: "for each handoff".into(),
         categories: lines
             .iter()
             .map(|long| long.line.waiters.to_string())

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use fairlock::RecordWait;
-use fairlock_testkit::line::Site;
+use fairlock_testkit::queue::Site;
 use fairlock_testkit::traffic::Counter;
 use tokio::task::JoinSet;
 

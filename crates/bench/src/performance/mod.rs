@@ -70,15 +70,15 @@ pub(crate) fn run(options: &Options) -> Done<()> {
 fn measure(budget: &Budget, page: &mut Page) -> Done<()> {
     let driver = Driver::new()?;
     page.write("machine", &machine::described()?)?;
-    let long_lines = lines::measure(budget);
+    let long_queues = lines::measure(budget);
     let by_length = Comparison::by_length(&driver, budget)?;
     let by_hold = Comparison::by_hold(&driver, budget)?;
-    let promises = promises::measure(&driver, budget, &long_lines)?;
+    let promises = promises::measure(&driver, budget, &long_queues)?;
     page.write("promises", &promises)?;
     by_length.report(page)?;
     by_hold.report(page)?;
     waits::report(&by_length, page)?;
-    lines::report(&long_lines, page)?;
+    lines::report(&long_queues, page)?;
     dollars::report(&by_length, page)?;
     days::report(budget, page)?;
     timeline::report(&driver, budget, page)

@@ -6,7 +6,7 @@ use crate::performance::Done;
 use crate::performance::budget::Budget;
 use crate::performance::driver::Driver;
 use crate::performance::instructions;
-use crate::performance::lines::LongLine;
+use crate::performance::lines::LongQueue;
 use crate::performance::memory;
 use crate::performance::run::{Run, in_round_trips, median};
 use crate::performance::scene::{FAIRLOCK, Place, Scene};
@@ -42,7 +42,7 @@ const ALONE: [Figure; 2] = [
 ];
 const EIGHT: [Figure; 4] = [
     (
-        "hand-over, 8 workers, hold 50 ms: p50, round trips",
+        "handoff, 8 workers, hold 50 ms: p50, round trips",
         AtMost(1.6),
         |run| in_round_trips(run.hand_over(50)),
     ),
@@ -63,7 +63,7 @@ const NO_HOLD: [Figure; 1] = [(
 )];
 const INSIDE: [Figure; 2] = [
     (
-        "hand-over inside one client, 8 tasks: p50, round trips",
+        "handoff inside one client, 8 tasks: p50, round trips",
         AtMost(1.15),
         |run| in_round_trips(run.hand_over(50)),
     ),
@@ -75,7 +75,7 @@ const INSIDE_NO_HOLD: [Figure; 1] = [(
     Run::turns_a_round_trip,
 )];
 
-pub(crate) fn measure(driver: &Driver, budget: &Budget, lines: &[LongLine]) -> Done<String> {
+pub(crate) fn measure(driver: &Driver, budget: &Budget, lines: &[LongQueue]) -> Done<String> {
     let processes = |workers, hold_ms| Scene::new(FAIRLOCK, workers, hold_ms, budget.turns);
     let inside = |hold_ms| Scene {
         place: Place::OneClient,
@@ -98,7 +98,7 @@ pub(crate) fn measure(driver: &Driver, budget: &Budget, lines: &[LongLine]) -> D
             by: format!("`{}`", scene.command()),
         }));
     }
-    promises.extend(of_long_lines(lines));
+    promises.extend(of_long_queues(lines));
     promises.push(Promise {
         what: "uncontended: instructions, against two bare calls of the SDK, times".into(),
         bound: AtMost(1.15),
@@ -122,7 +122,7 @@ pub(crate) fn measure(driver: &Driver, budget: &Budget, lines: &[LongLine]) -> D
 }
 
 /// Those of the longest lines against that of eight.
-fn of_long_lines(lines: &[LongLine]) -> Vec<Promise> {
+fn of_long_queues(lines: &[LongQueue]) -> Vec<Promise> {
     let Some(eight) = lines.iter().find(|long| long.line.waiters == 8) else {
         return Vec::new();
     };
@@ -130,7 +130,7 @@ fn of_long_lines(lines: &[LongLine]) -> Vec<Promise> {
     let promises = long.flat_map(|long| {
         let waiters = long.line.waiters;
         let of = |what: &str, most, ratio| Promise {
-            what: format!("{what} a hand-over, {waiters} waiters against 8, times"),
+            what: format!("{what} a handoff, {waiters} waiters against 8, times"),
             bound: AtMost(most),
             measured: ratio,
             by: "in virtual time".into(),

@@ -78,7 +78,7 @@ impl Caller {
                 move |_waiting| {
                     soak.upgrade()
                         .into_iter()
-                        .for_each(|soak| soak.tally.outcome("place in line observed"));
+                        .for_each(|soak| soak.tally.outcome("place in the queue observed"));
                 }
             }),
             Err(error) => return Some(Err(error)),

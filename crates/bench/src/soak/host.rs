@@ -31,7 +31,7 @@ impl Host {
         let network = soak.turns.on(weather.on(soak.place.network().seeded(seed)));
         let builder = LockClient::builder(soak.place.client(&network));
         let builder = builder
-            .lease(lease)
+            .lease_duration(lease)
             .owner(format!("host {place}, {seed:x}"));
         Ok(Arc::new(Host {
             locks: built(soak, builder)?,
@@ -63,7 +63,7 @@ impl Host {
 pub(crate) fn built(soak: &Soak, builder: LockClientBuilder) -> Result<LockClient, Failure> {
     let builder = builder.table(&soak.options.table);
     // Whoever comes later than a death need not wait long for it.
-    let builder = builder.common_clock_allowance(Duration::from_secs(3));
+    let builder = builder.server_clock_allowance(Duration::from_secs(3));
     builder
         .build()
         .map_err(|error| Failure::usage("no client", error))

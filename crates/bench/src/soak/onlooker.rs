@@ -67,7 +67,7 @@ async fn sweep(soak: &Soak, locks: &LockClient, name: &str) -> Result<(), Error>
 
 fn check(soak: &Soak, state: &LockState) {
     let holder = state.holder.iter();
-    let all = holder.chain(&state.line).map(|place| place.ticket);
+    let all = holder.chain(&state.queue).map(|place| place.ticket);
     if !all.is_sorted_by(|before, after| before < after) {
         let lock = &state.lock;
         soak.findings

@@ -30,7 +30,7 @@ struct Case {
     endless: usize,
     /// When somebody was last granted the lock, or the first of those who wait came.
     moved: u64,
-    /// When it was last given back, for the hand-over.
+    /// When it was last given back, for the handoff.
     given_back: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ impl Oracle {
         }
     }
 
-    /// A caller that asked at `asked` was given this guard. How long the hand-over took, if it waited for one.
+    /// A caller that asked at `asked` was given this guard. How long the handoff took, if it waited for one.
     pub(crate) fn granted(&self, guard: &Arc<LockGuard>, asked: u64) -> Option<Duration> {
         let mut locks = self.locks();
         let case = locks.entry(guard.name().to_owned()).or_default();

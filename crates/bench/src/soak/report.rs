@@ -49,7 +49,7 @@ impl Display for Interval {
             self.findings
         )?;
         writeln!(f, "  outcomes   {}", listed(outcomes))?;
-        writeln!(f, "  waits      {waits}; hand-overs {hand_overs}")?;
+        writeln!(f, "  waits      {waits}; handoffs {hand_overs}")?;
         writeln!(f, "  faults     so far: {}", listed(&self.faults))?;
         write!(f, "  process    {}", self.vitals)
     }
@@ -98,7 +98,7 @@ impl Report {
         writeln!(f, "turns        {turns} ({rate}/s) of {} locks", self.names)?;
         writeln!(f, "outcomes     {}", listed(outcomes))?;
         writeln!(f, "waits        {waits}")?;
-        writeln!(f, "hand-overs   {hand_overs}")?;
+        writeln!(f, "handoffs   {hand_overs}")?;
         let faults: u64 = self.faults.values().sum();
         writeln!(f, "faults       {faults}: {}", listed(&self.faults))?;
         let (sent, beats) = (self.traffic.of_turns(), self.traffic.heartbeats());

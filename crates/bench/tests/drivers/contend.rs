@@ -86,7 +86,7 @@ fn workers_in_one_process_take_turns_in_order() {
     assert_fair(&ended, 4, 3);
     for told in [
         "waits ",
-        "hand-overs ",
+        "handoffs ",
         "writes a turn",
         "heartbeats",
         "release",

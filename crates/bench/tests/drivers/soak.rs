@@ -57,7 +57,7 @@ fn a_short_run_is_good_and_reports_all_there_is() {
         for told in [
             "outcomes     ",
             "waits        p50 ",
-            "hand-overs   p50 ",
+            "handoffs   p50 ",
             "faults       ",
             " a turn, and ",
             "not judged: the run was shorter than 120s",

@@ -45,7 +45,7 @@ impl Course {
 
     fn grant(&mut self, grant: Grant) -> String {
         let (worker, ticket) = (grant.worker, grant.ticket);
-        let behind = behind(&grant.line);
+        let behind = behind(&grant.queue);
         let said = format!("worker {worker} has it, ticket {ticket}; {behind}");
         let shown = self.at(grant.acquired_ns, &said);
         self.grants.push(grant);
@@ -88,7 +88,7 @@ mod tests {
             worker: 3,
             ticket: 17,
             acquired_ns: 0,
-            line: line.iter().map(|owner| (*owner).to_owned()).collect(),
+            queue: line.iter().map(|owner| (*owner).to_owned()).collect(),
         })
     }
 
@@ -122,7 +122,7 @@ mod tests {
                 worker: 1,
                 ticket,
                 acquired_ns,
-                line: Vec::new(),
+                queue: Vec::new(),
             })
         };
         let mut lines = [Line::Failed("worker 3 died".into()), at(2, 9), at(1, 8)];

@@ -16,7 +16,7 @@ use crate::args::Demo;
 use crate::failure::Failure;
 
 /// Lines that are sorted and shown together.
-const MOST_AT_ONCE: usize = 1000;
+const MAX_AT_ONCE: usize = 1000;
 
 #[derive(Default)]
 pub(crate) struct Crew(Vec<Member>);
@@ -103,7 +103,7 @@ async fn follow(member: &mut Member, tell: UnboundedSender<Line>) {
 
 async fn show(mut course: Course, mut told: UnboundedReceiver<Line>, screen: &Screen) -> Course {
     let mut lines = Vec::new();
-    while told.recv_many(&mut lines, MOST_AT_ONCE).await > 0 {
+    while told.recv_many(&mut lines, MAX_AT_ONCE).await > 0 {
         lines.sort_by_key(Line::order);
         let shown = lines.drain(..).filter_map(|line| course.note(line));
         shown.for_each(|line| screen.show(line));

@@ -10,7 +10,7 @@ use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 
 /// Of the ledger, with its end: a ticket, and who had it.
-const LONGEST_LINE: u64 = 100;
+const MAX_LINE: u64 = 100;
 
 #[derive(Debug)]
 pub(crate) struct Ledger(PathBuf);
@@ -21,7 +21,7 @@ pub(crate) enum LedgerError {
     Stale { ticket: u64, last: u64 },
     #[error("the ledger cannot be used: {0}")]
     Unusable(#[from] io::Error),
-    #[error("the ledger has a line without a ticket: {0}")]
+    #[error("the ledger has a queue without a ticket: {0}")]
     Damaged(#[from] ParseIntError),
 }
 
@@ -57,7 +57,7 @@ impl Ledger {
 /// The ticket of the last line.
 fn last(file: &mut File) -> Result<Option<u64>, LedgerError> {
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(LONGEST_LINE)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(MAX_LINE)))?;
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     let line = text.lines().last();

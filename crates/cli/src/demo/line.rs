@@ -23,7 +23,7 @@ pub(crate) struct Grant {
     pub(crate) ticket: u64,
     pub(crate) acquired_ns: u64,
     /// Who waits behind it, in order.
-    pub(crate) line: Vec<String>,
+    pub(crate) queue: Vec<String>,
 }
 
 impl Line {

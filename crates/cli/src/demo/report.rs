@@ -1,4 +1,4 @@
-//! What came of the contest: a table of the workers, the hand-overs, the ledger, and the verdict.
+//! What came of the contest: a table of the workers, the handoffs, the ledger, and the verdict.
 
 use std::fmt::{self, Formatter};
 use std::process::ExitCode;
@@ -86,7 +86,7 @@ impl fmt::Display for Report {
         }
         writeln!(f)?;
         if let Some(hand_overs) = self.verdict.tally.hand_overs() {
-            writeln!(f, "hand-overs  {hand_overs}")?;
+            writeln!(f, "handoffs  {hand_overs}")?;
         }
         let (lines, refused) = (self.lines, self.refused);
         writeln!(f, "ledger      {lines} appended, {refused} refused")?;
@@ -130,7 +130,7 @@ mod tests {
                 worker: 1,
                 ticket,
                 acquired_ns: at + 1,
-                line: Vec::new(),
+                queue: Vec::new(),
             }));
             course.turns.push(Turn {
                 worker: 1,

@@ -50,7 +50,7 @@ pub(crate) fn locks(file: &Path, owner: String) -> Result<LockClient, Failure> {
     let engine = Engine::file(file).map_err(|error| failed(&error))?;
     let builder = LockClient::builder(engine.client())
         .owner(owner)
-        .lease(LEASE);
+        .lease_duration(LEASE);
     builder.build().map_err(|error| failed(&error))
 }
 

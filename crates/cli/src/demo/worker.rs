@@ -103,12 +103,12 @@ impl Worker {
 
     async fn grant(&self, ticket: u64, acquired_ns: u64) -> Result<Grant, String> {
         let seen = self.lock.inspect().await;
-        let seen = seen.map_err(|error| format!("cannot see the line: {}", told(&error)))?;
+        let seen = seen.map_err(|error| format!("cannot see the queue: {}", told(&error)))?;
         Ok(Grant {
             worker: self.options.number,
             ticket,
             acquired_ns,
-            line: seen.line.into_iter().map(|other| other.owner).collect(),
+            queue: seen.queue.into_iter().map(|other| other.owner).collect(),
         })
     }
 

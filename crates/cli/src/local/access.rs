@@ -13,7 +13,7 @@ use super::kind::log_of;
 use super::real;
 
 /// In bytes: an index of the log, and some of the log.
-const LEAST_ROOM: u64 = 64 * 1024;
+const MIN_ROOM: u64 = 64 * 1024;
 
 /// Why this process cannot write the file, or make it; nothing if it can.
 pub(super) fn obstacle(file: &Path) -> Option<String> {
@@ -34,7 +34,7 @@ pub(super) fn obstacle(file: &Path) -> Option<String> {
 /// Whether its disk has no room for what SQLite puts beside it.
 pub(super) fn is_disk_full(file: &Path) -> bool {
     let found = statvfs(directory_of(&real(file)));
-    found.is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < LEAST_ROOM)
+    found.is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < MIN_ROOM)
 }
 
 fn refusal(file: &Path, needed: &Path) -> Option<String> {

@@ -116,7 +116,7 @@ pub(crate) fn remedy(file: &Path, said: &str) -> Option<String> {
             Some(FULL.into())
         }
         () if says("the file is gone") => {
-            Some("it was deleted, and its locks with it: the next `fairlock run` makes it anew".into())
+            Some("it was deleted, and its locks with it: the next `fairlock run` makes it again".into())
         }
         () if says("database is locked") => Some(BUSY.into()),
         () if says("malformed") => {

@@ -2,7 +2,7 @@
 //!
 //! A start takes more of a processor than anything that follows, and all the starts of a moment take all there are. Then a turn that
 //! has come is noticed late and its command begins late, though nobody is in its way. So whoever comes waits here until those before
-//! have their places in line. It keeps nothing right, and is passed where it would take long.
+//! have their places in the queue. It keeps nothing right, and is passed where it would take long.
 
 use std::fs::File;
 use std::mem::ManuallyDrop;

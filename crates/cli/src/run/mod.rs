@@ -2,9 +2,9 @@
 
 mod entrance;
 mod nesting;
+mod supervisor_handle;
 mod turn;
 mod waiting;
-mod warden;
 
 use std::iter;
 use std::mem::take;
@@ -20,27 +20,27 @@ use tokio::time::{interval, sleep};
 
 use crate::args::Run;
 use crate::failure::{Failure, NOT_GRANTED, killed_by, say};
-use crate::family;
+use crate::ipc::{Order, now};
 use crate::local::Known;
 use crate::local::Purpose;
 use crate::place::Place;
+use crate::process_tree;
 use crate::signals::{self, Caught};
 use crate::teller;
-use crate::wire::{Order, now};
 use entrance::Entrance;
+use supervisor_handle::SupervisorHandle;
 use turn::Turn;
-use waiting::Picture;
-use warden::Warden;
+use waiting::ProgressLine;
 
 /// A shorter lease leaves no time to end a command in.
-const SHORTEST_LEASE: Duration = Duration::from_secs(1);
-/// How long leaving the line and giving back may take in the end.
+const MIN_LEASE: Duration = Duration::from_secs(1);
+/// How long leaving the queue and giving back may take in the end.
 const PARTING: Duration = Duration::from_secs(2);
 /// A file that takes longer to open is told of. Where opening, or the configuration, takes longer, that is a part of the wait.
 const SLOW: Duration = Duration::from_secs(1);
 /// For so long one who does not wait tries to open it.
 const NO_WAIT: Duration = Duration::from_secs(2);
-/// How long leaving may take after a wait in vain, which has left the line already unless DynamoDB does not answer.
+/// How long leaving may take after a wait in vain, which has left the queue already unless DynamoDB does not answer.
 const AFTERWARDS: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
@@ -82,9 +82,9 @@ fn check(options: &Run) -> Result<Duration, Failure> {
         return Err(Failure::misuse(text));
     }
     let grace = options.grace.unwrap_or(lease / 6);
-    if lease < SHORTEST_LEASE {
+    if lease < MIN_LEASE {
         return Err(Failure::misuse(format!(
-            "--lease {lease:?} is too short to end a command in: at least {SHORTEST_LEASE:?}"
+            "--lease {lease:?} is too short to end a command in: at least {MIN_LEASE:?}"
         )));
     }
     if grace > lease / 3 {
@@ -110,7 +110,7 @@ async fn turn(
     };
     // What it had to wait for others there is a part of the wait.
     let held_up = now().saturating_sub(came);
-    let mut warden = Warden::start(&options)?;
+    let mut supervisor_handle = SupervisorHandle::start(&options)?;
     let mut asked = None;
     // Each turn of the loop but the last is somebody who stopped this process while it waited.
     let (locks, guard) = loop {
@@ -122,7 +122,7 @@ async fn turn(
                 drop(take(&mut entrance));
                 match after(over, &mut signals) {
                     Some(ended) => {
-                        warden.dismiss();
+                        supervisor_handle.dismiss();
                         return ended;
                     }
                     None => continue,
@@ -135,13 +135,21 @@ async fn turn(
         let since = *asked.get_or_insert(since.saturating_sub(held_up));
         let left = left(options.wait, since);
         let entrance = take(&mut entrance);
-        let waited = wait(&options, left, &locks, entrance, &mut warden, &mut signals).await;
+        let waited = wait(
+            &options,
+            left,
+            &locks,
+            entrance,
+            &mut supervisor_handle,
+            &mut signals,
+        )
+        .await;
         let parting = match &waited {
             Err(Over::Refused(_)) => AFTERWARDS,
             _ => PARTING,
         };
         let over = match waited {
-            Ok(guard) => match warden.claim(&guard.place_id()).await {
+            Ok(guard) => match supervisor_handle.claim(&guard.place_id()).await {
                 Ok(true) => break (locks, guard),
                 Ok(false) => None,
                 Err(failure) => Some(Over::Refused(failure)),
@@ -149,14 +157,14 @@ async fn turn(
             Err(over) => Some(over),
         };
         locks.shutdown(HeldLocks::Release, parting).await;
-        warden.tell(&Order::Place(None));
-        // It has left the line: nobody is to wait for one that stands still.
+        supervisor_handle.tell(&Order::Place(None));
+        // It has left the queue: nobody is to wait for one that stands still.
         if let Some(ended) = over.and_then(|over| after(over, &mut signals)) {
-            warden.dismiss();
+            supervisor_handle.dismiss();
             return ended;
         }
     };
-    match Turn::start(&options, guard, grace, (signals, warden)) {
+    match Turn::start(&options, guard, grace, (signals, supervisor_handle)) {
         Ok(turn) => turn.run(locks).await,
         Err(failure) => {
             locks.shutdown(HeldLocks::Release, PARTING).await;
@@ -223,7 +231,7 @@ fn patience(wait: RecordWait) -> Duration {
 async fn client(options: &Run) -> Result<LockClient, Failure> {
     let place = &options.place;
     let client = place.client(Purpose::Turn, |builder| {
-        let builder = builder.lease(options.lease);
+        let builder = builder.lease_duration(options.lease);
         match &options.owner {
             Some(owner) => builder.owner(owner),
             None => builder,
@@ -251,13 +259,13 @@ enum Over {
     Stopped,
 }
 
-/// Waits in line until the turn comes, the wait is over, or somebody has had enough.
+/// Waits in the queue until the turn comes, the wait is over, or somebody has had enough.
 async fn wait(
     options: &Run,
     wait: RecordWait,
     locks: &LockClient,
     entrance: Entrance,
-    warden: &mut Warden,
+    supervisor_handle: &mut SupervisorHandle,
     signals: &mut UnboundedReceiver<Caught>,
 ) -> Result<LockGuard, Over> {
     let known = options.place.local.as_deref().and_then(Known::of);
@@ -277,7 +285,7 @@ async fn wait(
         .fair_lock(&options.lock)
         .map_err(refused)?
         .read_first();
-    let (picture, lock) = Picture::of(options, lock, warden.line(), entrance);
+    let (picture, lock) = ProgressLine::of(options, lock, supervisor_handle.line(), entrance);
     let mut tick = interval(waiting::TICK);
     let acquired = lock.acquire(wait);
     tokio::pin!(acquired);
@@ -291,8 +299,8 @@ async fn wait(
                 picture.granted(guard.ticket());
                 return Ok(guard);
             }
-            report = warden.reports.recv() => if report.is_none() {
-                let said = "the guardian was killed, so the wait was ended";
+            report = supervisor_handle.reports.recv() => if report.is_none() {
+                let said = "the supervisor was killed, so the wait was ended";
                 return Err(Over::Refused(Failure::internal(said)));
             },
             Some(caught) = signals.recv() => stop_waiting(caught)?,
@@ -323,13 +331,13 @@ fn stop_waiting(caught: Caught) -> Result<(), Over> {
     match caught.number {
         SIGCONT | SIGWINCH => Ok(()),
         // Where no shell could continue it, the kernel does not stop a group either.
-        SIGTSTP if family::has_job_control() => Err(Over::Stopped),
+        SIGTSTP if process_tree::has_job_control() => Err(Over::Stopped),
         SIGTSTP => Ok(()),
         _ => Err(Over::Signalled(caught)),
     }
 }
 
-/// Until somebody continues this process, unless somebody has done so while it left the line, or has ended it.
+/// Until somebody continues this process, unless somebody has done so while it left the queue, or has ended it.
 fn stand_still(signals: &mut UnboundedReceiver<Caught>) -> Result<(), Over> {
     let since: Vec<_> = iter::from_fn(|| signals.try_recv().ok()).collect();
     if is_to_stop(&since)? {
@@ -354,7 +362,7 @@ fn is_to_stop(since: &[Caught]) -> Result<bool, Over> {
 
 /// Until somebody continues this process, if a shell could do that.
 fn stop() {
-    if family::has_job_control() {
+    if process_tree::has_job_control() {
         let _ = kill_process(getpid(), Signal::STOP);
     }
 }

@@ -5,23 +5,23 @@ use std::iter;
 use std::pin::pin;
 use std::time::Duration;
 
-use fairlock::{Error, HeldLocks, LockClient, LockGuard, Loss};
+use fairlock::{Error, HeldLocks, LockClient, LockGuard, LossReason};
 use rustix::process::{Pid, Signal, getpgid, getpgrp};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Interval, interval, sleep};
 
-use super::warden::Warden;
+use super::supervisor_handle::SupervisorHandle;
 use super::{Ended, PARTING, nesting, stop};
 use crate::args::Run;
 use crate::failure::{Failure, INTERNAL, LOST, killed_by, say};
-use crate::family;
+use crate::ipc::{Deadline, Order, Report, now};
 use crate::local::Known;
 use crate::place::Place;
+use crate::process_tree;
 use crate::signals::Caught;
 use crate::text::shown;
-use crate::wire::{Deadline, Order, Report, now};
 
 /// From SIGTERM to SIGKILL when the lock is lost already, and each moment may be another holder's.
 const AT_ONCE: Duration = Duration::from_millis(250);
@@ -33,7 +33,7 @@ pub(super) struct Turn {
     guard: LockGuard,
     lock: String,
     program: String,
-    warden: Warden,
+    supervisor_handle: SupervisorHandle,
     signals: UnboundedReceiver<Caught>,
     tick: Interval,
     lease: Duration,
@@ -42,7 +42,7 @@ pub(super) struct Turn {
     lost_code: u8,
     /// The command, once it runs.
     pid: i32,
-    /// When the last deadline that the guardian was told of kills.
+    /// When the last deadline that the supervisor was told of kills.
     told: Duration,
     /// Why the lock is lost.
     loss: Option<String>,
@@ -70,7 +70,7 @@ enum End {
     Killed(i32),
     /// Could not be run.
     Failed(i32),
-    /// The guardian is gone, or does not do its work.
+    /// The supervisor is gone, or does not do its work.
     Unguarded,
 }
 
@@ -79,7 +79,7 @@ impl Turn {
         options: &Run,
         guard: LockGuard,
         grace: Duration,
-        (signals, warden): (UnboundedReceiver<Caught>, Warden),
+        (signals, supervisor_handle): (UnboundedReceiver<Caught>, SupervisorHandle),
     ) -> Result<Turn, Failure> {
         let deadline = deadline(&guard, options.lease, grace);
         let ticket = guard.ticket();
@@ -88,7 +88,7 @@ impl Turn {
             ("FAIRLOCK_TICKET", ticket.to_string()),
             (nesting::VARIABLE, nesting::with(options, ticket)?),
         ];
-        warden.begin(&Order::Start {
+        supervisor_handle.begin(&Order::Start {
             deadline,
             environment: variables
                 .map(|(name, value)| (name.to_owned(), value))
@@ -98,7 +98,7 @@ impl Turn {
         Ok(Turn {
             lock: guard.name().to_owned(),
             program: program(options),
-            warden,
+            supervisor_handle,
             told: deadline.kill,
             tick: interval(beat),
             lease: options.lease,
@@ -130,7 +130,7 @@ impl Turn {
         self.conclude(end, locks).await
     }
 
-    /// Ends with the command, or with the guardian.
+    /// Ends with the command, or with the supervisor.
     async fn watch(&mut self) -> End {
         let lost = self.guard.lost();
         tokio::pin!(lost);
@@ -138,7 +138,7 @@ impl Turn {
             tokio::select! {
                 biased;
                 lost = &mut lost, if self.loss.is_none() => self.lose_by(&lost.reason),
-                report = self.warden.reports.recv() => match report {
+                report = self.supervisor_handle.reports.recv() => match report {
                     None => return End::Unguarded,
                     Some(Report::Exited(code)) => return End::Exited(code),
                     Some(Report::Killed(signal)) => return End::Killed(signal),
@@ -153,7 +153,7 @@ impl Turn {
                 _ = self.tick.tick() => {
                     self.note_the_time();
                     self.tell_the_deadline();
-                    self.warden.wake();
+                    self.supervisor_handle.wake();
                     self.look_at_the_file();
                     self.tell_the_danger();
                     if self.is_overdue() {
@@ -165,16 +165,16 @@ impl Turn {
         }
     }
 
-    fn lose_by(&mut self, reason: &Loss) {
+    fn lose_by(&mut self, reason: &LossReason) {
         self.note_the_time();
         if let Some(loss) = deleted(&self.place, self.file.as_ref()) {
             return self.lose(loss);
         }
         let why = match (reason, self.stood_still) {
-            (Loss::Expired, Some(span)) => {
+            (LossReason::Expired, Some(span)) => {
                 format!("its lease ran out while fairlock was stopped for {span:.1?}")
             }
-            (Loss::Unreachable { cause }, _) => {
+            (LossReason::Unreachable { cause }, _) => {
                 let explained = self.place.explained(cause);
                 explained.unwrap_or_else(|| reason.to_string())
             }
@@ -187,7 +187,7 @@ impl Turn {
         self.loss = Some(loss);
         let grace = AT_ONCE.min(self.grace);
         self.told = self.told.min(now() + grace);
-        self.warden.tell(&Order::End(grace));
+        self.supervisor_handle.tell(&Order::End(grace));
     }
 
     fn look_at_the_file(&mut self) {
@@ -225,7 +225,7 @@ impl Turn {
         }
     }
 
-    /// Why the lease was not renewed, when the guardian had to end the command.
+    /// Why the lease was not renewed, when the supervisor had to end the command.
     fn trouble(&self) -> String {
         match (self.stood_still, self.stopped) {
             (Some(span), _) => {
@@ -247,14 +247,14 @@ impl Turn {
         format!("could not be renewed{}", cause.unwrap_or_default())
     }
 
-    /// The guardian should have killed everybody by now, and has not, as when it is stopped itself.
+    /// The supervisor should have killed everybody by now, and has not, as when it is stopped itself.
     fn is_overdue(&self) -> bool {
         now() > self.told + self.lease / 40
     }
 
     /// A renewal has moved it, or this process would not be the one to say so.
     fn tell_the_deadline(&mut self) {
-        if self.stopped.is_some() && family::is_stopped(self.pid) {
+        if self.stopped.is_some() && process_tree::is_stopped(self.pid) {
             return;
         }
         self.stopped = None;
@@ -262,7 +262,7 @@ impl Turn {
         if self.loss.is_none() && deadline.kill > self.told + self.lease / 100 {
             self.told = deadline.kill;
             self.is_ended = false;
-            self.warden.tell(&Order::Until(deadline));
+            self.supervisor_handle.tell(&Order::Until(deadline));
         }
     }
 
@@ -278,7 +278,7 @@ impl Turn {
     async fn go_on(&mut self) {
         // Each turn but the last has heard of somebody who continues the job once more, which is not for the command alone either.
         loop {
-            let was_left_out = family::is_stopped(self.pid);
+            let was_left_out = process_tree::is_stopped(self.pid);
             sleep(STOP_SETTLES).await;
             let since: Vec<_> = iter::from_fn(|| self.signals.try_recv().ok()).collect();
             let continues = |caught: &Caught| caught.number == SIGCONT;
@@ -290,9 +290,9 @@ impl Turn {
                 .for_each(|caught| self.pass_on(caught));
             match last {
                 Some(last) if continues(&last) => {}
-                None if was_left_out && family::is_stopped(self.pid) => {
+                None if was_left_out && process_tree::is_stopped(self.pid) => {
                     self.lend_the_terminal();
-                    return self.warden.tell(&Order::Signal(SIGCONT));
+                    return self.supervisor_handle.tell(&Order::Signal(SIGCONT));
                 }
                 Some(_) | None => return,
             }
@@ -303,10 +303,10 @@ impl Turn {
     fn pass_on(&mut self, caught: Caught) {
         self.is_interrupted |= caught.is_key(SIGINT);
         // A descendant knows the group, and not this process, and has signalled itself too.
-        let is_ours = |sender| family::is_member(sender);
+        let is_ours = |sender| process_tree::is_member(sender);
         let is_for_us = !caught.is_everybodys() && !caught.sender.is_some_and(is_ours);
         if is_for_us {
-            self.warden.tell(&Order::Signal(caught.number));
+            self.supervisor_handle.tell(&Order::Signal(caught.number));
         }
     }
 
@@ -331,30 +331,30 @@ impl Turn {
         }
     }
 
-    /// A shell waits for this process to see that its job was stopped. The lease goes on to end meanwhile. The guardian
+    /// A shell waits for this process to see that its job was stopped. The lease goes on to end meanwhile. The supervisor
     /// continues this process if somebody continues the command alone. Where there is no shell, as in a cron job, nobody could continue
     /// this process: it goes on, and the command has its turn for no longer than it has it now.
     fn stop_too(&mut self) {
-        match family::is_stopped(self.pid) {
-            true if family::has_job_control() => stop(),
+        match process_tree::is_stopped(self.pid) {
+            true if process_tree::has_job_control() => stop(),
             true => self.stopped = self.stopped.or(Some(now())),
             false => {}
         }
     }
 
-    /// The guardian was killed, and its command is this process's own child now; or it is stopped, and dies too.
+    /// The supervisor was killed, and its command is this process's own child now; or it is stopped, and dies too.
     async fn end_unguarded(&mut self) {
-        family::signal(Signal::TERM);
-        family::signal(Signal::CONT);
+        process_tree::signal(Signal::TERM);
+        process_tree::signal(Signal::CONT);
         let deadline = deadline(&self.guard, self.lease, self.grace);
         let kill = deadline.kill.min(now() + self.grace);
-        while !family::members().is_empty() && now() < kill {
+        while !process_tree::members().is_empty() && now() < kill {
             sleep(Duration::from_millis(10)).await;
         }
-        family::kill();
-        while family::has_children() {
+        process_tree::kill();
+        while process_tree::has_children() {
             sleep(Duration::from_millis(10)).await;
-            family::kill();
+            process_tree::kill();
         }
     }
 
@@ -380,7 +380,7 @@ impl Turn {
             },
         };
         locks.shutdown(HeldLocks::Release, PARTING).await;
-        self.warden.dismiss();
+        self.supervisor_handle.dismiss();
         if let Err(reason) = released {
             let text =
                 format!("lock `{lock}` was lost while ticket {ticket} ran its command: {reason}");
@@ -393,7 +393,7 @@ impl Turn {
             End::Failed(reason) => Err(cannot_run(&self.program, reason)),
             End::Unguarded => Err(Failure::new(
                 INTERNAL,
-                format!("the guardian of `{lock}` was killed, so its command was ended"),
+                format!("the supervisor of `{lock}` was killed, so its command was ended"),
             )),
         }
     }

@@ -1,4 +1,4 @@
-//! What is said while `fairlock run` waits: the place in line, for how long, and for whom, drawn at a terminal and told in lines
+//! What is said while `fairlock run` waits: the place in the queue, for how long, and for whom, drawn at a terminal and told in lines
 //! elsewhere; and everywhere that DynamoDB does not answer.
 
 use std::io::IsTerminal;
@@ -11,13 +11,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::entrance::Entrance;
-use super::warden::Line;
+use super::supervisor_handle::Line;
 use crate::args::Run;
 use crate::failure::say;
+use crate::ipc::{Order, now};
 use crate::output::rounded;
 use crate::place::Place;
 use crate::text::shown;
-use crate::wire::{Order, now};
 
 /// How often the picture changes.
 pub(super) const TICK: Duration = Duration::from_millis(200);
@@ -27,9 +27,9 @@ const OFTEN: Duration = Duration::from_secs(30);
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// A line that is drawn over and over, and gone in the end.
+    /// A queue that is drawn over and over, and gone in the end.
     Drawn,
-    /// A line when the wait begins, when the place has changed, though not too often, and at the grant.
+    /// A queue when the wait begins, when the place has changed, though not too often, and at the grant.
     Told,
     /// The same, and each change of the place.
     ToldAll,
@@ -54,7 +54,7 @@ struct Told {
 }
 
 /// What is shown of the wait.
-pub(super) struct Picture {
+pub(super) struct ProgressLine {
     bar: ProgressBar,
     said: Arc<Mutex<Option<String>>>,
     told: Arc<Mutex<Option<Told>>>,
@@ -62,21 +62,21 @@ pub(super) struct Picture {
     began: Duration,
 }
 
-impl Picture {
+impl ProgressLine {
     /// The same lock, which tells the picture how far the wait has come. Others come in when it has a place, or has to wait for one.
     pub(super) fn of(
         options: &Run,
         lock: FairLock,
         line: Line,
         entrance: Entrance,
-    ) -> (Picture, FairLock) {
+    ) -> (ProgressLine, FairLock) {
         let manner = Manner::of(options);
         let bar = match manner {
             Manner::Drawn => ProgressBar::new_spinner().with_style(style()),
             Manner::Told | Manner::ToldAll | Manner::Silent => ProgressBar::hidden(),
         };
         let (said, told) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
-        let picture = Picture {
+        let picture = ProgressLine {
             bar: bar.clone(),
             said: Arc::clone(&said),
             told: Arc::clone(&told),
@@ -99,7 +99,7 @@ impl Picture {
                 undrawn(&bar, || say(&outage_words(waiting, &place)));
             }
             let words = words(waiting);
-            if let Some((place, words)) = waiting.place.zip(words.as_ref())
+            if let Some((place, words)) = waiting.position.zip(words.as_ref())
                 && is_news(manner, &mut locked(&told), place)
             {
                 say(&format!("lock `{name}`: {words}"));
@@ -146,7 +146,7 @@ fn is_news(manner: Manner, told: &mut Option<Told>, place: usize) -> bool {
     is_news
 }
 
-impl Drop for Picture {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if !is_read() {
             self.bar.set_draw_target(ProgressDrawTarget::hidden());
@@ -195,7 +195,7 @@ fn outage_words(waiting: &Waiting, place: &Place) -> String {
     }
 }
 
-/// Nothing before there is a place in line.
+/// Nothing before there is a place in the queue.
 fn words(waiting: &Waiting) -> Option<String> {
     // Its turn has come, and it is about to be told so.
     let (own, holder) = (waiting.place_id.as_ref(), waiting.holder.as_ref());
@@ -206,7 +206,7 @@ fn words(waiting: &Waiting) -> Option<String> {
         return None;
     }
     // The holder is before everybody, and does not wait.
-    let before = match waiting.place?.saturating_sub(1) {
+    let before = match waiting.position?.saturating_sub(1) {
         0 => "you are next".to_owned(),
         1 => "1 waits before you".to_owned(),
         more => format!("{more} wait before you"),

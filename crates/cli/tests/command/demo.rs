@@ -131,7 +131,7 @@ fn the_table_has_a_row_for_each_worker_and_the_ledger_a_line_for_each_turn() {
         let rows = ended.lines.iter().filter(|line| line.starts_with(worker));
         assert_eq!(rows.count(), 1, "{}", text(&ended));
     }
-    for told in ["hand-overs  p50 ", "ledger      6 appended, 0 refused"] {
+    for told in ["handoffs  p50 ", "ledger      6 appended, 0 refused"] {
         assert!(text(&ended).contains(told), "{}", text(&ended));
     }
 }

@@ -40,7 +40,7 @@ const LINES: [(&str, &[i32]); 7] = [
     ),
 ];
 
-/// A directory with a file of locks, and what is in it of lock `a`: a holder, an heir and a row behind it.
+/// A directory with a file of locks, and what is in it of lock `a`: a holder, a successor and a row behind it.
 struct Home {
     folder: TempDir,
     table: Table,
@@ -55,7 +55,7 @@ impl Home {
             client: engine.client(),
             name: "fairlock".into(),
         };
-        let whole = line_of_three(&table).await;
+        let whole = queue_of_three(&table).await;
         Home {
             folder,
             table,
@@ -63,7 +63,7 @@ impl Home {
         }
     }
 
-    /// The line as it was, and one blow at it.
+    /// The queue as it was, and one blow at it.
     async fn damaged(&self, blow: &Blow) {
         delete_all(&self.table).await;
         for item in &self.whole {
@@ -84,15 +84,15 @@ impl Home {
 }
 
 /// Three who come to lock `a`, as the table has them then; afterwards they leave.
-async fn line_of_three(table: &Table) -> Vec<Item> {
-    let locks = LockClient::builder(table.client.clone()).lease(LEASE);
-    let locks = locks.seats(1).build().unwrap();
+async fn queue_of_three(table: &Table) -> Vec<Item> {
+    let locks = LockClient::builder(table.client.clone()).lease_duration(LEASE);
+    let locks = locks.successor_slots(1).build().unwrap();
     locks.create_table(&TableOptions::default()).await.unwrap();
     let lock = locks.fair_lock("a").unwrap();
     let _guard = lock.acquire(RecordWait::NoWait).await.unwrap();
     let waiting = || lock.acquire(RecordWait::Infinite);
     let looking = async {
-        while lock.inspect().await.unwrap().line.len() < 2 {
+        while lock.inspect().await.unwrap().queue.len() < 2 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let scan = table.client.scan().table_name(&table.name).send().await;
@@ -144,7 +144,7 @@ fn names_the_item(err: &str) -> bool {
     err.contains("`pk = a, sk = fairlock/") || err.contains("an item of the lock was filled")
 }
 
-/// One blow each: every line ends as documented, and then the way out leads out.
+/// One blow each: every queue ends as documented, and then the way out leads out.
 fn each(blows: impl Iterator<Item = Blow>) {
     let mut failed = Vec::new();
     let home = real_time(Home::new());

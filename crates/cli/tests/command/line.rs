@@ -74,7 +74,7 @@ fn help_puts_the_arguments_apart_from_the_flags_of_the_place() {
 fn what_is_for_the_command_itself_is_not_in_the_help() {
     let help = run(&["--help"]).out;
     assert!(
-        !help.contains("guardian") && !help.contains("worker"),
+        !help.contains("supervisor") && !help.contains("worker"),
         "{help}"
     );
     assert!(!run(&["demo", "--help"]).out.contains("plant"));
@@ -347,7 +347,7 @@ fn a_variable_that_makes_no_sense_is_told_by_its_own_name() {
     ] {
         let told = run_with(&[(variable, value)], &["run", "a", "--", "true"]);
         assert_misuse(&told, &[flag, variable]);
-        // Whoever says it on the line is told of the line.
+        // Whoever says it on the queue is told of the queue.
         let line = ["run", &format!("{flag}={value}"), "a", "--", "true"];
         let told = run_with(&[(variable, "10s")], &line);
         assert_misuse(&told, &[flag]);

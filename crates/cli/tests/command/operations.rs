@@ -40,7 +40,7 @@ fn home(script: &str) -> TempDir {
     home
 }
 
-/// What a shell makes of a line, with the command on its path and its locks in the file.
+/// What a shell makes of a queue, with the command on its path and its locks in the file.
 fn shell(home: &Path, line: &str) -> Said {
     let folder = PathBuf::from(env!("CARGO_BIN_EXE_fairlock"));
     let path = format!("{}:/usr/bin:/bin", folder.parent().unwrap().display());

@@ -199,7 +199,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // Itself alone: what a `fairlock run` started is for its guardian to end.
+        // Itself alone: what a `fairlock run` started is for its supervisor to end.
         self.signal(Signal::KILL);
         let _ = self.process.wait();
     }

@@ -70,7 +70,7 @@ impl Ledger {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until its caller goes, or is killed in the middle of a line.
+    /// Until its caller goes, or is killed in the middle of a queue.
     fn serve(&self, caller: UnixStream) {
         let mut answers = caller.try_clone().unwrap();
         for line in BufReader::new(caller).lines() {

@@ -90,7 +90,7 @@ impl fmt::Display for Verdict {
         write!(
             f,
             "{holds} holds, {writes} writes, {refused} refused; {overlaps} overlaps, {stale} stale \
-             writes taken, {disorder} grants out of order; hand-overs in {closest:.1?} and more"
+             writes taken, {disorder} grants out of order; handoffs in {closest:.1?} and more"
         )
     }
 }

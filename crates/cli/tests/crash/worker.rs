@@ -19,12 +19,12 @@ pub(crate) const LOCK: &str = "crashed";
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
 /// Where the ledger listens.
 pub(crate) const LEDGER: &str = "FAIRLOCK_CRASH_LEDGER";
-/// Set: the worker does not heed that it lost the lock.
+/// Set: the worker does not note_throttling that it lost the lock.
 pub(crate) const IGNORES_LOSS: &str = "FAIRLOCK_CRASH_IGNORES_LOSS";
 
 const BETWEEN_WRITES: Duration = Duration::from_millis(10);
 /// Of a hold. Shorter ones are as likely.
-const MOST_WRITES: u64 = 40;
+const MAX_WRITES: u64 = 40;
 
 fn pen() -> Pen {
     Pen::to(&PathBuf::from(std::env::var_os(LEDGER).unwrap()))
@@ -36,7 +36,7 @@ pub(crate) fn contend() {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(1);
     });
-    let locks = Place::of_environment().locks().lease(LEASE);
+    let locks = Place::of_environment().locks().lease_duration(LEASE);
     let runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = { runtime }.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -75,7 +75,7 @@ fn believes(guard: &LockGuard) -> (u64, u64) {
 /// Writes for some time. Whether it had the lock for all of it.
 async fn hold(guard: &LockGuard, pen: &mut Pen, from: u64) -> bool {
     let ignores = std::env::var_os(IGNORES_LOSS).is_some();
-    for _ in 0..now_ns() % MOST_WRITES {
+    for _ in 0..now_ns() % MAX_WRITES {
         tokio::time::sleep(BETWEEN_WRITES).await;
         let (now, until) = believes(guard);
         let until = if ignores { until.max(now) } else { until };
@@ -93,7 +93,7 @@ async fn hold(guard: &LockGuard, pen: &mut Pen, from: u64) -> bool {
 pub(crate) fn write() {
     let ticket = std::env::var("FAIRLOCK_TICKET").unwrap().parse().unwrap();
     let (mut pen, from) = (pen(), now_ns());
-    for _ in 0..5 + now_ns() % MOST_WRITES {
+    for _ in 0..5 + now_ns() % MAX_WRITES {
         pen.says("writes", ticket, from, now_ns());
         std::thread::sleep(BETWEEN_WRITES);
     }

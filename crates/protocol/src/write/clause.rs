@@ -19,17 +19,17 @@ pub enum Clause {
     Ours(u64),
     /// Nobody has the lock, and nobody on the item waits for it.
     Free,
-    /// Every ticket drawn is settled or has a seat: no barging past an earlier draw.
+    /// Every ticket drawn is settled or has a slot: no barging past an earlier draw.
     NoOpenTicket,
-    /// The counter can go on, or no newer ticket was drawn than a bounded line may have.
+    /// The counter can go on, or no newer ticket was drawn than a bounded queue may have.
     LastBelow(Ticket),
     /// The newest ticket is the one that the look showed: the look says nothing of a later one.
     LastIs(Ticket),
-    /// The line is as far as in the look: nobody is seated twice.
-    SeatedIs(Ticket),
-    /// This ticket has no seat yet: whoever saw its row waiting can then no longer seat it.
-    SeatedBelow(Ticket),
-    /// No waiter has left since the look: a waiter that is gone gets no seat.
+    /// The queue is as far as in the look: nobody has a slot twice.
+    WatermarkIs(Ticket),
+    /// This ticket has no slot yet: whoever saw its row waiting can then no longer slot it.
+    WatermarkBelow(Ticket),
+    /// No waiter has left since the look: a waiter that is gone gets no slot.
     LeftIs(u64),
     /// So many slots are taken at the most.
     SlotsAtMost(usize),
@@ -69,11 +69,11 @@ impl Clause {
         match *self {
             Clause::Ours(permits) => item.permits == permits,
             Clause::Free => item.is_free(),
-            Clause::NoOpenTicket => item.seated == item.last,
+            Clause::NoOpenTicket => item.watermark == item.last,
             Clause::LastBelow(end) => item.last < end,
             Clause::LastIs(last) => item.last == last,
-            Clause::SeatedIs(seated) => item.seated == seated,
-            Clause::SeatedBelow(ticket) => item.seated < ticket,
+            Clause::WatermarkIs(watermark) => item.watermark == watermark,
+            Clause::WatermarkBelow(ticket) => item.watermark < ticket,
             Clause::LeftIs(left) => item.left == left,
             Clause::SlotsAtMost(most) => item.slots.len() <= most,
             Clause::Beside { share, first } => match item.slots.as_slice() {
@@ -107,10 +107,10 @@ impl Clause {
             Clause::NoOpenTicket => "#watermark = #last".into(),
             Clause::LastBelow(end) => ticket(values, ":end", end, "#last < :end"),
             Clause::LastIs(last) => ticket(values, ":last", last, "#last = :last"),
-            Clause::SeatedIs(seated) => {
-                ticket(values, ":watermark", seated, "#watermark = :watermark")
+            Clause::WatermarkIs(watermark) => {
+                ticket(values, ":watermark", watermark, "#watermark = :watermark")
             }
-            Clause::SeatedBelow(it) => ticket(values, ":ticket", it, "#watermark < :ticket"),
+            Clause::WatermarkBelow(it) => ticket(values, ":ticket", it, "#watermark < :ticket"),
             Clause::LeftIs(left) => {
                 number(values, ":departures", left, "#departures = :departures")
             }

@@ -30,7 +30,7 @@ pub enum Effect {
     DrawUpTo(Ticket),
     /// So many tickets are drawn.
     Draw(u64),
-    /// Every ticket up to this one is settled or has a seat.
+    /// Every ticket up to this one is settled or has a slot.
     Settle(Ticket),
     /// The count of those who left the queue grows by one.
     Leave,
@@ -82,7 +82,7 @@ impl Effect {
             Effect::DrawBeside { tickets, .. } => settle(item, was.last.after(*tickets)),
             Effect::DrawUpTo(ticket) => settle(item, Some(*ticket)),
             Effect::Draw(tickets) => item.last = was.last.after(*tickets).unwrap_or(item.last),
-            Effect::Settle(upto) => item.seated = *upto,
+            Effect::Settle(upto) => item.watermark = *upto,
             Effect::Leave => item.left = was.left + 1,
             Effect::Take(share) => item.room = was.room - signed(*share),
             Effect::GiveBack(share) | Effect::Free(share) => {
@@ -198,7 +198,7 @@ impl Effect {
 
 fn settle(item: &mut LockItem, upto: Option<Ticket>) {
     let upto = upto.unwrap_or(item.last);
-    (item.last, item.seated) = (upto, upto);
+    (item.last, item.watermark) = (upto, upto);
 }
 
 fn with_ticket(entry: &Entry, ticket: Ticket) -> Entry {

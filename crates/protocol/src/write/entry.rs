@@ -11,7 +11,7 @@ use super::expression::{Update, Values};
 /// What must be true of an entry for a write to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryClause {
-    /// The very hold, or seat, that is meant, by its nonce and its ticket. A late copy of an enter can bring one nonce back with a
+    /// The very hold, or slot, that is meant, by its nonce and its ticket. A late copy of an enter can bring one nonce back with a
     /// newer ticket. A request for the hold that ended must not pass for one of the newer hold.
     Is(Nonce, Ticket),
     /// Of this attempt: a row has one ticket for ever.
@@ -98,7 +98,7 @@ pub enum EntryEffect {
     /// It was renewed then, by DynamoDB's clock.
     Date(ServerTime),
     /// It has no date: one that another gave it must not make it look dead.
-    NoDate,
+    MissingDateHeader,
     /// It has stood there since then, unless it says since when.
     Since(ServerTime),
     /// It takes so many permits.
@@ -115,7 +115,7 @@ impl EntryEffect {
             EntryEffect::NextBeat => entry.beat += 1,
             EntryEffect::Lease(lease) => entry.lease = lease,
             EntryEffect::Date(date) => entry.renewed_at = Some(date),
-            EntryEffect::NoDate => entry.renewed_at = None,
+            EntryEffect::MissingDateHeader => entry.renewed_at = None,
             EntryEffect::Since(date) => entry.since = entry.since.or(Some(date)),
             EntryEffect::Permits(permits) => entry.permits = permits,
             EntryEffect::Tickets(tickets) => entry.tickets = tickets,
@@ -132,7 +132,7 @@ impl EntryEffect {
             }
             EntryEffect::Lease(lease) => ("lease_ms", ":lease", Value::millis(lease)),
             EntryEffect::Date(date) => ("renewed_at", ":renewed_at", Value::millis(date.0)),
-            EntryEffect::NoDate => return update.remove(format!("{path}.#renewed_at")),
+            EntryEffect::MissingDateHeader => return update.remove(format!("{path}.#renewed_at")),
             EntryEffect::Since(date) => {
                 values.name(":renewed_at", Value::millis(date.0));
                 return update.set(format!(

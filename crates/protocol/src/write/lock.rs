@@ -200,7 +200,7 @@ impl LockWrite {
             .when([
                 Clause::Free,
                 Clause::LastIs(seen.last),
-                Clause::SeatedIs(seen.seated),
+                Clause::WatermarkIs(seen.watermark),
             ])
             .makes([Effect::DrawUpTo(me.ticket), Effect::FillSlots(vec![me])])
     }
@@ -249,10 +249,10 @@ impl LockWrite {
     }
 }
 
-/// Serving the line.
+/// Serving the queue.
 impl LockWrite {
-    /// Gives slots to `found`, the next in line as `seen` and its rows showed them. If the lock is free the first of them has it.
-    pub fn seat(
+    /// Gives slots to `found`, the next in the queue as `seen` and its rows showed them. If the lock is free the first of them has it.
+    pub fn fill(
         permits: u64,
         seen: &LockItem,
         (found, upto): (&[Entry], Ticket),
@@ -260,9 +260,9 @@ impl LockWrite {
         granted: Option<ServerTime>,
     ) -> Self {
         let granted = granted.filter(|_| seen.is_free());
-        LockWrite::new("seat", permits)
+        LockWrite::new("fill", permits)
             .when([
-                Clause::SeatedIs(seen.seated),
+                Clause::WatermarkIs(seen.watermark),
                 Clause::LeftIs(seen.left),
                 Clause::SlotsAtMost((slots + 1).saturating_sub(found.len())),
             ])
@@ -270,20 +270,23 @@ impl LockWrite {
             .makes(granted.map(Effect::GrantedAt))
     }
 
-    /// Raises `seated` over tickets that are void, and void is for ever.
+    /// Raises `watermark` over tickets that are void, and void is for ever.
     pub fn settle(permits: u64, seen: &LockItem, upto: Ticket) -> Self {
         LockWrite::new("settle", permits)
-            .when([Clause::SeatedIs(seen.seated), Clause::LeftIs(seen.left)])
+            .when([
+                Clause::WatermarkIs(seen.watermark),
+                Clause::LeftIs(seen.left),
+            ])
             .makes([Effect::Settle(upto)])
     }
 
-    /// Gives the first heirs the permits that they wait for: they stand beside those who have some. The last of them where it was
+    /// Gives the first successors the permits that they wait for: they stand beside those who have some. The last of them where it was
     /// seen is enough of a condition: who comes goes behind, and who goes lets those behind move up. Meanwhile what is left has not
-    /// become less: nobody shares past one who waits, and who stands in the first slot has no more than before. None: there are no heirs.
-    pub fn admit(permits: u64, first: usize, heirs: &[Entry]) -> Option<Self> {
-        let (last, before) = heirs.split_last()?;
-        let share = sum(heirs.iter().map(|heir| heir.permits));
-        let nonces = heirs.iter().map(|heir| heir.nonce).collect();
+    /// become less: nobody shares past one who waits, and who stands in the first slot has no more than before. None: there are no successors.
+    pub fn admit(permits: u64, first: usize, successors: &[Entry]) -> Option<Self> {
+        let (last, before) = successors.split_last()?;
+        let share = sum(successors.iter().map(|successor| successor.permits));
+        let nonces = successors.iter().map(|successor| successor.nonce).collect();
         Some(
             LockWrite::new("admit", permits)
                 .when_at(At::Slot(first + before.len()), [is(last)])
@@ -320,31 +323,31 @@ impl LockWrite {
         write.makes([Effect::Remove(at), Effect::Forget(nonce)])
     }
 
-    /// Takes the slot of a dead heir away. Slots shift, so the nonce decides which one is meant.
-    pub fn unseat(permits: u64, at: At, dead: &Entry) -> Self {
-        LockWrite::new("unseat", permits)
+    /// Takes the slot of a dead successor away. Slots shift, so the nonce decides which one is meant.
+    pub fn evict_successor(permits: u64, at: At, dead: &Entry) -> Self {
+        LockWrite::new("evict_successor", permits)
             .when_at(at, [EntryClause::BeatIs(dead.beat), is(dead)])
             .makes([Effect::Forget(dead.nonce), Effect::Remove(at)])
     }
 
     /// Gives up one's own slot.
-    pub fn give_up_seat(permits: u64, at: At, own: &Entry) -> Self {
-        LockWrite::new("give up a seat", permits)
+    pub fn give_up_slot(permits: u64, at: At, own: &Entry) -> Self {
+        LockWrite::new("give up a slot", permits)
             .when_at(at, [is(own)])
             .makes([Effect::Forget(own.nonce), Effect::Remove(at)])
     }
 
-    /// Says that a waiter left the queue, so that no look from before can seat it.
+    /// Says that a waiter left the queue, so that no look from before can slot it.
     pub fn leave(permits: u64, ticket: Ticket) -> Self {
         LockWrite::new("leave", permits)
-            .when([Clause::SeatedBelow(ticket)])
+            .when([Clause::WatermarkBelow(ticket)])
             .makes([Effect::Leave])
     }
 }
 
 /// Keeping a place.
 impl LockWrite {
-    /// Renews a hold or a seat. Still there: a renewal must not bring back what was released or evicted. The beat is the number of
+    /// Renews a hold or a slot. Still there: a renewal must not bring back what was released or evicted. The beat is the number of
     /// the renewal.
     pub fn renew(
         permits: u64,
@@ -363,7 +366,7 @@ impl LockWrite {
                 .when_at(at, [EntryClause::NoLaterDate(newest(date))])
                 .makes_at(at, [EntryEffect::Date(date), EntryEffect::Since(date)]),
             Dating::UnderLater(date) => renew.when_at(at, [EntryClause::LaterDate(newest(date))]),
-            Dating::None => renew.makes_at(at, [EntryEffect::NoDate]),
+            Dating::None => renew.makes_at(at, [EntryEffect::MissingDateHeader]),
         }
     }
 
@@ -454,14 +457,14 @@ impl LockWrite {
             })
     }
 
-    /// Dates an heir.
-    pub fn date_heir(permits: u64, at: At, heir: &Entry, date: ServerTime) -> Self {
+    /// Dates a successor.
+    pub fn date_successor(permits: u64, at: At, successor: &Entry, date: ServerTime) -> Self {
         LockWrite::new("date", permits)
             .when_at(
                 at,
                 [
-                    is(heir),
-                    EntryClause::BeatIs(heir.beat),
+                    is(successor),
+                    EntryClause::BeatIs(successor.beat),
                     EntryClause::Undated,
                 ],
             )
@@ -480,7 +483,7 @@ impl LockWrite {
         let remove = LockWrite::new("remove an idle lock", permits).when([
             Clause::Free,
             Clause::LastIs(seen.last),
-            Clause::SeatedIs(seen.last),
+            Clause::WatermarkIs(seen.last),
             Clause::StaysUntil(seen.expires_at),
         ]);
         LockWrite {

@@ -145,7 +145,7 @@ impl RowEffect {
 }
 
 impl RowWrite {
-    /// Puts a drawn ticket's row into the line, unless the ticket is void by now.
+    /// Puts a drawn ticket's row into the queue, unless the ticket is void by now.
     pub fn join(entry: Entry, expiry: u64) -> Self {
         let row = TicketRow {
             ticket: entry.ticket,
@@ -210,7 +210,7 @@ impl RowWrite {
                 Some(EntryClause::NoLaterDate(newest(date))),
             ),
             Dating::UnderLater(date) => (None, Some(EntryClause::LaterDate(newest(date)))),
-            Dating::None => (Some(EntryEffect::NoDate), None),
+            Dating::None => (Some(EntryEffect::MissingDateHeader), None),
         };
         let clauses = [EntryClause::NonceIs(nonce), EntryClause::BeatBelow(beat)];
         let effects = [EntryEffect::Beat(beat), EntryEffect::Lease(lease)];

@@ -195,13 +195,13 @@ where
 
     /// The steps to a state, found again along the fingerprints of its ancestors.
     fn way_to(&self, id: u32) -> Vec<String> {
-        let mut line = vec![id];
-        while let Some(&at) = line.last().filter(|at| **at != 0) {
-            line.push(self.parents[at as usize]);
+        let mut queue = vec![id];
+        while let Some(&at) = queue.last().filter(|at| **at != 0) {
+            queue.push(self.parents[at as usize]);
         }
         let mut state = self.model.init_states().swap_remove(0);
         let mut way = Vec::new();
-        for at in line.iter().rev().skip(1) {
+        for at in queue.iter().rev().skip(1) {
             let print = self.prints[*at as usize];
             let steps = self.model.next_steps(&state);
             let mut taken = steps

@@ -52,7 +52,7 @@ pub enum Blow {
     Fill(Target),
 }
 
-/// What is in a row that nobody of the line wrote.
+/// What is in a row that nobody of the queue wrote.
 #[derive(Clone, Copy, Debug)]
 pub enum RowBody {
     /// Its keys.
@@ -266,7 +266,7 @@ pub fn held_in_slot(item: &Item) -> Option<i64> {
 }
 
 /// How many on a lock item wait for the lock.
-pub fn heirs(item: &Item) -> usize {
+pub fn successors(item: &Item) -> usize {
     taken(item) - usize::from(held_in_slot(item).is_some())
 }
 
@@ -278,7 +278,7 @@ fn slots(item: &Item) -> &[AttributeValue] {
 /// Or is DynamoDB's own refusal of a write to what was damaged.
 pub fn names_the_item(error: &Error) -> bool {
     match error {
-        Error::Unreadable { item, .. } => item.starts_with("pk = a, sk = fairlock/"),
+        Error::InvalidItem { item, .. } => item.starts_with("pk = a, sk = fairlock/"),
         Error::Refused { .. } => error.to_string().contains(" refuses `"),
         _ => false,
     }

@@ -49,7 +49,7 @@ impl Counter {
         })
     }
 
-    /// What was counted so far. Taken away, it counts anew.
+    /// What was counted so far. Taken away, it counts again.
     pub fn counted(&self) -> MutexGuard<'_, Traffic> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,7 +164,7 @@ mod tests {
     fn heartbeats_are_counted_apart_and_processes_together() {
         let mut one = Traffic::default();
         one.add("UpdateItem", "release", sent(2, 2));
-        one.add("UpdateItem", "renew seat", sent(3, 3));
+        one.add("UpdateItem", "renew slot", sent(3, 3));
         let mut other = Traffic::default();
         other.add("GetItem", "read lock", sent(5, 0));
         other.add("UpdateItem", "release", sent(1, 1));

@@ -97,14 +97,16 @@ impl Place {
 
     fn locks_of(&self, client: Client) -> LockClient {
         let builder = LockClient::builder(client).table("locks");
-        let builder = builder.request_timeout(TIMEOUT).heartbeat(2 * TIMEOUT);
+        let builder = builder
+            .request_timeout(TIMEOUT)
+            .heartbeat_interval(2 * TIMEOUT);
         builder.build().unwrap()
     }
 
     /// The table `things`, over the wire.
     pub fn versioned(&self) -> VersionedTable {
         let builder = VersionedTable::builder(self.client.clone(), "things");
-        let builder = builder.request_timeout(TIMEOUT).within(6 * TIMEOUT);
+        let builder = builder.request_timeout(TIMEOUT).timeout(6 * TIMEOUT);
         builder.build().unwrap()
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use fairlock::embedded::{Engine, Fault, Gate, Network, Request, When};
-use fairlock::{LockClient, RecordWait, SeveralLocks, TableOptions};
+use fairlock::{LockClient, MultiLock, RecordWait, TableOptions};
 use fairlock_testkit::virtual_time;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -195,9 +195,9 @@ fn one_ticket_for_two_locks_that_let_one_in_ends_in_a_deadlock() {
 }
 
 /// A client of fairlock that wants `a` and `b`.
-fn both(network: &Network, named: [&str; 2]) -> SeveralLocks {
+fn both(network: &Network, named: [&str; 2]) -> MultiLock {
     let locks = LockClient::builder(network.client()).table("locks");
-    locks.build().unwrap().several(named).unwrap()
+    locks.build().unwrap().multi_lock(named).unwrap()
 }
 
 #[test]
@@ -258,8 +258,8 @@ fn a_lease_that_was_taken_over_is_lost_and_its_release_takes_nothing_away() {
             renews.then_some(Fault::Lose(When::Before))
         });
         let silent = Lease(on(mute.client())).acquire().await.unwrap();
-        let heir = Lease(on(engine.client())).acquire().await.unwrap();
+        let successor = Lease(on(engine.client())).acquire().await.unwrap();
         assert!(silent.release().await.is_err());
-        heir.release().await.unwrap();
+        successor.release().await.unwrap();
     });
 }

@@ -54,9 +54,13 @@ impl Home {
         LockClient::builder(engine.client()).table("fairlock")
     }
 
-    /// A client with one seat, so that the second who waits has none.
+    /// A client with one slot, so that the second who waits has none.
     pub(crate) fn host(&self, owner: &str) -> LockClient {
-        self.builder().owner(owner).seats(1).build().unwrap()
+        self.builder()
+            .owner(owner)
+            .successor_slots(1)
+            .build()
+            .unwrap()
     }
 
     /// Puts an item where a lock's is.
@@ -81,7 +85,7 @@ pub(crate) async fn hold(locks: &LockClient, lock: &str) -> LockGuard {
     lock.acquire(RecordWait::Infinite).await.unwrap()
 }
 
-/// Waits for its turn from when this returns, with `before` in line before it.
+/// Waits for its turn from when this returns, with `before` in queue before it.
 #[expect(
     clippy::disallowed_methods,
     reason = "a caller's task, and polls of what it does"
@@ -95,16 +99,16 @@ pub(crate) async fn wait_behind(
     let onlooker = lock.clone();
     let waiting = tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() });
     for _ in 0..3000 {
-        if onlooker.inspect().await.unwrap().line.len() > before {
+        if onlooker.inspect().await.unwrap().queue.len() > before {
             return waiting;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("it never came into the line");
+    panic!("it never came into the queue");
 }
 
-/// Lock `deploy/prod` held by alice, with bob and carol in line, and the library's own view of it.
-pub(crate) async fn with_a_line(home: &Home, look: impl AsyncFnOnce(LockState)) {
+/// Lock `deploy/prod` held by alice, with bob and carol in the queue, and the library's own view of it.
+pub(crate) async fn with_a_queue(home: &Home, look: impl AsyncFnOnce(LockState)) {
     let hosts @ [alice, bob, carol] = &["alice", "bob", "carol"].map(|owner| home.host(owner));
     for host in hosts {
         // DynamoDB's time is known from the first answer on, and so is what is written down by it.

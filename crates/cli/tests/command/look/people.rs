@@ -8,7 +8,7 @@ use fairlock::{Clock, LockClient, RecordWait};
 use fairlock_testkit::real_time;
 use serde_json::Value;
 
-use super::home::{Home, hold, run, wait_behind, with_a_line};
+use super::home::{Home, hold, run, wait_behind, with_a_queue};
 use super::schema::{assert_a_documented_lock, parsed};
 use crate::command::{Said, fairlock, said};
 
@@ -27,7 +27,7 @@ fn a_lock_that_nobody_has_is_free() {
 #[test]
 fn the_holder_and_the_line_behind_it_are_shown_in_order() {
     let home = Home::with_table();
-    real_time(with_a_line(&home, async |state| {
+    real_time(with_a_queue(&home, async |state| {
         let shown = run(&home, &["show", "deploy/prod", "--local", "locks.db"]).await;
         let lines: Vec<_> = shown.assert_done().lines().collect();
         let [name, since, lease, "", head, bob, carol] = lines[..] else {
@@ -50,11 +50,11 @@ fn the_holder_and_the_line_behind_it_are_shown_in_order() {
             words.collect::<Vec<_>>()
         };
         let tickets: Vec<_> = state
-            .line
+            .queue
             .iter()
             .map(|who| who.ticket.to_string())
             .collect();
-        assert_eq!(words(bob), ["1st", &tickets[0], "bob", "heir"]);
+        assert_eq!(words(bob), ["1st", &tickets[0], "bob", "successor"]);
         assert_eq!(words(carol), ["2nd", &tickets[1], "carol", "waiting"]);
     }));
 }
@@ -303,7 +303,7 @@ fn those_who_wait_together_are_one_line_with_all_their_tickets_and_count_one_by_
         let line = ["show", "--json", "a", "--local", "locks.db"];
         let lock = &parsed(&run(&home, &line).await)[0];
         assert_a_documented_lock(lock);
-        assert_eq!(lock["line"][1]["tickets"], 3);
+        assert_eq!(lock["queue"][1]["tickets"], 3);
         calls.iter().for_each(|call| call.abort());
         carol.abort();
     });

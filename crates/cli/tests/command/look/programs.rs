@@ -6,14 +6,14 @@ use std::process::Stdio;
 use fairlock_testkit::real_time;
 use serde_json::Value;
 
-use super::home::{Home, hold, run, with_a_line};
+use super::home::{Home, hold, run, with_a_queue};
 use super::schema::{assert_a_documented_lock, is, parsed};
 use crate::command::fairlock;
 
 #[test]
 fn the_json_of_a_lock_is_what_the_documentation_says_and_what_the_library_sees() {
     let home = Home::with_table();
-    real_time(with_a_line(&home, async |state| {
+    real_time(with_a_queue(&home, async |state| {
         let line = ["show", "--json", "deploy/prod", "--local", "locks.db"];
         let shown = parsed(&run(&home, &line).await);
         let [lock] = &shown[..] else {
@@ -24,8 +24,8 @@ fn the_json_of_a_lock_is_what_the_documentation_says_and_what_the_library_sees()
         assert_eq!(lock["waiting"], 2);
         let newest = state.newest_ticket.unwrap().get();
         assert_eq!(lock["newest_ticket"], newest);
-        let people = [&lock["holder"], &lock["line"][0], &lock["line"][1]];
-        let seen = state.holder.iter().chain(&state.line);
+        let people = [&lock["holder"], &lock["queue"][0], &lock["queue"][1]];
+        let seen = state.holder.iter().chain(&state.queue);
         for (person, who) in people.iter().zip(seen) {
             assert_eq!(person["ticket"], who.ticket.get());
             assert_eq!(person["owner"], who.owner);
@@ -63,7 +63,7 @@ fn the_json_of_a_free_lock_has_the_same_fields() {
 #[test]
 fn the_json_of_a_table_is_a_line_for_each_lock() {
     let home = Home::with_table();
-    real_time(with_a_line(&home, async |_| {
+    real_time(with_a_queue(&home, async |_| {
         let host = home.host("dave");
         hold(&host, "idle").await.release().await.unwrap();
         let line = ["ls", "--json", "--local", "locks.db"];
@@ -75,7 +75,11 @@ fn the_json_of_a_table_is_a_line_for_each_lock() {
         };
         assert_eq!(prod["holder"]["owner"], "alice");
         assert_eq!(prod["waiting"], 2);
-        assert_eq!(prod["line"].as_array().unwrap().len(), 1, "heirs only");
+        assert_eq!(
+            prod["queue"].as_array().unwrap().len(),
+            1,
+            "successors only"
+        );
         assert_eq!(
             (&idle["lock"], &idle["holder"]),
             (&"idle".into(), &Value::Null)
@@ -83,7 +87,7 @@ fn the_json_of_a_table_is_a_line_for_each_lock() {
     }));
 }
 
-/// Each change is a line, and whoever reads no more ends it.
+/// Each change is a queue, and whoever reads no more ends it.
 #[test]
 fn who_watches_a_lock_is_told_of_its_changes_until_nobody_reads_them() {
     let home = Home::with_table();

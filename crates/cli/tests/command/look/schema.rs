@@ -64,7 +64,7 @@ fn is_time(text: &str) -> bool {
 pub(crate) fn assert_a_documented_lock(lock: &Value) {
     let [of_lock, of_participant] = schema();
     assert_documented(lock, &of_lock);
-    let line = lock["line"].as_array().unwrap();
+    let line = lock["queue"].as_array().unwrap();
     let sharers = lock["sharers"].as_array().unwrap();
     let people = line.iter().chain(sharers).chain(Some(&lock["holder"]));
     for person in people.filter(|person| !person.is_null()) {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal};
 
-use super::running::{Running, has_an_heir, home, run, until};
+use super::running::{Running, has_a_successor, home, run, until};
 
 fn file(home: &Path) -> File {
     File::open(home.join("locks.db")).unwrap()
@@ -80,12 +80,12 @@ fn whoever_is_held_up_for_long_says_so_and_passes() {
 }
 
 #[test]
-fn whoever_has_a_place_in_line_lets_the_next_one_in() {
+fn whoever_has_a_place_in_queue_lets_the_next_one_in() {
     let home = home();
     let holder = Running::start(home.path(), &[], "echo $$ > holder; sleep 60");
     holder.pid_in("holder");
-    let _heir = Running::start(home.path(), &["--wait", "infinite"], "true");
-    until("a line", || has_an_heir(home.path()));
+    let _successor = Running::start(home.path(), &["--wait", "infinite"], "true");
+    until("a queue", || has_a_successor(home.path()));
     let entrance = file(home.path());
     until("a free entrance", || entrance.try_lock().is_ok());
 }

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::promise::guardian_of;
-use super::running::{Running, has_an_heir, home, is_alive, run, until};
+use super::running::{Running, has_a_successor, home, is_alive, run, until};
 use crate::command::{Said, fairlock, said};
 
 /// The command from a shell, whose limits and mask it has.
@@ -229,7 +229,7 @@ fn whoever_waits_in_a_file_that_is_replaced_has_no_turn_in_the_new_one() {
     let first = Running::start(home.path(), &[], "echo $$ > holder; sleep 60");
     first.pid_in("holder");
     let second = Running::start(home.path(), &["--wait", "30s"], "touch ran");
-    until("a line", || has_an_heir(home.path()));
+    until("a queue", || has_a_successor(home.path()));
     fs::rename(home.path().join("other.db"), home.path().join("locks.db")).unwrap();
     let (code, _, err) = second.end();
     assert_eq!(code, 69, "{err}");
@@ -244,7 +244,7 @@ fn whoever_waits_in_a_file_that_is_deleted_is_told_so() {
     let first = Running::start(home.path(), &[], "echo $$ > holder; sleep 60");
     first.pid_in("holder");
     let second = Running::start(home.path(), &["--wait", "30s"], "true");
-    until("a line", || has_an_heir(home.path()));
+    until("a queue", || has_a_successor(home.path()));
     for file in ["locks.db", "locks.db-wal", "locks.db-shm"] {
         fs::remove_file(home.path().join(file)).unwrap();
     }
@@ -401,12 +401,12 @@ fn whoever_may_not_write_a_file_may_look_and_is_told_why_not_more() {
     mode(&file, 0o444);
     mode(home.path(), 0o555);
     looks("held by", "s ago)");
-    let guardian = guardian_of(holder);
+    let supervisor = guardian_of(holder);
     running.signal(Signal::STOP);
-    kill_process(guardian, Signal::KILL).unwrap();
+    kill_process(supervisor, Signal::KILL).unwrap();
     running.signal(Signal::KILL);
     until("their end", || {
-        ![guardian, running.pid()].into_iter().any(is_alive)
+        ![supervisor, running.pid()].into_iter().any(is_alive)
     });
     looks("held by", "s ago)");
     drop(running);

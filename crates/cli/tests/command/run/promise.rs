@@ -32,7 +32,7 @@ fn family(running: &Running) -> Vec<Pid> {
     MEMBERS.iter().map(|file| running.pid_in(file)).collect()
 }
 
-/// The guardian between `fairlock run` and its command.
+/// The supervisor between `fairlock run` and its command.
 pub(crate) fn guardian_of(command: Pid) -> Pid {
     let stat = fs::read_to_string(format!("/proc/{}/stat", command.as_raw_pid())).unwrap();
     let parent = stat
@@ -80,7 +80,7 @@ fn a_killed_fairlock_takes_everything_its_command_started_with_it() {
     });
 }
 
-/// Its lease is longer than this test: the guardian gives up what it had, when the command has ended.
+/// Its lease is longer than this test: the supervisor gives up what it had, when the command has ended.
 #[test]
 fn a_killed_fairlock_is_not_waited_for() {
     let home = home();
@@ -88,11 +88,11 @@ fn a_killed_fairlock_is_not_waited_for() {
     let running = Running::start(home.path(), &lease, FAMILY);
     let family = family(&running);
     let waits = Running::start(home.path(), &lease, "touch never");
-    until_in_line(home.path(), 1);
+    until_in_queue(home.path(), 1);
     let last = Running::start(home.path(), &lease, "touch last");
-    until_in_line(home.path(), 2);
+    until_in_queue(home.path(), 2);
     waits.signal(Signal::KILL);
-    until_in_line(home.path(), 1);
+    until_in_queue(home.path(), 1);
     running.signal(Signal::KILL);
     let (code, _, err) = last.end();
     assert_eq!(code, 0, "{err}");
@@ -112,11 +112,11 @@ fn one_that_stands_still_while_it_waits_is_not_waited_for_and_has_its_turn_when_
     );
     holder.pid_in("holder");
     let stands = Running::start(home.path(), &lease, "echo stands >> order");
-    until_in_line(home.path(), 1);
+    until_in_queue(home.path(), 1);
     stands.signal(Signal::STOP);
-    until_in_line(home.path(), 0);
+    until_in_queue(home.path(), 0);
     let next = Running::start(home.path(), &[], "echo next >> order");
-    until_in_line(home.path(), 1);
+    until_in_queue(home.path(), 1);
     fs::write(home.path().join("go"), "").unwrap();
     for ended in [holder.end(), next.end()] {
         assert_eq!(ended.0, 0, "{}", ended.2);
@@ -129,12 +129,12 @@ fn one_that_stands_still_while_it_waits_is_not_waited_for_and_has_its_turn_when_
 }
 
 /// Until so many wait for the lock.
-fn until_in_line(home: &Path, count: usize) {
+fn until_in_queue(home: &Path, count: usize) {
     let show = ["show", "--json", "--local", "locks.db", "a"];
     until("a line of that length", || {
         let shown = said(&mut fairlock(home, &show)).out;
         let shown: serde_json::Value = serde_json::from_str(&shown).unwrap_or_default();
-        shown["line"]
+        shown["queue"]
             .as_array()
             .is_some_and(|line| line.len() == count)
     });
@@ -206,9 +206,9 @@ fn a_signal_to_end_ends_a_command_that_is_stopped_where_there_is_no_shell() {
     let written = || fs::read_to_string(home.path().join("command")).ok();
     let command = || Pid::from_raw(written()?.trim().parse().ok()?);
     until("the command to stop", || command().is_some_and(is_stopped));
-    let guardian = guardian_of(command().unwrap());
+    let supervisor = guardian_of(command().unwrap());
     // Whose parent is `fairlock`.
-    kill_process(guardian_of(guardian), Signal::TERM).unwrap();
+    kill_process(guardian_of(supervisor), Signal::TERM).unwrap();
     assert_eq!(running.wait().unwrap().code(), Some(143));
     assert!(is_free(home.path()));
 }
@@ -272,7 +272,7 @@ fn a_killed_guardian_ends_the_command_too_and_gives_the_lock_back() {
     kill_process(guardian_of(family[0]), Signal::KILL).unwrap();
     let (code, _, err) = running.end();
     assert_eq!(code, 70, "{err}");
-    assert!(err.contains("guardian"), "{err}");
+    assert!(err.contains("supervisor"), "{err}");
     assert!(!family.iter().any(|pid| is_alive(*pid)), "{err}");
     assert!(is_free(home.path()));
 }
@@ -282,7 +282,7 @@ fn signals_to_the_guardian_change_nothing() {
     let home = home();
     let script = "echo $$ > command; until [ -e go ]; do sleep 0.05; done; exit 4";
     let running = Running::start(home.path(), &[], script);
-    let guardian = guardian_of(running.pid_in("command"));
+    let supervisor = guardian_of(running.pid_in("command"));
     for signal in [
         Signal::TERM,
         Signal::INT,
@@ -291,7 +291,7 @@ fn signals_to_the_guardian_change_nothing() {
         Signal::USR1,
         Signal::TSTP,
     ] {
-        kill_process(guardian, signal).unwrap();
+        kill_process(supervisor, signal).unwrap();
     }
     fs::write(home.path().join("go"), "").unwrap();
     let (code, _, err) = running.end();

@@ -40,15 +40,15 @@ pub(crate) fn sh(home: &Path, script: &str) -> Said {
     run(home, &[], &["sh", "-c", script])
 }
 
-/// The lock and its line, as `show --json` has them.
+/// The lock and its queue, as `show --json` has them.
 pub(crate) fn shown(home: &Path) -> Value {
     let show = ["show", "--json", "--local", "locks.db", "a"];
     serde_json::from_str(&said(&mut fairlock(home, &show)).out).unwrap()
 }
 
 /// Somebody waits who is next.
-pub(crate) fn has_an_heir(home: &Path) -> bool {
-    shown(home)["line"][0]["stage"] == "heir"
+pub(crate) fn has_a_successor(home: &Path) -> bool {
+    shown(home)["queue"][0]["stage"] == "successor"
 }
 
 /// Until it holds; a test that waits in vain says for what.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::running::{Running, has_an_heir, home, run, run_line, sh, shown, until};
+use super::running::{Running, has_a_successor, home, run, run_line, sh, shown, until};
 use crate::command::{fairlock, said};
 
 #[test]
@@ -55,7 +55,7 @@ fn who_waits_has_the_turn_when_the_one_before_is_done_in_the_order_of_coming() {
                 &format!("w{number}"),
             ];
             let running = Running::start(home.path(), &flags, &format!("echo {number} >> order"));
-            until("a place in line", || {
+            until("a place in the queue", || {
                 let shown = said(&mut fairlock(
                     home.path(),
                     &["show", "--local", "locks.db", "a"],
@@ -107,9 +107,9 @@ fn without_a_terminal_the_wait_is_told_when_it_begins_and_when_it_ends() {
         first.pid_in("pid");
         let waits = |count: u64| shown(home.path())["waiting"].as_u64() == Some(count);
         let second = Running::start(home.path(), &["--owner", "bob"], "sleep 0.2");
-        until("a place in line", || waits(1));
+        until("a place in the queue", || waits(1));
         let third = Running::start(home.path(), flags, "true");
-        until("a place in line", || waits(2));
+        until("a place in the queue", || waits(2));
         fs::write(home.path().join("go"), "").unwrap();
         assert_eq!((first.end().0, second.end().0), (0, 0));
         let (code, _, err) = third.end();
@@ -143,7 +143,7 @@ fn a_wait_that_is_interrupted_leaves_the_line_and_runs_nothing() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let waiting = Running::start(home.path(), &["--wait", "infinite"], "touch ran");
         let line = || shown(home.path())["waiting"].as_u64().unwrap();
-        until("a place in line", || line() == 1);
+        until("a place in the queue", || line() == 1);
         waiting.signal(signal);
         assert_eq!(waiting.end().0, code);
         assert_eq!(line(), 0);
@@ -255,16 +255,16 @@ fn whoever_waits_without_a_guardian_waits_no_longer() {
     let first = Running::start(home.path(), &[], "echo $$ > pid; sleep 60");
     first.pid_in("pid");
     let second = Running::start(home.path(), &["--wait", "infinite"], "touch ran");
-    until("a line", || has_an_heir(home.path()));
-    let line = || shown(home.path())["line"].as_array().map(Vec::len);
+    until("a queue", || has_a_successor(home.path()));
+    let line = || shown(home.path())["queue"].as_array().map(Vec::len);
     kill_process(guardian_below(second.pid()), Signal::KILL).unwrap();
     let (code, _, err) = second.end();
     assert_eq!(code, 70, "{err}");
     assert!(
-        err.contains("the guardian was killed, so the wait was ended"),
+        err.contains("the supervisor was killed, so the wait was ended"),
         "{err}"
     );
-    until("the end of the line", || line() == Some(0));
+    until("the end of the queue", || line() == Some(0));
     drop(first);
     assert!(!home.path().join("ran").exists());
 }
@@ -303,8 +303,8 @@ fn what_nobody_reads_holds_up_nobody() {
     assert_eq!(vain.wait().unwrap().code(), Some(75));
     let (_unread, mut stopped) = unread(&["--verbose", "--wait", "infinite"], &["true"]);
     let (_too, mut next) = unread(&["--verbose", "--wait", "infinite"], &["touch", "ran"]);
-    let line = || shown(home.path())["line"].as_array().map(Vec::len);
-    until("two in line", || line() == Some(2));
+    let line = || shown(home.path())["queue"].as_array().map(Vec::len);
+    until("two in the queue", || line() == Some(2));
     // What `timeout` hears it passes on.
     kill_process(Pid::from_child(&stopped), Signal::TERM).unwrap();
     assert!(!stopped.wait().unwrap().success());

@@ -84,7 +84,7 @@ fn nothing_outlives_a_holder_that_is_stopped() {
 #[test]
 fn nothing_outlives_a_guardian_that_is_killed() {
     let code = nothing_outlives_its_turn(|home| {
-        signal(guardian(home), Signal::KILL);
+        signal(supervisor(home), Signal::KILL);
     });
     assert_eq!(code, Some(70));
 }
@@ -98,7 +98,7 @@ fn nothing_outlives_a_lease_that_cannot_be_renewed() {
 #[test]
 fn nothing_outlives_a_lease_whose_guardian_is_stopped() {
     let code = nothing_outlives_its_turn(|home| {
-        signal(guardian(home), Signal::STOP);
+        signal(supervisor(home), Signal::STOP);
         keep_the_table_away(home);
     });
     assert_eq!(code, Some(76));
@@ -118,8 +118,8 @@ fn keep_the_table_away(home: &Home) {
 }
 
 /// That of the holder: the next has one too.
-fn guardian(home: &Home) -> i32 {
-    let guardians = home.named("fairlock guardian");
+fn supervisor(home: &Home) -> i32 {
+    let guardians = home.named("fairlock supervisor");
     let mut its = guardians
         .iter()
         .filter(|one| one.line.ends_with("clinging "));
@@ -147,9 +147,9 @@ fn a_guardian_that_is_killed_takes_the_command_with_it() {
             .count()
             == 2
     });
-    signal(terminal.home.one("fairlock guardian").pid, Signal::KILL);
+    signal(terminal.home.one("fairlock supervisor").pid, Signal::KILL);
     let (said, code) = terminal.prompt();
-    assert!(said.contains("the guardian of `a` was killed"), "{said}");
+    assert!(said.contains("the supervisor of `a` was killed"), "{said}");
     assert_eq!(code, 70);
     assert_eq!(terminal.home.named("sleep").len(), 0);
     assert_eq!(terminal.home.code(IS_FREE), Some(0));

@@ -72,7 +72,7 @@ impl Home {
             .env("HOME", self.path())
     }
 
-    /// A line for a shell without a terminal.
+    /// A queue for a shell without a terminal.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = heeding_signals("timeout");
         let bound = format!("{}", BOUND.as_secs());
@@ -81,7 +81,7 @@ impl Home {
         command
     }
 
-    /// The exit code of such a line.
+    /// The exit code of such a queue.
     pub(crate) fn code(&self, line: &str) -> Option<i32> {
         let mut command = self.command(line);
         command.stderr(Stdio::null()).stdout(Stdio::null());
@@ -244,13 +244,13 @@ impl Terminal {
         self.keys(&format!("{line}\n"));
     }
 
-    /// Types a line that nobody reads yet, and waits until the terminal has it, and so has done what was typed before: of a
+    /// Types a queue that nobody reads yet, and waits until the terminal has it, and so has done what was typed before: of a
     /// key that sends a signal the kernel throws away what the processes wrote until then, and does so in its own time.
     #[track_caller]
     pub(crate) fn type_ahead(&mut self, line: &str) {
         self.type_in(line);
         let slave = other_end(self.master.as_ref().unwrap());
-        until("the terminal has the line", || {
+        until("the terminal has the queue", || {
             ioctl_fionread(&slave).unwrap() > 0
         });
     }
@@ -307,14 +307,14 @@ impl Terminal {
         (before.trim().to_owned(), code.parse().unwrap())
     }
 
-    /// Types a line, and waits for the next prompt.
+    /// Types a queue, and waits for the next prompt.
     #[track_caller]
     pub(crate) fn run(&mut self, line: &str) -> (String, i32) {
         self.type_in(line);
         self.prompt()
     }
 
-    /// Types a line for the background, and waits for the prompt and for what its job says, whichever comes first.
+    /// Types a queue for the background, and waits for the prompt and for what its job says, whichever comes first.
     #[track_caller]
     pub(crate) fn run_behind(&mut self, line: &str, says: &str) {
         let (before, _) = self.run(&format!("{line} &"));

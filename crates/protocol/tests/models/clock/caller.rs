@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::lease;
-use fairlock_protocol::line::{Has, Refusal};
+use fairlock_protocol::step::{Has, Refusal};
 use fairlock_protocol::witness::{Judge, Witnesses};
 
 use super::client::Client;
@@ -14,7 +14,7 @@ use super::table::Mark;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Caller {
     pub(crate) client: Client,
-    looks: u8,
+    polls: u8,
     judge: Option<Judge>,
     witnesses: Witnesses,
     /// What the answer before told; for one who takes the later of the two.
@@ -31,25 +31,25 @@ pub(crate) enum Flight {
 
 impl Caller {
     /// A process that knows nothing, and looks so often at the most.
-    pub(crate) fn new(looks: u8) -> Self {
+    pub(crate) fn new(polls: u8) -> Self {
         Caller {
-            looks,
+            polls,
             ..Caller::default()
         }
     }
 
     pub(crate) fn may_look(&self) -> bool {
-        self.looks > 0 && self.flight.is_none()
+        self.polls > 0 && self.flight.is_none()
     }
 
     /// Whether it does nothing more.
     pub(crate) fn is_through(&self) -> bool {
-        self.looks == 0 && self.flight.is_none()
+        self.polls == 0 && self.flight.is_none()
     }
 
     /// A look that went this way, and what is done by it.
-    pub(crate) fn look(&mut self, way: Way, shows: Mark, now: u8, rules: &Rules) {
-        self.looks -= 1;
+    pub(crate) fn poll(&mut self, way: Way, shows: Mark, now: u8, rules: &Rules) {
+        self.polls -= 1;
         let Some(link) = self.client.connect(way) else {
             return;
         };

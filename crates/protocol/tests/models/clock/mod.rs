@@ -56,7 +56,7 @@ fn fine(judging: Judging, by_wall_clocks: bool) -> Setup {
         asks: 2,
         renewals: 0,
         losses: 0,
-        looks: 3,
+        polls: 3,
         sends_until: 2,
         long: 30,
         rules: Rules {
@@ -77,7 +77,7 @@ fn fine(judging: Judging, by_wall_clocks: bool) -> Setup {
 fn renews(renewals: u8, losses: u8) -> Setup {
     let mut setup = fine(Judging::Looking, true);
     (setup.asks, setup.renewals, setup.losses) = (1, renewals, losses);
-    (setup.looks, setup.rules.offsets) = (2, FAR_OFF);
+    (setup.polls, setup.rules.offsets) = (2, FAR_OFF);
     setup
 }
 
@@ -85,7 +85,7 @@ fn renews(renewals: u8, losses: u8) -> Setup {
 fn coarse(asks: u8, renewals: u8) -> Setup {
     let mut setup = fine(Judging::Looking, renewals > 0);
     (setup.asks, setup.renewals) = (asks, renewals);
-    (setup.looks, setup.sends_until, setup.long) = (2, 3, 10);
+    (setup.polls, setup.sends_until, setup.long) = (2, 3, 10);
     let rules = &mut setup.rules;
     rules.tick = Duration::from_secs(150);
     rules.lease = Duration::from_secs(455);
@@ -121,12 +121,12 @@ fn who_is_evicted_by_one_that_was_refused_has_stopped_believing_by_wall_clocks()
 }
 
 #[test]
-fn who_is_evicted_by_one_that_looks_has_stopped_believing() {
+fn who_is_evicted_by_one_that_polls_has_stopped_believing() {
     proves(&fine(Judging::Looking, false), 210_577);
 }
 
 #[test]
-fn who_is_evicted_by_one_that_looks_has_stopped_believing_by_wall_clocks() {
+fn who_is_evicted_by_one_that_polls_has_stopped_believing_by_wall_clocks() {
     proves(&fine(Judging::Looking, true), 75_346);
 }
 

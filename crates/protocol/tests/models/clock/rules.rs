@@ -6,7 +6,7 @@ use std::time::Duration;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::told::Here;
 
-/// The rules of the common clock with one of them changed.
+/// The rules of the server clock with one of them changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
     /// One answer judges: nothing confirms it.

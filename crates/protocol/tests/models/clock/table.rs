@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
 use fairlock_protocol::item::{At, Footing, LockItem};
-use fairlock_protocol::line::Has;
+use fairlock_protocol::step::Has;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::{Dating, LockWrite};
 

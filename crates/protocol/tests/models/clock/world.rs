@@ -1,4 +1,4 @@
-//! The model of the common clock: an owner, a caller, front ends that disagree, and true time.
+//! The model of the server clock: an owner, a caller, front ends that disagree, and true time.
 
 use stateright::{Model, Property};
 
@@ -21,7 +21,7 @@ pub(crate) struct Setup {
     pub(crate) renewals: u8,
     pub(crate) losses: u8,
     /// Of one process of the caller: the next knows nothing.
-    pub(crate) looks: u8,
+    pub(crate) polls: u8,
     /// The last tick at which the owner sends something.
     pub(crate) sends_until: u8,
     /// More ticks than the dates of an entry can be apart from the time, its lease and the allowance included.
@@ -61,7 +61,7 @@ pub(crate) enum Action {
     /// No answer comes.
     Lose,
     Late,
-    Look(Way),
+    Snapshot(Way),
     /// What the caller has under way is applied.
     Apply,
     /// The owner is gone, and time goes by.
@@ -79,7 +79,7 @@ impl Action {
 
     fn way(self) -> Option<Way> {
         match self {
-            Action::Ask(way) | Action::Serve(way) | Action::Look(way) => Some(way),
+            Action::Ask(way) | Action::Serve(way) | Action::Snapshot(way) => Some(way),
             _ => None,
         }
     }
@@ -100,7 +100,7 @@ impl Model for Setup {
                 losses: self.losses,
                 ..Owner::default()
             },
-            caller: Caller::new(self.looks),
+            caller: Caller::new(self.polls),
             was_dated: false,
             may_rest: true,
             was_evicted: false,
@@ -143,17 +143,17 @@ impl Model for Setup {
             Action::Hear => world.owner.hear(world.now, rules),
             Action::Lose => world.owner.lose(),
             Action::Late => world.late(rules),
-            Action::Look(way) => world.caller.look(way, world.table?, world.now, rules),
+            Action::Snapshot(way) => world.caller.poll(way, world.table?, world.now, rules),
             Action::Apply => world.apply(rules),
             Action::Rest => {
                 world.may_rest = false;
                 world.now += self.long;
-                world.caller = Caller::new(self.looks);
+                world.caller = Caller::new(self.polls);
             }
         }
         world.owner.watch_the_clock(world.now, rules);
         if world.caller.is_through() {
-            world.caller = Caller::new(self.looks);
+            world.caller = Caller::new(self.polls);
         }
         Some(world)
     }
@@ -199,7 +199,7 @@ impl World {
         let caller = &self.caller;
         if self.table.is_some() && caller.may_look() {
             let ways = caller.client.ways(self.wrong, &setup.rules);
-            actions.extend(ways.into_iter().map(Action::Look));
+            actions.extend(ways.into_iter().map(Action::Snapshot));
         }
         actions.extend(caller.flight.map(|_| Action::Apply));
     }

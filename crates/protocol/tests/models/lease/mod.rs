@@ -1,7 +1,7 @@
 //! Leases, checked exhaustively in small integer time: whoever is evicted has stopped believing before.
 //!
 //! A lease is two ticks long, time runs for two of them and more. Between any two ticks, in any order: the owner takes its
-//! place and renews it, by an enter or by a row that somebody else seats with the beat as they saw it; every
+//! place and renews it, by an enter or by a row that somebody else slots with the beat as they saw it; every
 //! request is sent, applied and answered apart; one request is retried, another copy of it applying at
 //! any time or never, that of a join also when its row was removed; an observer looks at the lock item and then perhaps the row, as often as it likes.
 //! The owner's clock runs 2 % slow, or fast, beside the observer's.
@@ -36,7 +36,7 @@ fn setup(first: Write, renewals: u8, copies: u8, rate: u8) -> Setup {
     Setup {
         first,
         renewals,
-        looks: u8::from(first == Write::Join),
+        polls: u8::from(first == Write::Join),
         copies,
         horizon: match first {
             Write::Enter => 7,
@@ -70,12 +70,12 @@ fn an_evicted_holder_that_entered_has_stopped_believing() {
 }
 
 #[test]
-fn an_evicted_holder_that_was_seated_has_stopped_believing() {
+fn an_evicted_holder_that_had_a_slot_has_stopped_believing() {
     proves(&setup(Write::Join, 2, 0, SLOW_OWNER), 76_766);
 }
 
 #[test]
-fn an_evicted_holder_that_was_seated_and_retried_has_stopped_believing() {
+fn an_evicted_holder_that_had_a_slot_and_retried_has_stopped_believing() {
     proves(&setup(Write::Join, 1, 1, SLOW_OWNER), 110_851);
     proves(&setup(Write::Join, 1, 0, FAST_OWNER), 14_944);
 }
@@ -89,7 +89,7 @@ fn an_evicted_holder_whose_row_asked_for_a_longer_lease_has_stopped_believing() 
 }
 
 #[test]
-fn a_lease_other_than_the_seat_shows_is_caught() {
+fn a_lease_other_than_the_slot_shows_is_caught() {
     let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);
     setup.stretches = true;
     catches(Mutant::LongestLease, setup);
@@ -105,7 +105,7 @@ fn a_lease_that_is_believed_in_while_a_shorter_one_is_asked_for_is_caught() {
 #[test]
 fn a_refused_renewal_for_a_shorter_lease_takes_nothing_away() {
     let at = |seconds| moment::Moment(Duration::from_secs(seconds));
-    let mut beats = lease::Beats::taken(at(0), rules::LEASE);
+    let mut beats = lease::RenewalHistory::taken(at(0), rules::LEASE);
     beats.asks_for(rules::LONG_LEASE);
     beats.renewed(1, at(1));
     let believed = beats.believed_until(1, rules::LONG_LEASE);
@@ -128,28 +128,28 @@ fn a_place_that_a_nonce_gets_anew_is_watched_anew() {
         rate: FAST_OWNER,
     };
     let (place, first) = observer::watched(lease::Place::LockItem, mark, &rules);
-    let anew = Entry {
+    let again = Entry {
         ticket: first.ticket.next().unwrap(),
         ..first.clone()
     };
-    let mut watches = lease::Watches::default();
-    watches.look(at(0), |_| true, [(place, &first)].into_iter());
+    let mut watches = lease::LivenessTracker::default();
+    watches.poll(at(0), |_| true, [(place, &first)].into_iter());
     assert!(watches.is_dead(place, &first, at(1)));
-    watches.look(at(1), |_| true, [(place, &anew)].into_iter());
-    assert!(!watches.is_dead(place, &anew, at(1)));
+    watches.poll(at(1), |_| true, [(place, &again)].into_iter());
+    assert!(!watches.is_dead(place, &again, at(1)));
 }
 
 #[test]
 fn a_late_answer_to_an_earlier_renewal_takes_nothing_away() {
     let at = |seconds| moment::Moment(Duration::from_secs(seconds));
-    let mut beats = lease::Beats::taken(at(0), rules::LEASE);
+    let mut beats = lease::RenewalHistory::taken(at(0), rules::LEASE);
     beats.renewed(1, at(10));
     beats.renewed(1, at(5));
     assert_eq!(beats.established(1), Some(at(10)));
 }
 
 #[test]
-fn a_lease_counted_from_the_last_look_is_caught() {
+fn a_lease_counted_from_the_last_poll_is_caught() {
     catches(
         Mutant::LeaseFromTheLastLook,
         setup(Write::Join, 1, 0, SLOW_OWNER),
@@ -165,7 +165,7 @@ fn a_lease_counted_from_the_answer_is_caught() {
 }
 
 #[test]
-fn a_lease_counted_from_renewals_of_the_row_made_after_the_seat_is_caught() {
+fn a_lease_counted_from_renewals_of_the_row_made_after_the_slot_is_caught() {
     catches(
         Mutant::LeaseFromTheNewestRenewal,
         setup(Write::Join, 2, 0, SLOW_OWNER),
@@ -206,7 +206,7 @@ fn a_beat_that_a_late_copy_brings_back_is_caught() {
 }
 
 #[test]
-fn a_watch_counted_from_the_sending_of_the_look_is_caught() {
+fn a_watch_counted_from_the_sending_of_the_poll_is_caught() {
     catches(
         Mutant::WatchFromTheSending,
         setup(Write::Enter, 2, 0, SLOW_OWNER),

@@ -3,22 +3,22 @@
 use super::owner::Mark;
 use super::rules::{Mutant, Rules};
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, Unknown};
-use fairlock_protocol::lease::{Place, Watches};
+use fairlock_protocol::lease::{LivenessTracker, Place};
 use fairlock_protocol::ticket::Ticket;
 
 const TICKET: Ticket = Ticket::new(1);
 
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Observer {
-    pub(crate) watches: Watches,
-    pub(crate) look: Option<Look>,
+    pub(crate) watches: LivenessTracker,
+    pub(crate) snapshot: Option<Snapshot>,
     /// What its last look showed of the lock item.
     pub(crate) seen: Option<Mark>,
 }
 
 /// A look under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Look {
+pub(crate) enum Snapshot {
     /// Then: for one whose watches count from the sending.
     Sent(u8),
     /// The lock item was read, like this; the row is read afterwards.
@@ -35,8 +35,8 @@ impl Observer {
         now: u8,
         rules: &Rules,
     ) {
-        let from = match self.look.take() {
-            Some(Look::Sent(sent)) => sent,
+        let from = match self.snapshot.take() {
+            Some(Snapshot::Sent(sent)) => sent,
             _ => now,
         };
         let shown_item = item.map(|mark| (Place::LockItem, mark));
@@ -48,7 +48,7 @@ impl Observer {
             .collect();
         let read = |place| place == Place::LockItem || row.is_some();
         let entries = shown.iter().map(|(place, entry)| (*place, entry));
-        self.watches.look(rules.by_observer(from), read, entries);
+        self.watches.poll(rules.by_observer(from), read, entries);
         self.seen = item;
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::rules::{LEASE, LONG_LEASE, Mutant, Rules};
-use fairlock_protocol::lease::{Beats, believed};
+use fairlock_protocol::lease::{RenewalHistory, believed};
 use fairlock_protocol::moment::Moment;
 
 /// Where a write goes, and whether it takes the place or renews it.
@@ -14,14 +14,14 @@ pub(crate) enum Write {
     RenewRow,
     /// Renews the row for a longer lease.
     StretchRow,
-    RenewSeat,
+    RenewSlot,
 }
 
 impl Write {
     pub(crate) fn lease(self) -> Duration {
         match self {
             Write::StretchRow => LONG_LEASE,
-            Write::Enter | Write::Join | Write::RenewRow | Write::RenewSeat => LEASE,
+            Write::Enter | Write::Join | Write::RenewRow | Write::RenewSlot => LEASE,
         }
     }
 }
@@ -58,23 +58,23 @@ pub(crate) enum Course {
 /// A look is sent and read in one step: to send it changes nothing, so it may as well be sent just before it is read.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Owner {
-    pub(crate) beats: Option<Beats>,
+    pub(crate) beats: Option<RenewalHistory>,
     /// What the lock item showed when last heard of, and when that was, for one whose lease counts from then.
     pub(crate) held: Option<(Mark, u8)>,
     /// Has stopped believing, for good.
     pub(crate) lost: bool,
     pub(crate) row: Option<Flight>,
-    pub(crate) seat: Option<Flight>,
-    pub(crate) look: Option<Look>,
+    pub(crate) slot: Option<Flight>,
+    pub(crate) snapshot: Option<Snapshot>,
     pub(crate) renewals: u8,
     /// Renewals sent, each time one is sent again too.
     pub(crate) sent: u8,
-    pub(crate) looks: u8,
+    pub(crate) polls: u8,
 }
 
-/// A look of the owner at the lock item: what it showed of the owner's seat.
+/// A look of the owner at the lock item: what it showed of the owner's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Look(pub(crate) Option<Mark>);
+pub(crate) struct Snapshot(pub(crate) Option<Mark>);
 
 impl Owner {
     pub(crate) fn send(&mut self, write: Write, now: u8) {
@@ -120,7 +120,7 @@ impl Owner {
     pub(crate) fn flight(&mut self, write: Write) -> &mut Option<Flight> {
         match write {
             Write::Join | Write::RenewRow | Write::StretchRow => &mut self.row,
-            Write::Enter | Write::RenewSeat => &mut self.seat,
+            Write::Enter | Write::RenewSlot => &mut self.slot,
         }
     }
 
@@ -136,14 +136,14 @@ impl Owner {
             flight.sent
         };
         self.note(flight.write, mark.beat, rules.by_owner(from));
-        if matches!(flight.write, Write::Enter | Write::RenewSeat) {
+        if matches!(flight.write, Write::Enter | Write::RenewSlot) {
             self.shown(mark, now, rules);
         }
     }
 
     /// Nobody judges by what it asked for, unless another one is under way.
     fn refused(&mut self, flight: Flight) {
-        let is_alone = self.row.is_none() && self.seat.is_none();
+        let is_alone = self.row.is_none() && self.slot.is_none();
         if let (Some(beats), Some(before)) = (&mut self.beats, flight.before.filter(|_| is_alone)) {
             beats.is_refused(before);
         }
@@ -151,10 +151,10 @@ impl Owner {
 
     fn note(&mut self, write: Write, beat: u8, sent: Moment) {
         match (&mut self.beats, write) {
-            (Some(beats), Write::RenewRow | Write::StretchRow | Write::RenewSeat) => {
+            (Some(beats), Write::RenewRow | Write::StretchRow | Write::RenewSlot) => {
                 beats.renewed(beat.into(), sent);
             }
-            (beats, _) => *beats = Some(Beats::taken(sent, write.lease())),
+            (beats, _) => *beats = Some(RenewalHistory::taken(sent, write.lease())),
         }
     }
 

@@ -18,12 +18,12 @@ pub(crate) const LONG_LEASE: Duration = Duration::from_millis(300);
 pub(crate) enum Mutant {
     LeaseFromTheLastLook,
     LeaseFromTheAnswer,
-    /// Renewals of the row count for the seat, though the seat shows an older beat.
+    /// Renewals of the row count for the slot, though the slot shows an older beat.
     LeaseFromTheNewestRenewal,
     /// A retry starts the lease afresh, though its first copy may have been the one that applied.
     LeaseFromTheRetry,
     LeaseLongerThanWritten,
-    /// The longest counts, though the seat shows another.
+    /// The longest counts, though the slot shows another.
     LongestLease,
     /// The lease shown counts even after a shorter one was asked for, of which no answer has come.
     LeaseAsShown,

@@ -1,22 +1,22 @@
-//! The model of time: one owner, one observer, somebody who seats, and a clock that ticks between any two steps.
+//! The model of time: one owner, one observer, somebody who slots, and a clock that ticks between any two steps.
 
 use stateright::{Model, Property};
 
-use super::observer::{Look as Sight, Observer};
-use super::owner::{Course, Flight, Look, Mark, Owner, Write};
+use super::observer::{Observer, Snapshot as Sight};
+use super::owner::{Course, Flight, Mark, Owner, Snapshot, Write};
 use super::rules::{LEASE_TICKS, Mutant, Rules};
 
 pub(crate) const STOPPED: &str = "who is evicted has stopped believing";
 pub(crate) const HELD: &str = "somebody believes it holds";
 pub(crate) const EVICTED: &str = "somebody is evicted";
-pub(crate) const SEATED_OLD: &str = "a seat shows an older beat than the row";
+pub(crate) const WATERMARK_OLD: &str = "a slot shows an older beat than the row";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) first: Write,
     pub(crate) renewals: u8,
     /// Looks of the owner; the observer's are not counted.
-    pub(crate) looks: u8,
+    pub(crate) polls: u8,
     pub(crate) copies: u8,
     pub(crate) horizon: u8,
     /// The row may be renewed for a longer lease too.
@@ -35,9 +35,9 @@ pub(crate) struct World {
     item: Option<Mark>,
     owner: Owner,
     observer: Observer,
-    /// All that the row has shown, for whoever gives it a seat: the seat copies what was read at any time before.
+    /// All that the row has shown, for whoever gives it a slot: the slot copies what was read at any time before.
     shown: [Option<Mark>; SHOWN],
-    was_seated: bool,
+    had_a_slot: bool,
     /// The row was asked to be renewed for a longer lease.
     stretched: bool,
     /// A copy of a request whose answer nobody hears.
@@ -56,10 +56,10 @@ pub(crate) enum Action {
     /// No answer came in time: sent once more, the first copy still under way.
     Retry(Write),
     Late,
-    Look,
+    Snapshot,
     HearLook,
     /// It copies the row as it was read like this.
-    Seat(Mark),
+    Fill(Mark),
     RemoveRow,
     /// For one whose watches count from then; nobody else can tell when a look was sent.
     SendLook,
@@ -82,7 +82,7 @@ impl Model for Setup {
             ..World::default()
         };
         world.owner.renewals = self.renewals;
-        world.owner.looks = self.looks;
+        world.owner.polls = self.polls;
         world.owner.send(self.first, 0);
         vec![world]
     }
@@ -116,17 +116,17 @@ impl Model for Setup {
                 let late = world.late.take();
                 late.map(|(write, beat)| world.write(write, beat, rules));
             }
-            Action::Look | Action::HearLook => world.owner_looks(rules),
-            Action::Seat(mark) => {
+            Action::Snapshot | Action::HearLook => world.owner_looks(rules),
+            Action::Fill(mark) => {
                 world.item = Some(mark);
-                world.was_seated = true;
+                world.had_a_slot = true;
                 world.shown = [None; SHOWN];
             }
             Action::RemoveRow => world.row = None,
             Action::Evict => world.evict(rules),
-            Action::SendLook => world.observer.look = Some(Sight::Sent(world.now)),
+            Action::SendLook => world.observer.snapshot = Some(Sight::Sent(world.now)),
             Action::Observe => world.observe(None, rules),
-            Action::ObserveItem => world.observer.look = Some(Sight::Read(world.item)),
+            Action::ObserveItem => world.observer.snapshot = Some(Sight::Read(world.item)),
             Action::ObserveRow => world.observe(Some(world.row), rules),
         }
         world.forget(rules);
@@ -140,7 +140,7 @@ impl Model for Setup {
             Property::<Self>::sometimes(EVICTED, |_, world| world.was_evicted),
         ];
         if self.first == Write::Join {
-            all.push(Property::<Self>::sometimes(SEATED_OLD, |_, world| {
+            all.push(Property::<Self>::sometimes(WATERMARK_OLD, |_, world| {
                 let beat = |mark: Option<Mark>| mark.map(|mark| mark.beat);
                 world.item.is_some() && beat(world.item) < beat(world.row)
             }));
@@ -152,7 +152,7 @@ impl Model for Setup {
 impl World {
     fn of_the_owner(&self, setup: &Setup, actions: &mut Vec<Action>) {
         let owner = &self.owner;
-        for flight in owner.row.iter().chain(&owner.seat) {
+        for flight in owner.row.iter().chain(&owner.slot) {
             actions.push(match flight.course {
                 Course::Sent => Action::Apply(flight.write),
                 _ => Action::Answer(flight.write),
@@ -162,35 +162,35 @@ impl World {
             }
         }
         if owner.renewals > 0 && owner.beats.is_some() {
-            // The row is renewed until the seat is seen, the seat from then on.
-            let in_row = self.was_seated || self.row.is_some();
+            // The row is renewed until the slot is seen, the slot from then on.
+            let in_row = self.had_a_slot || self.row.is_some();
             if owner.row.is_none() && owner.held.is_none() && in_row {
                 actions.push(Action::Renew(Write::RenewRow));
                 if setup.stretches {
                     actions.push(Action::Renew(Write::StretchRow));
                 }
             }
-            if owner.seat.is_none() && owner.held.is_some() {
-                actions.push(Action::Renew(Write::RenewSeat));
+            if owner.slot.is_none() && owner.held.is_some() {
+                actions.push(Action::Renew(Write::RenewSlot));
             }
         }
-        actions.extend(match owner.look {
-            None if owner.looks > 0 && owner.beats.is_some() => Some(Action::Look),
+        actions.extend(match owner.snapshot {
+            None if owner.polls > 0 && owner.beats.is_some() => Some(Action::Snapshot),
             None => None,
-            Some(Look(_)) => Some(Action::HearLook),
+            Some(Snapshot(_)) => Some(Action::HearLook),
         });
     }
 
     fn of_the_table(&self, actions: &mut Vec<Action>) {
         actions.extend(self.late.map(|_| Action::Late));
-        actions.extend(self.shown.iter().flatten().copied().map(Action::Seat));
-        // It stands behind those who are seated: a late copy may put it there again, and a renewal for another lease is refused.
+        actions.extend(self.shown.iter().flatten().copied().map(Action::Fill));
+        // It stands behind those who have slots: a late copy may put it there again, and a renewal for another lease is refused.
         let is_renewed = self
             .owner
             .row
             .is_some_and(|flight| flight.course == Course::Sent);
         let is_told = self.late == Some((Write::Join, 0)) || self.stretched && is_renewed;
-        if self.was_seated && self.row.is_some() && is_told {
+        if self.had_a_slot && self.row.is_some() && is_told {
             actions.push(Action::RemoveRow);
         }
     }
@@ -203,7 +203,7 @@ impl World {
     /// the row is not looked at.
     fn of_the_observer(&self, setup: &Setup, actions: &mut Vec<Action>) {
         let observer = &self.observer;
-        match observer.look {
+        match observer.snapshot {
             None if setup.rules.broken(Mutant::WatchFromTheSending) => {
                 actions.push(Action::SendLook);
             }
@@ -211,7 +211,7 @@ impl World {
             _ => actions.push(Action::Observe),
         }
         let has_row = setup.first == Write::Join && observer.seen.is_none();
-        if observer.look.is_none() && has_row {
+        if observer.snapshot.is_none() && has_row {
             actions.push(Action::ObserveItem);
         }
         if observer.judges(self.now, &setup.rules).is_some() {
@@ -222,7 +222,7 @@ impl World {
     /// Nobody is evicted any more before the end: a watch that is yet to begin is not over then.
     fn is_too_late(&self, setup: &Setup) -> bool {
         let observer = &self.observer;
-        let is_watched = observer.seen.is_some() || observer.look.is_some();
+        let is_watched = observer.seen.is_some() || observer.snapshot.is_some();
         !is_watched && self.now + LEASE_TICKS >= setup.horizon
     }
 
@@ -231,7 +231,7 @@ impl World {
         if self.owner.lost {
             // It cannot be evicted too early. The observer goes on with what stands on the lock item.
             (self.row, self.late) = (None, None);
-            (self.copies, self.stretched, self.was_seated) = (0, false, false);
+            (self.copies, self.stretched, self.had_a_slot) = (0, false, false);
             self.shown = [None; SHOWN];
         }
         let is_spent = |(write, beat): &(Write, u8)| self.is_spent(*write, *beat);
@@ -245,7 +245,7 @@ impl World {
     fn is_spent(&self, write: Write, beat: u8) -> bool {
         let at = match write {
             Write::RenewRow | Write::StretchRow => self.row,
-            Write::RenewSeat => self.item,
+            Write::RenewSlot => self.item,
             Write::Enter | Write::Join => return false,
         };
         at.is_none_or(|mark| mark.beat >= beat)
@@ -255,7 +255,7 @@ impl World {
     fn write(&mut self, write: Write, beat: u8, rules: &Rules) -> Option<Mark> {
         let place = match write {
             Write::Join | Write::RenewRow | Write::StretchRow => &mut self.row,
-            Write::Enter | Write::RenewSeat => &mut self.item,
+            Write::Enter | Write::RenewSlot => &mut self.item,
         };
         let lease = write.lease();
         *place = match (write, *place) {
@@ -275,10 +275,10 @@ impl World {
         shows
     }
 
-    /// Whoever gives it a seat may have read it now.
+    /// Whoever gives it a slot may have read it now.
     fn note_the_row(&mut self) {
         let is_new = !self.shown.contains(&self.row);
-        if let (Some(mark), false, true) = (self.row, self.was_seated, is_new) {
+        if let (Some(mark), false, true) = (self.row, self.had_a_slot, is_new) {
             let known = self.shown.iter().flatten().count();
             self.shown[known] = Some(mark);
         }
@@ -310,19 +310,19 @@ impl World {
     }
 
     fn owner_looks(&mut self, rules: &Rules) {
-        match self.owner.look.take() {
+        match self.owner.snapshot.take() {
             None => {
-                self.owner.looks -= 1;
-                self.owner.look = Some(Look(self.item));
+                self.owner.polls -= 1;
+                self.owner.snapshot = Some(Snapshot(self.item));
             }
-            Some(Look(Some(mark))) => self.owner.shown(mark, self.now, rules),
-            Some(Look(None)) => {}
+            Some(Snapshot(Some(mark))) => self.owner.shown(mark, self.now, rules),
+            Some(Snapshot(None)) => {}
         }
     }
 
     /// A look is answered; if it read the row too, with the lock item as it was before.
     fn observe(&mut self, row: Option<Option<Mark>>, rules: &Rules) {
-        let item = match self.observer.look {
+        let item = match self.observer.snapshot {
             Some(Sight::Read(item)) => item,
             _ => self.item,
         };

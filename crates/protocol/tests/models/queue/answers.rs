@@ -41,7 +41,7 @@ impl Client {
                 let drawn = shown.item().filter(|_| applied);
                 kept(applied, drawn.map(|item| with_last(item.last, 0)))
             }
-            // What it remembers of the line, if it has another turn.
+            // What it remembers of the queue, if it has another turn.
             Request::Release { .. } if applied && self.rounds > 1 => {
                 kept(true, shown.item().map(at_a_glance))
             }
@@ -62,8 +62,8 @@ impl Client {
                     ..nothing
                 },
             },
-            Request::Seat { found, .. } if found.len() == 0 => Answer { applied, ..nothing },
-            Request::Seat { .. } => answer,
+            Request::Fill { found, .. } if found.len() == 0 => Answer { applied, ..nothing },
+            Request::Fill { .. } => answer,
             _ => match shown {
                 Shown::Item(item) => kept(false, item),
                 Shown::Row(_) => nothing,
@@ -104,7 +104,7 @@ impl Client {
     fn refusing(&self, role: Role, item: Item, rules: &Rules) -> Item {
         let seen = self.seen(Some(item), rules);
         let shares = self.share < rules.permits;
-        match role.waits() && next_ask(seen, shares) != Ask::Look {
+        match role.waits() && next_ask(seen, shares) != Ask::Snapshot {
             true => at_a_glance(item),
             false => item,
         }
@@ -118,10 +118,10 @@ fn alone(entry: Entry) -> Item {
     item
 }
 
-fn with_last(last: u8, seated: u8) -> Item {
+fn with_last(last: u8, watermark: u8) -> Item {
     Item {
         last,
-        seated,
+        watermark,
         ..Item::default()
     }
 }
@@ -134,8 +134,8 @@ fn at_a_glance(item: Item) -> Item {
         all
     };
     Item {
-        last: u8::from(item.last != item.seated),
-        seated: 0,
+        last: u8::from(item.last != item.watermark),
+        watermark: 0,
         left: 0,
         room: item.room,
         sharers: anybody(item.sharers),

@@ -1,8 +1,8 @@
 //! One process: its place, what it knows of it, and what it makes of an answer.
 
-use super::look::Look;
 use super::request::{Answer, Request, Shown, Who};
 use super::rules::{Mutant, Rules};
+use super::snapshot::Snapshot;
 use super::table::{Entry, Item, Nonce, Row};
 use fairlock_protocol::doorway::{Seen, Sight};
 use fairlock_protocol::place::{Act, Claim, Found, Place};
@@ -39,7 +39,7 @@ pub(crate) enum Task {
     /// Between two polls.
     Waiting,
     /// In the middle of a query.
-    Reading(Look),
+    Reading(Snapshot),
     /// To read the lock item, before it asks for a place.
     AtTheDoor,
     /// To find out where the lock item shows its place, which it gives back.
@@ -77,8 +77,8 @@ pub(crate) struct Client {
     pub(crate) unwanted: bool,
     /// Every ticket up to its own was settled or had a slot when it last saw the lock item.
     pub(crate) settled: bool,
-    /// Rows that it settled or seated and has yet to delete: a bit for each ticket.
-    pub(crate) litter: u16,
+    /// Rows that it settled or with a slot and has yet to delete: a bit for each ticket.
+    pub(crate) settled_rows: u16,
     /// Its row, as others of the same process may offer it a slot by: once it waits there, and until it begins to leave.
     pub(crate) row: Option<Entry>,
 }
@@ -136,7 +136,7 @@ impl Client {
             slow: false,
             unwanted: false,
             settled: false,
-            litter: 0,
+            settled_rows: 0,
             row: None,
         }
     }
@@ -156,7 +156,7 @@ impl Client {
         *self = Client {
             size: self.size,
             share: self.share,
-            litter: self.litter,
+            settled_rows: self.settled_rows,
             ..Client::idle(self.rounds, Place::new(claim))
         };
     }
@@ -164,7 +164,7 @@ impl Client {
     pub(crate) fn finish(&mut self) {
         *self = Client {
             task: Task::Done,
-            litter: self.litter,
+            settled_rows: self.settled_rows,
             ..Client::idle(0, Place::new(Role::Sweeper.claim(0, 1, false)))
         };
     }
@@ -213,10 +213,10 @@ impl Client {
     fn departed(&mut self, rules: &Rules, applied: bool, item: Option<Item>) -> Act {
         let (found, _) = self.found(item, rules);
         match found {
-            _ if rules.broken(Mutant::LeaveKeepsSeat) => {
+            _ if rules.broken(Mutant::LeaveKeepsSlot) => {
                 self.place.departed(applied, Found::Nowhere)
             }
-            Found::Holds | Found::Waits if rules.broken(Mutant::MissingRowGivesUpSeat) => {
+            Found::Holds | Found::Waits if rules.broken(Mutant::MissingRowGivesUpSlot) => {
                 self.place.declines()
             }
             found => self.place.departed(applied, found),
@@ -252,9 +252,9 @@ impl Client {
         item.map_or(Seen::Nobody, |item| {
             Seen::Item(Sight {
                 is_free: item.is_free(),
-                is_settled: item.last == item.seated || rules.broken(Mutant::EnterOverUnsettled),
+                is_settled: item.last == item.watermark || rules.broken(Mutant::EnterOverUnsettled),
                 has_room: item.has_room(self.share, rules),
-                has_slot: item.slots.len() <= rules.seats,
+                has_slot: item.slots.len() <= rules.slots,
                 is_too_long: false,
             })
         })

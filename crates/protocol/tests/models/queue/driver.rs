@@ -2,14 +2,14 @@
 //! here, except what a planted change of a rule decides.
 
 use super::client::{Client, Role, Task};
-use super::look::{Look, lowest};
 use super::request::{Answer, Request, Shown};
 use super::rules::{Mutant, Rules};
+use super::snapshot::{Snapshot, lowest};
 use super::table::{Entry, Item, Row};
 use super::world::{Setup, World};
 use fairlock_protocol::doorway::Seen;
-use fairlock_protocol::line::{Digest, Occupant, Standing, Step, next_refusal, next_step};
 use fairlock_protocol::place::{Act, Found};
+use fairlock_protocol::step::{JudgedSnapshot, Occupant, Standing, Step, next_refusal, next_step};
 use fairlock_protocol::ticket::Ticket;
 
 /// What a client has at hand when it acts.
@@ -21,15 +21,15 @@ pub(crate) enum Hand {
     /// What the answer to its own release showed.
     Released(Item),
     /// What was just read.
-    Look(Look),
+    Snapshot(Snapshot),
 }
 
 impl Hand {
-    fn look(&self) -> Option<Look> {
+    fn poll(&self) -> Option<Snapshot> {
         match self {
             Hand::Nothing => None,
-            Hand::Answer(item) | Hand::Released(item) => Some(Look::new(*item)),
-            Hand::Look(look) => Some(*look),
+            Hand::Answer(item) | Hand::Released(item) => Some(Snapshot::new(*item)),
+            Hand::Snapshot(snapshot) => Some(*snapshot),
         }
     }
 
@@ -37,11 +37,11 @@ impl Hand {
         match self {
             Hand::Nothing => None,
             Hand::Answer(item) | Hand::Released(item) => Some(*item),
-            Hand::Look(look) => Some(look.item),
+            Hand::Snapshot(snapshot) => Some(snapshot.item),
         }
     }
 
-    /// What a client remembers of a line that was not empty when it released.
+    /// What a client remembers of a queue that was not empty when it released.
     fn hint(self) -> Self {
         match self {
             Hand::Released(item) if !item.is_idle() => self,
@@ -49,10 +49,10 @@ impl Hand {
         }
     }
 
-    /// The line is read again after a write that passes what is settled.
+    /// The queue is read again after a write that passes what is settled.
     fn of(request: &Request, answer: &Answer) -> Self {
         match (request, answer.shown.item()) {
-            (Request::Seat { found, .. }, _) if found.len() == 0 => Hand::Nothing,
+            (Request::Fill { found, .. }, _) if found.len() == 0 => Hand::Nothing,
             (_, None) => Hand::Nothing,
             (Request::Release { .. }, Some(item)) if answer.applied => Hand::Released(item),
             (_, Some(item)) => Hand::Answer(item),
@@ -69,7 +69,11 @@ impl World {
         if setup.roles[me] == Role::Sweeper {
             return client.swept(request);
         }
-        client.litter |= if answer.applied { litter(&request) } else { 0 };
+        client.settled_rows |= if answer.applied {
+            settled_rows(&request)
+        } else {
+            0
+        };
         let act = client.told(&setup.rules, request, answer);
         let hand = Hand::of(&request, &answer);
         if let Some(sibling) = setup.sibling(me) {
@@ -91,12 +95,12 @@ impl World {
         }
     }
 
-    pub(super) fn look(&mut self, me: usize, setup: &Setup) {
+    pub(super) fn poll(&mut self, me: usize, setup: &Setup) {
         let item = self.table.item;
         let client = &mut self.clients[me];
-        let hand = item.map_or(Hand::Nothing, |item| Hand::Look(Look::new(item)));
+        let hand = item.map_or(Hand::Nothing, |item| Hand::Snapshot(Snapshot::new(item)));
         let act = match client.task {
-            _ if setup.roles[me] == Role::Sweeper => return self.sweep(me, setup, hand.look()),
+            _ if setup.roles[me] == Role::Sweeper => return self.sweep(me, setup, hand.poll()),
             Task::AtTheDoor => client.place.read(client.seen(item, &setup.rules)),
             Task::Finding => client.place.stands(client.found(item, &setup.rules).0),
             _ => client.polled(Shown::Item(item)),
@@ -106,16 +110,16 @@ impl World {
 
     pub(super) fn read(&mut self, me: usize, setup: &Setup) {
         let client = &mut self.clients[me];
-        let Task::Reading(mut look) = client.task else {
+        let Task::Reading(mut snapshot) = client.task else {
             return;
         };
-        if !look.read(&self.table, setup.rules.seats) {
-            client.task = Task::Reading(look);
+        if !snapshot.read(&self.table, setup.rules.slots) {
+            client.task = Task::Reading(snapshot);
         } else if setup.roles[me] == Role::Sweeper {
-            self.sweep(me, setup, Some(look));
+            self.sweep(me, setup, Some(snapshot));
         } else {
             let act = client.place.polled();
-            self.goes_on(me, setup, act, Hand::Look(look));
+            self.goes_on(me, setup, act, Hand::Snapshot(snapshot));
         }
     }
 
@@ -130,13 +134,13 @@ impl World {
         self.performs(me, setup, act, Hand::Nothing);
     }
 
-    fn sweep(&mut self, me: usize, setup: &Setup, look: Option<Look>) {
+    fn sweep(&mut self, me: usize, setup: &Setup, snapshot: Option<Snapshot>) {
         let mut client = self.clients[me];
-        match look {
+        match snapshot {
             None => client.finish(),
-            Some(look) => client.sweep(
+            Some(snapshot) => client.sweep(
                 &setup.rules,
-                look,
+                snapshot,
                 &self.table,
                 |entry| self.judge(me, entry),
                 |gap| self.is_over(gap, &setup.rules),
@@ -185,7 +189,7 @@ impl World {
     fn goes_on(&mut self, me: usize, setup: &Setup, act: Act, hand: Hand) {
         let client = &mut self.clients[me];
         if let (Some(item), Some(ticket)) = (hand.item(), client.ticket) {
-            client.settled = ticket <= item.seated;
+            client.settled = ticket <= item.watermark;
         }
         match client.unwanted {
             true => self.leaves(me, setup, hand),
@@ -207,10 +211,10 @@ impl World {
             _ => hand,
         };
         let client = &mut self.clients[me];
-        let next = match (act, hand.look()) {
-            (Act::Decide, Some(look)) => self.decides(me, rules, look),
-            (Act::Clear, Some(look)) => self.clears(me, rules, look),
-            (Act::Find, Some(Look { item, .. })) => {
+        let next = match (act, hand.poll()) {
+            (Act::Decide, Some(snapshot)) => self.decides(me, rules, snapshot),
+            (Act::Clear, Some(snapshot)) => self.clears(me, rules, snapshot),
+            (Act::Find, Some(Snapshot { item, .. })) => {
                 let (found, _) = client.found(Some(item), rules);
                 client.place.stands(found)
             }
@@ -240,39 +244,39 @@ impl World {
 
     /// Rows that are known without reading them: those of its process, if they reach from the slots to its own, as in the product.
     fn knows(&self, me: usize, setup: &Setup, hand: Hand) -> Hand {
-        let (client, seats) = (&self.clients[me], setup.rules.seats as u8);
-        let (Some(sibling), Some(mut look), Some(mine)) =
-            (setup.sibling(me), hand.look(), client.ticket)
+        let (client, slots) = (&self.clients[me], setup.rules.slots as u8);
+        let (Some(sibling), Some(mut snapshot), Some(mine)) =
+            (setup.sibling(me), hand.poll(), client.ticket)
         else {
             return hand;
         };
-        let behind = mine.saturating_sub(look.item.seated);
-        if !look.is_unread() || !(1..=seats).contains(&behind) {
+        let behind = mine.saturating_sub(snapshot.item.watermark);
+        if !snapshot.is_unread() || !(1..=slots).contains(&behind) {
             return hand;
         }
         let own = [client.row, self.clients[sibling].row];
         let row = |ticket| own.into_iter().flatten().find(|row| row.ticket == ticket);
-        let rows = (look.item.seated + 1..).map_while(row);
-        let rows: Vec<_> = rows.take(usize::from(seats) + 1).collect();
+        let rows = (snapshot.item.watermark + 1..).map_while(row);
+        let rows: Vec<_> = rows.take(usize::from(slots) + 1).collect();
         if rows.iter().all(|row| row.ticket != mine) {
             return hand;
         }
-        look.know(&rows);
-        Hand::Look(look)
+        snapshot.know(&rows);
+        Hand::Snapshot(snapshot)
     }
 
     /// One poll of a waiter, decided by the product's own function.
-    fn decides(&mut self, me: usize, rules: &Rules, look: Look) -> Act {
+    fn decides(&mut self, me: usize, rules: &Rules, snapshot: Snapshot) -> Act {
         let mut place = self.clients[me].place;
         let mine = self.clients[me].ticket.unwrap_or_default();
-        let digest = look.digest(rules, |entry| self.judge(me, entry));
+        let digest = snapshot.digest(rules, |entry| self.judge(me, entry));
         let step = match rules.mutant {
-            Some(Mutant::MissingRowGivesUpSeat) if look.misses(mine) => Step::Retire,
-            Some(Mutant::LowestRowEnters) if is_lowest(&look, &digest) => Step::Enter,
+            Some(Mutant::MissingRowGivesUpSlot) if snapshot.misses(mine) => Step::Retire,
+            Some(Mutant::LowestRowEnters) if is_lowest(&snapshot, &digest) => Step::Enter,
             _ => next_step(
                 &digest.view(),
                 Ticket::new(mine.into()),
-                rules.seats,
+                rules.slots,
                 |gap| self.is_over(gap, rules).then_some(gap),
             ),
         };
@@ -282,14 +286,14 @@ impl World {
     }
 
     /// The same of one at the door of a lock that is not to be had.
-    fn clears(&mut self, me: usize, rules: &Rules, look: Look) -> Act {
+    fn clears(&mut self, me: usize, rules: &Rules, snapshot: Snapshot) -> Act {
         let mut client = self.clients[me];
-        let digest = look.digest(rules, |entry| self.judge(me, entry));
-        let is_left = look.item.has_left(client.share, rules);
+        let digest = snapshot.digest(rules, |entry| self.judge(me, entry));
+        let is_left = snapshot.item.has_left(client.share, rules);
         let refusal = next_refusal(&digest.view(), is_left, |gap| {
             self.is_over(gap, rules).then_some(gap)
         });
-        let seen = client.seen(Some(look.item), rules);
+        let seen = client.seen(Some(snapshot.item), rules);
         let act = client.place.clears(refusal, seen);
         self.clients[me] = client;
         act
@@ -358,14 +362,14 @@ impl Client {
             Act::Find => Task::Finding,
             // What an answer showed is read again together with the rows.
             Act::ReadOn => match hand {
-                Hand::Look(look) => Task::Reading(look),
+                Hand::Snapshot(snapshot) => Task::Reading(snapshot),
                 _ => Task::Waiting,
             },
             Act::Decide | Act::Clear => Task::Waiting,
             Act::Wait(standing) => {
                 let renewal = hand
-                    .look()
-                    .and_then(|look| self.renewal(standing, &look, rules));
+                    .poll()
+                    .and_then(|snapshot| self.renewal(standing, &snapshot, rules));
                 renewal.map_or(Task::Waiting, Task::Sent)
             }
             act => {
@@ -377,7 +381,7 @@ impl Client {
     }
 
     fn request(&self, role: Role, act: &Act, hand: Hand, rules: &Rules) -> Option<Request> {
-        let (look, who) = (hand.look(), self.nonce.map(|nonce| self.who(nonce)));
+        let (snapshot, who) = (hand.poll(), self.nonce.map(|nonce| self.who(nonce)));
         Some(match act {
             Act::Enter => Request::Enter {
                 who: who?,
@@ -388,17 +392,23 @@ impl Client {
                 first: first_of(hand.item()),
             },
             Act::EnterOver => {
-                let Item { last, seated, .. } = look?.item;
+                let Item {
+                    last, watermark, ..
+                } = snapshot?.item;
                 let who = who?;
-                Request::EnterOver { who, last, seated }
+                Request::EnterOver {
+                    who,
+                    last,
+                    watermark,
+                }
             }
             Act::Draw => Request::Draw { size: self.size },
-            Act::Evict(has) => Request::evict(&look?.item, *has, rules)?,
-            Act::Unseat(index) => Request::unseat(&look?.item, *index, rules)?,
-            Act::Admit(heirs) => Request::admit(&look?.item, *heirs, rules)?,
-            Act::Settle(unsettled) => Request::settle(&look?, unsettled)?,
-            Act::Seat(seating) => Request::seat(&look?, seating),
-            Act::Pass(upto) => Request::pass(&look?.item, *upto),
+            Act::Evict(has) => Request::evict(&snapshot?.item, *has, rules)?,
+            Act::EvictSuccessor(index) => Request::evict_successor(&snapshot?.item, *index, rules)?,
+            Act::Admit(successors) => Request::admit(&snapshot?.item, *successors, rules)?,
+            Act::Settle(unsettled) => Request::settle(&snapshot?, unsettled)?,
+            Act::Fill(filling) => Request::fill(&snapshot?, filling),
+            Act::Pass(upto) => Request::pass(&snapshot?.item, *upto),
             act => return self.own_request(act, hand.item(), rules),
         })
     }
@@ -438,18 +448,18 @@ impl Client {
     }
 
     /// Only a late one renews here: beats that are renewed in time change nothing that the model tells apart.
-    fn renewal(&self, standing: Standing, look: &Look, rules: &Rules) -> Option<Request> {
+    fn renewal(&self, standing: Standing, snapshot: &Snapshot, rules: &Rules) -> Option<Request> {
         let (nonce, ticket) = (self.nonce?, self.ticket?);
         let late = self.lapsed.max(self.tardy);
         match standing {
-            Standing::Heir(index) => {
-                let slot = index + look.item.first_heir(rules);
-                let own = look.item.slots.get(slot)?;
+            Standing::Successor(index) => {
+                let slot = index + snapshot.item.first_successor(rules);
+                let own = snapshot.item.slots.get(slot)?;
                 let index = slot as u8;
-                (own.beat < late).then_some(Request::RenewHeir { index, nonce })
+                (own.beat < late).then_some(Request::RenewSuccessor { index, nonce })
             }
             Standing::Queue => {
-                let own = look.entry(ticket)?;
+                let own = snapshot.entry(ticket)?;
                 (own.beat < late).then_some(Request::RenewRow { ticket, nonce })
             }
         }
@@ -463,17 +473,21 @@ fn first_of(seen: Option<Item>) -> u8 {
 }
 
 /// Rows that are settled by a write.
-fn litter(request: &Request) -> u16 {
+fn settled_rows(request: &Request) -> u16 {
     let settled = match *request {
-        Request::Seat { seen, seated, .. } => seen.seated + 1..=seated,
-        Request::EnterOver { last, seated, .. } => seated + 1..=last,
+        Request::Fill {
+            seen, watermark, ..
+        } => seen.watermark + 1..=watermark,
+        Request::EnterOver {
+            last, watermark, ..
+        } => watermark + 1..=last,
         _ => return 0,
     };
     settled.fold(0, |bits, at| bits | 1 << at)
 }
 
 /// As the article looks for it.
-fn is_lowest(look: &Look, digest: &Digest) -> bool {
+fn is_lowest(snapshot: &Snapshot, digest: &JudgedSnapshot) -> bool {
     let lowest = lowest(digest) == Some(Occupant::Me);
-    lowest && look.is_whole() && look.item.is_free()
+    lowest && snapshot.is_whole() && snapshot.item.is_free()
 }

@@ -6,7 +6,7 @@ use super::request::Request;
 use super::rules::Rules;
 use super::table::{Entry, Row};
 use super::world::{Action, Setup, World};
-use fairlock_protocol::line::Has;
+use fairlock_protocol::step::Has;
 
 /// How often each fault may still happen, and how many in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -101,7 +101,7 @@ pub(crate) enum Fault {
 pub(crate) enum Place {
     Holder,
     Sharer(u8),
-    Heir(u8),
+    Successor(u8),
     Row(u8),
 }
 
@@ -183,7 +183,7 @@ impl World {
         self.leave_in_flight(self.clients[me].task);
         self.clients[me].finish();
         self.clients[me].task = Task::Crashed;
-        self.clients[me].litter = 0;
+        self.clients[me].settled_rows = 0;
     }
 
     fn leave_in_flight(&mut self, task: Task) {
@@ -213,11 +213,11 @@ impl World {
         let request = match place {
             Place::Holder => evicts(Has::Holder),
             Place::Sharer(index) => evicts(Has::Sharer(index.into())),
-            Place::Heir(index) => {
+            Place::Successor(index) => {
                 let index = index.into();
                 self.table
                     .item
-                    .and_then(|item| Request::unseat(&item, index, rules))
+                    .and_then(|item| Request::evict_successor(&item, index, rules))
             }
             Place::Row(ticket) => judged.map(|Entry { nonce, beat, .. }| Request::VoidDead {
                 ticket,
@@ -238,8 +238,8 @@ impl World {
             Place::Holder,
             Place::Sharer(0),
             Place::Sharer(1),
-            Place::Heir(0),
-            Place::Heir(1),
+            Place::Successor(0),
+            Place::Successor(1),
         ];
         let last = self.table.item.map_or(0, |item| item.last);
         let rows = (1..=last).map(Place::Row);
@@ -250,7 +250,7 @@ impl World {
         match place {
             Place::Holder => self.table.item?.holder(rules),
             Place::Sharer(index) => self.table.item?.sharers.get(index.into()),
-            Place::Heir(index) => self.table.item?.heirs(rules).nth(index.into()),
+            Place::Successor(index) => self.table.item?.successors(rules).nth(index.into()),
             Place::Row(ticket) => match self.table.row(ticket)? {
                 Row::Waiting(entry) => Some(entry),
                 Row::Void(_) => None,
@@ -262,8 +262,8 @@ impl World {
         match (place, &mut self.table.item) {
             (Place::Holder, Some(item)) => item.slots.set(0, entry),
             (Place::Sharer(index), Some(item)) => item.sharers.set(index.into(), entry),
-            (Place::Heir(index), Some(item)) => {
-                let slot = usize::from(index) + item.first_heir(rules);
+            (Place::Successor(index), Some(item)) => {
+                let slot = usize::from(index) + item.first_successor(rules);
                 item.slots.set(slot, entry);
             }
             (Place::Row(ticket), _) => {

@@ -1,4 +1,4 @@
-//! The line, checked exhaustively: every order of every request, with faults, decided by the product's own functions.
+//! The queue, checked exhaustively: every order of every request, with faults, decided by the product's own functions.
 //!
 //! What a client sends next, by what it was answered, is said by the place machine that the product drives too.
 //! A write is sent, applied to the one item that it names, and answered, each a step of its own; what the answer
@@ -19,11 +19,11 @@ mod client;
 mod driver;
 mod faults;
 mod few;
-mod look;
 mod names;
 mod properties;
 mod request;
 mod rules;
+mod snapshot;
 mod sweeper;
 mod table;
 mod world;
@@ -34,7 +34,7 @@ use std::time::Duration;
 use client::Role::{self, Caller, Downgrader, Drawer, Glance, Pair, Reader, Sweeper, Waiter};
 use faults::{Fault, Faults, Place};
 use properties::{
-    AT_ONCE, COUNTERS, EXCLUSION, HOLDER, LINE, ONCE, PATIENCE, ROOM, SEATS, TAKEN, TOKENS,
+    AT_ONCE, COUNTERS, EXCLUSION, HOLDER, LINE, ONCE, PATIENCE, ROOM, SLOTS, TAKEN, TOKENS,
 };
 use rules::{Mutant, Rules};
 use stateright::{Checker, Model};
@@ -46,12 +46,12 @@ use crate::watchdog;
 /// Much more than any of these takes on a slow machine.
 const TOO_LONG: Duration = Duration::from_secs(900);
 
-fn setup(roles: &[Role], rounds: u8, seats: usize, faults: Faults) -> Setup {
+fn setup(roles: &[Role], rounds: u8, slots: usize, faults: Faults) -> Setup {
     Setup {
         roles: roles.to_vec(),
         rounds,
         rules: Rules {
-            seats,
+            slots,
             permits: 1,
             mutant: None,
         },
@@ -61,16 +61,16 @@ fn setup(roles: &[Role], rounds: u8, seats: usize, faults: Faults) -> Setup {
 }
 
 /// The same, and the first two are places of one process.
-fn together(roles: &[Role], rounds: u8, seats: usize, faults: Faults) -> Setup {
+fn together(roles: &[Role], rounds: u8, slots: usize, faults: Faults) -> Setup {
     Setup {
         together: true,
-        ..setup(roles, rounds, seats, faults)
+        ..setup(roles, rounds, slots, faults)
     }
 }
 
 /// The same for a lock of two permits.
-fn of_two(roles: &[Role], rounds: u8, seats: usize, faults: Faults) -> Setup {
-    let mut setup = setup(roles, rounds, seats, faults);
+fn of_two(roles: &[Role], rounds: u8, slots: usize, faults: Faults) -> Setup {
+    let mut setup = setup(roles, rounds, slots, faults);
     setup.rules.permits = 2;
     setup
 }
@@ -128,7 +128,7 @@ const TARDY: Faults = Faults {
 };
 
 #[test]
-fn three_clients_take_a_turn_over_three_seats() {
+fn three_clients_take_a_turn_over_three_slots() {
     proves(&setup(THREE, 1, 3, Faults::any(1)), 935_641);
 }
 
@@ -143,22 +143,22 @@ fn two_clients_are_tardy_besides_another_fault() {
 }
 
 #[test]
-fn two_clients_take_two_turns_over_one_seat() {
+fn two_clients_take_two_turns_over_one_slot() {
     proves(&setup(TWO, 2, 1, Faults::any(1)), 289_154);
 }
 
 #[test]
-fn two_clients_take_two_turns_over_two_seats() {
+fn two_clients_take_two_turns_over_two_slots() {
     proves(&setup(TWO, 2, 2, Faults::any(1)), 345_881);
 }
 
 #[test]
-fn three_clients_take_a_turn_over_one_seat() {
+fn three_clients_take_a_turn_over_one_slot() {
     proves(&setup(THREE, 1, 1, Faults::any(1)), 441_698);
 }
 
 #[test]
-fn three_clients_take_a_turn_over_two_seats() {
+fn three_clients_take_a_turn_over_two_slots() {
     proves(&setup(THREE, 1, 2, Faults::any(1)), 794_570);
 }
 
@@ -239,7 +239,7 @@ fn two_places_of_one_process_may_both_have_a_slot() {
 fn a_slot_offered_to_a_place_of_the_same_process_that_leaves_is_caught() {
     catches(
         Mutant::OffersALeaver,
-        SEATS,
+        SLOTS,
         together(THREE_DRAWERS, 1, 2, Faults::one(Fault::Cancel)),
     );
 }
@@ -277,19 +277,19 @@ fn the_articles_rule_is_caught() {
 }
 
 #[test]
-fn a_seat_without_its_seated_condition_is_caught() {
+fn a_slot_without_its_with_slot_condition_is_caught() {
     catches(
-        Mutant::SeatWithoutSeated,
+        Mutant::FillWithoutSlotted,
         COUNTERS,
         setup(TWO, 2, 1, Faults::any(1)),
     );
 }
 
 #[test]
-fn a_seat_without_its_left_condition_is_caught() {
+fn a_slot_without_its_left_condition_is_caught() {
     catches(
-        Mutant::SeatWithoutLeft,
-        SEATS,
+        Mutant::FillWithoutLeft,
+        SLOTS,
         setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
     );
 }
@@ -309,7 +309,7 @@ fn a_slot_asked_for_while_tickets_are_unsettled_is_caught() {
 }
 
 #[test]
-fn a_second_seat_by_a_repeated_request_is_caught() {
+fn a_second_slot_by_a_repeated_request_is_caught() {
     catches(
         Mutant::EnterTwice,
         ONCE,
@@ -318,7 +318,7 @@ fn a_second_seat_by_a_repeated_request_is_caught() {
 }
 
 #[test]
-fn a_seat_that_only_one_may_ask_for_at_a_time_is_caught() {
+fn a_slot_that_only_one_may_ask_for_at_a_time_is_caught() {
     catches(
         Mutant::EnterOneAtATime,
         ROOM,
@@ -336,9 +336,9 @@ fn a_live_holder_evicted_is_caught() {
 }
 
 #[test]
-fn a_live_heir_unseated_is_caught() {
+fn a_live_successor_evicted_from_its_slot_is_caught() {
     catches(
-        Mutant::LiveHeirUnseated,
+        Mutant::LiveSuccessorEvictSuccessored,
         PATIENCE,
         setup(THREE, 1, 1, Faults::NONE),
     );
@@ -354,9 +354,9 @@ fn an_eviction_without_the_beat_is_caught() {
 }
 
 #[test]
-fn an_unseating_without_the_beat_is_caught() {
+fn an_eviction_of_a_successor_without_the_beat_is_caught() {
     catches(
-        Mutant::UnseatWithoutBeat,
+        Mutant::EvictSuccessorWithoutBeat,
         PATIENCE,
         setup(TWO, 2, 1, Faults::one(Fault::Nick(Place::Holder))),
     );
@@ -372,10 +372,10 @@ fn a_void_without_the_beat_is_caught() {
 }
 
 #[test]
-fn a_leave_that_keeps_the_seat_is_caught() {
+fn a_leave_that_keeps_the_slot_is_caught() {
     catches(
-        Mutant::LeaveKeepsSeat,
-        SEATS,
+        Mutant::LeaveKeepsSlot,
+        SLOTS,
         setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
     );
 }
@@ -384,7 +384,7 @@ fn a_leave_that_keeps_the_seat_is_caught() {
 fn a_leave_that_does_not_raise_left_is_caught() {
     catches(
         Mutant::LeaveWithoutLeft,
-        SEATS,
+        SLOTS,
         setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
     );
 }
@@ -425,9 +425,9 @@ fn a_sweep_of_rows_that_are_not_settled_is_caught() {
 }
 
 #[test]
-fn a_seat_given_up_over_a_missing_row_is_caught() {
+fn a_slot_given_up_over_a_missing_row_is_caught() {
     catches(
-        Mutant::MissingRowGivesUpSeat,
+        Mutant::MissingRowGivesUpSlot,
         PATIENCE,
         setup(TWO, 2, 1, Faults::NONE),
     );
@@ -502,7 +502,7 @@ fn one_who_does_not_wait_comes_between_readers() {
     );
 }
 
-/// The one in line may die while the reader lives.
+/// The one in the queue may die while the reader lives.
 #[test]
 fn one_who_does_not_wait_comes_between_a_reader_and_a_writer() {
     proves(
@@ -534,7 +534,7 @@ fn a_share_over_unsettled_tickets_is_caught() {
 }
 
 #[test]
-fn a_share_over_heirs_is_caught() {
+fn a_share_over_successors_is_caught() {
     let setup = of_two(&[Reader, Reader, Drawer], 1, 1, Faults::NONE);
     catches(Mutant::ShareBesideAnybody, LINE, setup);
 }
@@ -581,7 +581,7 @@ fn more_slots_than_there_are_is_caught() {
 fn a_place_that_leaves_its_row_is_caught() {
     catches(
         Mutant::RowIsNotVoid,
-        SEATS,
+        SLOTS,
         setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
     );
 }
@@ -590,17 +590,17 @@ fn a_place_that_leaves_its_row_is_caught() {
 fn a_place_that_does_not_count_its_departure_is_caught() {
     catches(
         Mutant::DepartureIsNotCounted,
-        SEATS,
+        SLOTS,
         setup(TWO, 2, 1, Faults::one(Fault::Cancel)),
     );
 }
 
 #[test]
-fn a_place_that_does_not_look_for_what_it_gives_back_is_caught() {
+fn a_place_that_does_not_poll_for_what_it_gives_back_is_caught() {
     for fault in [Fault::Cancel, Fault::Lapse] {
         catches(
             Mutant::SlotIsNotLookedFor,
-            SEATS,
+            SLOTS,
             setup(TWO, 2, 1, Faults::one(fault)),
         );
     }
@@ -610,7 +610,7 @@ fn a_place_that_does_not_look_for_what_it_gives_back_is_caught() {
 fn a_place_that_forgets_an_unanswered_request_is_caught() {
     catches(
         Mutant::UnheardIsForgotten,
-        SEATS,
+        SLOTS,
         setup(TWO, 2, 1, Faults::one(Fault::Unheard)),
     );
 }

@@ -4,9 +4,9 @@ use std::hash::{Hash, Hasher};
 
 use super::client::{Client, Role, Task};
 use super::few::Few;
-use super::look::Look;
 use super::request::{Request, Shown};
 use super::rules::{Mutant, Rules};
+use super::snapshot::Snapshot;
 use super::table::{Entry, Item, Nonce, Row};
 use super::world::World;
 use crate::explore::Fold;
@@ -98,7 +98,7 @@ impl Client {
                     Shown::Row(row) => row.iter_mut().for_each(|row| row.each_nonce(each)),
                 }
             }
-            Task::Reading(look) => look.each_nonce(each),
+            Task::Reading(snapshot) => snapshot.each_nonce(each),
             _ => {}
         }
     }
@@ -125,7 +125,7 @@ impl Row {
     }
 }
 
-impl Look {
+impl Snapshot {
     fn each_nonce(&mut self, each: &mut impl FnMut(&mut Nonce)) {
         self.item.each_nonce(each);
         self.rows_mut().for_each(|row| row.each_nonce(each));
@@ -139,16 +139,16 @@ impl Request {
             | Request::EnterOver { who, .. }
             | Request::Share { who, .. }
             | Request::Join { who, .. } => each(&mut who.nonce),
-            Request::Seat { found, .. } => found.each_nonce(each),
+            Request::Fill { found, .. } => found.each_nonce(each),
             Request::Admit { nonce, .. }
             | Request::Release { nonce, .. }
             | Request::Evict { nonce, .. }
             | Request::Downgrade { nonce, .. }
-            | Request::Unseat { nonce, .. }
+            | Request::EvictSuccessor { nonce, .. }
             | Request::Rise { nonce, .. }
             | Request::VoidDead { nonce, .. }
             | Request::VoidMine { nonce, .. }
-            | Request::RenewHeir { nonce, .. }
+            | Request::RenewSuccessor { nonce, .. }
             | Request::RenewRow { nonce, .. } => each(nonce),
             Request::Draw { .. }
             | Request::VoidGap { .. }

@@ -12,14 +12,14 @@ pub(crate) const EXCLUSION: &str =
     "those who believe they hold have no more permits than there are";
 pub(crate) const HOLDER: &str = "who believes it holds does in the table";
 pub(crate) const TOKENS: &str = "grants are in ticket order";
-pub(crate) const COUNTERS: &str = "last and seated only grow";
+pub(crate) const COUNTERS: &str = "last and watermark only grow";
 pub(crate) const PATIENCE: &str = "no timely waiter is passed over";
-pub(crate) const SEATS: &str = "no seat is left by somebody alive who went";
+pub(crate) const SLOTS: &str = "no slot is left by somebody alive who went";
 pub(crate) const LINE: &str =
-    "slots are in ticket order, heirs behind those who hold, no more than there are";
+    "slots are in ticket order, successors behind those who hold, no more than there are";
 pub(crate) const TAKEN: &str =
     "what is counted as left is left, and no more is taken than there is";
-pub(crate) const ROOM: &str = "a seat is refused only for want of one";
+pub(crate) const ROOM: &str = "a slot is refused only for want of one";
 pub(crate) const AT_ONCE: &str = "who does not wait has no slot behind others";
 pub(crate) const ONCE: &str = "nobody has two places";
 pub(crate) const DONE: &str = "all done";
@@ -44,13 +44,13 @@ pub(crate) fn all() -> Vec<Property<Setup>> {
                 .iter()
                 .all(|client| !is_passed_over(world, client))
         }),
-        Property::<Setup>::always(SEATS, |_, world| {
+        Property::<Setup>::always(SLOTS, |_, world| {
             let mut places = world.table.item.iter().flat_map(Item::places);
             places.all(|entry| !is_left(world, entry))
         }),
         Property::<Setup>::always(LINE, |setup, world| {
-            let line = world.table.item.as_ref();
-            line.is_none_or(|item| is_in_order(item, &setup.rules))
+            let queue = world.table.item.as_ref();
+            queue.is_none_or(|item| is_in_order(item, &setup.rules))
         }),
         Property::<Setup>::always(TAKEN, |setup, world| {
             let item = world.table.item.as_ref();
@@ -58,12 +58,12 @@ pub(crate) fn all() -> Vec<Property<Setup>> {
         }),
         Property::<Setup>::always(ROOM, |setup, world| {
             let mut clients = world.clients.iter();
-            clients.all(|client| !is_refused_a_seat(client, setup.rules.seats))
+            clients.all(|client| !is_refused_a_slot(client, setup.rules.slots))
         }),
         Property::<Setup>::always(AT_ONCE, |setup, world| {
             let item = world.table.item.iter();
-            let mut heirs = item.flat_map(|item| item.heirs(&setup.rules));
-            heirs.all(|heir| setup.roles[heir.nonce.process()].waits())
+            let mut successors = item.flat_map(|item| item.successors(&setup.rules));
+            successors.all(|successor| setup.roles[successor.nonce.process()].waits())
         }),
         Property::<Setup>::always(ONCE, |_, world| {
             let item = world.table.item.as_ref();
@@ -92,7 +92,7 @@ fn who_believes_holds(world: &World, rules: &Rules) -> bool {
     })
 }
 
-/// In time, and yet out of the line: every ticket up to `seated` is settled or seated, and hers is neither.
+/// In time, and yet out of the queue: every ticket up to `watermark` is settled or with a slot, and hers is neither.
 fn is_passed_over(world: &World, client: &Client) -> bool {
     if !client.counts_on_its_turn() {
         return false;
@@ -101,11 +101,11 @@ fn is_passed_over(world: &World, client: &Client) -> bool {
     if item.is_some_and(|item| item.places().any(|at| client.is(at))) {
         return false;
     }
-    let in_line = |ticket: u8| {
-        let ahead = item.is_some_and(|item| item.seated < ticket);
+    let in_queue = |ticket: u8| {
+        let ahead = item.is_some_and(|item| item.watermark < ticket);
         ahead && !matches!(world.table.row(ticket), Some(Row::Void(_)))
     };
-    is_placed(client) || client.drawn().is_some_and(|ticket| !in_line(ticket))
+    is_placed(client) || client.drawn().is_some_and(|ticket| !in_queue(ticket))
 }
 
 /// Has a place on the lock item by an answer that has yet to arrive.
@@ -117,14 +117,14 @@ fn is_placed(client: &Client) -> bool {
 }
 
 /// Nobody waited for a slot, and there was one.
-fn is_refused_a_seat(client: &Client, seats: usize) -> bool {
+fn is_refused_a_slot(client: &Client, slots: usize) -> bool {
     let Task::Answered(Request::Enter { who, waits: true }, answer) = client.task else {
         return false;
     };
     let item = answer.shown.item().filter(|_| !answer.applied);
     item.is_some_and(|item| {
         let is_new = item.places().all(|at| at.nonce != who.nonce);
-        is_new && item.last == item.seated && item.slots.len() <= seats
+        is_new && item.last == item.watermark && item.slots.len() <= slots
     })
 }
 
@@ -143,13 +143,13 @@ fn is_left(world: &World, entry: Entry) -> bool {
 
 fn is_in_order(item: &Item, rules: &Rules) -> bool {
     let newest = item.holders(rules).map(|at| at.ticket).max();
-    let heirs = item.heirs(rules).map(|at| at.ticket);
-    let tickets: Vec<_> = newest.into_iter().chain(heirs).collect();
+    let successors = item.successors(rules).map(|at| at.ticket);
+    let tickets: Vec<_> = newest.into_iter().chain(successors).collect();
     let slots = item.slots.iter().map(|at| at.ticket);
-    let covered = item.places().all(|at| at.ticket <= item.seated);
-    let room = item.slots.len() <= rules.seats + 1;
+    let covered = item.places().all(|at| at.ticket <= item.watermark);
+    let room = item.slots.len() <= rules.slots + 1;
     let sorted = tickets.is_sorted_by(|a, b| a < b) && slots.is_sorted_by(|a, b| a < b);
-    sorted && room && covered && item.seated <= item.last
+    sorted && room && covered && item.watermark <= item.last
 }
 
 fn is_counted(item: &Item, rules: &Rules) -> bool {

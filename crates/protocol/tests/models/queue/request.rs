@@ -1,10 +1,10 @@
 //! The requests that write, each with what its condition and its expression name, and their answers.
 
 use super::few::Few;
-use super::look::Look;
 use super::rules::Rules;
+use super::snapshot::Snapshot;
 use super::table::{Entry, Item, Nonce, Row};
-use fairlock_protocol::line::{Has, Seating, Unsettled};
+use fairlock_protocol::step::{Filling, Has, Unsettled};
 use fairlock_protocol::ticket::Ticket;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,7 +17,7 @@ pub(crate) enum Request {
     EnterOver {
         who: Who,
         last: u8,
-        seated: u8,
+        watermark: u8,
     },
     /// Take permits that are left, where the one in the first slot has so many at the most.
     Share {
@@ -31,12 +31,12 @@ pub(crate) enum Request {
         who: Who,
         ticket: u8,
     },
-    Seat {
+    Fill {
         seen: Seen,
         found: Few,
-        seated: u8,
+        watermark: u8,
     },
-    /// Let the first heirs in, from this slot up to this one in this slot.
+    /// Let the first successors in, from this slot up to this one in this slot.
     Admit {
         first: u8,
         index: u8,
@@ -57,12 +57,12 @@ pub(crate) enum Request {
         nonce: Nonce,
         share: u8,
     },
-    Unseat {
+    EvictSuccessor {
         index: u8,
         nonce: Nonce,
         beat: u8,
     },
-    /// Give up one's own seat.
+    /// Give up one's own slot.
     Rise {
         index: u8,
         nonce: Nonce,
@@ -84,7 +84,7 @@ pub(crate) enum Request {
     Left {
         ticket: u8,
     },
-    RenewHeir {
+    RenewSuccessor {
         index: u8,
         nonce: Nonce,
     },
@@ -110,10 +110,10 @@ pub(crate) struct Who {
     pub(crate) share: u8,
 }
 
-/// What a seat is conditional on, as the look showed it.
+/// What a slot is conditional on, as the look showed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Seen {
-    pub(crate) seated: u8,
+    pub(crate) watermark: u8,
     pub(crate) left: u8,
 }
 
@@ -176,10 +176,10 @@ impl Request {
         })
     }
 
-    pub(crate) fn admit(item: &Item, heirs: usize, rules: &Rules) -> Option<Self> {
+    pub(crate) fn admit(item: &Item, successors: usize, rules: &Rules) -> Option<Self> {
         let (_, share) = item.admitted(rules);
-        let first = item.first_heir(rules);
-        let index = first + heirs.checked_sub(1)?;
+        let first = item.first_successor(rules);
+        let index = first + successors.checked_sub(1)?;
         Some(Request::Admit {
             first: first as u8,
             index: index as u8,
@@ -188,15 +188,15 @@ impl Request {
         })
     }
 
-    pub(crate) fn unseat(item: &Item, index: usize, rules: &Rules) -> Option<Self> {
-        let slot = index + item.first_heir(rules);
+    pub(crate) fn evict_successor(item: &Item, index: usize, rules: &Rules) -> Option<Self> {
+        let slot = index + item.first_successor(rules);
         let Entry { nonce, beat, .. } = item.slots.get(slot)?;
         let index = slot as u8;
-        Some(Request::Unseat { index, nonce, beat })
+        Some(Request::EvictSuccessor { index, nonce, beat })
     }
 
     /// The first of them; the others show again in the next look.
-    pub(crate) fn settle(look: &Look, unsettled: &[Unsettled]) -> Option<Self> {
+    pub(crate) fn settle(snapshot: &Snapshot, unsettled: &[Unsettled]) -> Option<Self> {
         match *unsettled.first()? {
             Unsettled::Gap(first, last) => Some(Request::VoidGap {
                 first: first.get() as u8,
@@ -208,7 +208,7 @@ impl Request {
                     ticket,
                     beat,
                     ..
-                } = look.entry(ticket.get() as u8)?;
+                } = snapshot.entry(ticket.get() as u8)?;
                 Some(Request::VoidDead {
                     ticket,
                     nonce,
@@ -218,26 +218,27 @@ impl Request {
         }
     }
 
-    pub(crate) fn seat(look: &Look, seating: &Seating) -> Self {
+    pub(crate) fn fill(snapshot: &Snapshot, filling: &Filling) -> Self {
         let mut found = Few::default();
-        for ticket in &seating.found {
-            look.entry(ticket.get() as u8)
+        for ticket in &filling.found {
+            snapshot
+                .entry(ticket.get() as u8)
                 .into_iter()
                 .for_each(|entry| found.push(entry));
         }
-        Request::Seat {
-            seen: Seen::of(&look.item),
+        Request::Fill {
+            seen: Seen::of(&snapshot.item),
             found,
-            seated: seating.seated.get() as u8,
+            watermark: filling.watermark.get() as u8,
         }
     }
 
     /// Gives a slot to nobody.
     pub(crate) fn pass(item: &Item, upto: Ticket) -> Self {
-        Request::Seat {
+        Request::Fill {
             seen: Seen::of(item),
             found: Few::default(),
-            seated: upto.get() as u8,
+            watermark: upto.get() as u8,
         }
     }
 }
@@ -245,7 +246,7 @@ impl Request {
 impl Seen {
     fn of(item: &Item) -> Self {
         Seen {
-            seated: item.seated,
+            watermark: item.watermark,
             left: item.left,
         }
     }

@@ -1,36 +1,36 @@
-//! The rules of a run: how many seats there are, and which rule, if any, was changed to see it caught.
+//! The rules of a run: how many slots there are, and which rule, if any, was changed to see it caught.
 
 /// The protocol with one rule changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
     /// Whoever is the lowest row it sees takes the lock, as in the article.
     LowestRowEnters,
-    SeatWithoutSeated,
-    SeatWithoutLeft,
+    FillWithoutSlotted,
+    FillWithoutLeft,
     GapSkipped,
     EnterOverUnsettled,
     /// A repeated request for a slot takes another one.
     EnterTwice,
-    /// Who asks for a slot is refused it if there is an heir.
+    /// Who asks for a slot is refused it if there is a successor.
     EnterOneAtATime,
     /// Who does not wait takes a slot behind others.
     EnterWithoutFree,
     /// More take slots than there are.
     EnterWithoutSlots,
     LiveHolderEvicted,
-    LiveHeirUnseated,
+    LiveSuccessorEvictSuccessored,
     EvictWithoutBeat,
-    UnseatWithoutBeat,
+    EvictSuccessorWithoutBeat,
     VoidWithoutBeat,
-    LeaveKeepsSeat,
+    LeaveKeepsSlot,
     LeaveWithoutLeft,
     OneNonce,
     EnterOverWithoutLast,
     /// A lock item that was removed when idle comes back with its first tickets.
     TicketsFromZero,
-    /// A waiter that misses its own row in the middle of a query gives up its ticket, and the seat that it finds
+    /// A waiter that misses its own row in the middle of a query gives up its ticket, and the slot that it finds
     /// itself on while it leaves.
-    MissingRowGivesUpSeat,
+    MissingRowGivesUpSlot,
     /// A row whose beat is late is passed like a void one.
     LateIsPassed,
     /// Tickets that were drawn together with a row's own are taken for gaps.
@@ -42,7 +42,7 @@ pub(crate) enum Mutant {
     ShareOverUnsettled,
     ShareBesideAnybody,
     ShareWithoutRoom,
-    /// The first heirs come in, whoever they are by now.
+    /// The first successors come in, whoever they are by now.
     AdmitWhoeverIsThere,
     DowngradeWithoutShare,
     /// A place that leaves the queue counts its departure, and leaves its row.
@@ -61,7 +61,7 @@ pub(crate) enum Mutant {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rules {
-    pub(crate) seats: usize,
+    pub(crate) slots: usize,
     /// How many the lock has: who waits for it alone takes all of them.
     pub(crate) permits: u8,
     pub(crate) mutant: Option<Mutant>,

@@ -1,11 +1,11 @@
-//! The sweeper: settles what the dead left, deletes litter, and removes a lock item that is idle.
+//! The sweeper: settles what the dead left, deletes settled_rows, and removes a lock item that is idle.
 
 use super::client::{Client, Task};
-use super::look::Look;
 use super::request::Request;
 use super::rules::{Mutant, Rules};
+use super::snapshot::Snapshot;
 use super::table::{Entry, Table};
-use fairlock_protocol::line::{Occupant, Row, RowAt};
+use fairlock_protocol::step::{Occupant, Row, RowAt};
 use fairlock_protocol::sweep::{SweepStep, next_sweep};
 use fairlock_protocol::ticket::Ticket;
 
@@ -21,32 +21,34 @@ impl Client {
     pub(crate) fn sweep(
         &mut self,
         rules: &Rules,
-        look: Look,
+        snapshot: Snapshot,
         table: &Table,
         judge: impl Fn(Entry) -> Occupant,
         ripe: impl Fn(Ticket) -> bool,
     ) {
-        let mut digest = look.digest(rules, judge);
+        let mut digest = snapshot.digest(rules, judge);
         digest
             .rows
-            .splice(0..0, litter(&look, table, rules).map(void));
+            .splice(0..0, settled_rows(&snapshot, table, rules).map(void));
         self.task = Task::Waiting;
         if rules.broken(Mutant::SweptUnsettled) {
-            digest.seated = digest.last;
+            digest.watermark = digest.last;
         }
         match next_sweep(&digest.view(), |gap| ripe(gap).then_some(gap)) {
-            SweepStep::Evict(has) => self.send(Request::evict(&look.item, has, rules)),
-            SweepStep::Unseat(index) => self.send(Request::unseat(&look.item, index, rules)),
-            SweepStep::ReadOn => self.task = Task::Reading(look),
+            SweepStep::Evict(has) => self.send(Request::evict(&snapshot.item, has, rules)),
+            SweepStep::EvictSuccessor(index) => {
+                self.send(Request::evict_successor(&snapshot.item, index, rules))
+            }
+            SweepStep::ReadOn => self.task = Task::Reading(snapshot),
             // One by one: a sweeper may end between two of them.
             SweepStep::Delete(_) => {
-                let first = litter(&look, table, rules).next();
+                let first = settled_rows(&snapshot, table, rules).next();
                 self.send(first.map(|ticket| Request::Delete { ticket }));
             }
-            SweepStep::Settle(over) => self.send(Request::settle(&look, &over)),
-            SweepStep::Pass(upto) => self.send(Some(Request::pass(&look.item, upto))),
+            SweepStep::Settle(over) => self.send(Request::settle(&snapshot, &over)),
+            SweepStep::Pass(upto) => self.send(Some(Request::pass(&snapshot.item, upto))),
             SweepStep::Idle => {
-                let last = look.item.last;
+                let last = snapshot.item.last;
                 self.send(Some(Request::Remove { last }));
             }
             SweepStep::Done => self.finish(),
@@ -55,10 +57,10 @@ impl Client {
 }
 
 /// The rows up to the watermark, which a look of the model does not read.
-fn litter(look: &Look, table: &Table, rules: &Rules) -> impl Iterator<Item = u8> {
+fn settled_rows(snapshot: &Snapshot, table: &Table, rules: &Rules) -> impl Iterator<Item = u8> {
     let end = match rules.broken(Mutant::SweptUnsettled) {
-        true => look.item.last,
-        false => look.item.seated,
+        true => snapshot.item.last,
+        false => snapshot.item.watermark,
     };
     (1..=end).filter(|ticket| table.row(*ticket).is_some())
 }

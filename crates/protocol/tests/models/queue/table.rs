@@ -65,7 +65,7 @@ pub(crate) enum Row {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Item {
     pub(crate) last: u8,
-    pub(crate) seated: u8,
+    pub(crate) watermark: u8,
     pub(crate) left: u8,
     /// Permits that the sharers leave, as counted.
     pub(crate) room: i8,
@@ -83,12 +83,12 @@ impl Item {
         self.slots.get(0).filter(fits)
     }
 
-    pub(crate) fn heirs(&self, rules: &Rules) -> impl Iterator<Item = Entry> + use<> {
-        self.slots.iter().skip(self.first_heir(rules))
+    pub(crate) fn successors(&self, rules: &Rules) -> impl Iterator<Item = Entry> + use<> {
+        self.slots.iter().skip(self.first_successor(rules))
     }
 
-    /// In which slot the first heir stands.
-    pub(crate) fn first_heir(&self, rules: &Rules) -> usize {
+    /// In which slot the first successor stands.
+    pub(crate) fn first_successor(&self, rules: &Rules) -> usize {
         usize::from(self.holder(rules).is_some())
     }
 
@@ -114,11 +114,11 @@ impl Item {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.is_free() && self.last == self.seated
+        self.is_free() && self.last == self.watermark
     }
 
     pub(crate) fn has_room(&self, share: u8, rules: &Rules) -> bool {
-        let settled = self.last == self.seated && self.heirs(rules).next().is_none();
+        let settled = self.last == self.watermark && self.successors(rules).next().is_none();
         settled && self.has_left(share, rules)
     }
 
@@ -131,18 +131,18 @@ impl Item {
         self.room - self.holder(rules).map_or(0, |holder| holder.share as i8)
     }
 
-    /// How many of the first heirs wait for no more than what is left, and what they take.
+    /// How many of the first successors wait for no more than what is left, and what they take.
     pub(crate) fn admitted(&self, rules: &Rules) -> (usize, u8) {
         let (left, mut share) = (self.left_over(rules), 0);
-        let fits = |heir: &Entry| {
-            let fits = (share + heir.share) as i8 <= left;
-            share += if fits { heir.share } else { 0 };
+        let fits = |successor: &Entry| {
+            let fits = (share + successor.share) as i8 <= left;
+            share += if fits { successor.share } else { 0 };
             fits
         };
         let first_has_it = self.holder(rules).is_some();
-        let heirs = self.heirs(rules).take_while(|_| first_has_it);
-        let heirs = heirs.take_while(fits).count();
-        (heirs, share)
+        let successors = self.successors(rules).take_while(|_| first_has_it);
+        let successors = successors.take_while(fits).count();
+        (successors, share)
     }
 }
 

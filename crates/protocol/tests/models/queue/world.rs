@@ -8,8 +8,8 @@ use super::faults::{Fault, Faults};
 use super::request::Request;
 use super::rules::{Mutant, Rules};
 use super::table::{Entry, Table};
-use fairlock_protocol::line::Occupant;
 use fairlock_protocol::place::Claim;
+use fairlock_protocol::step::Occupant;
 use fairlock_protocol::ticket::Ticket;
 
 /// What a run explores.
@@ -50,11 +50,11 @@ pub(crate) enum Action {
     /// Its answer arrives; what is decided by it is sent.
     Answer(usize),
     /// Reads the lock item.
-    Look(usize),
+    Snapshot(usize),
     /// Reads one more row.
     Read(usize),
     Release(usize),
-    /// Deletes one row at or below `seated`.
+    /// Deletes one row at or below `watermark`.
     Clean(usize),
     Late(usize),
     Fault(usize, Fault),
@@ -93,7 +93,7 @@ impl Model for Setup {
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         for (me, client) in world.clients.iter().enumerate() {
             actions.extend(own_step(me, client));
-            if client.litter != 0 {
+            if client.settled_rows != 0 {
                 actions.push(Action::Clean(me));
             }
         }
@@ -106,7 +106,7 @@ impl Model for Setup {
         match action {
             Action::Apply(me) => world.apply(me, self),
             Action::Answer(me) => world.answer(me, self),
-            Action::Look(me) => world.look(me, self),
+            Action::Snapshot(me) => world.poll(me, self),
             Action::Read(me) => world.read(me, self),
             Action::Release(me) => world.release(me, self),
             Action::Clean(me) => world.clean(me),
@@ -129,7 +129,7 @@ fn own_step(me: usize, client: &Client) -> Option<Action> {
     match client.task {
         Task::Sent(_) => Some(Action::Apply(me)),
         Task::Answered(..) => Some(Action::Answer(me)),
-        Task::Waiting | Task::AtTheDoor | Task::Finding => Some(Action::Look(me)),
+        Task::Waiting | Task::AtTheDoor | Task::Finding => Some(Action::Snapshot(me)),
         Task::Reading(_) => Some(Action::Read(me)),
         Task::Holding { .. } => Some(Action::Release(me)),
         Task::Done | Task::Crashed => None,
@@ -153,9 +153,9 @@ impl World {
     }
 
     fn clean(&mut self, me: usize) {
-        let litter = &mut self.clients[me].litter;
-        let ticket = litter.trailing_zeros();
-        *litter &= *litter - 1;
+        let settled_rows = &mut self.clients[me].settled_rows;
+        let ticket = settled_rows.trailing_zeros();
+        *settled_rows &= *settled_rows - 1;
         self.table.rows[ticket as usize] = None;
     }
 
@@ -198,7 +198,7 @@ impl World {
 
     fn note_what_broke(&mut self, last: &World, rules: &Rules) {
         if let (Some(before), Some(after)) = (last.table.item, self.table.item)
-            && (after.last < before.last || after.seated < before.seated)
+            && (after.last < before.last || after.watermark < before.watermark)
         {
             self.broken = Some(Broken::CounterWentBack);
         }
@@ -226,7 +226,7 @@ impl World {
     fn forget_the_late(&mut self) {
         let Some(item) = self.table.item else { return };
         self.late.retain(|request| match request {
-            Request::Seat { seen, .. } => seen.seated >= item.seated,
+            Request::Fill { seen, .. } => seen.watermark >= item.watermark,
             Request::EnterOver { last, .. } => *last >= item.last,
             _ => true,
         });
@@ -234,15 +234,21 @@ impl World {
 
     /// Rows that nobody reads any more, and that no request names: whether they are deleted is no matter.
     fn forget_litter(&mut self) {
-        let seated = self.table.item.map_or(self.table.clock, |item| item.seated);
-        for ticket in 1..=seated {
+        let watermark = self
+            .table
+            .item
+            .map_or(self.table.clock, |item| item.watermark);
+        for ticket in 1..=watermark {
             let bit = 1 << ticket;
             let is_there = self.table.row(ticket).is_some()
-                || self.clients.iter().any(|client| client.litter & bit != 0);
+                || self
+                    .clients
+                    .iter()
+                    .any(|client| client.settled_rows & bit != 0);
             if is_there && !self.is_in_use(ticket) {
                 self.table.rows[usize::from(ticket)] = None;
                 for client in &mut self.clients {
-                    client.litter &= !bit;
+                    client.settled_rows &= !bit;
                 }
             }
         }
@@ -252,7 +258,7 @@ impl World {
     fn is_in_use(&self, ticket: u8) -> bool {
         let names = |request: &Request| request.row() == Some(ticket);
         let uses = |client: &Client| match client.task {
-            Task::Reading(look) => look.item.seated < ticket,
+            Task::Reading(snapshot) => snapshot.item.watermark < ticket,
             Task::Sent(request) => names(&request),
             Task::Answered(Request::Draw { .. }, _) => client.drawn() == Some(ticket),
             _ => false,

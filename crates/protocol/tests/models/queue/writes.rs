@@ -109,16 +109,20 @@ fn lock_write(
             };
             let entrance = Entrance {
                 below: end(who.size.into()),
-                slots: waits.then_some(rules.seats),
+                slots: waits.then_some(rules.slots),
                 grace: SPAN,
                 new: Some(new),
             };
             LockWrite::enter(permits, newcomer(who, 0, late), entrance)
         }
-        Request::EnterOver { who, last, seated } => LockWrite::enter_over(
+        Request::EnterOver {
+            who,
+            last,
+            watermark,
+        } => LockWrite::enter_over(
             permits,
             newcomer(who, last + who.size, late),
-            &seen(last, seated),
+            &seen(last, watermark),
         ),
         Request::Share { who, first } => {
             LockWrite::share(permits, newcomer(who, 0, late), first.into())
@@ -132,18 +136,24 @@ fn lock_write(
             };
             LockWrite::draw(permits, size.into(), end(size.into()), how)
         }
-        Request::Seat {
+        Request::Fill {
             seen: by,
             found,
-            seated,
+            watermark,
         } => {
-            let mut was = seen(0, by.seated);
+            let mut was = seen(0, by.watermark);
             was.left = by.left.into();
             let found: Vec<_> = found.iter().map(protocol_entry).collect();
             if found.is_empty() {
-                return Some(LockWrite::settle(permits, &was, ticket(seated)));
+                return Some(LockWrite::settle(permits, &was, ticket(watermark)));
             }
-            LockWrite::seat(permits, &was, (&found, ticket(seated)), rules.seats, None)
+            LockWrite::fill(
+                permits,
+                &was,
+                (&found, ticket(watermark)),
+                rules.slots,
+                None,
+            )
         }
         Request::Left { ticket: mine } => LockWrite::leave(permits, ticket(mine)),
         Request::Remove { last } => {
@@ -181,11 +191,11 @@ fn place_write(item: Item, request: &Request, rules: &Rules) -> Option<LockWrite
         Request::Downgrade { nonce, share } => {
             LockWrite::downgrade(permits, protocol_nonce(nonce), held(nonce, share))
         }
-        _ => return heir_write(item, request, permits),
+        _ => return successor_write(item, request, permits),
     })
 }
 
-fn heir_write(item: Item, request: &Request, permits: u64) -> Option<LockWrite> {
+fn successor_write(item: Item, request: &Request, permits: u64) -> Option<LockWrite> {
     let in_slot = |index: u8, nonce: Nonce| {
         let entry = item.slots.get(index.into());
         entry
@@ -201,10 +211,10 @@ fn heir_write(item: Item, request: &Request, permits: u64) -> Option<LockWrite> 
             share,
         } => {
             let before = item.slots.iter().take(index.into()).skip(first.into());
-            let mut heirs: Vec<_> = before.map(protocol_entry).collect();
-            heirs.resize_with((index - first).into(), nobody);
-            heirs.push(in_slot(index, nonce));
-            let mut write = LockWrite::admit(permits, first.into(), &heirs)?;
+            let mut successors: Vec<_> = before.map(protocol_entry).collect();
+            successors.resize_with((index - first).into(), nobody);
+            successors.push(in_slot(index, nonce));
+            let mut write = LockWrite::admit(permits, first.into(), &successors)?;
             // What they take is as it was seen.
             for effect in &mut write.effects {
                 if let Effect::Take(taken) = effect {
@@ -213,14 +223,14 @@ fn heir_write(item: Item, request: &Request, permits: u64) -> Option<LockWrite> 
             }
             write
         }
-        Request::Unseat { index, nonce, beat } => {
+        Request::EvictSuccessor { index, nonce, beat } => {
             let dead = with_beat(in_slot(index, nonce), beat);
-            LockWrite::unseat(permits, at(index), &dead)
+            LockWrite::evict_successor(permits, at(index), &dead)
         }
         Request::Rise { index, nonce } => {
-            LockWrite::give_up_seat(permits, at(index), &in_slot(index, nonce))
+            LockWrite::give_up_slot(permits, at(index), &in_slot(index, nonce))
         }
-        Request::RenewHeir { index, nonce } => {
+        Request::RenewSuccessor { index, nonce } => {
             let own = in_slot(index, nonce);
             let place = (own.nonce, footing(at(index), &own));
             LockWrite::renew(permits, place, (own.beat + 1, SPAN), Dating::None)
@@ -253,10 +263,12 @@ fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
         }
         Some(Mutant::ShareOverUnsettled) => verb == "share" && *clause == Clause::NoOpenTicket,
         Some(Mutant::ShareBesideAnybody) => matches!(clause, Clause::Beside { .. }),
-        Some(Mutant::SeatWithoutSeated) => verb == "seat" && matches!(clause, Clause::SeatedIs(_)),
-        Some(Mutant::SeatWithoutLeft) => verb == "seat" && matches!(clause, Clause::LeftIs(_)),
+        Some(Mutant::FillWithoutSlotted) => {
+            verb == "fill" && matches!(clause, Clause::WatermarkIs(_))
+        }
+        Some(Mutant::FillWithoutLeft) => verb == "fill" && matches!(clause, Clause::LeftIs(_)),
         Some(Mutant::EvictWithoutBeat) => verb == "evict" && is_beat(clause),
-        Some(Mutant::UnseatWithoutBeat) => verb == "unseat" && is_beat(clause),
+        Some(Mutant::EvictSuccessorWithoutBeat) => verb == "evict_successor" && is_beat(clause),
         Some(Mutant::AdmitWhoeverIsThere) => verb == "admit" && matches!(clause, Clause::Entry(..)),
         Some(Mutant::DowngradeWithoutShare) => {
             verb == "downgrade" && matches!(clause, Clause::Entry(_, EntryClause::PermitsAre(_)))
@@ -390,11 +402,11 @@ fn newcomer(who: Who, newest: u8, late: bool) -> entry::Entry {
 }
 
 /// A free lock as far as somebody saw it.
-fn seen(last: u8, seated: u8) -> LockItem {
+fn seen(last: u8, watermark: u8) -> LockItem {
     LockItem {
         grace: Some(SPAN),
         expires_at: EXPIRY,
-        ..LockItem::free(ticket(last), ticket(seated))
+        ..LockItem::free(ticket(last), ticket(watermark))
     }
 }
 
@@ -406,7 +418,7 @@ fn lock_item(item: &Item, rules: &Rules) -> LockItem {
         left: item.left.into(),
         sharers: entries(&item.sharers),
         slots: entries(&item.slots),
-        ..seen(item.last, item.seated)
+        ..seen(item.last, item.watermark)
     }
 }
 
@@ -421,7 +433,7 @@ fn model_item(item: &LockItem) -> Item {
     };
     Item {
         last: small(item.last.get()),
-        seated: small(item.seated.get()),
+        watermark: small(item.watermark.get()),
         left: small(item.left),
         room: i8::try_from(item.room).unwrap_or(i8::MIN),
         sharers: few(&item.sharers),

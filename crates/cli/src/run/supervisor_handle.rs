@@ -1,0 +1,177 @@
+//! `fairlock run`'s side of the supervisor: starts it, tells it what it must know, and hears what it sees.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairlock::PlaceId;
+use rustix::net::{
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, send, sendmsg, shutdown,
+};
+use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process, set_child_subreaper};
+use tokio::sync::mpsc;
+use tokio::time::interval;
+
+use crate::args::Run;
+use crate::failure::Failure;
+use crate::ipc::{Order, Report};
+use crate::process_tree;
+use crate::signals;
+
+/// How often a supervisor that is to answer is looked after.
+const WAKES: Duration = Duration::from_millis(100);
+
+/// The supervisor of one `fairlock run`.
+pub(super) struct SupervisorHandle {
+    line: Line,
+    pub(super) reports: mpsc::UnboundedReceiver<Report>,
+    process: Child,
+}
+
+/// Where the supervisor is told orders. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Line(Arc<UnixStream>);
+
+impl Line {
+    /// A supervisor that is gone is found out about by its silence.
+    pub(super) fn tell(&self, order: &Order) {
+        // Without waiting: one that is stopped reads nothing, and this process has leases to renew.
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let _ = send(&*self.0, format!("{order}\n").as_bytes(), flags);
+    }
+}
+
+impl SupervisorHandle {
+    /// Starts the supervisor, which watches over this process from now on.
+    pub(super) fn start(options: &Run) -> Result<SupervisorHandle, Failure> {
+        let failed = |error| Failure::internal(format!("cannot start the supervisor: {error}"));
+        // Should the supervisor be killed, the command is to be found among the descendants of this process.
+        set_child_subreaper(Some(getpid())).map_err(|error| failed(error.into()))?;
+        let (control, theirs) = UnixStream::pair().map_err(failed)?;
+        let mut command = supervisor(options);
+        let process = signals::ignoring_nothing_more(&mut command)
+            .process_group(0)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .spawn();
+        // With the command line goes the last copy of their end of the queue, but for the supervisor's own.
+        drop(command);
+        let process = process.map_err(failed)?;
+        let reports = listen(control.try_clone().map_err(failed)?).map_err(failed)?;
+        Ok(SupervisorHandle {
+            line: Line(Arc::new(control)),
+            reports,
+            process,
+        })
+    }
+
+    pub(super) fn line(&self) -> Line {
+        self.line.clone()
+    }
+
+    pub(super) fn tell(&self, order: &Order) {
+        self.line.tell(order);
+    }
+
+    /// Whether the turn that has come at that place may be used: not if the supervisor gave the place up, because this process stood
+    /// still.
+    pub(super) async fn claim(&mut self, place: &PlaceId) -> Result<bool, Failure> {
+        self.tell(&Order::Place(Some(place.to_string())));
+        self.tell(&Order::Claim);
+        let mut tick = interval(WAKES);
+        loop {
+            tokio::select! {
+                biased;
+                report = self.reports.recv() => match report {
+                    Some(Report::Claimed) => return Ok(true),
+                    Some(Report::GivenUp) => return Ok(false),
+                    Some(_) => {}
+                    None => return Err(Failure::internal("the supervisor was killed, so the command was not started")),
+                },
+                _ = tick.tick() => self.wake(),
+            }
+        }
+    }
+
+    /// Starts the command through the supervisor. From here on this process holds neither the command's input nor its output, so
+    /// that whoever is at the other end sees them end with the command.
+    pub(super) fn begin(&self, start: &Order) -> Result<(), Failure> {
+        let failed = |error| Failure::internal(format!("cannot start the command: {error}"));
+        hand_over_files(&self.line.0, start).map_err(failed)
+    }
+
+    /// A supervisor that somebody stopped would not do its part.
+    pub(super) fn wake(&self) {
+        let supervisor = Pid::from_child(&self.process);
+        if process_tree::is_stopped(supervisor.as_raw_pid()) {
+            let _ = kill_process(supervisor, Signal::CONT);
+        }
+    }
+
+    /// Ends the supervisor, when neither a command is left nor anything in the table. It has ended when this process does, unless
+    /// somebody has stopped it.
+    pub(super) fn dismiss(mut self) {
+        self.tell(&Order::Place(None));
+        self.wake();
+        let _ = shutdown(&*self.line.0, Shutdown::Write);
+        let _ = self.process.wait();
+    }
+}
+
+/// The command line of the supervisor: this same program.
+fn supervisor(options: &Run) -> Command {
+    let mut supervisor = Command::new("/proc/self/exe");
+    let group = getpgrp().as_raw_pid().to_string();
+    supervisor
+        .arg0("fairlock")
+        .args(["supervisor", "--group", &group])
+        .args(options.place.flags())
+        .arg("--")
+        .args(&options.command);
+    supervisor
+}
+
+fn hand_over_files(control: &UnixStream, order: &Order) -> std::io::Result<()> {
+    let (input, output) = (std::io::stdin(), std::io::stdout());
+    let files = [input.as_fd(), output.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut sent = SendAncillaryBuffer::new(&mut space);
+    sent.push(SendAncillaryMessage::ScmRights(&files));
+    let line = format!("{order}\n");
+    let mut rest = line.as_bytes();
+    let first = sendmsg(
+        control,
+        &[IoSlice::new(rest)],
+        &mut sent,
+        SendFlags::NOSIGNAL,
+    )?;
+    rest = &rest[first..];
+    // Each turn of the loop sends some of it.
+    while !rest.is_empty() {
+        rest = &rest[send(control, rest, SendFlags::NOSIGNAL)?..];
+    }
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
+    Ok(())
+}
+
+/// Ends with the supervisor.
+fn listen(control: UnixStream) -> std::io::Result<mpsc::UnboundedReceiver<Report>> {
+    let (tell, told) = mpsc::unbounded_channel();
+    std::thread::Builder::new().spawn(move || {
+        for line in BufReader::new(control).lines() {
+            let Ok(line) = line else { return };
+            let Ok(report) = line.parse() else { continue };
+            if tell.send(report).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(told)
+}

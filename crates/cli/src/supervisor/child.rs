@@ -1,0 +1,152 @@
+//! The command as its supervisor knows it: started with the files of `fairlock run`, waited for, signalled.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{ErrorKind, IoSliceMut, Result};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, setpgid, setsid, wait};
+
+use crate::ipc::Report;
+use crate::signals;
+
+/// Standard input and output of the command.
+pub(super) struct Files {
+    input: OwnedFd,
+    output: OwnedFd,
+}
+
+/// Takes the queue to `fairlock run` from standard input, which a command is not to have.
+pub(super) fn take_line() -> Result<UnixStream> {
+    let line = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    line.set_nonblocking(true)?;
+    Ok(line)
+}
+
+/// What has come on the queue, and the files that came with it. Nothing: the other end is closed.
+pub(super) fn receive(line: &UnixStream, buffer: &mut [u8]) -> Result<(usize, Option<Files>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut sent = RecvAncillaryBuffer::new(&mut space);
+    let parts = &mut [IoSliceMut::new(buffer)];
+    let count = recvmsg(line, parts, &mut sent, RecvFlags::CMSG_CLOEXEC)?.bytes;
+    let mut files = sent.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => files.collect(),
+        _ => Vec::new(),
+    });
+    let files = files.next().zip(files.next());
+    Ok((count, files.map(|(input, output)| Files { input, output })))
+}
+
+fn spawn(
+    command: &mut Command,
+    environment: &[(String, String)],
+    files: &Files,
+) -> Result<std::process::Child> {
+    let (input, output) = (files.input.try_clone()?, files.output.try_clone()?);
+    let environment = environment.iter().map(|(name, value)| (name, value));
+    let command = command.envs(environment).stdin(input).stdout(output);
+    signals::ignoring_nothing_more(command).spawn()
+}
+
+/// What became of the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    Stopped,
+    Continued,
+    Ended,
+}
+
+/// The command.
+pub(super) struct Child {
+    pid: Pid,
+    pub(super) end: Option<Report>,
+    /// Neither it nor anything that it started is left.
+    pub(super) is_childless: bool,
+}
+
+impl Child {
+    /// Starts it in a process group that is there already. Its standard error is the supervisor's.
+    ///
+    /// The supervisor goes there, starts it, and leaves to a session of its own. Had it stayed in this one, the kernel
+    /// would take it for a shell that continues what the terminal stops, and stop what nobody continues.
+    pub(super) fn start(
+        command: &[OsString],
+        environment: &[(String, String)],
+        group: i32,
+        files: Files,
+    ) -> Result<Child> {
+        let Some((program, arguments)) = command.split_first() else {
+            return Err(ErrorKind::NotFound.into());
+        };
+        setpgid(None, Pid::from_raw(group))?;
+        let child = spawn(Command::new(program).args(arguments), environment, &files);
+        // A script that does not say what runs it is the shell's, as shells have it.
+        let child = child.or_else(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NOEXEC) => {
+                let mut shell = Command::new("/bin/sh");
+                spawn(shell.arg(program).args(arguments), environment, &files)
+            }
+            _ => Err(error),
+        });
+        drop(files);
+        if setsid().is_err() {
+            // At least where the terminal's signals do not come.
+            let _ = setpgid(None, None);
+        }
+        let pid = child?.id();
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        Ok(Child {
+            pid: pid.ok_or(ErrorKind::NotFound)?,
+            end: None,
+            is_childless: false,
+        })
+    }
+
+    pub(super) fn pid(&self) -> i32 {
+        self.pid.as_raw_pid()
+    }
+
+    /// Its number is its own until it is reaped, which only this process does.
+    pub(super) fn signal(&self, signal: Signal) {
+        if self.end.is_none() {
+            // It is dead, or has become another user.
+            let _ = kill_process(self.pid, signal);
+        }
+    }
+
+    /// Takes in what has happened to it, and to those whose parents have left them to the supervisor. Ends because each
+    /// change is told once.
+    pub(super) fn reap(&mut self) -> Option<News> {
+        let mut news = None;
+        let changes = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
+        loop {
+            match wait(changes) {
+                Ok(Some((pid, status))) if pid == self.pid => news = self.take_in(status).or(news),
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return news,
+                Err(_) => {
+                    self.is_childless = true;
+                    return news;
+                }
+            }
+        }
+    }
+
+    fn take_in(&mut self, status: WaitStatus) -> Option<News> {
+        if status.stopped() {
+            return Some(News::Stopped);
+        }
+        if status.continued() {
+            return Some(News::Continued);
+        }
+        let exited = status.exit_status().map(Report::Exited);
+        self.end = exited.or(status.terminating_signal().map(Report::Killed));
+        self.end.map(|_| News::Ended)
+    }
+}

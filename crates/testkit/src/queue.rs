@@ -1,0 +1,168 @@
+//! A queue of constant length: so many processes wait for one lock, and whoever releases goes to the end. Timed and
+//! metered in virtual time.
+#![expect(
+    clippy::expect_used,
+    reason = "a queue that cannot be set up cannot be measured"
+)]
+
+use std::mem::take;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fairlock::embedded::{Engine, Faults, Latency, Network};
+use fairlock::{Clock, FairLock, LockClient, RandomSource, RecordWait, TableOptions};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::traffic::{Counter, Sent, Traffic};
+
+/// When the queue starts, in seconds since 1970.
+const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+/// Within this all come, evenly, so that their heartbeats are not all due at the same time.
+const ARRIVALS: Duration = Duration::from_secs(10);
+
+/// A queue, and how long it is watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// Beside the one who holds the lock.
+    pub waiters: usize,
+    /// How long each turn holds the lock.
+    pub hold: Duration,
+    /// How long a request and its answer take together.
+    pub round_trip: Duration,
+    /// How long the queue stands before anything is counted: the pace is learnt, and leases are as long as they will be.
+    pub settles: Duration,
+    /// How many are counted.
+    pub hand_overs: usize,
+}
+
+/// What the handoffs took, and what was sent while they did.
+#[derive(Clone, Debug)]
+pub struct Toll {
+    /// From the release to the next grant, in order of length.
+    pub took: Vec<Duration>,
+    /// By everybody of the queue.
+    pub traffic: Traffic,
+}
+
+/// When each turn was granted and given back.
+#[derive(Clone, Default)]
+struct Log {
+    turns: Arc<Mutex<Vec<(Instant, Instant)>>>,
+    grown: Arc<Notify>,
+}
+
+impl Line {
+    /// On a paused clock of tokio.
+    pub async fn run(self) -> Toll {
+        let counter = Counter::default();
+        let (log, mut work) = (Log::default(), JoinSet::new());
+        let site = Site::new(self.round_trip).await;
+        for number in 0..=self.waiters {
+            let lock = site.process(number, &counter);
+            let arrives = ARRIVALS * number as u32 / self.waiters as u32;
+            work.spawn(take_turns(lock, arrives, self.hold, log.clone()));
+        }
+        tokio::time::sleep(self.settles).await;
+        let first = log.turns().len();
+        take(&mut *counter.counted());
+        log.until(first + self.hand_overs).await;
+        let traffic = take(&mut *counter.counted());
+        let turns = log.turns();
+        let pairs = turns[first - 1..].windows(2);
+        let mut took: Vec<_> = pairs.map(|pair| pair[1].0 - pair[0].1).collect();
+        took.sort_unstable();
+        Toll { took, traffic }
+    }
+}
+
+impl Toll {
+    /// What all of the queue send for a handoff, whatever is counted, heartbeats among it.
+    pub fn a_hand_over(&self, count: impl Fn(&Sent) -> f64) -> f64 {
+        let sent = count(&self.traffic.of_turns()) + count(&self.traffic.heartbeats());
+        sent / self.took.len() as f64
+    }
+
+    /// What all of the queue send for a handoff.
+    pub fn requests(&self) -> f64 {
+        self.a_hand_over(|sent| sent.requests as f64)
+    }
+
+    /// Of reads and of writes together.
+    pub fn capacity(&self) -> f64 {
+        self.a_hand_over(|sent| sent.read_units + sent.write_units)
+    }
+}
+
+/// A table, and the way to it from any process.
+pub struct Site {
+    clock: Clock,
+    engine: Engine,
+    faults: Faults,
+}
+
+impl Site {
+    /// In memory.
+    pub async fn new(round_trip: Duration) -> Site {
+        let clock = Clock::of_tokio(EPOCH);
+        let engine = Engine::memory().expect("an engine in memory");
+        let engine = engine.with_clock(clock.clone());
+        let upkeep = LockClient::builder(engine.client()).table("locks").build();
+        let upkeep = upkeep.expect("the defaults");
+        let made = upkeep.create_table(&TableOptions::default()).await;
+        made.expect("a table");
+        let faults = Faults {
+            round_trip: Latency::Constant(round_trip),
+            ..Faults::default()
+        };
+        Site {
+            clock,
+            engine,
+            faults,
+        }
+    }
+
+    /// The lock as a process with a client of its own names it.
+    pub fn process(&self, number: usize, counter: &Counter) -> FairLock {
+        let network = Network::to(&self.engine).seeded(number as u64);
+        let network = counter.metering(network.faults(self.faults));
+        let process = LockClient::builder(network.client())
+            .table("locks")
+            .owner(format!("process {number}"))
+            .clock(self.clock.clone())
+            .random_source(RandomSource::seeded(number as u64));
+        let process = process.build().expect("the defaults");
+        process.fair_lock("contended").expect("a lock's name")
+    }
+}
+
+/// Ends when it is dropped.
+async fn take_turns(lock: FairLock, arrives: Duration, hold: Duration, log: Log) {
+    tokio::time::sleep(arrives).await;
+    loop {
+        let guard = lock.acquire(RecordWait::Infinite).await.expect("a turn");
+        let granted = Instant::now();
+        tokio::time::sleep(hold).await;
+        log.add((granted, Instant::now()));
+        guard.release().await.expect("still held");
+    }
+}
+
+impl Log {
+    fn add(&self, turn: (Instant, Instant)) {
+        self.turns().push(turn);
+        self.grown.notify_one();
+    }
+
+    async fn until(&self, turns: usize) {
+        // Ends when as many turns have been.
+        while self.turns().len() < turns {
+            self.grown.notified().await;
+        }
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Vec<(Instant, Instant)>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,243 @@
+//! A place in queue: it polls, does what each poll asks for, and has its turn or leaves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Acquisition;
+use crate::background::Task;
+use crate::client_inner::{Departure, Membership, Prospect, Refused};
+use crate::exit::Exit;
+use crate::hold::Hold;
+use crate::slots::Taken;
+use crate::store::Attempt;
+use crate::waiter::Waiter;
+use fairlock_protocol::entry::Entry;
+use fairlock_protocol::lease::RenewalHistory;
+use fairlock_protocol::place::{Act, Place};
+use fairlock_protocol::ticket::{Sequence, Ticket};
+
+/// A place in the queue, and what tells it of others of this client there.
+pub(super) struct Queued {
+    waiter: Box<Waiter>,
+    membership: Membership,
+}
+
+impl Acquisition {
+    /// With a row, if the answer does not show the place.
+    pub(super) fn queues_up(&self, attempt: Attempt, taken: Taken, row: Option<Entry>) -> Queued {
+        let Taken {
+            ticket,
+            beats,
+            answer,
+        } = taken;
+        let (store, pace) = (self.store().clone(), self.inner.pace(&self.name));
+        let name = self.name.clone();
+        let mut waiter = Waiter::new(store, name, attempt, ticket, beats, answer, pace);
+        waiter.row = row;
+        let membership = self.inner.waits(&self.name, ticket, &waiter.attempt);
+        Queued {
+            waiter: Box::new(waiter),
+            membership,
+        }
+    }
+}
+
+impl Queued {
+    pub(super) async fn does(
+        &mut self,
+        to: &Acquisition,
+        place: &mut Place,
+        act: Act,
+    ) -> Result<Act, Refused> {
+        match act {
+            Act::Decide => self.decide(to, place),
+            Act::Wait(standing) => {
+                let span = self.waiter.until_next(standing);
+                self.polls(to, place, span).await
+            }
+            Act::VoidOwn | Act::Depart => self.retires(to, place, act).await,
+            act => self.acts(to, place, act).await,
+        }
+    }
+
+    fn decide(&mut self, to: &Acquisition, place: &mut Place) -> Result<Act, Refused> {
+        self.shows(to)?;
+        self.waiter
+            .knows(|watermark, most| to.inner.rows(&to.name, watermark, most));
+        Ok(place.steps(self.waiter.decide()))
+    }
+
+    /// Tells the callers, and others of this client, what the newest poll showed.
+    fn shows(&mut self, to: &Acquisition) -> Result<(), Refused> {
+        let waiter = &self.waiter;
+        to.saw(waiter.item(), Some(Prospect::of(waiter)));
+        self.membership.shows(&waiter.row);
+        // One who has its turn is not to be turned away from it.
+        match waiter.place() {
+            0 => Ok(()),
+            _ => to.check(),
+        }
+    }
+
+    /// Waits until it is time to poll, or somebody of this client tells what there is to be seen. Each turn of the loop renews a row
+    /// before that time.
+    async fn polls(
+        &mut self,
+        to: &Acquisition,
+        place: &mut Place,
+        mut span: Duration,
+    ) -> Result<Act, Refused> {
+        loop {
+            let waiter = &mut self.waiter;
+            let told = tokio::select! {
+                biased;
+                item = self.membership.told() => Some(item),
+                () = to.pause(longer(to, span, waiter)) => None,
+            };
+            to.check()?;
+            match told {
+                Some(item) => waiter.hear(item),
+                None => {
+                    let polled = Box::pin(waiter.poll_again(&to.policy())).await?;
+                    if polled.is_none() {
+                        return Ok(self.is_gone(place));
+                    }
+                }
+            }
+            if !waiter.is_spent {
+                return Ok(place.polled());
+            }
+            span = waiter.until_due_poll();
+            self.shows(to)?;
+        }
+    }
+
+    async fn acts(
+        &mut self,
+        to: &Acquisition,
+        place: &mut Place,
+        act: Act,
+    ) -> Result<Act, Refused> {
+        let policy = to.policy();
+        let done = self.waiter.does(act, &policy).await;
+        self.tidy(to);
+        match done {
+            Ok(Some(())) => Ok(place.polled()),
+            Ok(None) => Ok(self.is_gone(place)),
+            // Given up for a renewal, which is due.
+            Err(failure) if self.waiter.gives_way(&failure, &policy) => {
+                self.polls(to, place, Duration::ZERO).await
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    fn is_gone(&self, place: &mut Place) -> Act {
+        place.is_gone(self.waiter.ticket <= self.waiter.item().watermark)
+    }
+
+    /// Settles its ticket. A slot that was given before keeps it in the queue.
+    async fn retires(
+        &mut self,
+        to: &Acquisition,
+        place: &mut Place,
+        act: Act,
+    ) -> Result<Act, Refused> {
+        self.membership.leaves();
+        let policy = to.policy();
+        let mut exit = Exit {
+            store: to.store(),
+            name: &to.name,
+            policy: &policy,
+            attempt: &self.waiter.attempt,
+            ticket: Some(self.waiter.ticket),
+            seen: None,
+        };
+        let act = exit.run(place, act).await?;
+        if let Some(item) = exit.seen {
+            self.waiter.hear(item);
+        }
+        Ok(act)
+    }
+
+    /// At once, so that others who look no longer read these rows, and do not clean them again; but more of them in one
+    /// request where nobody else looks.
+    fn tidy(&mut self, to: &Acquisition) {
+        let settled_rows = self.waiter.take_litter();
+        if settled_rows.is_empty() {
+            return;
+        }
+        let item = self.waiter.item();
+        let end = item.last.next().unwrap_or_default();
+        match to.inner.surrounds(&to.name, item, end) {
+            true => to.inner.clean_later(&to.name, settled_rows),
+            false => to.inner.clean(&to.name, settled_rows),
+        }
+    }
+
+    pub(super) async fn granted(
+        self,
+        to: &Acquisition,
+        place: Place,
+    ) -> Result<Option<Arc<Hold>>, Refused> {
+        let item = self.waiter.item().clone();
+        to.inner.came_in(&to.name, &item);
+        let (attempt, ticket, beats) = self.ends(to);
+        to.grant(place, attempt, (ticket, beats), &item).await
+    }
+
+    /// Its ticket will never be granted.
+    pub(super) fn passed(self, to: &Acquisition) {
+        let watermark = self.waiter.item().watermark;
+        let (attempt, ticket, _) = self.ends(to);
+        tracing::info!(lock = %to.name, %ticket, "was passed in queue: draws again");
+        to.inner.forget(&attempt);
+        if ticket <= watermark {
+            // A join that came late may have put it there after others deleted it.
+            to.inner.clean(&to.name, vec![ticket]);
+        }
+    }
+
+    pub(super) fn leaves(self, to: &Acquisition, place: Place, refused: &Refused) {
+        let seen = self.waiter.item().clone();
+        let (attempt, ticket, _) = self.ends(to);
+        // It is to write nothing more, not even that it leaves: its place lapses with its lease.
+        if refused.is_newer_format() {
+            return;
+        }
+        tracing::debug!(lock = %to.name, %ticket, "leaves the queue");
+        to.leaves(Departure::of(place, attempt, ticket, seen));
+    }
+
+    /// What others of this client are to know, or to do.
+    fn ends(self, to: &Acquisition) -> (Attempt, Ticket, RenewalHistory) {
+        let Queued {
+            mut waiter,
+            membership,
+        } = self;
+        drop(membership);
+        to.inner.clean_later(&to.name, waiter.take_litter());
+        if let Some(snapshot) = waiter.take_ahead() {
+            let ticket = Some(waiter.ticket);
+            to.inner
+                .spawn(&to.name, ticket, Task::Poll, snapshot.drain());
+        }
+        to.inner.learnt(&to.name, waiter.pace.clone());
+        let Waiter {
+            attempt,
+            ticket,
+            beats,
+            ..
+        } = *waiter;
+        (attempt, ticket, beats)
+    }
+}
+
+/// One who is told of the handoff need not look for it.
+fn longer(to: &Acquisition, span: Duration, waiter: &mut Waiter) -> Duration {
+    if to.inner.surrounds(&to.name, waiter.item(), waiter.ticket) {
+        span.max(waiter.at_leisure())
+    } else {
+        span
+    }
+}

@@ -1,0 +1,262 @@
+//! What an operator asks of a client: to create, check and sweep its table.
+
+use crate::client::LockClient;
+use crate::client_inner::ClientInner;
+use crate::error::{Closed, Error};
+use crate::lock::FairLock;
+use crate::store::Failure;
+use crate::sweep_report::{IdleLocks, SweepReport};
+use crate::sweeper::Observer;
+use crate::sweeping::{Pass, SweepOptions, Sweeper, TableSweepReport};
+use crate::table::{self, TableOptions, TableReport};
+
+impl LockClient {
+    /// Creates the table with this client's key names, on demand unless `options` say otherwise, waits until it is
+    /// active, and switches DynamoDB's own deletion (TTL) on.
+    ///
+    /// A table that is there with the right keys is left as it is, but for TTL, which is switched on if it is off;
+    /// so this can be called at every start, by several hosts at once. Nothing else ever creates a table.
+    ///
+    /// Takes some ten seconds on AWS, and at most five minutes. TTL that is still being switched on after a minute,
+    /// as it may be for an hour, is left to DynamoDB. Needs permission for `CreateTable`, `DescribeTable`,
+    /// `UpdateTimeToLive` and `DescribeTimeToLive`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the waiting; a table that DynamoDB was asked for is made all the same. Call it again
+    /// to have the rest done.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a capacity of zero, also if the table is there; then nothing is sent.
+    /// [`Error::Refused`] if it is not permitted, if what answers is not DynamoDB, or if the table that is there is
+    /// another: then its source is a [`Finding`](crate::Finding) that says what was found and what is needed.
+    /// [`Error::Unavailable`] if it is not done within the time. [`Error::ShutDown`] if the client is shut down.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use fairlock::{LockClient, TableOptions, embedded::Engine};
+    ///
+    /// let locks = LockClient::builder(Engine::memory()?.client()).table("locks").build()?;
+    /// locks.create_table(&TableOptions::default()).await?;
+    /// assert!(locks.check_table().await?.is_usable());
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub async fn create_table(&self, options: &TableOptions) -> Result<(), Error> {
+        options.check()?;
+        let stop = self.inner.closed.clone();
+        let created = table::create(&self.inner.store, options, stop);
+        self.inner.told(created).await
+    }
+
+    /// Looks at the table's keys, state, TTL and replicas, and tries every operation that fairlock uses in a way that
+    /// changes nothing: on keys at which there is no item, with conditions that cannot hold. Each thing that is not as
+    /// it should be is a finding that says what to do about it; an operation that is denied does not keep the others
+    /// from being checked.
+    ///
+    /// The items tried are under the partition key `#fairlock-check`: a policy with `dynamodb:LeadingKeys` must
+    /// permit it for this check. What no request tells is not checked: permission to create tables, and whether the
+    /// table was restored from a backup, which brings old tickets back.
+    ///
+    /// About ten requests.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if DynamoDB does not answer, [`Error::Refused`] if it does not know this caller's
+    /// credentials, or if what answers is not DynamoDB, [`Error::ShutDown`] if the client is shut down. Whatever is
+    /// wrong with the table is no error but a finding.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use fairlock::{Finding, LockClient, embedded::Engine};
+    ///
+    /// let locks = LockClient::builder(Engine::memory()?.client()).table("locks").build()?;
+    /// let report = locks.check_table().await?;
+    /// assert_eq!(report.findings, [Finding::NoTable]);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub async fn check_table(&self) -> Result<TableReport, Error> {
+        let policy = self.inner.policy_of_few(self.inner.closed.clone());
+        let report = table::check(&self.inner.store, &policy);
+        self.inner.told(report).await
+    }
+
+    /// Sweeps every lock of this client's namespace once: [`FairLock::sweep`] for each, and with
+    /// [`IdleLocks::Remove`] the items of idle locks too. See [`start_sweeper`](Self::start_sweeper) for why that is
+    /// safe. What goes wrong with one lock is logged and counted, and does not stop the others.
+    ///
+    /// Reads the whole table with `Scan`, which is paid for by its size, and each lock once more.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`FairLock::sweep`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] or [`Error::Refused`] if the table cannot be scanned, [`Error::ShutDown`] if the client
+    /// is shut down.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn nightly(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// let table = locks.sweep_table(fairlock::IdleLocks::Remove).await?;
+    /// println!("{} locks: {}", table.locks, table.swept);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn sweep_table(&self, idle_locks: IdleLocks) -> Result<TableSweepReport, Error> {
+        let mut pass = Pass::new(&self.inner, self.inner.closed.clone(), idle_locks);
+        self.inner.told(pass.run()).await?;
+        match self.inner.closed.is_cancelled() {
+            true => Err(Error::ShutDown(Closed::ShutDown)),
+            false => Ok(pass.swept),
+        }
+    }
+
+    /// Sweeps the table again and again in the background, for as long as the handle is kept and the client is not
+    /// shut down. What goes wrong is logged, and left to the next sweep.
+    ///
+    /// Nothing needs it where others come for the lock, for they clear their way themselves, and where TTL is on,
+    /// which deletes the rest within days. It is for tables without TTL, and for whoever wants them tidy. Several
+    /// sweepers at once are safe. One that goes on also times those who never wrote down DynamoDB's time, and removes
+    /// them when they were seen to stand still for a lease.
+    ///
+    /// # Idle locks
+    ///
+    /// With [`IdleLocks::Remove`] the item of a lock goes too, when it is free, no ticket is open, no row is left,
+    /// and the idle retention has passed since the last write. With it goes the counter that fencing tokens come
+    /// from. That is safe because a counter starts from the time in microseconds, and counts slower than time goes:
+    /// a day later, the least retention there is, a lock that comes back starts above every ticket it ever gave, if
+    /// the clocks of hosts agree to within that. The clocks of this host and of DynamoDB must both say that the time
+    /// is past, and the removal fails if anybody has touched the lock since it was seen.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if the time between two sweeps is below a second, [`Error::ShutDown`] if the client is shut
+    /// down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn keep_tidy(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// use std::time::Duration;
+    /// use fairlock::{IdleLocks, SweepOptions};
+    ///
+    /// let options = SweepOptions::every(Duration::from_secs(3600)).idle_locks(IdleLocks::Remove);
+    /// let sweeper = locks.start_sweeper(options)?;
+    /// // the service runs
+    /// sweeper.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start_sweeper(&self, options: SweepOptions) -> Result<Sweeper, Error> {
+        options.check()?;
+        if self.inner.closed.is_cancelled() {
+            return Err(Error::ShutDown(Closed::ShutDown));
+        }
+        Ok(Sweeper::start(&self.inner, options))
+    }
+}
+
+impl FairLock {
+    /// Removes what is over in this lock: evicts a dead holder, evicts dead successors, makes the tickets of dead waiters
+    /// and those that never joined the queue void, and deletes the rows of settled tickets. Whoever is alive is never
+    /// touched: each removal fails if what it removes has changed since it was seen.
+    ///
+    /// Dead is whose lease, and the allowance, are over by DynamoDB's own clock. Nothing needs this where others come
+    /// for the lock, for they clear their way themselves. After the last release and a sweep, a lock is one item.
+    ///
+    /// One request if there is nothing to do in a queue of some twenty at the most, and one or two for each thing that
+    /// is removed. A pass is bounded, and says if it left something.
+    ///
+    /// # Cancel safety
+    ///
+    /// Each removal is one write, so dropping the future leaves nothing half done.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`], [`Error::Refused`] or [`Error::InvalidItem`] if something could not be read or removed;
+    /// what was removed before stays so. [`Error::ShutDown`] if the client is shut down.
+    ///
+    /// # Panics
+    ///
+    /// When polled outside of a tokio runtime with timers, which count its time-outs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use fairlock::{LockClient, TableOptions, embedded::Engine};
+    /// # let locks = LockClient::builder(Engine::memory()?.client()).build()?;
+    /// # locks.create_table(&TableOptions::default()).await?;
+    /// let lock = locks.fair_lock("account/42")?;
+    /// let guard = lock.try_acquire().await?;
+    /// assert!(lock.sweep().await?.is_nothing(), "who is alive is left alone");
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub async fn sweep(&self) -> Result<SweepReport, Error> {
+        let policy = self.inner.policy_of_few(self.inner.closed.clone());
+        let mut observer = Observer::default();
+        let swept = self
+            .inner
+            .sweep(&self.name, &policy, &mut observer, IdleLocks::Keep);
+        self.inner.told(swept).await
+    }
+}
+
+impl ClientInner {
+    /// Does the work, and tells its failure as a caller is told it.
+    pub(crate) async fn told<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Error> {
+        if self.closed.is_cancelled() {
+            return Err(Error::ShutDown(Closed::ShutDown));
+        }
+        let started = self.store.now();
+        work.await.map_err(|failure| {
+            if self.closed.is_cancelled() {
+                return Error::ShutDown(Closed::ShutDown);
+            }
+            let waited = self.store.now().since(started);
+            failure.into_error(&self.store.config().table, waited)
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! Those who came to a lock together: at its door, and behind a hold at the same place.
+
+use std::sync::Arc;
+
+use super::directory::Arrival;
+use super::{Batch, Caller, Claim, ClientInner, Joined};
+use crate::hold::Hold;
+use crate::name::LockName;
+use crate::store::{Failure, RetryPolicy, Write};
+use fairlock_protocol::entry::Attributes;
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::lease;
+
+/// How one goes for a lock.
+pub(crate) type Go = fn(&Arc<ClientInner>, &LockName, Arc<Batch>, Claim, Option<Turnstile>);
+
+/// The way into a queue, which those of one client take one after the other. Dropped, it lets the next in.
+pub(crate) struct Turnstile {
+    inner: Arc<ClientInner>,
+    name: LockName,
+}
+
+impl Drop for Turnstile {
+    fn drop(&mut self) {
+        self.inner.next_at_the_door(&self.name);
+    }
+}
+
+impl ClientInner {
+    /// Takes a call in: alone at the door, or with those who came while somebody is there. All at once with the door, so that
+    /// nobody joins those who have set out.
+    pub(crate) fn take_in(
+        self: &Arc<Self>,
+        name: &LockName,
+        caller: Caller,
+    ) -> (Arc<Batch>, Joined, Option<Turnstile>) {
+        let Arrival {
+            batch,
+            joined,
+            is_first,
+        } = self
+            .directory
+            .arrives(name, caller, |caller| self.alone(caller));
+        let turnstile = is_first.then(|| self.turnstile(name));
+        (batch, joined, turnstile)
+    }
+
+    fn turnstile(self: &Arc<Self>, name: &LockName) -> Turnstile {
+        Turnstile {
+            inner: Arc::clone(self),
+            name: name.clone(),
+        }
+    }
+
+    /// A batch of one.
+    pub(crate) fn alone(&self, caller: Caller) -> (Arc<Batch>, Joined) {
+        let (batch, joined) = Batch::founded(self.closed.child_token(), caller);
+        (Arc::new(batch), joined)
+    }
+
+    /// Those who wait at the door until this batch is in the queue.
+    pub(crate) fn behind_at_the_door(&self, name: &LockName, first: &Batch) -> Option<Arc<Batch>> {
+        self.directory.behind(name, first)
+    }
+
+    /// Whether somebody goes for the lock for this batch, or for the one that it waits behind at the door: if not, the
+    /// runtime of this client does not run.
+    pub(crate) fn is_under_way(&self, name: &LockName, batch: &Batch) -> bool {
+        let first = || self.directory.on_the_way(name);
+        batch.is_under_way() || first().is_some_and(|first| first.is_under_way())
+    }
+
+    fn next_at_the_door(self: &Arc<Self>, name: &LockName) {
+        if let Some(batch) = self.directory.next(name) {
+            let turnstile = self.turnstile(name);
+            self.acquire(name, batch, alone(name), Some(turnstile));
+        }
+    }
+
+    /// Goes for the lock, in the background.
+    pub(crate) fn acquire(
+        self: &Arc<Self>,
+        name: &LockName,
+        batch: Arc<Batch>,
+        claim: Claim,
+        turnstile: Option<Turnstile>,
+    ) {
+        (self.go)(self, name, batch, claim, turnstile);
+    }
+
+    /// Whether a caller still waits to have the lock after a hold, at the same place.
+    pub(crate) fn is_passed_on(&self, hold: &Hold, batch: &Batch) -> bool {
+        hold.turns_left() > 1 && !self.closed.is_cancelled() && batch.waits(self.store.now())
+    }
+
+    /// Whether a hold has half a lease left, by a renewal if need be.
+    pub(crate) async fn has_lease_left(&self, hold: &Hold) -> bool {
+        let (store, lease) = (&self.store, self.store.config().lease);
+        if !lease::is_short(lease, hold.believed_until().since(store.now())) {
+            return true;
+        }
+        let renew = || store.renew(&hold.name, &hold.attempt, hold.footing(), lease);
+        let Ok(answer) = store.retry_renewal(&self.policy_to_hold(hold), renew).await else {
+            return false;
+        };
+        match &answer.value {
+            Write::Applied(item) => hold.renewed(item, answer.sent),
+            Write::Refused(_) => false,
+        }
+    }
+
+    /// Whether no transaction that checks a hold passes any more, and no write of its data: by a write if one may.
+    pub(crate) async fn acts_no_more(&self, hold: &Hold) -> bool {
+        let ended = self.end_acts(hold, &self.policy_to_hold(hold)).await;
+        matches!(ended, Ok(Ok(())))
+    }
+
+    /// Ends what checks a hold that another at its place comes after, and what writes its data. The item, if it does not show
+    /// that.
+    pub(super) async fn end_acts(
+        &self,
+        hold: &Hold,
+        policy: &RetryPolicy,
+    ) -> Result<Result<(), Option<LockItem>>, Failure> {
+        if !hold.may_act_late() {
+            return Ok(Ok(()));
+        }
+        let left = hold.turns_left() - 1;
+        let pass_on = || {
+            let (name, attempt) = (&hold.name, &hold.attempt);
+            self.store.pass_on(name, attempt, hold.held(), left)
+        };
+        let shown = self
+            .store
+            .retry_renewal(policy, pass_on)
+            .await?
+            .value
+            .shown();
+        let is_ended = shown.as_ref().is_some_and(|item| {
+            let holder = item.holder().filter(|_| hold.saw(item));
+            holder.is_some_and(|holder| holder.tickets <= left)
+        });
+        Ok(match is_ended {
+            true => Ok(()),
+            false => Err(shown),
+        })
+    }
+}
+
+/// Batches are of those who want the lock for themselves.
+pub(crate) fn alone(name: &LockName) -> Claim {
+    Claim {
+        permits: name.permits().unwrap_or_default(),
+        attributes: Attributes::default(),
+        waits: true,
+    }
+}

@@ -1,0 +1,65 @@
+//! What a call asks for, and why it does not get it.
+
+use crate::store::Failure;
+use fairlock_protocol::entry::Attributes;
+
+/// Why an acquisition ended without the lock.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The caller stopped waiting, or does not wait and would have to.
+    GaveUp,
+    /// The caller does not wait, and its requests took all of its time.
+    Late,
+    /// The caller was granted the lock, and was not polled until it was given back.
+    Untaken,
+    /// So many wait before the caller that it will not.
+    QueueFull {
+        waiting: usize,
+        limit: usize,
+    },
+    /// The runtime of the client is gone, and the acquisition with it.
+    Gone,
+    /// The caller was taken out of its batch, because its observer panicked.
+    Dropped,
+    Failed(Failure),
+}
+
+impl Refused {
+    /// The same twice, for two who are told of it.
+    pub(crate) fn shared(self) -> (Self, Self) {
+        match self {
+            Refused::GaveUp => (Refused::GaveUp, Refused::GaveUp),
+            Refused::Late => (Refused::Late, Refused::Late),
+            Refused::Untaken => (Refused::Untaken, Refused::Untaken),
+            Refused::QueueFull { waiting, limit } => {
+                let told = || Refused::QueueFull { waiting, limit };
+                (told(), told())
+            }
+            Refused::Gone => (Refused::Gone, Refused::Gone),
+            Refused::Dropped => (Refused::Dropped, Refused::Dropped),
+            Refused::Failed(failure) => {
+                let (one, other) = failure.shared();
+                (one.into(), other.into())
+            }
+        }
+    }
+
+    pub(crate) fn is_newer_format(&self) -> bool {
+        matches!(self, Refused::Failed(failure) if failure.is_newer_format())
+    }
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Refused::Failed(failure)
+    }
+}
+
+/// What a call asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// How many of the lock's permits.
+    pub(crate) permits: u64,
+    pub(crate) attributes: Attributes,
+    pub(crate) waits: bool,
+}

@@ -1,0 +1,96 @@
+//! The way into the queue of one lock: the callers of one client take it one after the other, and those who come meanwhile
+//! gather.
+
+use std::sync::{Arc, Weak};
+
+use super::Directory;
+use crate::client_inner::{Batch, Caller, Joined};
+use crate::name::LockName;
+
+/// While a batch of this client is on the way.
+#[derive(Debug)]
+pub(super) struct Doorway {
+    first: Weak<Batch>,
+    /// The callers that wait until the way is free.
+    behind: Option<Arc<Batch>>,
+}
+
+/// A call that came to a lock.
+pub(in crate::client_inner) struct Arrival {
+    pub(in crate::client_inner) batch: Arc<Batch>,
+    pub(in crate::client_inner) joined: Joined,
+    /// The way is free, and this call is on it now.
+    pub(in crate::client_inner) is_first: bool,
+}
+
+impl Directory {
+    /// Takes a call in, alone or with the callers that came while another one is on the way. All of this at once, so that no call
+    /// joins a batch that has set out.
+    pub(in crate::client_inner) fn arrives(
+        &self,
+        name: &LockName,
+        caller: Caller,
+        alone: impl FnOnce(Caller) -> (Arc<Batch>, Joined),
+    ) -> Arrival {
+        let mut state = self.state();
+        let known = state.known(name);
+        let Some(doorway) = &mut known.doorway else {
+            let (batch, joined) = alone(caller);
+            known.doorway = Some(Doorway {
+                first: Arc::downgrade(&batch),
+                behind: None,
+            });
+            return Arrival {
+                batch,
+                joined,
+                is_first: true,
+            };
+        };
+        let gathering = doorway.behind.take();
+        let joined = gathering.and_then(|batch| {
+            let joined = batch.join(caller.clone())?;
+            Some((batch, joined))
+        });
+        let (batch, joined) = joined.unwrap_or_else(|| alone(caller));
+        doorway.behind = Some(Arc::clone(&batch));
+        Arrival {
+            batch,
+            joined,
+            is_first: false,
+        }
+    }
+
+    /// The callers that wait until this batch is in the queue.
+    pub(in crate::client_inner) fn behind(
+        &self,
+        name: &LockName,
+        first: &Batch,
+    ) -> Option<Arc<Batch>> {
+        let state = self.state();
+        let doorway = state.locks.get(name)?.doorway.as_ref()?;
+        let is_first = std::ptr::eq(doorway.first.as_ptr(), first);
+        doorway.behind.clone().filter(|_| is_first)
+    }
+
+    /// The batch that is on the way.
+    pub(in crate::client_inner) fn on_the_way(&self, name: &LockName) -> Option<Arc<Batch>> {
+        let state = self.state();
+        let doorway = state.locks.get(name)?.doorway.as_ref()?;
+        doorway.first.upgrade()
+    }
+
+    /// The way is free: returns the batch that is on it now, if callers still wait.
+    pub(in crate::client_inner) fn next(&self, name: &LockName) -> Option<Arc<Batch>> {
+        let mut state = self.state();
+        let next = state.change(name, |known| {
+            let behind = known.doorway.take().and_then(|doorway| doorway.behind);
+            let next = behind.filter(|batch| !batch.is_empty())?;
+            known.doorway = Some(Doorway {
+                first: Arc::downgrade(&next),
+                behind: None,
+            });
+            Some(next)
+        });
+        next.flatten()
+    }
+}

@@ -1,0 +1,93 @@
+//! The places of one client that hold a lock.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use super::Directory;
+use crate::background::{Listed, Task};
+use crate::client_inner::Batch;
+use crate::hold::Hold;
+use fairlock_protocol::entry::{Entry, Nonce};
+use fairlock_protocol::stagger::Stagger;
+use fairlock_protocol::ticket::Ticket;
+
+/// By nonce and newest ticket, which name a place.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    places: BTreeMap<(Nonce, Ticket), Place>,
+    /// How many have been held beside others since there were none.
+    staggered: u64,
+}
+
+/// Until its task lets go of it.
+#[derive(Debug)]
+struct Place {
+    hold: Weak<Hold>,
+    /// The callers that have their turns there, one after the other.
+    batch: Weak<Batch>,
+    /// The task of the place.
+    listed: Listed,
+}
+
+impl Held {
+    /// Whether a holder on the lock item is a place of this client.
+    pub(super) fn has(&self, holder: &Entry) -> bool {
+        self.places.contains_key(&(holder.nonce, holder.ticket))
+    }
+
+    /// Has a hold renewed at other times than those that are held already.
+    fn stagger(&mut self, hold: &Hold) {
+        let mut others = self
+            .places
+            .values()
+            .filter_map(|place| place.hold.upgrade());
+        self.staggered = match others.any(|other| other.is_held()) {
+            true => self.staggered.wrapping_add(1),
+            false => 0,
+        };
+        hold.stagger(Stagger::of(self.staggered));
+    }
+}
+
+impl Directory {
+    /// Adds a hold, in the place of the one before it there, with the callers whose turns come after it.
+    pub(in crate::client_inner) fn holds(
+        &self,
+        hold: &Arc<Hold>,
+        batch: &Arc<Batch>,
+        listed: &Listed,
+    ) {
+        let mut state = self.state();
+        state.held.stagger(hold);
+        let place = Place {
+            hold: Arc::downgrade(hold),
+            batch: Arc::downgrade(batch),
+            listed: listed.clone(),
+        };
+        state.held.places.insert(hold.place(), place);
+    }
+
+    /// The place holds nothing any more.
+    pub(in crate::client_inner) fn lets_go(&self, hold: &Hold) {
+        self.state().held.places.remove(&hold.place());
+    }
+
+    pub(in crate::client_inner) fn all_held(&self) -> Vec<Arc<Hold>> {
+        self.of_held(|place| place.hold.upgrade())
+    }
+
+    pub(in crate::client_inner) fn all_batches(&self) -> Vec<Arc<Batch>> {
+        self.of_held(|place| place.batch.upgrade())
+    }
+
+    /// Notes of a hold that its task is to release it.
+    pub(in crate::client_inner) fn is_to_release(&self, hold: &Hold) {
+        if let Some(place) = self.state().held.places.get(&hold.place()) {
+            place.listed.becomes(Task::Release, hold.ticket);
+        }
+    }
+
+    fn of_held<T>(&self, of: impl Fn(&Place) -> Option<T>) -> Vec<T> {
+        self.state().held.places.values().filter_map(of).collect()
+    }
+}

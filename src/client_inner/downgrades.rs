@@ -1,0 +1,86 @@
+//! Downgrades: a hold keeps one permit and frees the others, at once or when no caller of its own client is to have the lock next.
+
+use std::sync::Arc;
+
+use super::{Batch, ClientInner};
+use crate::hold::{self, Hold};
+use crate::store::Failure;
+use fairlock_protocol::item::LockItem;
+
+impl ClientInner {
+    /// Keeps one permit of a hold. The item, if it does not show the hold any more.
+    ///
+    /// Callers that came together with this one, and wait for the lock next at the same place, want all permits. They stand before
+    /// everybody to whom permits could be given, so the table keeps all permits for them as long as one of them waits. What
+    /// was to be written by a holder that has the lock alone is refused from now on all the same.
+    pub(crate) async fn downgrade(
+        self: &Arc<Self>,
+        hold: &Hold,
+        batch: &Batch,
+    ) -> Result<Result<(), Option<LockItem>>, Failure> {
+        if hold.held().permits == 1 {
+            return Ok(Ok(()));
+        }
+        if self.is_passed_on(hold, batch) {
+            // First: its own task frees the permits when they have gone, whatever becomes of this call.
+            hold.is_to_share();
+            let policy = self.policy_until(hold.believed_until());
+            return self.end_acts(hold, &policy).await;
+        }
+        self.free(hold).await
+    }
+
+    async fn free(self: &Arc<Self>, hold: &Hold) -> Result<Result<(), Option<LockItem>>, Failure> {
+        let policy = self.policy_until(hold.believed_until());
+        let slots = self.slots(&hold.name, &policy);
+        let downgraded = slots.downgrade(&hold.attempt, hold.held()).await?;
+        Ok(downgraded.map(|item| {
+            hold.saw(&item);
+            self.admit(&hold.name, &item);
+        }))
+    }
+
+    /// Frees the permits of a hold that was downgraded while callers of its client waited to have the lock next, as soon as none
+    /// of them waits any more.
+    pub(crate) async fn frees_late(self: &Arc<Self>, hold: &Hold, batch: &Batch) {
+        hold.shares().await;
+        // Boxed, or the task of each hold would have room for it.
+        Box::pin(self.frees_behind_the_last(hold, batch)).await;
+    }
+
+    async fn frees_behind_the_last(self: &Arc<Self>, hold: &Hold, batch: &Batch) {
+        if hold.turns_left() > 1 {
+            self.goes(batch).await;
+        }
+        // Ends with the hold, or with an answer: each failure but a refusal takes until the local deadline of the hold.
+        while hold.held().permits > 1 && !self.is_passed_on(hold, batch) && hold.is_standing() {
+            match self.free(hold).await {
+                Ok(Ok(())) => {}
+                Ok(Err(item)) => {
+                    hold.lose(hold::evicted(item));
+                }
+                Err(failure) => {
+                    tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not free the permits of a downgraded hold: tries again");
+                    let config = self.store.config();
+                    config.clock.sleep(config.heartbeat / 4).await;
+                }
+            }
+        }
+    }
+
+    /// Waits until none of a batch waits any more. Keeps their time, though their calls are not polled: each turn of the loop ends
+    /// the wait of one of them.
+    async fn goes(&self, batch: &Batch) {
+        let clock = &self.store.config().clock;
+        while !batch.is_over() {
+            let until = batch.next_until();
+            tokio::select! {
+                biased;
+                () = batch.stop.cancelled() => return,
+                () = clock.sleep_until(until.unwrap_or_default()), if until.is_some() => {
+                    batch.part(clock.now());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A hold in the hands of whoever was granted it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::{Batch, ClientHandle, ClientInner};
+use crate::background::{Listed, Task};
+use crate::hold::Hold;
+use crate::slots::Ended;
+use crate::store::Failure;
+use fairlock_protocol::moment::Moment;
+
+/// What became of a release, and how long it took.
+pub(crate) type Released = (Result<Ended, Failure>, Duration);
+
+/// Where the task of a place hears that its hold is given back, and whom to tell what became of that. Nobody, where the guard was
+/// dropped.
+pub(crate) type GivenBack = oneshot::Receiver<GiveBack>;
+
+pub(crate) struct GiveBack {
+    pub(crate) started: Moment,
+    pub(crate) tell: oneshot::Sender<Released>,
+}
+
+/// Dropped, it gives the lock back.
+pub(crate) struct Holding {
+    pub(crate) inner: ClientHandle,
+    pub(crate) hold: Arc<Hold>,
+    /// Those who have their turns at its place, one after the other.
+    pub(crate) batch: Arc<Batch>,
+    /// The task of the place, as it is listed.
+    listed: Listed,
+    give_back: Option<oneshot::Sender<GiveBack>>,
+}
+
+impl Holding {
+    pub(crate) fn new(
+        inner: &Arc<ClientInner>,
+        hold: Arc<Hold>,
+        batch: Arc<Batch>,
+        listed: Listed,
+    ) -> (Self, GivenBack) {
+        let (give_back, given_back) = oneshot::channel();
+        let holding = Holding {
+            inner: ClientHandle::new(inner),
+            hold,
+            batch,
+            listed,
+            give_back: Some(give_back),
+        };
+        (holding, given_back)
+    }
+
+    /// Gives the lock back, and hears what became of that. An error if there is no task that could do it: its runtime is gone.
+    pub(crate) fn release(&mut self) -> oneshot::Receiver<Released> {
+        let (tell, told) = oneshot::channel();
+        let give_back = self.give_back.take();
+        self.ends();
+        let started = self.inner.store.now();
+        if let Some(give_back) = give_back {
+            // Where nobody hears of it, nobody tells.
+            let _ = give_back.send(GiveBack { started, tell });
+        }
+        told
+    }
+
+    /// A shutdown that comes after this waits for the release, though the task of the place has yet to hear of it.
+    fn ends(&self) {
+        self.listed.becomes(Task::Release, self.hold.ticket);
+        self.hold.give_back();
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        if self.give_back.is_some() {
+            self.ends();
+        }
+    }
+}

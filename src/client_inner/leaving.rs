@@ -1,0 +1,176 @@
+//! Leaves what a place has in the table, when nobody wants it any more.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use super::{ClientInner, job};
+use crate::background::Task;
+use crate::exit::Exit;
+use crate::name::LockName;
+use crate::place_id::PlaceId;
+use crate::reclaim;
+use crate::store::{Attempt, Failure};
+use fairlock_protocol::item::LockItem;
+use fairlock_protocol::place::{Act, Place};
+use fairlock_protocol::ticket::Ticket;
+
+/// A place that leaves, with what it does first.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    place: Place,
+    act: Act,
+    attempt: Attempt,
+    ticket: Option<Ticket>,
+    seen: Option<LockItem>,
+}
+
+impl Departure {
+    /// With a ticket, whatever became of it since `seen`.
+    pub(crate) fn of(mut place: Place, attempt: Attempt, ticket: Ticket, seen: LockItem) -> Self {
+        Departure {
+            act: place.leaves(ticket <= seen.watermark),
+            place,
+            attempt,
+            ticket: Some(ticket),
+            seen: Some(seen),
+        }
+    }
+
+    /// Of one whose lease was over when it was granted the lock.
+    pub(crate) fn declined(
+        mut place: Place,
+        attempt: Attempt,
+        ticket: Ticket,
+        seen: LockItem,
+    ) -> Self {
+        Departure {
+            act: place.declines(),
+            place,
+            attempt,
+            ticket: Some(ticket),
+            seen: Some(seen),
+        }
+    }
+
+    /// Of an attempt that was never answered: whatever place it got.
+    pub(crate) fn unseen(mut place: Place, attempt: Attempt) -> Self {
+        Departure {
+            act: place.leaves_unseen(),
+            place,
+            attempt,
+            ticket: None,
+            seen: None,
+        }
+    }
+}
+
+impl ClientInner {
+    /// Notes that an attempt is over. One that is in doubt may still turn up in the table. A lease that a caller named is never
+    /// noted: whoever asks under its name has it, in this process or another, and nobody takes it from them.
+    pub(crate) fn forget(&self, attempt: &Attempt) {
+        if attempt.is_in_doubt() && !attempt.is_named() {
+            self.directory.doubts(attempt.nonce);
+        }
+    }
+
+    /// Leaves a place that no task of this client asked for, in a task of its own.
+    pub(super) fn leave(self: &Arc<Self>, name: &LockName, departure: Departure) {
+        let (inner, ticket, own) = (Arc::clone(self), departure.ticket, name.clone());
+        self.spawn(name, ticket, Task::Leave, async move {
+            inner.depart(&own, departure).await;
+        });
+    }
+
+    /// Leaves a place, on the list of this client's work from now on. What is not done in time the waiters behind it do.
+    pub(crate) fn leaves(
+        self: Arc<Self>,
+        name: LockName,
+        departure: Departure,
+    ) -> impl Future<Output = ()> + Send {
+        let job = job(&name, departure.ticket, Task::Leave);
+        let open = self.background.open(job);
+        async move {
+            let ticket = departure.ticket;
+            // A panic of the caller's own transport ends this departure alone, and neither a hold of the same task nor another one.
+            let departs = AssertUnwindSafe(self.depart(&name, departure)).catch_unwind();
+            if departs.await.is_err() {
+                self.undone(&name, ticket, Task::Leave);
+            }
+            drop(open);
+        }
+    }
+
+    async fn depart(&self, name: &LockName, departure: Departure) {
+        let Departure {
+            mut place,
+            act,
+            attempt,
+            ticket,
+            seen,
+        } = departure;
+        let mut exit = Exit {
+            store: &self.store,
+            name,
+            policy: &self.policy_to_leave(),
+            attempt: &attempt,
+            ticket,
+            seen,
+        };
+        if let Err(failure) = exit.run(&mut place, act).await {
+            tracing::warn!(lock = %name, ?ticket, %failure, "could not leave: others pass this ticket in time, and a slot lapses with its lease");
+            self.undone(name, ticket, Task::Leave);
+        }
+        self.forget(&attempt);
+    }
+
+    /// Deletes rows that are settled, in the background. What fails is left to the next who cleans.
+    pub(crate) fn clean(self: &Arc<Self>, name: &LockName, settled: Vec<Ticket>) {
+        if settled.is_empty() {
+            return;
+        }
+        let (inner, name) = (Arc::clone(self), name.clone());
+        self.spawn(&name.clone(), None, Task::Clean, async move {
+            let policy = inner.policy_of_few(CancellationToken::new());
+            reclaim::clean(&inner.store, &name, &policy, &settled).await;
+        });
+    }
+
+    /// Has rows deleted together with others, when there are enough of them or nobody of this client waits any more.
+    pub(crate) fn clean_later(self: &Arc<Self>, name: &LockName, settled: Vec<Ticket>) {
+        self.clean(name, self.directory.settled_rows(name, settled));
+    }
+
+    /// Gives up a place of another process.
+    pub(crate) async fn give_up_place(
+        &self,
+        name: &LockName,
+        place: &PlaceId,
+    ) -> Result<(), Failure> {
+        let policy = self.policy_of_few(self.closed.clone());
+        let read = || self.store.read_lock(name);
+        let Some(item) = self.store.retry(&policy, read).await?.value else {
+            return Ok(());
+        };
+        // No such ticket was drawn, unless the item was deleted and what it knew is gone.
+        if item.last < place.ticket {
+            return Ok(());
+        }
+        let (name, ticket) = (name.with_permits(item.permits), place.ticket);
+        let attempt = Attempt::new(place.nonce, place.tickets, place.permits);
+        let mut place = Place::of_another();
+        let act = place.leaves(ticket <= item.watermark);
+        let mut exit = Exit {
+            store: &self.store,
+            name: &name,
+            policy: &policy,
+            attempt: &attempt,
+            ticket: Some(ticket),
+            seen: Some(item),
+        };
+        exit.run(&mut place, act).await.map(drop)
+    }
+}

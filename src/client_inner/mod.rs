@@ -1,0 +1,348 @@
+//! What all locks of a client share: the store, the background work, and what it remembers of the queues it has met.
+
+mod batch;
+mod batches;
+mod claim;
+mod directory;
+mod downgrades;
+mod handle;
+mod holding;
+mod leaving;
+mod policies;
+mod prospect;
+mod trouble;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::background::{Background, Job, Listed, Open, Task};
+use crate::error::{Error, LossReason};
+use crate::hold::Hold;
+use crate::name::LockName;
+use crate::offer::Offer;
+use crate::slots::{Ended, Slots};
+use crate::store::{Attempt, Failure, RetryPolicy, Store};
+use fairlock_protocol::item::{LockItem, TicketRow};
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::pace::Pace;
+use fairlock_protocol::place::Place;
+use fairlock_protocol::ticket::Ticket;
+
+pub(crate) use batch::{Batch, Caller, Joined, Observer, Told};
+pub(crate) use batches::{Go, Turnstile, alone};
+pub(crate) use claim::{Claim, Refused};
+use directory::Directory;
+pub(crate) use directory::Membership;
+pub(crate) use handle::ClientHandle;
+pub(crate) use holding::{GiveBack, GivenBack, Holding};
+pub(crate) use leaving::Departure;
+pub(crate) use prospect::Prospect;
+pub(crate) use trouble::Trouble;
+
+/// Reads by which the time is to be known: of two answers that disagree, the third tells which was wrong; one may tell none.
+pub(crate) const READS: usize = 4;
+/// So long after the time at which its background has something to tell, a caller stops waiting for it.
+pub(crate) const STANDSTILL: Duration = Duration::from_millis(20);
+
+/// What all locks of a client share.
+pub(crate) struct ClientInner {
+    pub(crate) store: Store,
+    pub(crate) background: Arc<Background>,
+    /// Cancelled by `shutdown`; everything that waits stops waiting.
+    pub(crate) closed: CancellationToken,
+    directory: Arc<Directory>,
+    go: Go,
+    /// How many handles there are.
+    handles: AtomicUsize,
+}
+
+impl ClientInner {
+    /// `go` is called for those who come to a lock.
+    pub(crate) fn new(store: Store, runtime: Handle, go: Go) -> Self {
+        ClientInner {
+            store,
+            go,
+            background: Arc::new(Background::new(runtime)),
+            closed: CancellationToken::new(),
+            directory: Arc::default(),
+            handles: AtomicUsize::new(0),
+        }
+    }
+
+    /// Waits for work of a call, no longer than a request may take, and neither beyond `until` nor for a client that is shut down.
+    pub(crate) async fn within_a_request<T>(
+        &self,
+        until: Option<Moment>,
+        work: impl Future<Output = T>,
+    ) {
+        let config = self.store.config();
+        let bound = self.store.now() + config.request_timeout;
+        let until = until.map_or(bound, |until| until.min(bound));
+        tokio::select! {
+            biased;
+            () = self.closed.cancelled() => {}
+            done = work => drop(done),
+            () = config.clock.sleep_until_if_counted(until) => {}
+        }
+    }
+
+    /// Gives back what was taken before it is asked for again, or a caller that does not wait would find itself there; and before
+    /// an error is told, so that a process may end with it. What is not done in time goes on in the background, and a shutdown
+    /// waits for it.
+    pub(crate) async fn let_go(
+        &self,
+        release: impl Future<Output = Result<(), Error>>,
+        until: Option<Moment>,
+    ) {
+        self.within_a_request(until, release).await;
+    }
+
+    /// The error of a call whose time is over without a word from the background.
+    pub(crate) fn stands_still(&self, verb: &'static str, waited: Duration) -> Error {
+        let why = "the runtime in which this client was built does not run";
+        self.unavailable(verb, waited, why)
+    }
+
+    /// The error of a call whose time is over, though no request of its own failed.
+    pub(crate) fn unavailable(
+        &self,
+        verb: &'static str,
+        waited: Duration,
+        why: &'static str,
+    ) -> Error {
+        Error::Unavailable {
+            table: self.store.config().table.clone(),
+            verb,
+            waited,
+            source: why.into(),
+        }
+    }
+
+    /// When the caller of such a call stops waiting for it; none outside of a runtime, where nothing counts the time.
+    pub(crate) fn gives_up_at_once(&self, started: Moment) -> Option<Moment> {
+        let counts = Handle::try_current().is_ok();
+        counts.then(|| self.no_wait_ends(started))
+    }
+
+    /// A new attempt to get a place, for so many tickets, each of which takes so many permits.
+    pub(crate) fn attempt(&self, tickets: u64, permits: u64) -> Attempt {
+        Attempt::new(self.store.config().chance.nonce(), tickets, permits)
+    }
+
+    pub(crate) fn spawn(
+        self: &Arc<Self>,
+        name: &LockName,
+        ticket: Option<Ticket>,
+        task: Task,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.spawn_then(name, ticket, task, work.map(|()| || {}));
+    }
+
+    /// The same for the task of a place, which says what it is about while it goes on.
+    pub(crate) fn spawn_place<W>(self: &Arc<Self>, name: &LockName, work: impl FnOnce(Open) -> W)
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        self.background
+            .spawn_with(job(name, None, Task::Acquire), work);
+    }
+
+    /// The same for work that returns how it tells that it is done.
+    pub(crate) fn spawn_then(
+        self: &Arc<Self>,
+        name: &LockName,
+        ticket: Option<Ticket>,
+        task: Task,
+        work: impl Future<Output: FnOnce()> + Send + 'static,
+    ) {
+        self.background.spawn(job(name, ticket, task), work);
+    }
+
+    /// Notes for the report of a shutdown what could not be done.
+    pub(crate) fn undone(&self, name: &LockName, ticket: Option<Ticket>, task: Task) {
+        self.background.failed(job(name, ticket, task));
+    }
+
+    /// Takes in a lock item that an answer showed: a place on it that belongs to an attempt that is over was made by
+    /// a request that came late, and is given up at once. More of its copies may come: it is remembered again when that is done.
+    pub(crate) fn saw(self: &Arc<Self>, name: &LockName, item: &LockItem) {
+        let late = self.directory.saw(name, item, self.store.now());
+        for entry in late {
+            tracing::info!(lock = %name, ticket = %entry.ticket, "a late request of an ended attempt took a place: gives it up");
+            let (attempt, seen) = (Attempt::late(&entry), item.clone());
+            let late = Departure::of(Place::of_another(), attempt, entry.ticket, seen);
+            self.leave(name, late);
+        }
+    }
+
+    /// Whether all who come before this ticket are of this client: then no handoff comes to it of which it is not told.
+    pub(crate) fn surrounds(&self, name: &LockName, item: &LockItem, ticket: Ticket) -> bool {
+        self.directory.surrounds(name, item, ticket)
+    }
+
+    /// Adds a place that waits to those of this client.
+    pub(crate) fn waits(&self, name: &LockName, ticket: Ticket, attempt: &Attempt) -> Membership {
+        let Attempt { nonce, tickets, .. } = *attempt;
+        self.directory.waits(name, ticket, nonce, tickets)
+    }
+
+    /// The first rows behind the slots, as far as they are of this client.
+    pub(crate) fn rows(&self, name: &LockName, watermark: Ticket, max: usize) -> Vec<TicketRow> {
+        self.directory.rows(name, watermark, max)
+    }
+
+    /// A place of this client came from a slot to the lock.
+    pub(crate) fn came_in(&self, name: &LockName, item: &LockItem) {
+        let slots = self.store.config().slots;
+        self.directory.came_in(name, item, slots);
+    }
+
+    /// What the lock's queue looked like when this client last released, if that was a moment ago.
+    pub(crate) fn hint(&self, name: &LockName) -> Option<LockItem> {
+        self.directory.take_hint(name, self.store.now())
+    }
+
+    pub(crate) fn remember(&self, name: &LockName, item: LockItem) {
+        if !item.is_idle() {
+            self.directory.hint(name, item, self.store.now());
+        }
+    }
+
+    /// The pace of a lock's queue, as far as this client knows it.
+    pub(crate) fn pace(&self, name: &LockName) -> Pace {
+        let config = self.store.config();
+        let known = self.directory.pace(name);
+        known.unwrap_or_else(|| Pace::new(config.min_poll_interval, config.max_poll_interval))
+    }
+
+    /// Remembers the pace of a queue that was waited in.
+    pub(crate) fn learnt(&self, name: &LockName, pace: Pace) {
+        self.directory.learnt(name, pace);
+    }
+
+    /// Registers a hold, with those whose turn comes after it at the same place.
+    pub(crate) fn keep(&self, hold: &Arc<Hold>, batch: &Arc<Batch>, listed: &Listed) {
+        self.directory.holds(hold, batch, listed);
+        // Or it is given back at once, which whoever shuts down waits for.
+        if !self.closed.is_cancelled() {
+            listed.becomes(Task::Heartbeat, hold.ticket);
+        }
+    }
+
+    /// A hold has ended, and its place holds nothing any more.
+    pub(crate) fn lets_go(&self, hold: &Hold) {
+        self.directory.lets_go(hold);
+    }
+
+    /// What was granted to a call that is not polled, so that it is not kept from others.
+    pub(crate) async fn untaken<G>(&self, offer: Offer<G>) -> Option<G> {
+        let config = self.store.config();
+        offer.untaken(&config.clock, config.request_timeout).await
+    }
+
+    pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
+        self.directory.all_held()
+    }
+
+    /// Ends all holds, and has them released, whatever their guards do.
+    pub(crate) fn release_all(&self) {
+        for hold in self.holds() {
+            // One whose guard was first is being released. One that was lost before waits for its guard.
+            if hold.lose(LossReason::ShutDown) {
+                self.directory.is_to_release(&hold);
+            }
+        }
+    }
+
+    /// Tells all who wait behind holds that there will be no turn.
+    pub(crate) fn refuse_all(&self) {
+        for batch in self.directory.all_batches() {
+            batch.refuse(Refused::GaveUp);
+        }
+    }
+
+    /// Hands the lock over, trying until the lease ends.
+    pub(crate) async fn release(
+        self: &Arc<Self>,
+        hold: &Hold,
+        deadline: Moment,
+    ) -> Result<Ended, Failure> {
+        let policy = self.policy_until(deadline);
+        let slots = self.slots(&hold.name, &policy);
+        let ended = slots.release(&hold.attempt, hold.held()).await;
+        // Before the item is taken in, which may show that a late copy of the enter has come.
+        self.forget(&hold.attempt);
+        match &ended {
+            Ok(Ended::HandedOver(item) | Ended::Before(Some(item))) => {
+                tracing::debug!(lock = %hold.name, ticket = %hold.ticket, "released");
+                self.saw(&hold.name, item);
+                let slots = self.store.config().slots;
+                self.directory.handed_over(&hold.name, item, slots);
+                self.remember(&hold.name, item.clone());
+                self.admit(&hold.name, item);
+            }
+            Ok(Ended::PassedOn | Ended::Before(None) | Ended::NotOurs(_)) | Err(_) => {}
+        }
+        ended
+    }
+
+    pub(crate) fn slots<'a>(&'a self, name: &'a LockName, policy: &'a RetryPolicy) -> Slots<'a> {
+        Slots {
+            store: &self.store,
+            name,
+            policy,
+        }
+    }
+
+    /// Lets successors in who need not wait any more, in the background. They would see to it themselves with their next look.
+    pub(crate) fn admit(self: &Arc<Self>, name: &LockName, item: &LockItem) {
+        let (first, admitted) = (
+            item.first_successor(),
+            item.successors()[..item.admitted()].to_vec(),
+        );
+        if admitted.is_empty() {
+            return;
+        }
+        let (inner, name) = (Arc::clone(self), name.clone());
+        self.spawn(&name.clone(), None, Task::Admit, async move {
+            let policy = inner.policy_of_few(CancellationToken::new());
+            let admit = || inner.store.admit(&name, first, &admitted);
+            match inner.store.retry(&policy, admit).await {
+                Ok(answer) => {
+                    if let Some(item) = answer.value.shown() {
+                        inner.saw(&name, &item);
+                    }
+                }
+                Err(failure) => {
+                    tracing::debug!(lock = %name, %failure, "left it to the successors to come in");
+                }
+            }
+        });
+    }
+}
+
+fn job(name: &LockName, ticket: Option<Ticket>, task: Task) -> Job {
+    Job {
+        lock: name.to_string(),
+        ticket,
+        task,
+    }
+}
+
+impl fmt::Debug for ClientInner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let config = self.store.config();
+        f.debug_struct("ClientInner")
+            .field("table", &config.table)
+            .field("namespace", &config.namespace)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,101 @@
+//! How long the requests of a client are tried again, by what they are for.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Batch, Claim, ClientInner};
+use crate::hold::Hold;
+use crate::store::{Limit, RetryPolicy};
+use fairlock_protocol::moment::Moment;
+
+/// Attempts at a request on which nobody's place depends.
+const FEW: usize = 4;
+/// Attempts at a request of a caller that does not wait.
+const ATTEMPTS_AT_ONCE: u32 = 4;
+/// Attempts at a draw. Each that is applied unseen leaves a gap, so after these the way into the queue begins again, with
+/// requests that leave nothing.
+const ATTEMPTS_TO_DRAW: usize = 4;
+
+impl ClientInner {
+    /// When a call that does not wait has tried for long enough: for as long as its attempts take if none is answered. A little less,
+    /// so that the last one has said what failed before the call returns.
+    pub(crate) fn no_wait_ends(&self, started: Moment) -> Moment {
+        let timeout = self.store.config().request_timeout;
+        started + (timeout * ATTEMPTS_AT_ONCE).saturating_sub(timeout / 10)
+    }
+
+    /// Such a call has returned after that, whatever its last attempt has become.
+    pub(crate) fn no_wait_lasts(&self) -> Duration {
+        self.store.config().request_timeout * (ATTEMPTS_AT_ONCE + 1)
+    }
+
+    /// For what an operator or an onlooker asks.
+    pub(crate) fn policy_of_few(&self, stop: CancellationToken) -> RetryPolicy {
+        RetryPolicy::stopped_by(&stop).within(Limit::Attempts(FEW))
+    }
+
+    /// For a place that is asked for. A claim that does not wait tries a few times, and for no longer than these requests take
+    /// without an answer. One that waits tries for as long as it waits.
+    pub(crate) fn policy_to_ask(
+        &self,
+        batch: &Batch,
+        claim: &Claim,
+        started: Moment,
+    ) -> RetryPolicy {
+        let policy = batch.policy();
+        match claim.waits {
+            true => policy,
+            false => policy
+                .within(Limit::Attempts(ATTEMPTS_AT_ONCE as usize))
+                .until(self.no_wait_ends(started)),
+        }
+    }
+
+    /// For the renewal of a hold before it is granted.
+    pub(crate) fn policy_to_grant(
+        &self,
+        batch: &Batch,
+        claim: &Claim,
+        (started, deadline): (Moment, Moment),
+    ) -> RetryPolicy {
+        let policy = RetryPolicy::stopped_by(&batch.stop).until(deadline);
+        match claim.waits {
+            true => policy,
+            false => policy.until(self.no_wait_ends(started)),
+        }
+    }
+
+    /// For what a hold needs while it goes on.
+    pub(crate) fn policy_to_hold(&self, hold: &Hold) -> RetryPolicy {
+        let policy = RetryPolicy::stopped_by(&self.closed);
+        policy.until(hold.believed_until()).through_refusals()
+    }
+
+    /// For what gives something back, and what ends with the lease of a hold.
+    pub(crate) fn policy_until(&self, deadline: Moment) -> RetryPolicy {
+        RetryPolicy::default().until(deadline).through_refusals()
+    }
+
+    /// For as long as what is left in the table could be in somebody's way: then others have removed it.
+    pub(crate) fn policy_to_leave(&self) -> RetryPolicy {
+        let config = self.store.config();
+        self.policy_until(self.store.now() + config.lease * 2 + config.join_timeout)
+    }
+}
+
+impl Batch {
+    /// For as long as one of them waits.
+    pub(crate) fn policy(&self) -> RetryPolicy {
+        let policy = RetryPolicy::stopped_by(&self.stop);
+        match self.until() {
+            Some(until) => policy.until(until),
+            None => policy,
+        }
+    }
+
+    /// For a draw.
+    pub(crate) fn policy_to_draw(&self) -> RetryPolicy {
+        self.policy().within(Limit::Unanswered(ATTEMPTS_TO_DRAW))
+    }
+}

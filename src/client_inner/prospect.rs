@@ -1,0 +1,44 @@
+//! What is before somebody in the queue, and how long that may take.
+
+use std::time::Duration;
+
+use crate::place_id::PlaceId;
+use crate::waiter::Waiter;
+use fairlock_protocol::pace;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Prospect {
+    /// How many are before it, the holder included.
+    pub(crate) place: usize,
+    /// The place; none while it has none.
+    pub(crate) id: Option<PlaceId>,
+    /// The mean time of a turn, as seen in this queue.
+    turn: Option<Duration>,
+}
+
+impl Prospect {
+    pub(crate) fn of(waiter: &Waiter) -> Self {
+        Prospect {
+            place: waiter.place(),
+            id: Some(waiter.place_id()),
+            turn: waiter.pace.mean(),
+        }
+    }
+
+    /// Of one with so many others between.
+    pub(crate) fn behind(&self, others: usize) -> Self {
+        self.at(self.place.saturating_add(others))
+    }
+
+    /// The same queue, seen from a place in it.
+    pub(crate) fn at(&self, place: usize) -> Self {
+        Prospect {
+            place,
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        Some(pace::times(self.turn?, self.place as u64))
+    }
+}

@@ -1,0 +1,56 @@
+//! DynamoDB does not answer.
+
+use std::time::SystemTime;
+
+use super::ClientInner;
+use crate::state::Outage;
+use crate::store::Failure;
+use fairlock_protocol::moment::Moment;
+
+/// DynamoDB does not answer, as those who wait are told of it.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    pub(super) since: Moment,
+    pub(super) outage: Outage,
+    failure: Failure,
+}
+
+impl Trouble {
+    pub(crate) fn new(inner: &ClientInner, since: Moment, failure: Failure) -> Self {
+        let clock = &inner.store.config().clock;
+        let lasts = clock.now().since(since);
+        let outage = Outage {
+            since: SystemTime::UNIX_EPOCH + clock.unix().saturating_sub(lasts),
+            cause: failure.to_string(),
+        };
+        Trouble {
+            since,
+            outage,
+            failure,
+        }
+    }
+
+    /// The same twice, for two batches.
+    pub(crate) fn shared(self) -> (Self, Self) {
+        let (since, outage) = (self.since, self.outage);
+        let (one, other) = self.failure.shared();
+        let trouble = |outage, failure| Trouble {
+            since,
+            outage,
+            failure,
+        };
+        (trouble(outage.clone(), one), trouble(outage, other))
+    }
+
+    /// The failure, and the same again.
+    pub(super) fn failure(self) -> (Failure, Self) {
+        let (one, other) = self.failure.shared();
+        (
+            one,
+            Trouble {
+                failure: other,
+                ..self
+            },
+        )
+    }
+}

@@ -1,0 +1,157 @@
+//! A lease as it is carried from process to process.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
+
+use crate::config::unusable;
+use crate::error::{Error, Invalid};
+use crate::name::LockName;
+use crate::state::system_time;
+use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
+use fairlock_protocol::lease;
+use fairlock_protocol::ticket::Ticket;
+
+const MAX_ID: usize = 256;
+
+/// A lease of a [`LeaseLock`](crate::LeaseLock), by which any process may extend or release it. Its text form reads back.
+///
+/// # Examples
+///
+/// ```
+/// # fn keep(lease: &fairlock::Lease) -> Result<(), fairlock::Error> {
+/// let again: fairlock::Lease = lease.to_string().parse()?;
+/// assert_eq!(again, *lease);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub(super) lock: String,
+    pub(super) id: String,
+    pub(super) nonce: Nonce,
+    pub(super) ticket: Ticket,
+    /// By DynamoDB's clock.
+    pub(super) expires: ServerTime,
+}
+
+impl Lease {
+    /// None: the entry is no lease of this kind, or has no date.
+    pub(super) fn of(name: &LockName, entry: &Entry) -> Option<Self> {
+        let expires = in_millis(entry.renewed_at?.0 + lease::believed(entry.lease));
+        Some(Lease {
+            lock: name.lock().to_owned(),
+            id: entry.id.clone()?,
+            nonce: entry.nonce,
+            ticket: entry.ticket,
+            expires: ServerTime(expires),
+        })
+    }
+
+    /// The lock's name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn show(lease: &fairlock::Lease) {
+    /// println!("{} has {} until {:?}", lease.id(), lease.lock(), lease.expires_at());
+    /// # }
+    /// ```
+    pub fn lock(&self) -> &str {
+        &self.lock
+    }
+
+    /// What the caller calls it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn is_mine(lease: &fairlock::Lease) -> bool {
+    /// lease.id() == "transaction-1234"
+    /// # }
+    /// ```
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The fencing token.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn fence(lease: &fairlock::Lease) -> fairlock::Fence {
+    /// fairlock::Fence::new("fence", lease.ticket())
+    /// # }
+    /// ```
+    pub fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
+    /// Until when it may be believed in, by DynamoDB's clock: 2 % of the lease before others may take the lock.
+    ///
+    /// DynamoDB has many front ends, and each has a clock. This is counted from the earlier of two answers; whoever measures
+    /// what is left by a clock that may be slower than theirs, this host's for one, stops as much earlier.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn is_over(lease: &fairlock::Lease) -> bool {
+    /// lease.expires_at() < std::time::SystemTime::now() // if this host's clock is right
+    /// # }
+    /// ```
+    pub fn expires_at(&self) -> SystemTime {
+        system_time(self.expires)
+    }
+}
+
+pub(super) fn check_id(id: &str) -> Result<(), Invalid> {
+    if id.is_empty() || id.len() > MAX_ID {
+        return Err(unusable("the id of a lease", id, "takes 1 to 256 bytes"));
+    }
+    Ok(())
+}
+
+/// A lease ends at a whole millisecond, as its text has it: so it reads back the same. It ends earlier by that, never later.
+fn in_millis(span: Duration) -> Duration {
+    let nanos = span.subsec_nanos();
+    Duration::new(span.as_secs(), nanos - nanos % 1_000_000)
+}
+
+/// One queue; the names come last, for they may have anything in them.
+impl fmt::Display for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (nonce, ticket) = (self.nonce, self.ticket);
+        let (expires, id) = (self.expires.0.as_millis(), &self.id);
+        write!(
+            f,
+            "lease {nonce} {ticket} {expires} {} {id}{}",
+            id.len(),
+            self.lock
+        )
+    }
+}
+
+impl FromStr for Lease {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let rule = "is not the text form of a lease";
+        parse(text).ok_or_else(|| unusable("the text", text, rule).into())
+    }
+}
+
+fn parse(text: &str) -> Option<Lease> {
+    let mut words = text.splitn(6, ' ');
+    let (kind, nonce, ticket) = (words.next()?, words.next()?, words.next()?);
+    let (expires, length, names) = (words.next()?, words.next()?, words.next()?);
+    let (id, lock) = names.split_at_checked(length.parse().ok()?)?;
+    let is_named = kind == "lease" && check_id(id).is_ok() && !lock.is_empty();
+    is_named.then_some(())?;
+    Some(Lease {
+        lock: lock.to_owned(),
+        id: id.to_owned(),
+        nonce: Nonce::parse(nonce)?,
+        ticket: Ticket::new(ticket.parse().ok()?),
+        expires: ServerTime(Duration::from_millis(expires.parse().ok()?)),
+    })
+}

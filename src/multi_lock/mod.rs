@@ -1,0 +1,461 @@
+//! Several locks at once, all or none, taken in one order so that those who name them otherwise never wait in a ring.
+//!
+//! `docs/multi-lock.md` says why the order is enough, and why the same ticket on each lock is not.
+
+mod guard;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::pending;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::background::Task;
+use crate::client::LockClient;
+use crate::client_inner::{ClientHandle, STANDSTILL};
+use crate::error::{Closed, Error, Invalid, LockLost};
+use crate::hold;
+use crate::lock::FairLock;
+use crate::offer::{self, Granted};
+use crate::run::{self, RunOutcome, Tenure};
+use crate::wait::RecordWait;
+use fairlock_protocol::moment::Moment;
+
+pub use guard::MultiLockGuard;
+
+/// What is left of a time-out that is all but over.
+const NO_TIME: Duration = Duration::from_nanos(1);
+
+/// How a call for several is told.
+type Tell = oneshot::Sender<Result<Granted<MultiLockGuard>, Error>>;
+
+/// Names of locks to be had at the same time. Cheap to clone; naming them neither acquires them nor sends anything.
+///
+/// # Limitations
+///
+/// - **Deadlocks are ruled out only among those who take all of their locks this way.** Who holds one lock and then
+///   asks for a lesser one by itself is outside of the order; time-outs end what comes of that.
+/// - **The first is held while the next is waited for**, renewed all the time. Whoever wants only the first waits for
+///   that too.
+/// - **One after the other**: with all of them free it takes a round trip each.
+/// - **Tickets are those of each lock.** Nothing orders one lock's holds against another's.
+///
+/// # Examples
+///
+/// ```
+/// # async fn transfer(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+/// use std::time::Duration;
+/// use fairlock::RecordWait;
+///
+/// let accounts = locks.multi_lock(["account/42", "account/7"])?;
+/// let guard = accounts.acquire(RecordWait::Timeout(Duration::from_secs(60))).await?;
+/// tokio::select! {
+///     lost = guard.lost() => eprintln!("stop: {lost}"),
+///     () = async { /* the work */ } => {}
+/// }
+/// guard.release().await
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "naming locks does not acquire them"]
+pub struct MultiLock {
+    inner: ClientHandle,
+    /// In the order in which they are taken.
+    locks: Vec<FairLock>,
+}
+
+impl LockClient {
+    /// Names several locks, to be had all or none; sends nothing. In which order they are named makes no difference,
+    /// and a lock that is named twice is one lock: the two accounts of a transfer may be the same.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if there is no name, or one that [`fair_lock`](Self::fair_lock) would refuse.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn name(locks: &fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// let accounts = locks.multi_lock(["account/7", "account/42", "account/7"])?;
+    /// assert!(accounts.names().eq(["account/42", "account/7"]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn multi_lock(
+        &self,
+        names: impl IntoIterator<Item: AsRef<str>>,
+    ) -> Result<MultiLock, Error> {
+        let mut locks = BTreeMap::new();
+        for name in names {
+            let lock = self.fair_lock(name)?;
+            locks.insert(lock.name.clone(), lock);
+        }
+        if locks.is_empty() {
+            return Err(Invalid::NoNames.into());
+        }
+        Ok(MultiLock {
+            inner: self.inner.clone(),
+            locks: locks.into_values().collect(),
+        })
+    }
+}
+
+impl MultiLock {
+    /// The names of the locks in the order in which they are taken, which is that of their bytes, each once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn show(accounts: &fairlock::MultiLock) {
+    /// accounts.names().for_each(|name| println!("waiting for {name}"));
+    /// # }
+    /// ```
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.locks.iter().map(FairLock::name)
+    }
+
+    /// Waits for its turn at each of the locks in the order of their names, and has all of them, or none.
+    ///
+    /// All who take several locks take them in this one order, so nobody who holds a lock waits for one who waits for
+    /// it. A lock that was taken is held and renewed while the others are waited for; if it is lost meanwhile, all
+    /// are released, and it begins again within the same time.
+    ///
+    /// With [`RecordWait::NoWait`] each is tried once, for as long as [there](FairLock::acquire), and the first that is held ends the
+    /// call; of calls that stand in each other's way, one has its locks. The call returns within five request time-outs for each
+    /// lock, and one more in which those that were taken are released. After a loss it begins again unless no more than
+    /// the time of one lock is left.
+    /// With [`RecordWait::Timeout`] the time is that of all of them together, and the call returns at most one request time-out
+    /// after it. A call that is not polled keeps nothing either, as [there](FairLock::acquire).
+    ///
+    /// # Fairness
+    ///
+    /// First come, first served at each lock by itself, as [`FairLock::acquire`]. Between calls that want several
+    /// there is no order: who came later and wants fewer may be done sooner.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future at any point releases what was taken, and gives up the place in the queue, in the background.
+    ///
+    /// # Errors
+    ///
+    /// As [`FairLock::acquire`], of the lock that could not be had: [`Error::NotGranted`] says which, and who has it.
+    /// The error is returned when the locks that were taken are released. What takes longer than one request time-out goes on in
+    /// the background.
+    ///
+    /// # Panics
+    ///
+    /// As [`FairLock::acquire`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn transfer(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// use fairlock::{Error, RecordWait};
+    ///
+    /// match locks.multi_lock(["account/42", "account/7"])?.acquire(RecordWait::default()).await {
+    ///     Ok(guard) => guard.release().await,
+    ///     Err(Error::NotGranted { lock, .. }) => {
+    ///         eprintln!("{lock} is busy, try again later");
+    ///         Ok(())
+    ///     }
+    ///     Err(other) => Err(other),
+    /// }
+    /// # }
+    /// ```
+    pub async fn acquire(&self, wait: RecordWait) -> Result<MultiLockGuard, Error> {
+        let time = Time::from_now(&self.inner, wait, self.locks.len());
+        // Each turn but the last has lost a lock after the last was granted, and before this future was polled again.
+        loop {
+            let ended = self.take_behind(time).await;
+            let granted = ended.map_err(|error| in_all(error, time.waited(&self.inner)))?;
+            let Some(guard) = granted.take() else {
+                return Err(hold::untaken(&self.locks[0].name, time.waited(&self.inner)));
+            };
+            match guard.loss() {
+                Some(lost) => self.begin_again(guard, &lost, time).await?,
+                None => return Ok(guard),
+            }
+        }
+    }
+
+    /// In a task of its own, so that what was taken is given back in time though the call is not polled.
+    async fn take_behind(&self, time: Time) -> Result<Granted<MultiLockGuard>, Error> {
+        let (tell, told) = oneshot::channel();
+        let stop = CancellationToken::new();
+        let _stops_when_dropped = stop.clone().drop_guard();
+        let taking = self.clone().take_and_tell(time, stop, tell);
+        let first = &self.locks[0].name;
+        self.inner.spawn_then(first, None, Task::Acquire, taking);
+        let clock = &self.inner.store.config().clock;
+        let late = time.ends_late(&self.inner).map(|late| late + STANDSTILL);
+        tokio::select! {
+            biased;
+            // Its runtime is gone, if nothing is told.
+            told = told => told.unwrap_or(Err(Error::ShutDown(Closed::NoRuntime))),
+            () = clock.sleep_until_if_counted(late.unwrap_or_default()), if late.is_some() => {
+                Err(self.inner.stands_still("acquire", time.waited(&self.inner)))
+            }
+        }
+    }
+
+    /// Returns how it tells of an error. A guard it tells of itself, and sees to it that it is taken in time.
+    async fn take_and_tell(self, time: Time, stop: CancellationToken, tell: Tell) -> impl FnOnce() {
+        let taken = tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            taken = self.take_in_time(time) => Some(taken),
+        };
+        let failed = match taken {
+            Some(Ok(guard)) => {
+                self.offer(guard, tell).await;
+                None
+            }
+            Some(Err(error)) => Some((tell, error)),
+            None => None,
+        };
+        // Whoever has gone need not be told.
+        move || drop(failed.map(|(tell, error)| tell.send(Err(error))))
+    }
+
+    async fn offer(&self, guard: MultiLockGuard, tell: Tell) {
+        let (granted, offer) = offer::offer(guard);
+        if tell.send(Ok(granted)).is_ok() {
+            drop(self.inner.untaken(offer).await);
+        }
+    }
+
+    async fn take_in_time(&self, time: Time) -> Result<MultiLockGuard, Error> {
+        // Each turn but the last has lost a lock on the way.
+        loop {
+            match self.take_all(time).await {
+                Taken::All(guard) => return Ok(guard),
+                Taken::Part(guard, lost) => self.begin_again(guard, &lost, time).await?,
+                Taken::Failed(guard, error) => {
+                    let late = time.ends_late(&self.inner);
+                    self.inner.let_go(guard.release(), late).await;
+                    return Err(in_all(error, time.waited(&self.inner)));
+                }
+            }
+        }
+    }
+
+    /// Gives back what was taken before it is asked for again, for one of the locks was lost; the error if the time is over by
+    /// then.
+    async fn begin_again(
+        &self,
+        guard: MultiLockGuard,
+        lost: &LockLost,
+        time: Time,
+    ) -> Result<(), Error> {
+        tracing::info!(lock = %lost.lock, ticket = %lost.ticket, reason = %lost.reason, "lost while it waited for others: begins again");
+        if time.is_over(&self.inner) {
+            let late = time.ends_late(&self.inner);
+            self.inner.let_go(guard.release(), late).await;
+            let known = self.locks.iter().find(|known| known.name() == lost.lock);
+            let FairLock { name, .. } = known.unwrap_or(&self.locks[0]);
+            let waited = time.waited(&self.inner);
+            return Err(hold::not_granted(name, None, None, waited));
+        }
+        self.inner.let_go(guard.release(), time.ends).await;
+        Ok(())
+    }
+
+    /// Takes the locks if all of them can be had now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for
+    /// callers to whom somebody else's hold is no error.
+    ///
+    /// # Fairness, cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), but for [`Error::NotGranted`], which is `None` here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn once(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// match locks.multi_lock(["account/42", "account/7"])?.try_acquire().await? {
+    ///     Some(guard) => guard.release().await,
+    ///     None => Ok(()), // somebody is at one of them
+    /// }
+    /// # }
+    /// ```
+    pub async fn try_acquire(&self) -> Result<Option<MultiLockGuard>, Error> {
+        match self.acquire(RecordWait::NoWait).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(Error::NotGranted { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Acquires the locks, runs `work` for as long as all of them are held, and releases them: [`FairLock::run`] for
+    /// several.
+    ///
+    /// # Fairness, panics
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up what was taken so far; or drops the work, and then releases the locks in the
+    /// background.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire): the work was never begun. [`Error::Lost`] when one of the locks was lost before
+    /// the work was done.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn transfer(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
+    /// use fairlock::RecordWait;
+    ///
+    /// let accounts = locks.multi_lock(["account/42", "account/7"])?;
+    /// let ran = accounts.run(RecordWait::default(), async |guard| guard.ticket("account/42")).await?;
+    /// assert!(ran.value.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run<T>(
+        &self,
+        wait: RecordWait,
+        work: impl AsyncFnOnce(&MultiLockGuard) -> T,
+    ) -> Result<RunOutcome<T>, Error> {
+        run::run(self.acquire(wait).await?, work).await
+    }
+
+    /// Takes one after the other, until one cannot be had or one that was taken is lost.
+    async fn take_all(&self, time: Time) -> Taken {
+        let inner = &self.inner;
+        let mut taken = MultiLockGuard {
+            guards: Vec::with_capacity(self.locks.len()),
+        };
+        for lock in &self.locks {
+            // The one before it came when the time was over: this one is not asked for any more.
+            if !taken.guards.is_empty() && time.is_over(inner) {
+                let error = hold::not_granted(&lock.name, None, None, time.waited(inner));
+                return Taken::Failed(taken, error);
+            }
+            let lost = async {
+                match time.wait {
+                    // It is over soon, and must be: what it leaves under way would be in the way of the next try.
+                    RecordWait::NoWait => pending().await,
+                    RecordWait::Timeout(_) | RecordWait::Infinite => taken.lost().await,
+                }
+            };
+            // When the time is over there is no other try, and this one tells who has the lock.
+            let granted = tokio::select! {
+                biased;
+                lost = time.or_never(inner, lost) => return Taken::Part(taken, lost),
+                granted = lock.acquire(time.left(inner)) => granted,
+            };
+            match granted {
+                Ok(guard) => taken.guards.push(guard),
+                Err(error) => return Taken::Failed(taken, error),
+            }
+            if let Some(lost) = taken.loss() {
+                return Taken::Part(taken, lost);
+            }
+        }
+        Taken::All(taken)
+    }
+}
+
+/// What came of taking one lock after the other.
+enum Taken {
+    All(MultiLockGuard),
+    /// One of these was lost.
+    Part(MultiLockGuard, LockLost),
+    /// The next could not be had.
+    Failed(MultiLockGuard, Error),
+}
+
+/// The time that a call has for all of its locks.
+#[derive(Clone, Copy)]
+struct Time {
+    wait: RecordWait,
+    started: Moment,
+    /// From then on no further lock is asked for, nor all of them again. None: it waits without end.
+    ends: Option<Moment>,
+}
+
+impl Time {
+    fn from_now(inner: &ClientHandle, wait: RecordWait, locks: usize) -> Self {
+        let started = inner.store.now();
+        let ends = match wait {
+            RecordWait::Timeout(span) => Some(started + span),
+            // By then the last is asked for, however long each of those before it took.
+            RecordWait::NoWait => {
+                let before = u32::try_from(locks.saturating_sub(1)).unwrap_or(u32::MAX);
+                Some(started + inner.no_wait_lasts().saturating_mul(before))
+            }
+            RecordWait::Infinite => None,
+        };
+        Time {
+            wait,
+            started,
+            ends,
+        }
+    }
+
+    fn waited(self, inner: &ClientHandle) -> Duration {
+        inner.store.now().since(self.started)
+    }
+
+    fn is_over(self, inner: &ClientHandle) -> bool {
+        self.ends.is_some_and(|ends| ends <= inner.store.now())
+    }
+
+    /// The call returns no later than this, unless its client's runtime stands still: what it asked for last has its time, and
+    /// then what was taken has a request time-out to be released.
+    fn ends_late(self, inner: &ClientHandle) -> Option<Moment> {
+        let release = inner.store.config().request_timeout;
+        let late = match self.wait {
+            RecordWait::NoWait => inner.no_wait_lasts() + release,
+            // Which covers leaving the queue and the release.
+            RecordWait::Timeout(_) | RecordWait::Infinite => release,
+        };
+        self.ends.map(|ends| ends + late)
+    }
+
+    /// What is left of it for the next lock.
+    fn left(self, inner: &ClientHandle) -> RecordWait {
+        match self.wait {
+            RecordWait::Timeout(span) if !span.is_zero() => {
+                let left = span.saturating_sub(self.waited(inner));
+                RecordWait::Timeout(left.max(NO_TIME))
+            }
+            other => other,
+        }
+    }
+
+    /// What comes of `work` within the time; nothing ever, if that is later.
+    async fn or_never<T>(self, inner: &ClientHandle, work: impl Future<Output = T>) -> T {
+        let Some(ends) = self.ends else {
+            return work.await;
+        };
+        tokio::select! {
+            biased;
+            () = inner.store.config().clock.sleep_until(ends) => pending().await,
+            done = work => done,
+        }
+    }
+}
+
+/// What one lock's error says of the time is meant of all.
+fn in_all(mut error: Error, in_all: Duration) -> Error {
+    if let Error::NotGranted { waited, .. } | Error::Unavailable { waited, .. } = &mut error {
+        *waited = in_all;
+    }
+    error
+}
+
+impl fmt::Debug for MultiLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}

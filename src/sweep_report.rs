@@ -1,0 +1,105 @@
+//! What a sweep is to remove, and what it removed.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+/// How many things a sweep removed, by kind. At least so many: an answer that was lost may have been one more.
+///
+/// # Examples
+///
+/// ```
+/// # async fn sweep(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
+/// let swept = lock.sweep().await?;
+/// println!("{}: {swept}", lock.name());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SweepReport {
+    /// Dead holders evicted.
+    pub holders: u64,
+    /// Dead successors whose slots were taken away.
+    pub successors: u64,
+    /// Dead waiters whose tickets were made void.
+    pub waiters: u64,
+    /// Tickets made void that were drawn and never joined the queue.
+    pub gaps: u64,
+    /// Rows of settled tickets deleted.
+    pub rows: u64,
+    /// Idle lock items deleted.
+    pub locks: u64,
+    /// More is to be removed than one pass does: sweep again.
+    pub has_more: bool,
+}
+
+impl SweepReport {
+    /// Whether nothing was removed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(fairlock::SweepReport::default().is_nothing());
+    /// ```
+    pub fn is_nothing(&self) -> bool {
+        self.counts().iter().all(|(count, _)| *count == 0)
+    }
+
+    fn counts(&self) -> [(u64, &'static str); 6] {
+        [
+            (self.holders, "dead holders"),
+            (self.successors, "dead successors"),
+            (self.waiters, "dead waiters"),
+            (self.gaps, "gaps"),
+            (self.rows, "settled rows"),
+            (self.locks, "idle locks"),
+        ]
+    }
+}
+
+impl AddAssign for SweepReport {
+    fn add_assign(&mut self, other: SweepReport) {
+        self.holders += other.holders;
+        self.successors += other.successors;
+        self.waiters += other.waiters;
+        self.gaps += other.gaps;
+        self.rows += other.rows;
+        self.locks += other.locks;
+        self.has_more |= other.has_more;
+    }
+}
+
+impl fmt::Display for SweepReport {
+    /// One queue: what was removed, without the kinds of which there was nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = self.counts();
+        let removed = counts.iter().filter(|(count, _)| *count > 0);
+        let removed: Vec<_> = removed
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        match removed.is_empty() {
+            true => f.write_str("nothing to remove")?,
+            false => write!(f, "removed {}", removed.join(", "))?,
+        }
+        match self.has_more {
+            true => f.write_str("; there is more"),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What a sweep does with the items of locks that nobody has used for the idle retention.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(fairlock::IdleLocks::default(), fairlock::IdleLocks::Keep);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IdleLocks {
+    /// Leaves them to DynamoDB's TTL.
+    #[default]
+    Keep,
+    /// Removes them, for tables without TTL.
+    Remove,
+}

@@ -1,0 +1,247 @@
+//! The turns of those who have one place in the queue together, gathered from a history.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::exchange::Answer;
+use crate::history::{End, Event};
+
+type Events = [(Duration, Event)];
+/// By their numbers, which are in the order in which they were made.
+pub(crate) type Calls<'a> = BTreeMap<usize, Asked<'a>>;
+
+/// One call for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked<'a> {
+    pub(crate) number: usize,
+    pub(crate) host: usize,
+    pub(crate) lock: &'a str,
+    /// Who shares a lock goes for itself.
+    pub(crate) is_alone: bool,
+    /// When it was made, and until when it waits at the most.
+    pub(crate) at: Duration,
+    pub(crate) until: Option<Duration>,
+    /// When it was granted, or went without.
+    pub(crate) granted: Option<Duration>,
+    pub(crate) gone: Option<Duration>,
+}
+
+impl Asked<'_> {
+    /// Whether it waits at all, and goes together with others.
+    pub(crate) fn has_patience(&self) -> bool {
+        self.until != Some(self.at) && self.is_alone
+    }
+
+    /// Whether it waits for the same lock, in the same client.
+    pub(crate) fn waits_with(&self, other: &Asked<'_>) -> bool {
+        self.has_patience() && (self.host, self.lock) == (other.host, other.lock)
+    }
+
+    /// Whether it is neither granted nor gone, and has time left.
+    pub(crate) fn waits(&self, at: Duration) -> bool {
+        let ends = [self.until, self.granted, self.gone];
+        let end = ends.into_iter().flatten().min();
+        self.at <= at && end.is_none_or(|end| at < end)
+    }
+}
+
+/// All calls of a history.
+pub(crate) fn calls(events: &Events) -> Calls<'_> {
+    let mut calls = BTreeMap::new();
+    for (at, event) in events {
+        match event {
+            Event::Asked {
+                call,
+                host,
+                lock,
+                is_alone,
+                until,
+                ..
+            } => {
+                let asked = Asked {
+                    number: *call,
+                    host: *host,
+                    lock,
+                    is_alone: *is_alone,
+                    at: *at,
+                    until: *until,
+                    granted: None,
+                    gone: None,
+                };
+                calls.insert(*call, asked);
+            }
+            Event::Granted { call, .. } => {
+                calls
+                    .entry(*call)
+                    .and_modify(|asked| asked.granted = Some(*at));
+            }
+            Event::Gone { call } => {
+                calls
+                    .entry(*call)
+                    .and_modify(|asked| asked.gone = Some(*at));
+            }
+            _ => {}
+        }
+    }
+    calls
+}
+
+/// How often a call had several locks at once.
+pub(crate) fn together(events: &Events) -> u64 {
+    let granted = events.iter().filter_map(|(_, event)| match event {
+        Event::Granted { call, .. } => Some(call),
+        _ => None,
+    });
+    let mut times: BTreeMap<_, u64> = BTreeMap::new();
+    granted.for_each(|call| *times.entry(call).or_default() += 1);
+    times.into_values().filter(|locks| *locks > 1).count() as u64
+}
+
+/// One turn at a place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    pub(crate) at: Duration,
+    pub(crate) call: usize,
+    pub(crate) ticket: u64,
+    pub(crate) end: Option<(Duration, End)>,
+}
+
+/// A place for several tickets, and the turns that were had there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// When its tickets were asked for, if an answer tells.
+    pub(crate) drawn: Option<Duration>,
+    pub(crate) turns: Vec<Turn>,
+}
+
+/// By lock and newest ticket.
+type Places<'a> = BTreeMap<(&'a str, u64), Batch>;
+
+/// All places of several tickets at which somebody had a turn.
+pub(crate) fn batches(events: &Events) -> Vec<Batch> {
+    let (mut batches, ends, calls) = (places(events), ends(events), calls(events));
+    for (at, event) in events {
+        if let Event::Granted {
+            hold,
+            call,
+            lock,
+            ticket,
+            ..
+        } = event
+            && let Some((_, batch)) = batches.range_mut(of_lock(lock, *ticket)).next()
+            && (batch.first..=batch.last).contains(ticket)
+            // When a call for several locks asked for this one only itself knows.
+            && calls.get(call).is_some_and(|asked| asked.is_alone)
+        {
+            batch.turns.push(Turn {
+                at: *at,
+                call: *call,
+                ticket: *ticket,
+                end: ends.get(hold).copied(),
+            });
+        }
+    }
+    let had = batches.into_values();
+    had.filter(|batch| !batch.turns.is_empty()).collect()
+}
+
+fn places(events: &Events) -> Places<'_> {
+    let mut places = Places::new();
+    for (_, event) in events {
+        let Event::Exchanged(exchange) = event else {
+            continue;
+        };
+        let (lock, shown) = (exchange.lock.as_str(), &exchange.shown);
+        let several = shown.iter().flat_map(|shown| shown.places());
+        for place in several.filter(|place| place.first < place.ticket) {
+            let batch = places.entry((lock, place.ticket)).or_default();
+            (batch.first, batch.last) = (place.first, place.ticket);
+        }
+        if let (Some(shown), Some(2..), Answer::Ok) = (shown, exchange.draws, exchange.answer)
+            && matches!(exchange.verb, "enter" | "enter known" | "draw")
+        {
+            let batch = places.entry((lock, shown.last)).or_default();
+            batch.drawn = Some(exchange.sent);
+        }
+    }
+    places
+}
+
+/// The places of a lock from this ticket on.
+fn of_lock(lock: &str, from: u64) -> RangeInclusive<(&str, u64)> {
+    (lock, from)..=(lock, u64::MAX)
+}
+
+/// How each hold ended, and when.
+fn ends(events: &Events) -> BTreeMap<usize, (Duration, End)> {
+    let ends = events.iter().filter_map(|(at, event)| match event {
+        Event::Ended { hold, how } => Some((*hold, (*at, *how))),
+        _ => None,
+    });
+    ends.collect()
+}
+
+/// What became of batches in one history.
+pub(crate) fn fates(events: &Events) -> Vec<&'static str> {
+    let calls = calls(events);
+    let batches = batches(events);
+    batches
+        .iter()
+        .flat_map(|batch| batch.fates(&calls))
+        .collect()
+}
+
+/// What happens to batches, in every thousand seeds.
+pub(crate) const FATES: [&str; 5] = [
+    "batch",
+    "turn passed on",
+    "batch cut by a loss",
+    "batch cut by a crash",
+    "gone from the middle of a batch",
+];
+
+impl Batch {
+    fn fates(&self, calls: &Calls<'_>) -> Vec<&'static str> {
+        let passed_on = self.turns.len() - 1;
+        let mut fates = vec!["turn passed on"; passed_on];
+        fates.extend((passed_on > 0).then_some("batch"));
+        fates.extend(self.cut(calls));
+        let pairs = self.turns.windows(2);
+        let gone = pairs.filter(|pair| is_between(calls, &pair[0], &pair[1]));
+        fates.extend(gone.map(|_| "gone from the middle of a batch"));
+        fates
+    }
+
+    /// Its last turn ended by force while the next of it waited.
+    fn cut(&self, calls: &Calls<'_>) -> Option<&'static str> {
+        let turn = self.turns.last().filter(|turn| turn.ticket < self.last)?;
+        let (at, how) = turn.end?;
+        let next = next(calls, turn.call)?;
+        let is_member = self.drawn.is_some_and(|drawn| next.at <= drawn);
+        let waited = next.granted.or(next.gone).is_none_or(|end| at <= end);
+        match how {
+            _ if !is_member || !waited => None,
+            End::Lost => Some("batch cut by a loss"),
+            End::Crashed => Some("batch cut by a crash"),
+            End::GivenBack => None,
+        }
+    }
+}
+
+/// The next of the same client that waits for the same lock.
+fn next<'a>(calls: &'a Calls<'a>, call: usize) -> Option<&'a Asked<'a>> {
+    let mut later = calls.range(call + 1..).map(|(_, later)| later);
+    later.find(|later| later.waits_with(&calls[&call]))
+}
+
+/// Whether somebody stood between two who had their turns one after the other, and went during the first of them.
+fn is_between(calls: &Calls<'_>, one: &Turn, other: &Turn) -> bool {
+    let mut between = calls.range(one.call + 1..other.call);
+    between.any(|(_, call)| {
+        let gone = call.gone.is_some_and(|gone| one.at < gone);
+        call.waits_with(&calls[&one.call]) && gone
+    })
+}

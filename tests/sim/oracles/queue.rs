@@ -1,0 +1,48 @@
+//! Every lock item that anybody is shown has its places in ticket order, none above `watermark`; the
+//! rows that wait behind the slots are in order too. No two places have a ticket in common.
+
+use super::Events;
+use crate::history::Event;
+use crate::shown::{Row, Shown, State};
+
+pub(super) fn check(events: &Events) -> Result<(), String> {
+    for (at, event) in events {
+        if let Event::Exchanged(exchange) = event
+            && let Some(shown) = &exchange.shown
+        {
+            let (verb, rows) = (exchange.verb, &exchange.rows);
+            if !is_in_order(shown) {
+                return Err(format!("{at:?}: {verb} shows {shown:?}"));
+            }
+            if !is_behind(shown.watermark, exchange.behind_the_slots()) {
+                return Err(format!("{at:?}: {verb} shows {shown:?} and {rows:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_in_order(shown: &Shown) -> bool {
+    let places = shown.places().map(|place| (place.first, place.ticket));
+    let watermark = shown.places().all(|place| place.ticket <= shown.watermark);
+    is_apart(0, places) && watermark && is_counted(shown) && shown.watermark <= shown.last
+}
+
+/// No more permits are taken than there are, and they are counted right.
+fn is_counted(shown: &Shown) -> bool {
+    let (room, permits) = shown.room;
+    let held: u64 = shown.holders().iter().map(|holder| holder.permits).sum();
+    let shared: u64 = shown.sharers.iter().map(|sharer| sharer.permits).sum();
+    room.checked_add_unsigned(shared) == i64::try_from(permits).ok() && held <= permits
+}
+
+fn is_behind<'a>(watermark: u64, rows: impl Iterator<Item = &'a Row>) -> bool {
+    let waiting = rows.filter(|row| row.state != State::Void);
+    is_apart(watermark, waiting.map(|row| (row.first, row.ticket)))
+}
+
+/// Whether each begins after the one before it.
+fn is_apart(before: u64, mut places: impl Iterator<Item = (u64, u64)>) -> bool {
+    let begins = |before, (first, last)| (before < first && first <= last).then_some(last);
+    places.try_fold(before, begins).is_some()
+}

@@ -1,0 +1,188 @@
+//! A lock that another client holds, one who is successor, and a batch of the same client behind it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "callers' tasks, and helpers of a test that cannot go on has failed the test"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fairlock::embedded::{Fault, Gate, Network, When};
+use fairlock::{Error, FairLock, LockGuard, RecordWait, Ticket, Waiting};
+use tokio::task::JoinHandle;
+
+use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::verbs::verb;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+pub(crate) type Call = JoinHandle<Result<LockGuard, Error>>;
+
+/// Where the batch stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Fill,
+    Row,
+}
+
+pub(crate) struct Line {
+    pub(crate) lab: Lab,
+    pub(crate) other: Host,
+    guard: Option<LockGuard>,
+    pub(crate) host: Host,
+    successor: Option<Call>,
+    pub(crate) members: Vec<Call>,
+}
+
+/// The batch gathers, for the one before it stands at the door.
+pub(crate) struct Gathering {
+    queue: Line,
+    door: Gate,
+}
+
+impl std::ops::Deref for Gathering {
+    type Target = Line;
+
+    fn deref(&self) -> &Line {
+        &self.queue
+    }
+}
+
+pub(crate) fn call(host: &Host, wait: RecordWait) -> Call {
+    calls(host.locks.fair_lock("a").unwrap(), wait)
+}
+
+fn calls(lock: FairLock, wait: RecordWait) -> Call {
+    tokio::spawn(async move { lock.acquire(wait).await })
+}
+
+pub(crate) async fn granted(call: Call) -> LockGuard {
+    call.await.unwrap().unwrap()
+}
+
+/// From now on one request of a verb, after so many others of it, is held up.
+pub(crate) fn holds_at(network: &Network, what: &'static str, nth: usize, when: When) -> Gate {
+    let (gate, met) = (Gate::closed(), AtomicUsize::new(0));
+    let held = Fault::Hold(when, gate.clone());
+    let _ = network.clone().script(move |request| {
+        let stands = verb(request) == what && met.fetch_add(1, Ordering::SeqCst) == nth;
+        stands.then(|| held.clone())
+    });
+    gate
+}
+
+impl Line {
+    pub(crate) async fn with<const N: usize>(place: Place, waits: [RecordWait; N]) -> Line {
+        let queue = Line::gathers(place, waits).await.comes().await;
+        queue.lab.settle().await;
+        queue
+    }
+
+    pub(crate) async fn gathers<const N: usize>(place: Place, waits: [RecordWait; N]) -> Gathering {
+        let mut gathering = Gathering::behind_the_door(place).await;
+        let host = &gathering.queue.host;
+        gathering.queue.members = waits.map(|wait| call(host, wait)).into();
+        gathering.queue.lab.settle().await;
+        gathering
+    }
+
+    /// In a row; each is observed.
+    pub(crate) async fn gathers_observed(
+        size: usize,
+        observer: impl Fn(usize, &Waiting) + Send + Sync + 'static,
+    ) -> Gathering {
+        let mut gathering = Gathering::behind_the_door(Place::Row).await;
+        let observer = Arc::new(observer);
+        let observed = |who| {
+            let lock = gathering.queue.host.locks.fair_lock("a").unwrap();
+            let observer = Arc::clone(&observer);
+            let lock = lock.observed(move |waiting| observer(who, waiting));
+            calls(lock, RecordWait::Infinite)
+        };
+        gathering.queue.members = (0..size).map(observed).collect();
+        gathering.queue.lab.settle().await;
+        gathering
+    }
+
+    /// Those before the batch have their turns.
+    pub(crate) async fn comes_to_the_batch(&mut self) {
+        self.guard.take().unwrap().release().await.unwrap();
+        let successor = granted(self.successor.take().unwrap()).await;
+        self.lab.settle().await;
+        successor.release().await.unwrap();
+    }
+
+    /// All but those who have gone have their turns, one at a time and in order; then nothing is left of them and others
+    /// have the lock at once. Says with which tickets.
+    pub(crate) async fn turns(mut self, gone: &[usize]) -> Vec<Ticket> {
+        let behind = waits(&self.lab, &self.other).await;
+        self.comes_to_the_batch().await;
+        let mut tickets = Vec::new();
+        let members = self.members.into_iter().enumerate();
+        let mut there = members.filter(|(who, _)| !gone.contains(who)).peekable();
+        while let Some((_, member)) = there.next() {
+            let guard = granted(member).await;
+            self.lab.settle().await;
+            assert!(there.peek().is_none_or(|(_, next)| !next.is_finished()));
+            assert!(guard.is_held() && !behind.is_finished());
+            tickets.push(guard.ticket());
+            guard.release().await.unwrap();
+        }
+        self.lab.settle().await;
+        assert!(behind.is_finished(), "others wait for nobody");
+        let last = behind.await.unwrap();
+        tickets.push(last.ticket());
+        assert!(tickets.is_sorted_by(|a, b| a < b), "{tickets:?}");
+        tickets.pop();
+        last.release().await.unwrap();
+        self.lab.settle().await;
+        assert_eq!(self.lab.items("a").await, ["fairlock/#lock"]);
+        tickets
+    }
+
+    pub(crate) async fn refuses_those_who_do_not_wait(&self) {
+        for host in [&self.host, &self.other] {
+            let lock = host.locks.fair_lock("a").unwrap();
+            assert!(lock.try_acquire().await.unwrap().is_none());
+        }
+    }
+
+    pub(crate) async fn delete_lock_item(&self) {
+        self.lab.delete_lock_item("a").await;
+    }
+}
+
+impl Gathering {
+    async fn behind_the_door(place: Place) -> Gathering {
+        let lab = Lab::new().await;
+        let slots = match place {
+            Place::Fill => 4,
+            Place::Row => 1,
+        };
+        let with_slots = || lab.host_with(|builder| builder.successor_slots(slots));
+        let (other, host) = (with_slots(), with_slots());
+        let guard = acquire(&other).await;
+        let door = holds_at(&host.network, "enter known", 0, When::Before);
+        let successor = call(&host, RecordWait::Infinite);
+        door.reached(1).await;
+        let queue = Line {
+            lab,
+            other,
+            guard: Some(guard),
+            host,
+            successor: Some(successor),
+            members: Vec::new(),
+        };
+        Gathering { queue, door }
+    }
+
+    /// The door opens. What becomes of the batch from here on is up to whoever asks.
+    pub(crate) async fn comes(self) -> Line {
+        let Gathering { queue, door } = self;
+        door.open();
+        queue.lab.wait(SECOND / 100).await;
+        queue
+    }
+}

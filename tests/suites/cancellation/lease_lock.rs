@@ -1,0 +1,35 @@
+//! Every request of a lock that a name holds for a time: nothing runs behind it, so a lease is what may be left.
+
+use super::scene::{ALL, Act, Event, Scene, Step, Who, scene};
+use Event::{Comes, Die};
+use Who::{Gap, Mortal};
+
+const fn lease(what: &'static str, verb: &'static str, queue: &'static [Who], step: Step) -> Scene {
+    scene(what, verb, queue).act(Act::Lease(step))
+}
+
+/// Of those who do not come back.
+pub(crate) const LEASES: &[Scene] = &[
+    lease("a lock that nobody has", "enter", &[], Step::Acquire),
+    lease("asking for the time", "read lock", &[], Step::Acquire),
+    lease("a dead holder", "evict", &[Mortal], Step::Acquire)
+        .after(&[(2_000, Die)])
+        .comes(60),
+    lease("over the settled", "enter over", &[Gap], Step::Acquire).comes(60),
+    lease("extending", "extend", &[], Step::Extend),
+    lease("releasing", "release", &[], Step::Release),
+    lease("releasing before a writer", "release", &[], Step::Release)
+        .holds(3)
+        .after(&[(1_000, Comes(ALL))]),
+];
+
+/// Of those who ask again by the same name, from another process.
+pub(crate) const ASKED_AGAIN: &[Scene] = &[
+    lease("a lock that nobody has", "enter", &[], Step::Acquire).asked_again(),
+    lease("asking for the time", "read lock", &[], Step::Acquire).asked_again(),
+    lease("over the settled", "enter over", &[Gap], Step::Acquire)
+        .comes(60)
+        .asked_again(),
+    lease("extending", "extend", &[], Step::Extend).asked_again(),
+    lease("releasing", "release", &[], Step::Release).asked_again(),
+];

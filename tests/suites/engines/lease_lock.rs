@@ -1,0 +1,88 @@
+//! Locks that a name holds for a time, across processes.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::time::Duration;
+
+use fairlock::embedded::{Fault, When};
+use fairlock::{Error, Finding, Lease, LeaseLock};
+
+use super::place::{Place, SECOND, granted};
+use fairlock_testkit::lab::{Host, acquire};
+use fairlock_testkit::verbs::meets;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn named(host: &Host) -> LeaseLock {
+    host.locks.lease_lock("a").unwrap()
+}
+
+/// Leases are dated: without the time of an answer there is none.
+async fn tells_the_time(place: &Place) -> bool {
+    let report = place.host().locks.check_table().await.unwrap();
+    !report.findings.contains(&Finding::MissingDateHeader)
+}
+
+fn is_refused(refused: &Result<Lease, Error>) -> bool {
+    matches!(refused, Err(Error::NotGranted { .. }))
+}
+
+pub(crate) async fn a_lease_is_found_extended_and_released_by_another_process(place: &Place) {
+    if !tells_the_time(place).await {
+        return;
+    }
+    let [a, b, c] = [(); 3].map(|()| place.host());
+    let lease = named(&a).acquire("one", MINUTE).await.unwrap();
+    assert_eq!(named(&b).find("one").await.unwrap(), Some(lease.clone()));
+    assert_eq!(named(&b).find("other").await.unwrap(), None);
+    assert!(is_refused(&named(&b).acquire("other", MINUTE).await));
+    assert_eq!(named(&b).acquire("one", MINUTE).await.unwrap(), lease);
+    let longer = named(&b).extend(&lease, 10 * MINUTE).await.unwrap();
+    assert!(longer.ticket() == lease.ticket() && longer.expires_at() > lease.expires_at());
+    let next = place.waits_behind(0, &c).await;
+    named(&b).release(&lease).await.unwrap();
+    let next = granted(next).await;
+    assert!(next.ticket() > lease.ticket());
+    assert!(is_refused(&named(&a).acquire("one", MINUTE).await));
+    for refused in [
+        named(&a).release(&lease).await.err(),
+        named(&a).extend(&lease, MINUTE).await.err(),
+    ] {
+        assert!(matches!(refused, Some(Error::Lost { .. })), "{refused:?}");
+    }
+    assert!(next.is_held());
+    next.release().await.unwrap();
+    place.comes_to_rest().await;
+}
+
+pub(crate) async fn a_lease_whose_requests_go_astray_is_one_lease(place: &Place) {
+    if !tells_the_time(place).await {
+        return;
+    }
+    let host = place.host();
+    for when in [When::Before, When::After] {
+        meets(&host.network, "enter", 1, Fault::Lose(when));
+        let lease = named(&host).acquire("one", MINUTE).await.unwrap();
+        meets(&host.network, "extend", 1, Fault::Lose(when));
+        named(&host).extend(&lease, 2 * MINUTE).await.unwrap();
+        assert_eq!(place.items().await.len(), 1);
+        meets(&host.network, "release", 1, Fault::Lose(when));
+        named(&host).release(&lease).await.unwrap();
+        place.comes_to_rest().await;
+    }
+    acquire(&host).await.release().await.unwrap();
+}
+
+/// By the server clock, or by who stands in the queue and has seen nothing change for so long.
+pub(crate) async fn a_lease_that_is_over_is_passed_by_who_waits(place: &Place) {
+    if !tells_the_time(place).await {
+        return;
+    }
+    let lease = named(&place.host()).acquire("one", SECOND).await.unwrap();
+    let next = granted(place.waits_behind(0, &place.host()).await).await;
+    assert!(next.ticket() > lease.ticket());
+    next.release().await.unwrap();
+    place.comes_to_rest().await;
+}

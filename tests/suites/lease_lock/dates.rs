@@ -1,0 +1,328 @@
+//! How long a lease lasts by DynamoDB's clock, and whose answers tell it.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use fairlock::embedded::{Engine, Fault, When};
+use fairlock::{Clock, Error, Lease, LossReason};
+use tokio::time::Instant;
+
+use super::{ALLOWED, MINUTE, SECOND, is_refused, named, process};
+use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
+
+#[test]
+fn a_process_whose_first_request_it_is_asks_for_the_time_first() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (lab.host(), process(&lab).await);
+        named(&a).acquire("one", MINUTE).await.unwrap();
+        assert_eq!(a.network.counts().requests(), 3);
+        lab.wait(MINUTE + ALLOWED).await;
+        assert!(named(&b).acquire("other", MINUTE).await.is_ok());
+    });
+}
+
+/// How long a lease lasts from now on, by DynamoDB's clock.
+fn left(lease: &Lease, began: Instant) -> Duration {
+    let now = SystemTime::UNIX_EPOCH + EPOCH + began.elapsed();
+    lease.expires_at().duration_since(now).unwrap_or_default()
+}
+
+/// Up to a second and a half early, for the grain of a `Date` and the age of the answers that told it.
+fn is_as_long_as(span: Duration, left: Duration) -> bool {
+    left <= span && span - left <= SECOND * 3 / 2 + span / 50
+}
+
+#[test]
+fn a_lease_lasts_for_as_long_as_was_asked_for_however_long_its_client_was_quiet() {
+    virtual_time(async {
+        let began = Instant::now();
+        let lab = Lab::new().await;
+        let host = process(&lab).await;
+        for (quiet, span) in [(10, 5), (100, 5), (290, 2), (290, 60), (3_600, 5)] {
+            let span = span * SECOND;
+            lab.wait(quiet * SECOND).await;
+            let lock = named(&host);
+            let lease = lock.acquire("one", span).await.unwrap();
+            assert!(is_as_long_as(span, left(&lease, began)), "{lease:?}");
+            lab.wait(quiet * SECOND).await;
+            let again = lock.acquire("one", span).await.unwrap();
+            assert!(is_as_long_as(span, left(&again, began)), "{again:?}");
+            let longer = lock.extend(&again, 2 * span).await.unwrap();
+            assert!(is_as_long_as(2 * span, left(&longer, began)), "{longer:?}");
+            lock.release(&longer).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn one_answer_that_tells_a_wrong_time_makes_no_lease_longer_or_shorter() {
+    virtual_time(async {
+        let each = [0, 1, 2, 6].into_iter().flat_map(|known| {
+            (1..=known + 4).flat_map(move |wrong| [-3_600, 3_600].map(|by| (known, wrong, by)))
+        });
+        for (known, wrong, by) in each {
+            let began = Instant::now();
+            let lab = Lab::new().await;
+            let host = lab.host();
+            for _ in 0..known {
+                named(&host).find("one").await.unwrap();
+            }
+            let _ = host
+                .network
+                .clone()
+                .script(move |request| (request.number() == wrong).then_some(Fault::Skew(by)));
+            let lease = named(&host).acquire("one", MINUTE).await.unwrap();
+            let left = left(&lease, began);
+            assert!(
+                is_as_long_as(MINUTE, left),
+                "{known}, {wrong}, {by}: {left:?}"
+            );
+        }
+    });
+}
+
+/// Each of the front ends that answer first is wrong by something else, and nothing but two that agree tells so.
+#[test]
+fn answers_that_disagree_are_asked_on_until_two_agree_or_there_is_no_end_of_them() {
+    for wrong in [3, 4, 8, 14, 100] {
+        virtual_time(async {
+            let began = Instant::now();
+            let lab = Lab::new().await;
+            let host = lab.host_with(|to| to.clock(lab.clock.clone().ahead(1_000 * SECOND)));
+            let _ = host.network.clone().script(move |request| {
+                let number = request.number();
+                (number <= wrong).then_some(Fault::Skew(60 * number as i64))
+            });
+            let taken = named(&host).acquire("one", MINUTE).await;
+            let requests = host.network.counts().requests();
+            match taken {
+                Ok(lease) => {
+                    assert!(is_as_long_as(MINUTE, left(&lease, began)), "{lease:?}");
+                    assert_eq!(
+                        requests,
+                        wrong + 3,
+                        "two that agree, and the one that takes it"
+                    );
+                }
+                Err(refused) => {
+                    assert_eq!((wrong, requests), (100, 16));
+                    assert!(
+                        refused.to_string().ends_with(
+                            "no two of its answers agree in their `Date`, and leases end by it"
+                        ),
+                        "{refused}"
+                    );
+                    assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+                }
+            }
+        });
+    }
+}
+
+/// A process whose first request it is, on a host whose wall clock tells nothing.
+fn new_process(lab: &Lab) -> Host {
+    lab.host_with(|to| to.clock(lab.clock.clone().ahead(1_000 * SECOND)))
+}
+
+#[test]
+fn an_answer_that_disagrees_takes_no_lease_from_whoever_has_just_taken_it() {
+    virtual_time(async {
+        let began = Instant::now();
+        let lab = Lab::new().await;
+        let host = new_process(&lab);
+        let _ = host.network.clone().script(|request| {
+            let number = request.number();
+            (3..=9)
+                .contains(&number)
+                .then_some(Fault::Skew(60 * number as i64))
+        });
+        // Two that agree are the oldest of those that are remembered, and the answer to the next request has one of them forgotten.
+        for _ in 0..8 {
+            named(&host).find("one").await.unwrap();
+        }
+        let lease = named(&host).acquire("one", MINUTE).await.unwrap();
+        assert!(is_as_long_as(MINUTE, left(&lease, began)), "{lease:?}");
+        assert!(
+            host.network.counts().requests() > 9,
+            "it asked for the time"
+        );
+        named(&host).release(&lease).await.unwrap();
+    });
+}
+
+/// The next answer after these comes over another connection, from another front end, and those before it grow old.
+#[test]
+fn a_new_connection_tells_the_time_as_well_as_the_one_before() {
+    for (ahead, before) in [(0, 0), (0, 7), (0, 8), (0, 20), (1_000, 0), (1_000, 8)] {
+        virtual_time(async {
+            let began = Instant::now();
+            let lab = Lab::new().await;
+            let clock = lab.clock.clone().ahead(ahead * SECOND);
+            let host = lab.host_with(|to| to.clock(clock));
+            let lock = named(&host);
+            let mut lease = lock.acquire("one", 10 * MINUTE).await.unwrap();
+            for _ in 0..before {
+                lock.find("one").await.unwrap();
+            }
+            let sent = host.network.counts().requests();
+            let closes = move |number| (number == sent + 1).then_some(Fault::Close(When::After));
+            let _ = host.network.clone().script(move |it| closes(it.number()));
+            for quiet in [0, 30, 30, 100, 200, 290, 299] {
+                lab.wait(quiet * SECOND).await;
+                lease = lock.extend(&lease, 10 * MINUTE).await.unwrap();
+                assert!(is_as_long_as(10 * MINUTE, left(&lease, began)), "{lease:?}");
+                // The read that failed, the read, two for the time, and the write.
+                let asked = host.network.counts().requests() - sent;
+                assert!(asked <= 7 * 4 + 1, "{asked}");
+            }
+        });
+    }
+}
+
+/// Two young answers were there when it began, and are old when the write is sent once more.
+#[test]
+fn a_lease_lasts_for_as_long_as_was_asked_for_though_the_first_write_had_no_answer() {
+    virtual_time(async {
+        let began = Instant::now();
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = named(&host);
+        for _ in 0..3 {
+            lock.find("one").await.unwrap();
+        }
+        lab.wait(263 * SECOND).await;
+        let lease = lock.acquire("two", 28 * SECOND).await.unwrap();
+        lab.wait(SECOND * 47 / 2).await;
+        meets(&host.network, "extend", 1, Fault::Hang(When::Before));
+        let longer = lock.extend(&lease, 20 * SECOND).await.unwrap();
+        assert!(
+            is_as_long_as(20 * SECOND, left(&longer, began)),
+            "{longer:?}"
+        );
+    });
+}
+
+#[test]
+fn a_release_whose_answer_is_lost_is_one_in_a_process_that_knows_no_time_yet() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let lease = named(&process(&lab).await).acquire("one", MINUTE).await;
+        let host = new_process(&lab);
+        let lost = meets(&host.network, "release", 1, Fault::Close(When::After));
+        named(&host).release(&lease.unwrap()).await.unwrap();
+        assert_eq!(lost.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn a_process_that_knows_no_time_yet_is_told_that_a_lease_was_released_before() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let first = process(&lab).await;
+        let lease = named(&first).acquire("one", MINUTE).await.unwrap();
+        named(&first).release(&lease).await.unwrap();
+        let extended = named(&new_process(&lab)).extend(&lease, MINUTE).await;
+        let released = named(&new_process(&lab)).release(&lease).await;
+        for told in [extended.map(drop), released] {
+            let Err(Error::Lost { reason, .. }) = told else {
+                panic!("{told:?}")
+            };
+            assert_eq!(reason, LossReason::Released);
+        }
+    });
+}
+
+/// As DynamoDB Local is.
+#[test]
+fn where_answers_have_no_date_there_are_no_leases_and_nothing_is_left() {
+    virtual_time(async {
+        let clock = Clock::of_tokio(EPOCH);
+        let engine = Engine::memory().unwrap().without_date();
+        let lab = Lab::on(engine.with_clock(clock.clone()), clock).await;
+        let (host, other) = (lab.host(), lab.host());
+        for _ in 0..2 {
+            let refused = named(&host).acquire("one", MINUTE).await.unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                "table `locks` refuses `acquire a lease`: its answers have no `Date`, and leases end by it"
+            );
+        }
+        assert!(acquire(&other).await.is_held());
+    });
+}
+
+#[test]
+fn a_process_whose_first_request_it_is_extends_a_lease_and_releases_another() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let old = process(&lab).await;
+        let lease = named(&old).acquire("one", MINUTE).await.unwrap();
+        let text = lease.to_string();
+        let new = lab.host();
+        let carried = text.parse().unwrap();
+        let longer = named(&new).extend(&carried, 10 * MINUTE).await.unwrap();
+        assert_eq!(longer.id(), "one");
+        assert!(longer.expires_at() > lease.expires_at() + 5 * MINUTE);
+        assert_eq!(new.network.counts().requests(), 3);
+        // A shorter time takes nothing from those who have been told of a longer one.
+        let same = named(&new).extend(&longer, MINUTE).await.unwrap();
+        assert!(longer.expires_at() <= same.expires_at());
+        // One that has been quiet for so long that it does not know the time any more.
+        lab.wait(8 * MINUTE).await;
+        let longer = named(&new).extend(&longer, 10 * MINUTE).await.unwrap();
+        let newest = lab.host();
+        named(&newest).release(&longer).await.unwrap();
+        assert_eq!(newest.network.counts().requests(), 1);
+        assert!(acquire(&new).await.is_held());
+    });
+}
+
+/// However slow the answer was that told the time.
+#[test]
+fn nobody_who_waits_has_the_lock_before_a_lease_is_over_by_dynamodbs_clock() {
+    for slow in [300, 800, 1_500] {
+        for phase in 0..10 {
+            virtual_time(async {
+                let began = Instant::now();
+                let lab = Lab::new().await;
+                let (a, b) = (lab.host(), process(&lab).await);
+                lab.wait(phase * SECOND / 10).await;
+                let late = Fault::Delay(When::Before, Duration::from_millis(slow));
+                meets(&a.network, "read lock", 1, late);
+                let lease = named(&a).acquire("one", 5 * SECOND).await.unwrap();
+                let over = lease.expires_at().duration_since(SystemTime::UNIX_EPOCH);
+                let next = waits(&lab, &b).await.await.unwrap();
+                assert!(
+                    over.unwrap() <= EPOCH + began.elapsed(),
+                    "{slow} ms, {phase}"
+                );
+                drop(next);
+            });
+        }
+    }
+}
+
+/// Nothing renews its item before it is over, and TTL goes by the clock of whoever wrote it.
+#[test]
+fn no_lease_lasts_longer_than_ttl_keeps_its_item_on_a_host_whose_clock_is_late() {
+    virtual_time(async {
+        let (hour, clock) = (60 * MINUTE, Clock::of_tokio(EPOCH));
+        let engine = Engine::memory().unwrap();
+        let engine = engine.with_clock(clock.clone().ahead(11 * hour));
+        let lab = Lab::on(engine, clock).await;
+        lab.switch_ttl_on().await;
+        let lock = named(&lab.host_with(|builder| builder.idle_retention(24 * hour)));
+        let refused = lock.acquire("one", 13 * hour).await.unwrap_err();
+        let told =
+            "the time of a lease is 46800s and must be at most 43200s: half of the idle retention";
+        assert_eq!(refused.to_string(), told);
+        let lease = lock.acquire("one", 12 * hour).await.unwrap();
+        assert!(lock.extend(&lease, 13 * hour).await.is_err());
+        lab.wait(12 * hour - MINUTE).await;
+        assert_eq!(lab.engine.expire().await.unwrap(), 0);
+        assert!(is_refused(&lock.acquire("other", MINUTE).await));
+    });
+}

@@ -1,0 +1,464 @@
+//! Locks that are held for a time by a name, across processes that come and go.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod dates;
+mod late;
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::embedded::{Fault, Faults, Gate, Latency, Network, When};
+use fairlock::{Error, Invalid, Lease, LeaseLock, LossReason};
+use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::verbs::meets;
+use fairlock_testkit::virtual_time;
+use futures::future::join;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+/// The allowance of the server clock, and the grain of its dates.
+const ALLOWED: Duration = Duration::from_secs(10 + 2);
+
+fn named(host: &Host) -> LeaseLock {
+    host.locks.lease_lock("a").unwrap()
+}
+
+/// A process that knows the time, as all do after their first answer.
+async fn process(lab: &Lab) -> Host {
+    let host = lab.host();
+    let _ = host
+        .locks
+        .fair_lock("what time is it?")
+        .unwrap()
+        .sweep()
+        .await;
+    host
+}
+
+fn is_refused(refused: &Result<Lease, Error>) -> bool {
+    matches!(refused, Err(Error::NotGranted { .. }))
+}
+
+#[test]
+fn a_lock_can_be_acquired_if_none_exists() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = process(&lab).await;
+        let before = host.network.counts().requests();
+        let lease = named(&host).acquire("one", MINUTE).await.unwrap();
+        assert_eq!(host.network.counts().requests() - before, 1);
+        assert_eq!((lease.lock(), lease.id()), ("a", "one"));
+        let state = host.locks.fair_lock("a").unwrap().inspect().await.unwrap();
+        let holder = state.holder.unwrap();
+        assert_eq!(holder.ticket, lease.ticket());
+        assert_eq!(holder.lease_id.as_deref(), Some(lease.id()));
+        lab.wait(10 * MINUTE).await;
+        assert_eq!(
+            host.network.counts().requests() - before,
+            2,
+            "nothing runs behind"
+        );
+    });
+}
+
+#[test]
+fn a_lock_can_be_acquired_if_the_old_one_is_expired() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let old = named(&a).acquire("one", MINUTE).await.unwrap();
+        lab.wait(MINUTE - SECOND).await;
+        assert!(is_refused(&named(&b).acquire("other", MINUTE).await));
+        lab.wait(SECOND + ALLOWED).await;
+        let new = named(&b).acquire("other", MINUTE).await.unwrap();
+        assert!(old.ticket() < new.ticket() && old.expires_at() < new.expires_at());
+    });
+}
+
+#[test]
+fn a_lock_is_rejected_if_another_exists() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let lease = named(&a).acquire("one", MINUTE).await.unwrap();
+        let Err(Error::NotGranted { holder, .. }) = named(&b).acquire("other", MINUTE).await else {
+            panic!("two have it")
+        };
+        assert_eq!(holder.unwrap().ticket, lease.ticket());
+        assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
+    });
+}
+
+#[test]
+fn a_lock_can_be_released_with_the_name_that_acquired_it_by_another_process() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let lease = named(&a).acquire("one", MINUTE).await.unwrap();
+        let found = named(&b).find("one").await.unwrap().unwrap();
+        assert_eq!(found, lease);
+        named(&b).release(&found).await.unwrap();
+        assert!(acquire(&a).await.is_held());
+    });
+}
+
+#[test]
+fn a_lock_cannot_be_released_that_does_not_exist() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = process(&lab).await;
+        assert_eq!(named(&host).find("one").await.unwrap(), None);
+        let lease = named(&host).acquire("one", MINUTE).await.unwrap();
+        lab.delete_lock_item("a").await;
+        let refused = named(&host).release(&lease).await.unwrap_err();
+        assert!(matches!(refused, Error::Lost { .. }), "{refused}");
+        assert_eq!(lab.items("a").await, [""; 0]);
+    });
+}
+
+#[test]
+fn a_lock_cannot_be_released_if_the_name_does_not_match() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let stale = named(&a).acquire("one", SECOND).await.unwrap();
+        lab.wait(SECOND + ALLOWED).await;
+        let lease = named(&b).acquire("other", MINUTE).await.unwrap();
+        assert_eq!(named(&a).find("one").await.unwrap(), None);
+        for refused in [
+            named(&a).release(&stale).await.unwrap_err(),
+            named(&a).extend(&stale, MINUTE).await.unwrap_err(),
+        ] {
+            assert!(matches!(refused, Error::Lost { .. }), "{refused}");
+        }
+        assert_eq!(named(&b).find("other").await.unwrap(), Some(lease));
+    });
+}
+
+#[test]
+fn the_same_name_again_is_recognised_also_by_another_process_and_lasts_no_longer() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let lease = named(&a).acquire("one", MINUTE).await.unwrap();
+        lab.wait(MINUTE / 2).await;
+        assert_eq!(named(&b).acquire("one", MINUTE).await.unwrap(), lease);
+        lab.wait(MINUTE / 2 + ALLOWED).await;
+        let again = named(&b).acquire("one", MINUTE).await.unwrap();
+        assert!(
+            lease.ticket() < again.ticket(),
+            "it was over, and is another"
+        );
+    });
+}
+
+#[test]
+fn a_lease_is_carried_as_text_extended_and_released_by_whoever_has_it() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b, c) = (
+            process(&lab).await,
+            process(&lab).await,
+            process(&lab).await,
+        );
+        let lock = a.locks.lease_lock("a lock: with spaces").unwrap();
+        let lease = lock.acquire("one id", MINUTE).await.unwrap();
+        let text = lease.to_string();
+        assert!(!text.contains('\n'));
+        let carried: Lease = text.parse().unwrap();
+        assert_eq!(carried, lease);
+        lab.wait(MINUTE / 2).await;
+        let lock = b.locks.lease_lock("a lock: with spaces").unwrap();
+        let longer = lock.extend(&carried, 10 * MINUTE).await.unwrap();
+        assert_eq!(longer.ticket(), lease.ticket());
+        assert!(longer.expires_at() > lease.expires_at() + 5 * MINUTE);
+        lab.wait(5 * MINUTE).await;
+        let other = c.locks.lease_lock("a lock: with spaces").unwrap();
+        assert!(is_refused(&other.acquire("other", MINUTE).await));
+        // The older text still names the same lease.
+        lock.release(&carried).await.unwrap();
+        assert!(other.acquire("other", MINUTE).await.is_ok());
+        for text in [
+            "",
+            "lease",
+            "lease x 1 1 1 aa",
+            &text[1..],
+            &text.replace(' ', ""),
+        ] {
+            assert!(text.parse::<Lease>().is_err(), "{text}");
+        }
+    });
+}
+
+#[test]
+fn a_lease_of_any_time_reads_back_from_its_text_as_the_same_lease() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = process(&lab).await;
+        let lock = named(&host);
+        let reads_back = |lease: &Lease| {
+            let again: Lease = lease.to_string().parse().unwrap();
+            assert_eq!((&again, again.expires_at()), (lease, lease.expires_at()));
+        };
+        let micros = (1_000_000..1_100_000).step_by(777);
+        for micros in micros.chain([1_025_000, 3_333_000, 12_345_678]) {
+            let span = Duration::from_micros(micros);
+            let lease = lock.acquire("id", span).await.unwrap();
+            reads_back(&lease);
+            reads_back(&lock.find("id").await.unwrap().unwrap());
+            let longer = lock.extend(&lease, span * 2).await.unwrap();
+            reads_back(&longer);
+            lock.release(&longer).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_lease_that_is_released_twice_is_already_released_whoever_has_the_lock_by_then() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, other) = (lab.host(), lab.host());
+        let lease = named(&one).acquire("one", MINUTE).await.unwrap();
+        let again: Lease = lease.to_string().parse().unwrap();
+        named(&other).release(&lease).await.unwrap();
+        assert_eq!(
+            loss(named(&one).release(&again).await),
+            LossReason::Released
+        );
+        assert_eq!(
+            loss(named(&one).extend(&again, MINUTE).await),
+            LossReason::Released
+        );
+        let guard = acquire(&other).await;
+        assert_eq!(
+            loss(named(&one).release(&again).await),
+            LossReason::Released
+        );
+        guard.release().await.unwrap();
+        // After its time nobody can tell whether it was released or taken away.
+        lab.wait(MINUTE).await;
+        let late = loss(named(&one).release(&again).await);
+        assert_eq!(late, LossReason::Evicted { by: None });
+    });
+}
+
+#[test]
+fn a_lease_that_others_took_after_its_time_is_evicted_and_not_released() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, other) = (lab.host(), lab.host());
+        let lease = named(&one).acquire("one", MINUTE).await.unwrap();
+        lab.wait(MINUTE + ALLOWED).await;
+        let guard = acquire(&other).await;
+        let by = |loss| match loss {
+            LossReason::Evicted { by: Some(by) } => by.ticket,
+            other => panic!("{other}"),
+        };
+        let released = named(&one).release(&lease).await;
+        let extended = named(&one).extend(&lease, MINUTE).await.map(drop);
+        assert_eq!(by(loss(released)), guard.ticket());
+        assert_eq!(by(loss(extended)), guard.ticket());
+        lab.delete_lock_item("a").await;
+        assert_eq!(loss(named(&one).release(&lease).await), LossReason::Deleted);
+    });
+}
+
+/// Why a lease was lost.
+fn loss<T: std::fmt::Debug>(answer: Result<T, Error>) -> LossReason {
+    match answer.unwrap_err() {
+        Error::Lost { reason, .. } => reason,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn who_waits_in_queue_has_the_lock_when_a_lease_is_released_or_over() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        for is_released in [true, false] {
+            let lease = named(&a).acquire("one", MINUTE).await.unwrap();
+            let next = waits(&lab, &b).await;
+            assert!(!next.is_finished());
+            assert_eq!(named(&a).acquire("one", MINUTE).await.unwrap(), lease);
+            if is_released {
+                named(&a).release(&lease).await.unwrap();
+            }
+            let next = next.await.unwrap();
+            assert!(is_refused(&named(&a).acquire("late", MINUTE).await));
+            next.release().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn nobody_who_waits_is_passed_by_a_lease() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let hosts = [
+            process(&lab).await,
+            process(&lab).await,
+            process(&lab).await,
+        ];
+        let guard = acquire(&hosts[0]).await;
+        let waiting = waits(&lab, &hosts[1]).await;
+        assert!(is_refused(&named(&hosts[2]).acquire("one", MINUTE).await));
+        guard.release().await.unwrap();
+        assert!(waiting.await.unwrap().is_held());
+    });
+}
+
+#[test]
+fn a_lease_that_is_over_begins_again_when_its_name_asks_before_anybody_else() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let old = named(&a).acquire("one", 10 * SECOND).await.unwrap();
+        lab.wait(14 * SECOND).await;
+        assert!(is_refused(&named(&b).acquire("other", MINUTE).await));
+        let new = named(&b).acquire("one", MINUTE).await.unwrap();
+        assert_eq!(new.ticket(), old.ticket());
+        assert!(new.expires_at() > old.expires_at() + MINUTE);
+        lab.wait(MINUTE / 2).await;
+        assert!(is_refused(&named(&a).acquire("other", MINUTE).await));
+    });
+}
+
+#[test]
+fn a_release_that_comes_when_another_has_the_lock_says_so_whatever_becomes_of_its_requests() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let lease = named(&a).acquire("one", 10 * SECOND).await.unwrap();
+        lab.wait(10 * SECOND + ALLOWED).await;
+        let guard = acquire(&b).await;
+        meets(&a.network, "release", 1, Fault::Lose(When::Before));
+        let late = named(&a).release(&lease).await;
+        assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
+        assert!(guard.is_held());
+    });
+}
+
+#[test]
+fn lost_answers_and_late_copies_leave_one_lease() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        meets(&a.network, "enter", 1, Fault::Lose(When::After));
+        let lease = named(&a).acquire("one", MINUTE).await.unwrap();
+        assert_eq!(named(&b).find("one").await.unwrap(), Some(lease.clone()));
+        meets(
+            &a.network,
+            "release",
+            1,
+            Fault::Duplicate { after: 5 * SECOND },
+        );
+        named(&a).release(&lease).await.unwrap();
+        let next = named(&a).acquire("one", MINUTE).await.unwrap();
+        lab.wait(10 * SECOND).await;
+        assert_eq!(
+            named(&b).find("one").await.unwrap(),
+            Some(next),
+            "a late copy of the release took the next lease of the same name"
+        );
+    });
+}
+
+#[test]
+fn names_and_times_that_cannot_be_are_refused_and_nothing_is_sent() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let lock = named(&host);
+        let long = "x".repeat(257);
+        for refused in [
+            lock.acquire("", MINUTE).await,
+            lock.acquire(long, MINUTE).await,
+            lock.acquire("one", SECOND / 2).await,
+            lock.acquire("one", 25 * 60 * MINUTE).await,
+        ] {
+            assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        }
+        assert_eq!(host.network.counts().requests(), 0);
+        let lease = lock.acquire("one", MINUTE).await.unwrap();
+        let other = host.locks.lease_lock("b").unwrap();
+        let refused = other.release(&lease).await.unwrap_err();
+        assert!(
+            matches!(refused, Error::Invalid(Invalid::Text { .. })),
+            "{refused}"
+        );
+    });
+}
+
+/// The mutex that reads and then puts: an item that is there is a lock that is held.
+async fn get_then_put(dynamodb: &Client) -> bool {
+    let key = ("naive".to_owned(), "lock".to_owned());
+    let (pk, sk) = (AttributeValue::S(key.0), AttributeValue::S(key.1));
+    let get = dynamodb.get_item().table_name("locks");
+    let get = get.key("pk", pk.clone()).key("sk", sk.clone());
+    if get.send().await.unwrap().item.is_some() {
+        return false;
+    }
+    let put = dynamodb.put_item().table_name("locks");
+    put.item("pk", pk).item("sk", sk).send().await.unwrap();
+    true
+}
+
+#[test]
+fn a_mutex_that_reads_and_then_puts_lets_two_in_and_a_lease_does_not() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let slow = Faults {
+            round_trip: Latency::Constant(SECOND / 100),
+            ..Faults::default()
+        };
+        let [one, other] = [1, 2].map(|seed| {
+            let network = Network::to(&lab.engine).seeded(seed);
+            network.faults(slow).client()
+        });
+        let both = join(get_then_put(&one), get_then_put(&other)).await;
+        assert_eq!(both, (true, true), "each read before the other had put");
+        let (a, b) = (process(&lab).await, process(&lab).await);
+        let (a, b) = (named(&a), named(&b));
+        let (one, other) = join(a.acquire("one", MINUTE), b.acquire("other", MINUTE)).await;
+        assert_eq!(u8::from(one.is_ok()) + u8::from(other.is_ok()), 1);
+    });
+}
+
+/// The first request of a lease is held up, the second is answered. The lease ends, another has its turn, and the first comes:
+/// the lock is taken again under the lease's own name and nonce.
+#[test]
+fn a_lease_that_was_lost_is_neither_extended_nor_released_after_a_late_copy_of_its_enter() {
+    for extends in [true, false] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (a, b) = (process(&lab).await, process(&lab).await);
+            acquire(&b).await.release().await.unwrap();
+            let gate = Gate::closed();
+            let late = Fault::Hold(When::Before, gate.clone());
+            meets(&a.network, "enter", 1, late);
+            let lease = named(&a).acquire("job", 10 * SECOND).await.unwrap();
+            lab.wait(40 * SECOND).await;
+            let fresh = b.locks.fair_lock("a").unwrap().try_acquire().await;
+            let fresh = fresh.unwrap().unwrap();
+            assert!(fresh.ticket() > lease.ticket());
+            fresh.release().await.unwrap();
+            gate.open();
+            lab.settle().await;
+            let found = named(&a).find("job").await.unwrap().unwrap();
+            assert!(found.ticket() > lease.ticket(), "taken again");
+            let told = match extends {
+                true => named(&a).extend(&lease, 10 * SECOND).await.map(drop),
+                false => named(&a).release(&lease).await,
+            };
+            assert!(matches!(told, Err(Error::Lost { .. })), "{told:?}");
+            assert_eq!(named(&a).find("job").await.unwrap(), Some(found.clone()));
+            named(&a).release(&found).await.unwrap();
+        });
+    }
+}

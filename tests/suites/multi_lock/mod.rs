@@ -1,0 +1,304 @@
+//! Several locks at once: all or none, whatever the order in which they are named, within one time, and nothing left
+//! behind.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; and its clock is tokio's"
+)]
+
+mod at_once;
+mod dinner;
+mod gone;
+mod history;
+mod losses;
+
+use std::time::Duration;
+
+use dinner::{Manners, Plan, bad_weather, dine, fair_weather};
+use fairlock::embedded::{Faults, Latency};
+use fairlock::{Error, HeldLocks, Invalid, LockGuard, MultiLock, MultiLockGuard, RecordWait};
+use fairlock_testkit::lab::{Host, Lab};
+use fairlock_testkit::virtual_time;
+use fastrand::Rng;
+use futures::future::join_all;
+use history::{Event, check};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// What one request is given by default.
+const REQUEST: Duration = Duration::from_secs(2);
+/// What timers round up to.
+const TICK: Duration = Duration::from_millis(10);
+/// The default.
+const LEASE: Duration = Duration::from_secs(30);
+
+fn several(host: &Host, names: &[&str]) -> MultiLock {
+    host.locks.multi_lock(names).unwrap()
+}
+
+async fn acquire(host: &Host, lock: &str) -> LockGuard {
+    let lock = host.locks.fair_lock(lock).unwrap();
+    lock.acquire(RecordWait::Infinite).await.unwrap()
+}
+
+/// Starts waiting for locks, and lets it come to rest.
+async fn waits(
+    lab: &Lab,
+    locks: MultiLock,
+    wait: RecordWait,
+) -> JoinHandle<Result<MultiLockGuard, Error>> {
+    let waiting = tokio::spawn(async move { locks.acquire(wait).await });
+    lab.settle().await;
+    waiting
+}
+
+fn names(guard: &MultiLockGuard) -> Vec<&str> {
+    guard.guards().iter().map(LockGuard::name).collect()
+}
+
+fn slow(round_trip: Duration) -> Faults {
+    Faults {
+        round_trip: Latency::Constant(round_trip),
+        ..Faults::default()
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Names
+
+#[test]
+fn locks_are_taken_in_the_order_of_their_bytes_each_once_however_they_are_named() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        // Not in the order of any alphabet, nor of any number.
+        let ordered = ["A", "a", "a/10", "a/9", "b", "é", "漢"];
+        let mut named = [ordered, ordered].concat();
+        for seed in 0..10 {
+            Rng::with_seed(seed).shuffle(&mut named);
+            assert!(several(&host, &named).names().eq(ordered));
+        }
+        let guard = several(&host, &named).acquire(RecordWait::NoWait).await;
+        let guard = guard.unwrap();
+        assert_eq!(names(&guard), ordered);
+        for lock in guard.guards() {
+            assert_eq!(guard.ticket(lock.name()), Some(lock.ticket()));
+        }
+        assert_eq!(guard.ticket("c"), None);
+        guard.release().await.unwrap();
+        // The first of all asks whether there is a lock, before it makes one.
+        assert_eq!(
+            host.network.counts().requests(),
+            1 + 2 * ordered.len() as u64
+        );
+    });
+}
+
+#[test]
+fn no_name_and_a_name_that_no_lock_can_have_are_refused_and_nothing_is_sent() {
+    virtual_time(async {
+        let host = Lab::new().await.host();
+        let refused = host.locks.multi_lock([""; 0]).unwrap_err();
+        assert!(matches!(refused, Error::Invalid(Invalid::NoNames)));
+        assert!(refused.to_string().contains("one name or more"));
+        let refused = host.locks.multi_lock(["a", ""]).unwrap_err();
+        let Error::Invalid(Invalid::LockName { bytes: 0, .. }) = refused else {
+            panic!("{refused}");
+        };
+        let zero = RecordWait::Timeout(Duration::ZERO);
+        let refused = several(&host, &["a", "b"]).acquire(zero).await;
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, Error::Invalid(Invalid::ZeroTimeout)));
+        assert_eq!(host.network.counts().requests(), 0);
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// All or none, within one time
+
+#[test]
+fn who_does_not_wait_has_all_or_none() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        let all = several(&host, &["a", "b", "c"]);
+        let guard = acquire(&other, "b").await;
+        assert!(all.try_acquire().await.unwrap().is_none());
+        let refused = all.acquire(RecordWait::NoWait).await.unwrap_err();
+        let Error::NotGranted { lock, holder, .. } = &refused else {
+            panic!("{refused}");
+        };
+        let holder = holder.as_ref().unwrap();
+        assert_eq!((lock.as_str(), holder.ticket), ("b", guard.ticket()));
+        assert!(lab.is_free("a").await && lab.is_free("c").await);
+        guard.release().await.unwrap();
+        let guard = all.try_acquire().await.unwrap().unwrap();
+        assert!(guard.is_held() && guard.remaining() > LEASE / 2);
+    });
+}
+
+#[test]
+fn of_those_who_do_not_wait_and_are_in_each_others_way_one_has_its_locks() {
+    for seed in 0..30 {
+        virtual_time(async {
+            let (lab, mut rng) = (Lab::new().await, Rng::with_seed(seed));
+            let round_trip = Latency::HeavyTailed {
+                median: SECOND / 20,
+                p99: SECOND / 2,
+            };
+            let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
+            let calls = hosts.iter().map(|host| {
+                host.network.set_faults(Faults {
+                    round_trip,
+                    ..Faults::default()
+                });
+                let mut names = ["a", "b", "c", "d"];
+                rng.shuffle(&mut names);
+                let names = &names[..3];
+                several(host, names)
+            });
+            let calls: Vec<_> = calls.collect();
+            let had = join_all(calls.iter().map(MultiLock::try_acquire)).await;
+            let had: Vec<_> = had.into_iter().filter_map(Result::unwrap).collect();
+            assert_eq!(had.len(), 1, "seed {seed}: any two want a lock in common");
+        });
+    }
+}
+
+#[test]
+fn one_time_is_that_of_all_and_the_error_says_which_lock_could_not_be_had_and_who_has_it() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, one, other) = (lab.host(), lab.host(), lab.host());
+        let (a, b) = (acquire(&one, "a").await, acquire(&other, "b").await);
+        let started = Instant::now();
+        let both = several(&host, &["b", "a"]);
+        let waiting = waits(&lab, both, RecordWait::Timeout(10 * SECOND)).await;
+        lab.wait(5 * SECOND).await;
+        a.release().await.unwrap();
+        let refused = waiting.await.unwrap().unwrap_err();
+        let Error::NotGranted {
+            lock,
+            holder: Some(holder),
+            waited,
+            ..
+        } = refused
+        else {
+            panic!("{refused}");
+        };
+        assert_eq!((lock.as_str(), holder.ticket), ("b", b.ticket()));
+        assert_eq!(holder.owner, "host-2");
+        assert_eq!(waited, started.elapsed());
+        assert!(
+            (10 * SECOND..10 * SECOND + REQUEST).contains(&waited),
+            "{waited:?}"
+        );
+        assert!(lab.is_free("a").await, "what was taken is released");
+        b.release().await.unwrap();
+        assert!(lab.is_free("b").await, "the queue is left");
+    });
+}
+
+#[test]
+fn a_time_that_is_over_between_two_locks_ends_the_call_with_the_name_of_the_next() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        let _b = acquire(&other, "b").await;
+        acquire(&host, "a").await.release().await.unwrap();
+        // The first lock takes all of the time that there is.
+        host.network.set_faults(slow(SECOND));
+        let wait = RecordWait::Timeout(SECOND);
+        let started = Instant::now();
+        let refused = several(&host, &["a", "b"]).acquire(wait).await.unwrap_err();
+        assert!(
+            matches!(&refused, Error::NotGranted { lock, .. } if lock == "b"),
+            "{refused}"
+        );
+        assert!(started.elapsed() <= SECOND + REQUEST);
+        lab.wait(10 * SECOND).await;
+        assert!(lab.is_free("a").await);
+    });
+}
+
+#[test]
+fn a_client_that_is_shut_down_ends_the_call_and_leaves_nothing() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (host, other) = (lab.host(), lab.host());
+        let b = acquire(&other, "b").await;
+        for how in [HeldLocks::Release, HeldLocks::Keep] {
+            let host = lab.host();
+            let both = several(&host, &["a", "b"]);
+            let waiting = waits(&lab, both, RecordWait::Infinite).await;
+            let report = host.locks.shutdown(how, 5 * SECOND).await;
+            assert!(report.unfinished.is_empty(), "{report:?}");
+            assert!(matches!(waiting.await.unwrap(), Err(Error::ShutDown(_))));
+            assert!(lab.is_free("a").await, "{how:?}");
+        }
+        b.release().await.unwrap();
+        let both = several(&host, &["a", "b"]).try_acquire().await.unwrap();
+        assert!(both.is_some());
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Dinners
+
+fn dinner(seed: u64, manners: Manners) -> Plan {
+    Plan {
+        seed,
+        manners,
+        weather: fair_weather(),
+        deaths: 0,
+        absences: 0,
+    }
+}
+
+#[test]
+fn philosophers_who_name_their_forks_in_any_order_all_dine_whatever_befalls_the_others() {
+    let mut forks = 0;
+    for seed in 0..40 {
+        let plan = Plan {
+            weather: bad_weather(),
+            deaths: seed as usize % 3,
+            absences: 2,
+            ..dinner(seed, Manners::Several)
+        };
+        forks += virtual_time(dine(plan)).unwrap_or_else(|why| panic!("{why}: {plan:?}"));
+    }
+    println!("{forks} forks were had");
+}
+
+#[test]
+fn philosophers_who_take_their_forks_as_they_name_them_starve() {
+    let starved = |seed: &u64| virtual_time(dine(dinner(*seed, Manners::AsNamed))).is_err();
+    assert!((0..3).all(|seed| starved(&seed)));
+    for seed in 0..3 {
+        virtual_time(dine(dinner(seed, Manners::Several))).unwrap();
+    }
+}
+
+#[test]
+fn philosophers_who_believe_on_are_found() {
+    let found = |seed| virtual_time(dine(dinner(seed, Manners::Greedy))).unwrap_err();
+    assert!(found(0).contains(" while "), "{}", found(0));
+}
+
+#[test]
+fn a_history_of_two_at_once_and_one_of_falling_tickets_are_found() {
+    let granted = |ticket| Event::Granted {
+        lock: "a".into(),
+        ticket,
+    };
+    let ended = |ticket| Event::Ended {
+        lock: "a".into(),
+        ticket,
+    };
+    assert!(check(&[granted(1), ended(1), granted(2)]).is_ok());
+    assert!(check(&[granted(1), granted(2)]).is_err());
+    assert!(check(&[granted(2), ended(2), granted(1)]).is_err());
+    assert!(check(&[granted(2), ended(2), granted(2)]).is_err());
+}
