@@ -1,8 +1,8 @@
-//! Time and requests of a turn, fairlock beside the two baselines of the driver `contend`, in one run.
+//! Measures the time and the requests of a turn: fairlock beside the two baselines of the driver `contend`, in one run.
 //!
-//! Tables are in memory, behind a network with a round trip of two milliseconds: what differs is the algorithm and not the
-//! engine. Each worker of a baseline sleeps between two tries for 5 ms times the number of workers, so that all of them
-//! together try 200 times a second: more would keep the engine busy, and not the lock.
+//! Tables are in memory, behind a network with a round trip of two milliseconds, so the results differ by the algorithm and not by the
+//! engine. Each worker of a baseline sleeps between two attempts for 5 ms times the number of workers. So all of them together try 200
+//! times a second. A higher rate would keep the engine busy, and not the lock.
 //!
 //! ```text
 //! cargo bench
@@ -16,7 +16,7 @@ use fairlock_bench::{Algorithm, Crew};
 
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::Fairlock, Algorithm::Article, Algorithm::Lease];
 
-/// A turn that nobody else wants.
+/// A turn at a lock that no other worker wants.
 fn uncontended(criterion: &mut Criterion) {
     let group = criterion.benchmark_group("uncontended");
     each(
@@ -26,7 +26,7 @@ fn uncontended(criterion: &mut Criterion) {
     );
 }
 
-/// A turn among others, each of whom asks again as soon as it has released, and holds the lock for no time.
+/// A turn among other workers. Each asks again as soon as it has released, and holds the lock for no time.
 fn contention(criterion: &mut Criterion) {
     for workers in [2, 8, 32, 128] {
         let group = criterion.benchmark_group(format!("contention/{workers}"));
@@ -35,14 +35,14 @@ fn contention(criterion: &mut Criterion) {
     }
 }
 
-/// From the release to the grant of another who waits, after holds of 20 ms.
+/// The time from the release to the grant of another waiter, after holds of 20 ms.
 fn handoff(criterion: &mut Criterion) {
     let group = criterion.benchmark_group("handoff");
     let crew = |algorithm| Crew::at_work(algorithm, 2, 20);
     each(group, crew, Crew::hand_overs);
 }
 
-/// A queue of 32 who come at the same moment, until each has had one turn.
+/// A queue of 32 workers that come at the same moment, until each has had one turn.
 fn queue(criterion: &mut Criterion) {
     let group = criterion.benchmark_group("queue");
     each(
@@ -52,7 +52,7 @@ fn queue(criterion: &mut Criterion) {
     );
 }
 
-/// Each algorithm in turn. What it sent is told on standard error.
+/// Measures each algorithm in turn. Prints on standard error what it sent.
 fn each(
     mut group: BenchmarkGroup<'_, WallTime>,
     new: impl Fn(Algorithm) -> Crew,
@@ -60,7 +60,7 @@ fn each(
 ) {
     group.sampling_mode(SamplingMode::Flat);
     for algorithm in ALGORITHMS {
-        // Not made for what is filtered out.
+        // Created on first use, so that nothing is built for benchmarks that are filtered out.
         let mut crew = None;
         group.bench_function(algorithm.name(), |bencher| {
             let crew = crew.get_or_insert_with(|| new(algorithm));

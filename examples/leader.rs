@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example leader`
 //!
-//! It runs on tokio's clock, paused, so that leases of thirty seconds are over at once.
+//! It runs on tokio's paused clock, so that leases of thirty seconds pass at once.
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -33,7 +33,7 @@ impl Host {
         })
     }
 
-    /// Stands for so long, and says what becomes of it.
+    /// Makes a candidate that stands for election for `stands`, and prints what becomes of it.
     fn candidate(&self, started: Instant, stands: Duration) -> Result<Candidate, fairlock::Error> {
         let name = self.name;
         let candidate = self.locks.fair_lock("feed/leader")?.candidate();
@@ -57,10 +57,10 @@ fn say(started: Instant, what: &str) {
     println!("{:3} s  {what}", started.elapsed().as_secs());
 }
 
-/// What only the leader does. It is dropped where it awaits when the lock is lost.
+/// The work that only the leader does. If the lock is lost, it is dropped where it awaits.
 async fn publish(guard: &LockGuard) -> ControlFlow<()> {
     loop {
-        // Whoever takes it compares tickets: one that is late is refused.
+        // The receiver compares tickets, and refuses a late one.
         let _token = guard.ticket();
         sleep(Duration::from_secs(10)).await;
     }

@@ -1,4 +1,4 @@
-//! What an operator asks of a client: to create, check and sweep its table.
+//! What an operator does with a client: create, check and sweep its table.
 
 use crate::client::LockClient;
 use crate::client_inner::ClientInner;
@@ -11,27 +11,26 @@ use crate::sweeping::{Pass, SweepOptions, Sweeper, TableSweepReport};
 use crate::table::{self, TableOptions, TableReport};
 
 impl LockClient {
-    /// Creates the table with this client's key names, on demand unless `options` say otherwise, waits until it is
-    /// active, and switches DynamoDB's own deletion (TTL) on.
+    /// Creates the table with this client's key names, on demand unless `options` say otherwise. Waits until the table is active, and
+    /// switches DynamoDB's own deletion (TTL) on.
     ///
-    /// A table that is there with the right keys is left as it is, but for TTL, which is switched on if it is off;
-    /// so this can be called at every start, by several hosts at once. Nothing else ever creates a table.
+    /// An existing table with the right keys is left as it is, but for TTL, which is switched on if it is off. So a service can call this
+    /// at every start, from several hosts at once. Nothing else ever creates a table.
     ///
-    /// Takes some ten seconds on AWS, and at most five minutes. TTL that is still being switched on after a minute,
-    /// as it may be for an hour, is left to DynamoDB. Needs permission for `CreateTable`, `DescribeTable`,
-    /// `UpdateTimeToLive` and `DescribeTimeToLive`.
+    /// Takes some ten seconds on AWS, and at most five minutes. If TTL is still being switched on after a minute, which may take an hour,
+    /// that is left to DynamoDB. Needs permission for `CreateTable`, `DescribeTable`, `UpdateTimeToLive` and `DescribeTimeToLive`.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the waiting; a table that DynamoDB was asked for is made all the same. Call it again
-    /// to have the rest done.
+    /// Dropping the future stops the waiting. A table that DynamoDB was asked for is made all the same. Call this again to have the rest
+    /// done.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a capacity of zero, also if the table is there; then nothing is sent.
-    /// [`Error::Refused`] if it is not permitted, if what answers is not DynamoDB, or if the table that is there is
-    /// another: then its source is a [`Finding`](crate::Finding) that says what was found and what is needed.
-    /// [`Error::Unavailable`] if it is not done within the time. [`Error::ShutDown`] if the client is shut down.
+    /// [`Error::Invalid`] for a capacity of zero, even if the table exists; then nothing is sent. [`Error::Refused`] if the call is not
+    /// permitted, if what answers is not DynamoDB, or if the existing table is another. In the last case its source is a
+    /// [`Finding`](crate::Finding) that says what was found and what is needed. [`Error::Unavailable`] if it is not done within the time.
+    /// [`Error::ShutDown`] if the client is shut down.
     ///
     /// # Panics
     ///
@@ -60,16 +59,15 @@ impl LockClient {
         self.inner.told(created).await
     }
 
-    /// Looks at the table's keys, state, TTL and replicas, and tries every operation that fairlock uses in a way that
-    /// changes nothing: on keys at which there is no item, with conditions that cannot hold. Each thing that is not as
-    /// it should be is a finding that says what to do about it; an operation that is denied does not keep the others
-    /// from being checked.
+    /// Checks the table's keys, state, TTL and replicas, and tries every operation that fairlock uses. The trials change nothing: they are
+    /// on keys at which there is no item, with conditions that cannot hold. Each problem is a finding that says what to do about it. An
+    /// operation that is denied does not keep the others from being checked.
     ///
-    /// The items tried are under the partition key `#fairlock-check`: a policy with `dynamodb:LeadingKeys` must
-    /// permit it for this check. What no request tells is not checked: permission to create tables, and whether the
-    /// table was restored from a backup, which brings old tickets back.
+    /// The items tried are under the partition key `#fairlock-check`: a policy with `dynamodb:LeadingKeys` must permit it for this check.
+    /// Two things are not checked, because no request tells them: permission to create tables, and whether the table was restored from a
+    /// backup. A restore brings old tickets back.
     ///
-    /// About ten requests.
+    /// Costs about ten requests.
     ///
     /// # Cancel safety
     ///
@@ -77,9 +75,8 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] if DynamoDB does not answer, [`Error::Refused`] if it does not know this caller's
-    /// credentials, or if what answers is not DynamoDB, [`Error::ShutDown`] if the client is shut down. Whatever is
-    /// wrong with the table is no error but a finding.
+    /// [`Error::Unavailable`] if DynamoDB does not answer. [`Error::Refused`] if it does not know this caller's credentials, or if what
+    /// answers is not DynamoDB. [`Error::ShutDown`] if the client is shut down. A problem of the table is no error but a finding.
     ///
     /// # Panics
     ///
@@ -107,11 +104,11 @@ impl LockClient {
         self.inner.told(report).await
     }
 
-    /// Sweeps every lock of this client's namespace once: [`FairLock::sweep`] for each, and with
-    /// [`IdleLocks::Remove`] the items of idle locks too. See [`start_sweeper`](Self::start_sweeper) for why that is
-    /// safe. What goes wrong with one lock is logged and counted, and does not stop the others.
+    /// Sweeps every lock of this client's namespace once, each with [`FairLock::sweep`]. With [`IdleLocks::Remove`] the items of idle locks
+    /// are removed too; [`start_sweeper`](Self::start_sweeper) says why that is safe. A failure at a lock is logged and counted, and does
+    /// not stop the sweep of the others.
     ///
-    /// Reads the whole table with `Scan`, which is paid for by its size, and each lock once more.
+    /// Reads the whole table with `Scan`, which is charged by its size, and each lock once more.
     ///
     /// # Cancel safety
     ///
@@ -119,8 +116,7 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] or [`Error::Refused`] if the table cannot be scanned, [`Error::ShutDown`] if the client
-    /// is shut down.
+    /// [`Error::Unavailable`] or [`Error::Refused`] if the table cannot be scanned. [`Error::ShutDown`] if the client is shut down.
     ///
     /// # Panics
     ///
@@ -144,27 +140,28 @@ impl LockClient {
         }
     }
 
-    /// Sweeps the table again and again in the background, for as long as the handle is kept and the client is not
-    /// shut down. What goes wrong is logged, and left to the next sweep.
+    /// Sweeps the table again and again in the background, for as long as the handle is kept and the client is not shut down. A failure is
+    /// logged, and left to the next sweep.
     ///
-    /// Nothing needs it where others come for the lock, for they clear their way themselves, and where TTL is on,
-    /// which deletes the rest within days. It is for tables without TTL, and for whoever wants them tidy. Several
-    /// sweepers at once are safe. One that goes on also times those who never wrote down DynamoDB's time, and removes
-    /// them when they were seen to stand still for a lease.
+    /// Nothing needs a sweeper where callers come for the lock and TTL is on. Callers clear their way themselves, and TTL deletes the rest
+    /// within days. A sweeper is for tables without TTL, and for tables that are to be kept tidy. Several sweepers at once are safe.
+    ///
+    /// A sweeper that goes on also times entries whose owners never wrote down DynamoDB's time. It removes such an entry when it has seen
+    /// the entry stand still for a lease.
     ///
     /// # Idle locks
     ///
-    /// With [`IdleLocks::Remove`] the item of a lock goes too, when it is free, no ticket is open, no row is left,
-    /// and the idle retention has passed since the last write. With it goes the counter that fencing tokens come
-    /// from. That is safe because a counter starts from the time in microseconds, and counts slower than time goes:
-    /// a day later, the least retention there is, a lock that comes back starts above every ticket it ever gave, if
-    /// the clocks of hosts agree to within that. The clocks of this host and of DynamoDB must both say that the time
-    /// is past, and the removal fails if anybody has touched the lock since it was seen.
+    /// With [`IdleLocks::Remove`] the item of an idle lock goes too. The lock must be free, with no open ticket and no row left, and the
+    /// idle retention must have passed since the last write. With the item goes the counter that fencing tokens come from.
+    ///
+    /// That is safe because a counter starts from the time in microseconds, and counts slower than time goes. A day later, which is the
+    /// least retention, a lock that comes back starts above every ticket that it ever gave. The clocks of hosts must agree to within that
+    /// time. The clocks of this host and of DynamoDB must both say that the time is past. The removal fails if any client has touched the
+    /// lock since it was seen.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if the time between two sweeps is below a second, [`Error::ShutDown`] if the client is shut
-    /// down.
+    /// [`Error::Invalid`] if the time between two sweeps is below a second. [`Error::ShutDown`] if the client is shut down.
     ///
     /// # Examples
     ///
@@ -190,15 +187,15 @@ impl LockClient {
 }
 
 impl FairLock {
-    /// Removes what is over in this lock: evicts a dead holder, evicts dead successors, makes the tickets of dead waiters
-    /// and those that never joined the queue void, and deletes the rows of settled tickets. Whoever is alive is never
-    /// touched: each removal fails if what it removes has changed since it was seen.
+    /// Removes what has expired in this lock. Evicts an expired holder and expired successors. Voids the tickets of expired waiters, and
+    /// the tickets that never joined the queue. Deletes the rows of settled tickets. A live holder, successor or waiter is never touched:
+    /// each removal fails if what it removes has changed since it was seen.
     ///
-    /// Dead is whose lease, and the allowance, are over by DynamoDB's own clock. Nothing needs this where others come
-    /// for the lock, for they clear their way themselves. After the last release and a sweep, a lock is one item.
+    /// An entry has expired when its lease, and the allowance, have passed by DynamoDB's own clock. Nothing needs this where other callers
+    /// come for the lock, because they clear their way themselves. After the last release and a sweep, a lock is one item.
     ///
-    /// One request if there is nothing to do in a queue of some twenty at the most, and one or two for each thing that
-    /// is removed. A pass is bounded, and says if it left something.
+    /// Costs one request if there is nothing to do in a queue of some twenty waiters at the most. Each removal costs one or two. A pass is
+    /// bounded, and says if it left something.
     ///
     /// # Cancel safety
     ///
@@ -206,8 +203,8 @@ impl FairLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`], [`Error::Refused`] or [`Error::InvalidItem`] if something could not be read or removed;
-    /// what was removed before stays so. [`Error::ShutDown`] if the client is shut down.
+    /// [`Error::Unavailable`], [`Error::Refused`] or [`Error::InvalidItem`] if something could not be read or removed. Earlier removals
+    /// stay done. [`Error::ShutDown`] if the client is shut down.
     ///
     /// # Panics
     ///
@@ -242,7 +239,7 @@ impl FairLock {
 }
 
 impl ClientInner {
-    /// Does the work, and tells its failure as a caller is told it.
+    /// Does the work, and turns its failure into the error that a caller gets.
     pub(crate) async fn told<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,

@@ -1,4 +1,4 @@
-//! The one place where background work is spawned, so that it is counted and can be waited for.
+//! The only module that spawns background work, so that the work is counted and can be waited for.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -32,13 +32,13 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// Whether others wait for a lease if it is not done.
+    /// Whether other clients wait for a lease if the work is not done.
     pub(crate) fn is_in_the_way(self) -> bool {
         matches!(self, Task::Acquire | Task::Leave | Task::Release)
     }
 
-    /// Heartbeats go on until their guards go, which may be long after the client; of looks nobody waits for the end.
-    /// Everything else ends by itself or, as sweeps do, when the client is shut down.
+    /// Whether the work ends by itself or, as a sweep does, when the client is shut down. Heartbeats do not: they go on until their guards
+    /// go, which may be long after the client. Polls end, but no caller waits for that.
     fn ends(self) -> bool {
         !matches!(self, Task::Heartbeat | Task::Poll)
     }
@@ -58,11 +58,11 @@ pub(crate) struct Background {
 struct Jobs {
     drawn: u64,
     open: BTreeMap<u64, Job>,
-    /// Ended without success, the newest of them.
+    /// Jobs that ended without success, the newest of them.
     failed: VecDeque<Job>,
 }
 
-/// Failures kept for a report at the most.
+/// The most failures that are kept for a report.
 const FAILED: usize = 1024;
 
 impl Background {
@@ -75,8 +75,8 @@ impl Background {
         }
     }
 
-    /// Runs `work` to its end, and then calls what it returned, which tells its caller that it is done. The job is off the list
-    /// by then, so that a caller that hears of its end never finds it unfinished.
+    /// Runs `work` to its end, and then calls what it returned, which tells its caller that it is done. The job is off the list by then, so
+    /// a caller that was notified of its end never finds it unfinished.
     pub(crate) fn spawn(
         self: &Arc<Self>,
         job: Job,
@@ -89,7 +89,7 @@ impl Background {
         });
     }
 
-    /// Runs work that takes its job off the list itself, and may say meanwhile what it is about.
+    /// Runs work that takes its job off the list itself, and that may update the job meanwhile.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the door to background work"
@@ -98,11 +98,11 @@ impl Background {
     where
         W: Future<Output = ()> + Send + 'static,
     {
-        // Boxed, or the task would have room for the work twice: as it was given, and as it runs.
+        // Boxed, because the task would otherwise reserve memory for the work twice: as it was given, and as it runs.
         self.runtime.spawn(Box::pin(work(self.open(job))));
     }
 
-    /// Puts a job on the list that a task does beside another one.
+    /// Lists a job that a task does beside another job.
     pub(crate) fn open(self: &Arc<Self>, job: Job) -> Open {
         let mut jobs = self.jobs();
         jobs.drawn += 1;
@@ -114,7 +114,7 @@ impl Background {
         })
     }
 
-    /// Waits until nothing runs that ends by itself. Cancel safe.
+    /// Waits until no work runs that ends by itself. Cancel safe.
     pub(crate) async fn idle(&self) {
         loop {
             let ended = self.ended.notified();
@@ -127,7 +127,8 @@ impl Background {
 
     /// Notes that a shutdown told its caller what is unfinished.
     pub(crate) fn reported(&self) {
-        // Nothing is read on the strength of it: the last handle that is dropped comes after the shutdown that borrowed one.
+        // `Relaxed` is enough, because nothing is read on the strength of this flag. The last handle is dropped after the shutdown, which
+        // borrowed a handle.
         self.is_reported.store(true, Ordering::Relaxed);
     }
 
@@ -135,24 +136,24 @@ impl Background {
         self.is_reported.load(Ordering::Relaxed)
     }
 
-    /// Notes what was tried and could not be done.
+    /// Records a job that was tried and could not be done.
     pub(crate) fn failed(&self, job: Job) {
         let mut jobs = self.jobs();
         jobs.failed.truncate(FAILED - 1);
         jobs.failed.push_front(job);
     }
 
-    /// Forgets what could not be done so far.
+    /// Forgets the jobs that could not be done so far.
     pub(crate) fn forget_failures(&self) {
         self.jobs().failed.clear();
     }
 
-    /// What could not be done since then.
+    /// The jobs that could not be done since failures were last forgotten.
     pub(crate) fn failures(&self) -> Vec<Job> {
         self.jobs().failed.iter().cloned().collect()
     }
 
-    /// What runs and should have ended.
+    /// The jobs that run and should have ended.
     pub(crate) fn unfinished(&self) -> Vec<Job> {
         self.jobs()
             .open
@@ -175,7 +176,7 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    /// What the work is about from now on.
+    /// Sets what the work is about from now on.
     pub(crate) fn becomes(&self, task: Task, ticket: Ticket) {
         let mut jobs = self.background.jobs();
         if let Some(job) = jobs.open.get_mut(&self.number) {

@@ -1,7 +1,7 @@
-//! The only door to time: how long ago, what o'clock, and waking up then.
+//! The only module that reads time: how much has passed, what the wall clock shows, and sleeping.
 //!
-//! Leases and watches are counted in [`Moment`]s, which never go back and, where the system can tell, never stop while
-//! the machine sleeps. Wall time serves only the first ticket of a lock and DynamoDB's TTL.
+//! Leases and observations are counted in [`Moment`]s, which never go back. Where the system can tell, they never stop while the machine
+//! sleeps. Wall time serves only the first ticket of a lock and DynamoDB's TTL.
 
 use std::future::pending;
 use std::sync::OnceLock;
@@ -12,12 +12,12 @@ use tokio::time::Instant;
 
 use fairlock_protocol::moment::Moment;
 
-/// Where a client gets its time from: the system's clocks, or for tests tokio's clock alone.
+/// The source of a client's time: the system's clocks, or for tests tokio's clock alone.
 ///
 /// # Examples
 ///
-/// A test on paused time hands the same clock to the engine and to the client, so that leases, time-outs
-/// and the engine's `Date` all follow the test:
+/// A test on paused time gives the same clock to the engine and to the client. Then leases, time-outs and the engine's `Date` all follow
+/// the test:
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,20 +40,20 @@ enum Source {
     },
 }
 
-/// Wakes at least this often on the system clock, because timers stop while the machine sleeps and leases do not.
+/// The longest nap on the system clock, because timers stop while the machine sleeps and leases do not.
 const MAX_NAP: Duration = Duration::from_secs(1);
 
-/// What a test's clock sleeps at a stretch: a wait without end must not overflow its arithmetic.
+/// The longest nap on a test's clock, so that a wait without end does not overflow its arithmetic.
 const MAX_TEST_NAP: Duration = Duration::from_secs(24 * 3600);
 
 impl Clock {
-    /// The system's clocks: the later of the monotonic one and the one that also counts suspended time.
+    /// Uses the system's clocks: the later of the monotonic clock and the clock that also counts suspended time.
     ///
-    /// The time for which a process is stopped, by SIGSTOP, a debugger or a full machine, counts on every system. The time for which
-    /// the machine is suspended counts on Linux, Android and Apple's systems. On Windows and others only the standard library's
-    /// monotonic clock rules, which need not count it: a holder whose machine was suspended may take itself for the holder
-    /// after others have the lock. Nothing counts the time for which a virtual machine is paused together with its clocks.
-    /// Fence what must never be written late.
+    /// The time for which a process is stopped, by SIGSTOP, a debugger or a full machine, counts on every system. The time for which the
+    /// machine is suspended counts on Linux, Android and Apple's systems. On Windows and others only the standard library's monotonic clock
+    /// rules, which need not count suspended time. There, a holder whose machine was suspended may consider itself the holder after another
+    /// client has taken the lock. Nothing counts the time for which a virtual machine is paused together with its clocks. Fence what must
+    /// never be written late.
     ///
     /// # Examples
     ///
@@ -64,7 +64,7 @@ impl Clock {
         Clock(Source::System)
     }
 
-    /// Tokio's clock alone, which a test may pause; it is `unix` o'clock (since 1970) now.
+    /// Uses tokio's clock alone, which a test may pause. Its wall time is `unix` (since 1970) now.
     ///
     /// # Examples
     ///
@@ -79,7 +79,7 @@ impl Clock {
         })
     }
 
-    /// The same clock with its wall time set ahead by `offset`. No effect on the system's clock.
+    /// Sets the clock's wall time ahead by `offset`. Has no effect on the system's clock.
     ///
     /// # Examples
     ///
@@ -95,8 +95,8 @@ impl Clock {
         self
     }
 
-    /// The same clock counting `factor` seconds a second (below one: a slow clock), kept within a thousandth and a
-    /// thousand; what is no number counts as one. No effect on the system's clock.
+    /// Makes the clock count `factor` seconds a second: below 1, it is slow. The factor is kept between a thousandth and a thousand, and
+    /// NaN counts as 1. Has no effect on the system's clock.
     ///
     /// # Examples
     ///
@@ -136,7 +136,7 @@ impl Clock {
         self.sleep_until(self.now() + span).await;
     }
 
-    /// Sleeps until `then`, at once if it is past. Cancel safe. Ends because every nap brings `then` nearer.
+    /// Sleeps until `then`, or not at all if it is past. Cancel safe. Ends because every nap brings `then` nearer.
     pub(crate) async fn sleep_until(&self, then: Moment) {
         loop {
             let left = then.since(self.now());
@@ -147,7 +147,7 @@ impl Clock {
         }
     }
 
-    /// Sleeps until `then` where a runtime counts the time, and for ever where there is none. Cancel safe.
+    /// Sleeps until `then` where a runtime counts the time, and for ever outside of a runtime. Cancel safe.
     pub(crate) async fn sleep_until_if_counted(&self, then: Moment) {
         match Handle::try_current() {
             Ok(_) => self.sleep_until(then).await,
@@ -159,7 +159,7 @@ impl Clock {
     fn nap(&self, left: Duration) -> Duration {
         match &self.0 {
             Source::System => left.min(MAX_NAP),
-            // Rounded up to the timer's grain, or the last nap would be no nap at all.
+            // Rounded up to the timer's grain: otherwise the last nap would not sleep at all.
             Source::Tokio { rate, .. } => {
                 let left = left.min(MAX_TEST_NAP);
                 left.div_f64(*rate).max(Duration::from_millis(1))
@@ -168,7 +168,7 @@ impl Clock {
     }
 }
 
-/// An engine in this process may go by the clock of a test.
+/// Lets an engine in this process go by the clock of a test.
 #[cfg(feature = "embedded")]
 impl fairlock_embedded::WallClock for Clock {
     fn unix(&self) -> Duration {
@@ -183,7 +183,7 @@ fn system_unix() -> Duration {
         .unwrap_or_default()
 }
 
-/// Time since the process first asked, by whichever clock says more: neither may make a lease look longer.
+/// Time since the process first asked, by the clock that says more: neither clock may make a lease look longer.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to monotonic time"
@@ -194,7 +194,7 @@ fn system_elapsed() -> Duration {
     started.elapsed().max(since_boot().saturating_sub(*boot))
 }
 
-/// Time since boot with suspended time counted, where the system can tell; else zero, and the monotonic clock rules.
+/// Time since boot with suspended time counted, where the system can tell. Otherwise zero, so that the monotonic clock rules.
 #[cfg_attr(
     any(target_os = "linux", target_os = "android", target_vendor = "apple"),
     expect(
@@ -206,7 +206,7 @@ fn since_boot() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
         #[cfg(target_vendor = "apple")]
-        // There, unlike the standard library's clock, it goes on while the machine sleeps.
+        // On Apple's systems, unlike the standard library's clock, this clock goes on while the machine sleeps.
         let counts_all = rustix::time::ClockId::Monotonic;
         #[cfg(not(target_vendor = "apple"))]
         let counts_all = rustix::time::ClockId::Boottime;

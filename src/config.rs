@@ -10,7 +10,7 @@ use crate::random_source::RandomSource;
 use crate::reserved;
 use fairlock_protocol::lease;
 
-/// What the user said; what it did not say follows from the rest.
+/// Builder input. Unset fields are derived from the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) table: String,
@@ -88,7 +88,7 @@ pub(crate) struct Config {
     pub(crate) min_poll_interval: Duration,
     pub(crate) max_poll_interval: Duration,
     pub(crate) request_timeout: Duration,
-    /// For how long a call that waits puts up with no answers.
+    /// How long a call that waits goes on without answers.
     pub(crate) outage_timeout: Option<Duration>,
     pub(crate) clock: Clock,
     pub(crate) chance: RandomSource,
@@ -97,23 +97,23 @@ pub(crate) struct Config {
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
-/// An answer's `Date` is fresh for five minutes, and every renewal writes one.
+/// An answer's `Date` is fresh for five minutes, and every renewal writes a date.
 const MAX_HEARTBEAT: Duration = Duration::from_secs(240);
 /// A date is a whole second, and so is the moment at which it is judged.
 pub(crate) const DATE_GRAIN: Duration = Duration::from_secs(2);
-/// Over a heartbeat a date is carried on by a clock that may drift by this share: 2 %.
+/// Over a heartbeat a date is carried on by a clock, which may drift by this share: 2 %.
 const DRIFT_SHARE: u32 = 50;
-/// Longer idle retentions are beyond what numbers of seconds are read with anywhere.
+/// A longer idle retention is beyond the numbers of seconds that readers accept everywhere.
 const MAX_RETENTION: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-/// How often the first successor looks by default, unless that is a whole heartbeat: no request to DynamoDB takes much less.
+/// How often the first successor polls by default, unless a whole heartbeat is shorter. No request to DynamoDB takes much less.
 const MIN_POLL: Duration = Duration::from_millis(2);
-/// Shorter leases cannot be kept over any network.
+/// A shorter lease cannot be kept over any network.
 const MIN_LEASE: Duration = Duration::from_millis(50);
-/// More successors than this make the lock item, which every write is charged for by the KB, larger than the rows that they save.
+/// With more successors, the lock item becomes larger than the rows that it saves. Every write of the item is charged by the KB.
 pub(crate) const MAX_SLOTS: usize = 16;
-/// A DynamoDB item has 400 KB, and the line has its part of it.
+/// A DynamoDB item has 400 KB, and the queue takes its part of them.
 pub(crate) const MAX_DATA: usize = 64 * 1024;
-/// How many may share a fair lock at one time; who has it alone has all of these permits.
+/// How many callers may share a fair lock at one time. An exclusive holder has all of these permits.
 pub(crate) const SHARERS: u64 = 64;
 impl TryFrom<Settings> for Config {
     type Error = Invalid;
@@ -154,14 +154,14 @@ impl TryFrom<Settings> for Config {
 }
 
 impl Config {
-    /// The longest lease of a place far back in the line: its heartbeats are no rarer than dates allow.
+    /// The longest lease of a place far back in the queue. Its heartbeats are no rarer than dates allow.
     pub(crate) fn longest_lease(&self) -> Duration {
         let drift = self.allowance.saturating_sub(DATE_GRAIN) * DRIFT_SHARE;
         let most = MAX_HEARTBEAT.min(drift).div_duration_f64(self.heartbeat);
         self.lease.mul_f64(most.clamp(1.0, lease::MAX_STRETCH))
     }
 
-    /// How often a lease is renewed, which may be a stretched one.
+    /// How often a lease is renewed, which may be a stretched lease.
     pub(crate) fn heartbeat_of(&self, lease: Duration) -> Duration {
         self.heartbeat.mul_f64(lease.div_duration_f64(self.lease))
     }
@@ -238,7 +238,7 @@ impl Config {
         })
     }
 
-    /// A renewal may time out once and be sent again, and still arrive before its owner stops believing.
+    /// Checks that a renewal may time out once and be sent again, and still arrive before its owner stops trusting the lease.
     fn check_lease(&self) -> Result<(), Invalid> {
         at_least(
             "lease",
@@ -277,7 +277,7 @@ impl Config {
             "hosts' clocks may differ by that",
             DAY,
         )?;
-        // An item stays for half of it at the least, whenever a lease begins on it.
+        // An item stays for half of the retention at the least, whenever a lease begins on it.
         let (bound, least) = ("twice the lease", self.lease.saturating_mul(2));
         at_least("idle retention", self.idle_retention, bound, least)
     }
@@ -292,36 +292,36 @@ impl Config {
         at_most("join timeout", self.join_timeout, "one day", DAY)?;
         let drift = "two seconds, the grain of dates, and 2 % of a heartbeat, over which a date is carried on";
         at_least(
-            "common-clock allowance",
+            "server clock allowance",
             self.allowance,
             drift,
             DATE_GRAIN + self.heartbeat / DRIFT_SHARE,
         )?;
-        at_most("common-clock allowance", self.allowance, "one day", DAY)?;
+        at_most("server clock allowance", self.allowance, "one day", DAY)?;
         let outage_timeout = self.outage_timeout.unwrap_or(SECOND);
         check_span("outage time-out", outage_timeout)?;
-        check_span("shortest look", self.min_poll_interval)?;
+        check_span("shortest poll interval", self.min_poll_interval)?;
         at_least(
-            "longest look",
+            "longest poll interval",
             self.max_poll_interval,
-            "the shortest look",
+            "the shortest poll interval",
             self.min_poll_interval,
         )?;
         at_most(
-            "longest look",
+            "longest poll interval",
             self.max_poll_interval,
-            "a waiter looks at least once a heartbeat",
+            "a waiter polls at least once a heartbeat",
             self.heartbeat,
         )
     }
 }
 
-/// Nothing shorter can be waited for.
+/// Refuses a span below the timer's grain: nothing shorter can be waited for.
 pub(crate) fn check_span(setting: &'static str, span: Duration) -> Result<(), Invalid> {
     at_least(setting, span, "the timer's grain", MILLISECOND)
 }
 
-/// DynamoDB's own rule for names; what stands behind an ARN is left to it.
+/// Checks a table's name by DynamoDB's own rule. What an ARN names is left to DynamoDB.
 fn check_table(table: &str) -> Result<(), Invalid> {
     let rule = "must be a table's ARN, or its name: 3 to 255 of a-z, A-Z, 0-9, `_`, `-` and `.`";
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -391,14 +391,14 @@ pub(crate) fn at_most(
     }
 }
 
-/// Who an entry says has the lock, when the user does not say it.
+/// The default owner, which an entry shows as the holder.
 mod owner {
     /// `user@host:pid`.
     pub(super) fn default() -> String {
         format!("{}@{}:{}", user(), host(), std::process::id())
     }
 
-    /// As the environment has it, which is empty in many containers and units; else as the system knows the user.
+    /// The user as the environment has it, which is empty in many containers and units. Otherwise the user as the system knows it.
     fn user() -> String {
         let named = ["USER", "LOGNAME", "USERNAME"]
             .into_iter()
@@ -413,7 +413,7 @@ mod owner {
         named.unwrap_or_else(|| uid.to_string())
     }
 
-    /// A line for each user: name, password, number, and what is of no use here.
+    /// Finds a user by number. `users` has a line for each user: name, password, number, and fields that are of no use here.
     pub(super) fn named_in(users: &str, uid: u32) -> Option<String> {
         let uid = uid.to_string();
         let name_if_found = |line: &str| {

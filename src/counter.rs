@@ -1,14 +1,14 @@
-//! Hands out tickets: each draw of a lock's counter is one ticket that nobody else has.
+//! Hands out tickets: a draw of a lock's counter gives tickets that no other caller has.
 
 use crate::name::LockName;
 use crate::store::{Failure, RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::ticket::Ticket;
 
-/// Draws the next tickets, so many of them, unless there are newer ones than `most`. The newest is `last` of the lock item that is returned; none when there is no
-/// counter yet, which the first enter starts, or when others drew too many.
+/// Draws the next `tickets` tickets, unless a ticket newer than `most` has been drawn. The newest ticket is `last` of the lock item that is
+/// returned. Returns `None` if there is no counter yet, which the first enter request starts, or if other callers drew too many.
 ///
-/// A draw whose answer was lost is drawn again: its tickets stay a gap in the queue, which closes after the grace.
+/// A draw whose answer was lost is drawn again. Its tickets stay a gap in the queue, which closes after the join timeout.
 pub(crate) async fn draw(
     store: &Store,
     name: &LockName,

@@ -10,8 +10,8 @@ use crate::store::Failure;
 use fairlock_protocol::item::LockItem;
 
 impl LockGuard {
-    /// The bytes that the lock carries: what the last hold that wrote some left there, as this hold was granted or as it was
-    /// renewed last; none if nobody wrote any, or they were removed. Local: nothing is sent.
+    /// Returns the bytes that the lock carries, as the last hold that wrote any left them. They are as of the grant of this hold, or of its
+    /// last renewal. Returns `None` if no holder wrote any, or if they were removed. Local: nothing is sent.
     ///
     /// # Examples
     ///
@@ -24,31 +24,30 @@ impl LockGuard {
         self.hold().data()
     }
 
-    /// Leaves bytes on the lock, in place of those that are there: the next holder has them with its guard, whoever
-    /// [inspects](crate::FairLock::inspect) the lock reads them, and they stay after the release. One write.
+    /// Leaves bytes on the lock, in place of the bytes that are there. The next holder has them with its guard, and a caller that
+    /// [inspects](crate::FairLock::inspect) the lock reads them. They stay after the release. Costs one write.
     ///
-    /// They are written under this hold's token: no write of a hold that was lost comes after one of the next, and none of
-    /// this hold's own comes back after a later one. Only who has the lock alone writes.
+    /// They are written under this hold's token. No write of a lost hold comes after a write of the next hold. No earlier write of this
+    /// hold comes back after a later write. Only an exclusive holder writes.
     ///
-    /// Small things, a cursor or a name: each write of the lock's item, by holders, successors and those who come, is paid for by the
-    /// kilobyte, with the data in it. They go with the item when the lock is out of use for the idle retention, so
-    /// what must not be lost is kept elsewhere.
+    /// Keep the data small: a cursor or a name. Each write of the lock's item is charged by the kilobyte, with the data in it. Holders,
+    /// successors and new callers all send such writes. The data goes with the item when the lock is out of use for the idle retention, so
+    /// keep elsewhere what must not be lost.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves open whether the bytes are written.
+    /// Dropping the future leaves it open whether the bytes are written.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the lock was no longer ours; nothing is written then. [`Error::Invalid`] if there are more than
-    /// 64 KB, or the lock is shared. [`Error::Unavailable`] or [`Error::Refused`] if DynamoDB could not be told before the
-    /// lease ended.
+    /// [`Error::Lost`] if the guard no longer held the lock; nothing is written then. [`Error::Invalid`] if there are more than 64 KB, or
+    /// the lock is shared. [`Error::Unavailable`] or [`Error::Refused`] if the write did not succeed before the lease ended.
     ///
     /// # Examples
     ///
     /// ```
     /// # async fn page(guard: fairlock::LockGuard) -> Result<(), fairlock::Error> {
-    /// guard.set_data("page 7").await?; // and whoever comes next begins there
+    /// guard.set_data("page 7").await?; // the next holder begins there
     /// guard.release().await
     /// # }
     /// ```
@@ -93,7 +92,7 @@ impl LockGuard {
         let started = inner.store.now();
         match inner.write_data(hold, bytes).await {
             Ok(Ok(())) => Ok(()),
-            // A downgrade was applied that nobody had an answer to.
+            // A downgrade was applied whose answer never arrived.
             Ok(Err(Some(item))) if hold.saw(&item) => Err(Invalid::SharedData.into()),
             Ok(Err(item)) => Err(self.lose_to(item)),
             Err(failure) => Err(self.not_told(failure, inner.store.now().since(started))),
@@ -102,7 +101,7 @@ impl LockGuard {
 }
 
 impl ClientInner {
-    /// The item, if it shows that the hold is over.
+    /// Writes or removes the data. Returns the item if it shows that the hold has ended.
     async fn write_data(
         &self,
         hold: &Hold,

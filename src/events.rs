@@ -1,4 +1,4 @@
-//! What befalls a hold, told to whoever listens.
+//! The events of a hold, as every listener gets them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use futures::stream::{self, Stream, StreamExt};
 use crate::error::LossReason;
 use crate::hold::{Hold, Standing};
 
-/// What befalls a lock that is held, as [`LockGuard::events`](crate::LockGuard::events) tells it.
+/// An event of a held lock, as [`LockGuard::events`](crate::LockGuard::events) reports it.
 ///
 /// # Examples
 ///
@@ -22,19 +22,18 @@ use crate::hold::{Hold, Standing};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HoldEvent {
-    /// The lock was granted: told first, to everybody who listens.
+    /// The lock was granted. Every listener gets this event first.
     Granted,
     /// A third of the lease is left, or less, and renewals are failing: finish soon, or save what can be saved.
     InDanger {
-        /// How long the hold may still be believed in, when this is told.
+        /// How long the hold may still be trusted, at the time of the event.
         remaining: Duration,
     },
     /// A renewal succeeded after all.
     Recovered,
     /// The hold was lost: stop the work that it protects. Nothing comes after this.
     Lost(LossReason),
-    /// Its guard was released or dropped. How that went, only [`release`](crate::LockGuard::release) says. Nothing comes after
-    /// this.
+    /// The guard was released or dropped. Only [`release`](crate::LockGuard::release) says how that went. Nothing comes after this.
     Released,
 }
 
@@ -50,13 +49,13 @@ impl fmt::Display for HoldEvent {
     }
 }
 
-/// All that befalls a hold from now on, and first that it was granted.
+/// The events of a hold from now on, after a first event that it was granted.
 pub(crate) fn of(hold: Arc<Hold>) -> impl Stream<Item = HoldEvent> + Send + 'static {
     let told = Told::Nothing;
     stream::unfold(Listener { hold, told }, Listener::next).fuse()
 }
 
-/// One who listens. What it was told last is all that is kept for it.
+/// A listener. The last event that it got is all that is kept for it.
 struct Listener {
     hold: Arc<Hold>,
     told: Told,

@@ -1,4 +1,4 @@
-//! The way out of a place: its ticket is settled, and what the lock item shows of it is given back.
+//! The way out of a place: settles its ticket, and gives back what the lock item shows of it.
 
 use crate::name::LockName;
 use crate::store::{Attempt, Failure, RetryPolicy, Store};
@@ -6,21 +6,21 @@ use fairlock_protocol::item::{Held, LockItem, RowState, Spot, TicketRow};
 use fairlock_protocol::place::{Act, Found, Place};
 use fairlock_protocol::ticket::Ticket;
 
-/// Carries out what a place asks for that leaves.
+/// Carries out the steps of a place that leaves.
 pub(crate) struct Exit<'a> {
     pub(crate) store: &'a Store,
     pub(crate) name: &'a LockName,
     pub(crate) policy: &'a RetryPolicy,
     pub(crate) attempt: &'a Attempt,
-    /// None: it was never answered, and whatever place the attempt got is given back.
+    /// `None` if the attempt was never answered. Then whatever place the attempt got is given back.
     pub(crate) ticket: Option<Ticket>,
     /// The lock item as it was seen last.
     pub(crate) seen: Option<LockItem>,
 }
 
 impl Exit<'_> {
-    /// Ends when nothing of the place is left, or when it is to stay: it was given a slot before. Each turn of the loop comes nearer
-    /// to that, or finds that others came or went.
+    /// Ends when nothing of the place is left, or when the place is to stay because it was given a slot before. Each turn of the loop comes
+    /// nearer to that, or finds that other clients came or went.
     pub(crate) async fn run(&mut self, place: &mut Place, mut act: Act) -> Result<Act, Failure> {
         loop {
             act = match (act, self.ticket) {
@@ -43,7 +43,7 @@ impl Exit<'_> {
         }
     }
 
-    /// No poll can give the ticket a slot afterwards, and if one did before, the item that comes back shows it.
+    /// Counts the departure. No poll can give the ticket a slot afterwards. If a poll did so before, the item that comes back shows it.
     async fn depart(&mut self, place: &mut Place, ticket: Ticket) -> Result<Act, Failure> {
         let depart = || self.store.leave(self.name, ticket);
         let answer = self.store.retry(self.policy, depart).await?.value;
@@ -56,7 +56,8 @@ impl Exit<'_> {
         Ok(place.departed(is_applied, found))
     }
 
-    /// Whoever gave the slot cleaned the row, which is back now. If that fails it is settled_rows.
+    /// Deletes the row again: the client that gave the slot deleted it, and voiding brought it back. If this fails, the row stays as a
+    /// settled row.
     async fn clean(&self, ticket: Ticket) {
         let own = TicketRow {
             ticket,
@@ -90,7 +91,7 @@ impl Exit<'_> {
         Ok(place.gave_back(is_applied, self.found(place)))
     }
 
-    /// Whatever place the attempt has, where that is given back; else the place with its ticket.
+    /// Finds any place of the attempt's nonce if this place gives back what it has. Otherwise finds only the place with its ticket.
     fn found(&self, place: &Place) -> Found {
         let nonce = self.attempt.nonce;
         let spot = self.seen.as_ref().and_then(|item| match self.ticket {

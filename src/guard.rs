@@ -1,4 +1,4 @@
-//! A lock that is held: until it is released, dropped, or lost.
+//! The guard of a held lock: until the lock is released, dropped, or lost.
 
 use std::fmt;
 use std::future::Future;
@@ -17,13 +17,13 @@ use crate::store::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::ticket::Ticket;
 
-/// A lock that is held, with its lease renewed in the background until the guard is released, dropped, or lost.
+/// A held lock, whose lease is renewed in the background until the guard is released, dropped, or lost.
 ///
-/// A guard does not protect by itself against a process that stops for longer than its lease: watch
-/// [`lost`](Self::lost), and [fence](Self::fence) what must never be written late with the [`ticket`](Self::ticket).
+/// A guard does not protect by itself against a process that stops for longer than its lease. Watch [`lost`](Self::lost), and
+/// [fence](Self::fence) what must never be written late with the [`ticket`](Self::ticket).
 ///
-/// [`release`](Self::release) says how it went: a lock that was lost meanwhile is an error. Dropping the guard releases in
-/// the background as best it can, also outside of a runtime, and says nothing; what fails is logged, and left to the lease.
+/// [`release`](Self::release) says how it went: a lock that was lost meanwhile is an error. Dropping the guard releases in the background
+/// as best it can, also outside of a runtime, and reports nothing. A failure is logged, and the lease then ends the hold.
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ use fairlock_protocol::ticket::Ticket;
 pub struct LockGuard(Holding);
 
 impl LockGuard {
-    /// Of what its caller has taken.
+    /// Makes the guard of a hold that its caller has taken.
     pub(crate) fn of(holding: Holding) -> LockGuard {
         LockGuard(holding)
     }
@@ -56,7 +56,7 @@ impl LockGuard {
         &self.0.hold
     }
 
-    /// The lock's name.
+    /// Returns the lock's name.
     ///
     /// # Examples
     ///
@@ -69,8 +69,8 @@ impl LockGuard {
         self.hold().name.lock()
     }
 
-    /// The ticket of this hold, which is its fencing token: greater than that of every hold of this lock before it, those
-    /// of other callers of this client too.
+    /// Returns the ticket of this hold, which is its fencing token. It is greater than the ticket of every hold of this lock before it,
+    /// including holds of other callers of this client.
     ///
     /// # Examples
     ///
@@ -83,7 +83,7 @@ impl LockGuard {
         self.hold().ticket
     }
 
-    /// How many of the lock's permits it has: all of them if it has the lock alone, one if it shares a fair lock.
+    /// Returns how many of the lock's permits the guard holds: all if it holds the lock exclusively, one if it shares a fair lock.
     ///
     /// # Examples
     ///
@@ -96,7 +96,7 @@ impl LockGuard {
         self.hold().permits()
     }
 
-    /// How many permits the lock has.
+    /// Returns how many permits the lock has.
     ///
     /// # Examples
     ///
@@ -109,10 +109,10 @@ impl LockGuard {
         self.hold().name.permits().unwrap_or_default()
     }
 
-    /// How long this hold may still be believed in if no renewal succeeds from now on; zero once it is lost.
+    /// Returns how long this hold may still be trusted if no renewal succeeds from now on. Zero once it is lost.
     ///
-    /// Local: nothing is sent. Counted from before the last successful renewal was sent, less 2 % of the lease, on a
-    /// clock that goes on while the process is stopped, and while the machine sleeps [where the system tells](crate::Clock::system).
+    /// Local: nothing is sent. The time counts from before the last successful renewal was sent, less 2 % of the lease. Its clock goes on
+    /// while the process is stopped, and while the machine sleeps [where the system tells](crate::Clock::system).
     ///
     /// # Examples
     ///
@@ -125,8 +125,8 @@ impl LockGuard {
         self.hold().remaining()
     }
 
-    /// Whether the lock is still held, as far as can be known without a request: the lease has not run out and no
-    /// answer has shown the lock in other hands.
+    /// Returns whether the lock is still held, as far as can be known without a request. It is if the lease has not run out and no answer
+    /// has shown the lock in other hands.
     ///
     /// # Examples
     ///
@@ -141,8 +141,8 @@ impl LockGuard {
         self.hold().is_held()
     }
 
-    /// Names this hold, so that another process can [give it up](crate::LockClient::give_up), should this one be killed: not before
-    /// the work that the lock protects has ended.
+    /// Returns the name of this hold's place, so that another process can [give it up](crate::LockClient::give_up) if this process is
+    /// killed. It must not do so before the work that the lock protects has ended.
     ///
     /// # Examples
     ///
@@ -155,8 +155,8 @@ impl LockGuard {
         self.hold().place_id()
     }
 
-    /// Whether a third of the lease is left, or less, and renewals are failing: finish soon, or save what can be saved. Of a hold that is lost too,
-    /// so ask [`is_held`](Self::is_held) first.
+    /// Returns whether a third of the lease is left, or less, and renewals are failing. Finish soon then, or save what can be saved. A lost
+    /// hold can also be in danger, so ask [`is_held`](Self::is_held) first.
     ///
     /// # Examples
     ///
@@ -171,7 +171,8 @@ impl LockGuard {
         self.hold().is_in_danger()
     }
 
-    /// What became of the last renewal, for people, if it failed; none if it was answered. It stays when the hold is lost.
+    /// Returns what became of the last renewal, as a text for people, if it failed. Returns `None` if it was answered. The text stays when
+    /// the hold is lost.
     ///
     /// # Examples
     ///
@@ -186,19 +187,19 @@ impl LockGuard {
         self.hold().trouble()
     }
 
-    /// Resolves when the hold is lost, with an error that says which it was and why, at the local deadline at the latest, also when DynamoDB cannot
-    /// be reached. Never resolves once the guard was released or dropped.
+    /// Resolves when the hold is lost, with an error that says which hold it was and why. Resolves at the local deadline at the latest,
+    /// also when DynamoDB cannot be reached. Never resolves once the guard was released or dropped.
     ///
-    /// The future borrows nothing, so it can be given to the work that the lock protects. It counts the time itself where it is
-    /// polled, in any runtime with timers: also while the runtime in which the client was built stands still.
+    /// The future borrows nothing, so it can be given to the work that the lock protects. It counts the time itself where it is polled, in
+    /// any runtime with timers. So it works even while the runtime in which the client was built stands still.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a loss is remembered, and told to every future of this hold.
+    /// Cancel safe: a loss is remembered, and every future of this hold gets it.
     ///
     /// # Panics
     ///
-    /// When polled in a tokio runtime without timers. Outside of any runtime the heartbeat alone tells it.
+    /// When polled in a tokio runtime without timers. Outside of any runtime, only the heartbeat reports the loss.
     ///
     /// # Examples
     ///
@@ -223,28 +224,28 @@ impl LockGuard {
         }
     }
 
-    /// Keeps one permit and frees the others: who had the lock alone shares it from now on with those who come, or wait
-    /// first in the queue, to share it. One write, or none if there is nothing to be freed.
+    /// Keeps one permit and frees the others. An exclusive holder shares the lock from now on. It shares it with callers that come to share
+    /// it, or that wait first in the queue to share it. Costs one write, or none if there is nothing to free.
     ///
-    /// Callers of this client that came together with this one, and wait for the lock next, want it alone and stand before all who
-    /// would share it. So the table keeps all permits for them, and nothing is written unless a [check](Self::check_item) or a
-    /// write of data may be under way, which that write ends. If all of them give up, or their time is over, while this guard is
-    /// held, the client frees the permits at once.
+    /// Callers of this client that came together with this caller may wait for the next turn. They want the lock exclusively, and are
+    /// before all callers that would share it. So the table keeps all permits for them. Nothing is written then, unless a
+    /// [check](Self::check_item) or a write of data may be under way: a write ends these. If all of these callers give up, or their time
+    /// runs out, while this guard is held, the client frees the permits at once.
     ///
-    /// Once this returned `Ok`, in either case, [`permits`](Self::permits) is one, a check that was asked for before refuses, and so
-    /// does [`set_data`](Self::set_data).
+    /// Once this returned `Ok`, in either case, [`permits`](Self::permits) is one. A check that was asked for before refuses its
+    /// transaction, and [`set_data`](Self::set_data) refuses too.
     ///
-    /// The ticket stays the same. There is no way back: two who shared and both wanted the lock alone would wait for each
+    /// The ticket stays the same. There is no way back: two sharing holders that both wanted the lock exclusively would wait for each
     /// other.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the lock was no longer ours. [`Error::Unavailable`] or [`Error::Refused`] if DynamoDB could
-    /// not be told before the lease ended.
+    /// [`Error::Lost`] if the guard no longer held the lock. [`Error::Unavailable`] or [`Error::Refused`] if the write did not succeed
+    /// before the lease ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves open whether the permits are free; the guard holds on to one in any case.
+    /// Dropping the future leaves it open whether the permits are free. The guard keeps one permit in any case.
     ///
     /// # Examples
     ///
@@ -269,20 +270,23 @@ impl LockGuard {
         }
     }
 
-    /// What befalls this hold: granted, in danger, recovered, and lost or released, with which the stream ends.
+    /// Returns the events of this hold: granted, in danger, recovered, and lost or released. The stream ends with lost or released.
     ///
-    /// The stream borrows nothing, sends nothing and keeps nothing but what it told last, so there may be any number of them,
-    /// begun at any time. Each tells first that the lock was granted. Whoever does not poll for a while is told how the hold
-    /// stands then, and not what came and went meanwhile; the end is told however late it is asked for. Danger is told
-    /// as soon as the clock shows it, while a renewal waits for its answer too.
+    /// The stream borrows nothing, sends nothing and keeps nothing but its last event. So there may be any number of streams, begun at any
+    /// time. Each reports first that the lock was granted.
+    ///
+    /// A listener that does not poll for a while learns how the hold stands at its next poll, and not what came and went meanwhile. The end
+    /// is reported however late the listener polls. Danger is reported as soon as the clock shows it, also while a renewal waits for its
+    /// answer.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: whoever stops waiting for the next event gets it by waiting again.
+    /// Cancel safe: a listener that stops waiting for the next event gets it by waiting again.
     ///
     /// # Panics
     ///
-    /// When polled in a tokio runtime without timers; outside of any while renewals fail, to count the time until danger.
+    /// When polled in a tokio runtime without timers. Also when polled outside of any runtime while renewals fail, because the time until
+    /// danger must be counted then.
     ///
     /// # Examples
     ///
@@ -318,17 +322,17 @@ impl LockGuard {
         events::of(Arc::clone(self.hold()))
     }
 
-    /// Hands the lock over: one write, and the next in the queue has it; none, if that is a caller of this client that came
-    /// together with this one.
+    /// Hands the lock off with one write, and the next in the queue holds it. Costs no write if the next is a caller of this client that
+    /// came together with this caller.
     ///
     /// Tries again until the lease ends, and returns within one request time-out of that.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the lock was no longer ours: what this hold protected may have overlapped with the next.
-    /// [`Error::Unavailable`] or [`Error::Refused`] if DynamoDB could not be told before the lease ended, which then
-    /// ends the hold as well; nobody else had the lock before. [`Error::ShutDown`] if the runtime of its client went
-    /// away meanwhile, which leaves that to the lease too.
+    /// [`Error::Lost`] if the guard no longer held the lock: what this hold protected may have overlapped with the next hold.
+    /// [`Error::Unavailable`] or [`Error::Refused`] if the release did not succeed before the lease ended. The end of the lease then ends
+    /// the hold as well, and no other caller held the lock before that. [`Error::ShutDown`] if the runtime of the client went away
+    /// meanwhile. Then the lease ends the hold too.
     ///
     /// # Cancel safety
     ///
@@ -352,7 +356,7 @@ impl LockGuard {
     pub async fn release(mut self) -> Result<(), Error> {
         let (lost, started) = (self.hold().loss(), self.inner().store.now());
         let told = self.0.release();
-        // Nothing renews it from here on.
+        // Nothing renews the hold from here on.
         let deadline = self.hold().believed_until();
         let config = self.inner().store.config();
         // A hold that was lost may have ended long ago.
@@ -380,7 +384,7 @@ impl LockGuard {
         }
     }
 
-    /// Whether this hold was lost, also when nobody has noticed yet that its lease ran out.
+    /// The loss of this hold, if it was lost. Also covers a lease that ran out without any task having noticed.
     pub(crate) fn loss(&self) -> Option<LockLost> {
         self.hold().loss().map(|reason| self.lost_by(reason))
     }
@@ -393,7 +397,7 @@ impl LockGuard {
         }
     }
 
-    /// Ends the hold, which the item does not show any more.
+    /// Ends a hold that the item does not show any more.
     pub(crate) fn lose_to(&self, item: Option<LockItem>) -> Error {
         let loss = hold::evicted(item);
         self.hold().lose(loss.clone());

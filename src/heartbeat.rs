@@ -1,4 +1,4 @@
-//! Keeps a hold renewed until it ends, and says so when it could not.
+//! Keeps a hold renewed until it ends, and reports when it could not.
 
 use tokio_util::sync::CancellationToken;
 
@@ -8,11 +8,11 @@ use crate::store::{Failure, RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 
-/// A renewal is late that is sent a twentieth of a heartbeat after it was due.
+/// A renewal is late if it is sent more than a twentieth of a heartbeat after it was due.
 const IN_STEP: u32 = 20;
 
-/// Renews a hold until it ends, and ends it as lost when it is no longer ours, or at its local deadline, whatever
-/// the network does. `saw` is shown every lock item that a renewal brings.
+/// Renews a hold until it ends. Ends it as lost when this client no longer holds the lock, or at the local deadline, whatever the network
+/// does. `saw` gets every lock item that a renewal brings.
 ///
 /// Ends with the hold: every turn of the loop renews it, or comes nearer to its deadline.
 pub(crate) async fn keep(store: &Store, hold: &Hold, saw: impl Fn(&LockItem)) {
@@ -48,7 +48,7 @@ async fn renew_in_time(
     }
 }
 
-/// None: refused for now, by a policy say, which may be mended before the lease ends.
+/// Returns `None` if the renewal was refused for now: by a policy, for example, which may be corrected before the lease ends.
 async fn renew_when_due(
     store: &Store,
     hold: &Hold,
@@ -57,7 +57,7 @@ async fn renew_when_due(
 ) -> Option<Timed<Write<LockItem>>> {
     let (clock, heartbeat) = (&store.config().clock, store.config().heartbeat);
     clock.sleep_until(due).await;
-    // Boxed, or the task of each hold would have room for it all the time.
+    // Boxed, so that the task of each hold does not reserve memory for it all the time.
     match Box::pin(store.retry_renewal(policy, || renew_once(store, hold))).await {
         Ok(answer) => Some(answer),
         Err(_) => {
@@ -84,7 +84,7 @@ async fn renew_once(store: &Store, hold: &Hold) -> Result<Timed<Write<LockItem>>
     answer
 }
 
-/// What a renewal's answer means for the hold. Sent after `latest`, it came late.
+/// Takes in a renewal's answer. A renewal that was sent after `latest` came late.
 fn settle(
     hold: &Hold,
     answer: Timed<Write<LockItem>>,

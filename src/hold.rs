@@ -1,4 +1,4 @@
-//! A hold as its owner knows it: until when it may be believed in, whether it is in danger, and how it ended.
+//! A hold as its owner knows it: until when it may be trusted, whether it is in danger, and how it ended.
 
 use std::collections::{BTreeMap, btree_map};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use fairlock_protocol::moment::Moment;
 use fairlock_protocol::stagger::Stagger;
 use fairlock_protocol::ticket::Ticket;
 
-/// How a hold stands. It is lost at most once, and what was lost never comes back.
+/// How a hold stands. It is lost at most once, and a lost hold never comes back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Held,
@@ -28,15 +28,15 @@ pub(crate) enum Standing {
     Released,
 }
 
-/// One hold of one lock.
+/// A hold of a lock.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) name: LockName,
     pub(crate) attempt: Attempt,
     pub(crate) ticket: Ticket,
-    /// When this process was first told of it.
+    /// When this process first learned of the hold.
     pub(crate) begun: Moment,
-    /// Of those who have their turns at the same place, one after the other.
+    /// The newest ticket of the place, at which callers take their turns one after the other.
     newest: Ticket,
     clock: Clock,
     lease: Duration,
@@ -45,35 +45,35 @@ pub(crate) struct Hold {
 
 #[derive(Debug)]
 struct Tenure {
-    /// Where it stands and what it takes, and whether it is alone, as far as is known.
+    /// Where the hold stands, what it takes, and whether it is alone, as far as is known.
     held: Held,
-    /// What the lock carries, and the write that left it so, as far as is known.
+    /// The data of the lock, and the write that left it so, as far as is known.
     data: Option<LockData>,
     written: Option<Written>,
     beats: RenewalHistory,
     /// The beat that the table shows.
     beat: u64,
-    /// Others can judge the entry by DynamoDB's clock.
+    /// Other clients can judge the entry by DynamoDB's clock.
     is_dated: bool,
-    /// None until it is kept with the client's others.
+    /// `None` until the hold is kept with the client's others.
     stagger: Option<Stagger>,
     /// What became of the last renewal, if it failed.
     trouble: Option<String>,
     /// How many renewals were answered.
     renewed: u64,
     is_failing: bool,
-    /// How often it wrote data.
+    /// How many writes of data it has begun.
     writes: u64,
-    /// Of those, how many have no answer.
+    /// How many of these writes have no answer.
     unanswered: u64,
     is_checked: bool,
-    /// It was downgraded while callers of its client waited to have the lock next, for whom the table keeps all permits.
+    /// The hold was downgraded while callers of its client waited for the next turn. The table keeps all permits for these callers.
     shares: bool,
     standing: Standing,
 }
 
 impl Tenure {
-    /// That of the next hold at the same place.
+    /// The state of the next hold at the same place.
     fn passed_on(&self) -> Self {
         Tenure {
             beats: self.beats.clone(),
@@ -94,7 +94,7 @@ impl Tenure {
         (self.renewed, self.is_failing)
     }
 
-    /// Takes in an answer. Where that of a renewal comes late, it shows what the lock carried before a write that was answered since.
+    /// Takes in an answer. If a renewal's answer comes late, its data may be older than a write that was answered since, and is left out.
     fn shows(&mut self, item: &LockItem, at: At, entry: &Entry) {
         self.held = Held::of(item, at, entry);
         if self.written <= item.written {
@@ -108,8 +108,8 @@ impl Tenure {
 static HELD: Mutex<BTreeMap<(Nonce, Ticket), usize>> = Mutex::new(BTreeMap::new());
 
 impl Hold {
-    /// The hold with `ticket` that `entry`, one's own at its place, shows. It lasts no longer than one's own lease either, whatever
-    /// stands in the entry: the next renewal writes that one, and others judge by it from then on.
+    /// The hold with `ticket` that `entry` shows, which is this client's own at its place. The hold lasts no longer than the entry's lease,
+    /// and no longer than this client's own. The next renewal writes the client's own lease, and other clients judge by it from then on.
     pub(crate) fn new(
         name: LockName,
         attempt: Attempt,
@@ -149,7 +149,7 @@ impl Hold {
         }
     }
 
-    /// The next hold at the same place, which lasts as long as this one would have.
+    /// The next hold at the same place, which lasts as long as this hold would have.
     pub(crate) fn passed_on(&self, ticket: Ticket) -> Hold {
         *locked(&HELD).entry(self.place()).or_default() += 1;
         let tenure = self.tenure.read(Tenure::passed_on);
@@ -165,22 +165,22 @@ impl Hold {
         }
     }
 
-    /// How many are still to have a turn at this place, this hold included.
+    /// How many turns are left at this place, this hold's included.
     pub(crate) fn turns_left(&self) -> u64 {
         self.newest.get().saturating_sub(self.ticket.get()) + 1
     }
 
-    /// Whether a request may still be under way that is this hold's by the table, as long as the table shows its turn.
+    /// Whether a request of this hold may still be under way that the table would accept as long as it shows this hold's turn.
     pub(crate) fn may_act_late(&self) -> bool {
         self.tenure.read(|now| now.is_checked || now.unanswered > 0)
     }
 
-    /// Whether the hold may be believed in now. Local: no request is sent.
+    /// Whether the hold may be trusted now. Local: no request is sent.
     pub(crate) fn is_held(&self) -> bool {
         !self.remaining().is_zero()
     }
 
-    /// How much of the lease may still be believed in.
+    /// How much of the lease may still be trusted.
     pub(crate) fn remaining(&self) -> Duration {
         match self.is_standing() {
             true => self.believed_until().since(self.clock.now()),
@@ -200,8 +200,8 @@ impl Hold {
         self.tenure.read(|now| now.is_failing)
     }
 
-    /// Waits until the hold has ended, or is in danger if it was not, or no more if it was. Cancel safe. Each turn of the loop
-    /// ends with the hold, with a renewal, or in danger.
+    /// Waits until the hold has ended, or until it is in danger if it was not, or no longer in danger if it was. Cancel safe. Each turn of
+    /// the loop ends with the hold, with a renewal, or in danger.
     pub(crate) async fn news(&self, was_in_danger: bool) -> Standing {
         loop {
             let pulse = self.tenure.read(Tenure::pulse);
@@ -222,8 +222,8 @@ impl Hold {
         }
     }
 
-    /// Waits until it has ended: also by the local deadline alone, for what renews it may stand still. None if it was given back.
-    /// Cancel safe. Each turn of the loop is one renewal.
+    /// Waits until the hold has ended. The local deadline alone ends it too, because the task that renews it may stand still. Returns
+    /// `None` if the hold was given back. Cancel safe. Each turn of the loop is one renewal.
     pub(crate) async fn ended(&self) -> Option<LossReason> {
         loop {
             match self.standing() {
@@ -247,13 +247,13 @@ impl Hold {
         self.clock.sleep_until_if_counted(until).await;
     }
 
-    /// The local deadline. It counts from before the write that established the beat the table shows was sent.
+    /// The local deadline. It counts from before the sending of the write that established the beat that the table shows.
     pub(crate) fn believed_until(&self) -> Moment {
         let until = |now: &Tenure| now.beats.believed_until(now.beat, self.lease);
         self.tenure.read(until).unwrap_or_default()
     }
 
-    /// When the next renewal is to be sent: soon, if it has no date and may bring one, or another answer that tells the time.
+    /// When to send the next renewal. Soon, if the hold has no date and a renewal may bring one, or another answer that tells the time.
     pub(crate) fn renewal_due(&self, store: &Store) -> Moment {
         self.tenure.read(|now| {
             let heartbeat = store.heartbeat(now.is_dated);
@@ -264,20 +264,20 @@ impl Hold {
         })
     }
 
-    /// Takes its place among the renewals of its client, unless it has one.
+    /// Gives the hold its share among the staggered renewals of its client, unless it has a share.
     pub(crate) fn stagger(&self, stagger: Stagger) {
         self.tenure.note(|now| {
             now.stagger.get_or_insert(stagger);
         });
     }
 
-    /// Its last renewal came late: it takes its place among those of its client again.
+    /// Staggers the renewals of this hold again, because the last renewal came late.
     pub(crate) fn stagger_anew(&self) {
         self.tenure
             .note(|now| now.stagger.iter_mut().for_each(Stagger::again));
     }
 
-    /// How many permits its caller may count on.
+    /// How many permits the caller may count on.
     pub(crate) fn permits(&self) -> u64 {
         self.tenure.read(|now| match now.shares {
             true => 1,
@@ -285,20 +285,20 @@ impl Hold {
         })
     }
 
-    /// Its caller counts on one permit from now on, whatever the table keeps for the next at its place.
+    /// Notes that the caller counts on one permit from now on, whatever the table keeps for the next hold at its place.
     pub(crate) fn is_to_share(&self) {
         self.tenure
             .change(|now| !std::mem::replace(&mut now.shares, true));
     }
 
-    /// Waits until that is said of it. Cancel safe.
+    /// Waits until `is_to_share` was called. Cancel safe.
     pub(crate) async fn shares(&self) {
         self.tenure.wait_for(|now| now.shares.then_some(())).await;
     }
 
-    /// What a transaction that checks this hold asks of the table, and how many are still to have a turn then. If the hold was
-    /// downgraded, it asks for one permit. The table shows that when nobody is to have the lock next, and nobody else has a
-    /// turn at the place from then on.
+    /// What a transaction that checks this hold asks of the table, and how many turns must be left then. If the hold was downgraded, it
+    /// asks for one permit. The table shows one permit when no caller is to hold the lock next. From then on no other caller has a turn at
+    /// the place.
     pub(crate) fn to_be_checked(&self) -> (Held, u64) {
         let (held, shares) = self.tenure.note(|now| {
             now.is_checked = true;
@@ -312,7 +312,7 @@ impl Hold {
         (Held { permits, ..held }, turns_left)
     }
 
-    /// Where it stands, and what it takes.
+    /// Where the hold stands, and what it takes.
     pub(crate) fn held(&self) -> Held {
         self.tenure.read(|now| now.held)
     }
@@ -321,12 +321,12 @@ impl Hold {
         self.attempt.place_id(&self.name, self.newest)
     }
 
-    /// Where it stands, for its renewals.
+    /// Where the hold stands, for its renewals.
     pub(crate) fn footing(&self) -> Footing {
         self.held().footing
     }
 
-    /// A renewal sent at `sent` was answered with this item. Whether it shows the hold.
+    /// Takes in that a renewal sent at `sent` was answered with this item. Returns whether the item shows the hold.
     pub(crate) fn renewed(&self, item: &LockItem, sent: Moment) -> bool {
         let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.newest) else {
             return false;
@@ -336,7 +336,7 @@ impl Hold {
             now.beats.renewed(entry.beat, sent);
             now.beat = entry.beat;
             now.trouble = None;
-            // The renewal that only brings a date is no heartbeat.
+            // A renewal that only brings a date is no heartbeat.
             if std::mem::replace(&mut now.is_dated, entry.renewed_at.is_some()) {
                 now.stagger.iter_mut().for_each(Stagger::step);
             }
@@ -350,7 +350,7 @@ impl Hold {
         self.tenure.read(|now| now.data.clone())
     }
 
-    /// The next write of data by this hold. Without an answer, as if it was dropped, it may come at any time.
+    /// Begins the next write of data by this hold. A write without an answer, for example a dropped one, may arrive at any time.
     pub(crate) fn begin_write(&self) -> Written {
         let ticket = self.ticket;
         self.tenure.note(|now| {
@@ -367,7 +367,7 @@ impl Hold {
         self.tenure.note(|now| now.unanswered -= 1);
     }
 
-    /// Takes in what an answer shows of its place, its permits and the data. Whether it shows the hold.
+    /// Takes in what an answer shows of the hold's place, its permits and the data. Returns whether the answer shows the hold.
     pub(crate) fn saw(&self, item: &LockItem) -> bool {
         let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.newest) else {
             return false;
@@ -376,7 +376,7 @@ impl Hold {
         true
     }
 
-    /// Notes a renewal that brought no answer. Whether it is the first since one did.
+    /// Notes a renewal that brought no answer. Returns whether it is the first since a renewal was answered.
     pub(crate) fn failed(&self, failure: &Failure) -> bool {
         let trouble = Some(failure.to_string());
         self.tenure.change(|now| {
@@ -385,12 +385,12 @@ impl Hold {
         })
     }
 
-    /// Ends the hold as lost, unless it has ended already. Whether it did.
+    /// Ends the hold as lost, unless it has ended already. Returns whether this call ended it.
     pub(crate) fn lose(&self, loss: LossReason) -> bool {
         self.end(Standing::Lost(loss))
     }
 
-    /// Ends the hold as given back, unless it has ended already. Whether it did.
+    /// Ends the hold as given back, unless it has ended already. Returns whether this call ended it.
     pub(crate) fn give_back(&self) -> bool {
         self.end(Standing::Released)
     }
@@ -409,12 +409,12 @@ impl Hold {
         ended
     }
 
-    /// What names its place, and no other one that its nonce got later. The holds before and after it there have the same.
+    /// Names the hold's place, and no other place that its nonce got later. The holds before and after it there have the same name.
     pub(crate) fn place(&self) -> (Nonce, Ticket) {
         (self.attempt.nonce, self.newest)
     }
 
-    /// This process holds the lock no more.
+    /// Notes that this process no longer holds the lock.
     fn forget(&self) {
         let mut held = locked(&HELD);
         if let btree_map::Entry::Occupied(mut count) = held.entry(self.place()) {
@@ -429,13 +429,13 @@ impl Hold {
         self.tenure.read(|now| now.standing.clone())
     }
 
-    /// Waits until somebody has ended it. Cancel safe.
+    /// Waits until the hold has been ended. Cancel safe.
     pub(crate) async fn has_ended(&self) {
         let ended = |now: &Tenure| (now.standing != Standing::Held).then_some(());
         self.tenure.wait_for(ended).await;
     }
 
-    /// Whether nothing has ended it yet.
+    /// Whether the hold has not been ended yet.
     pub(crate) fn is_standing(&self) -> bool {
         self.tenure.read(|now| now.standing == Standing::Held)
     }
@@ -444,7 +444,7 @@ impl Hold {
         matches!(self.standing(), Standing::Lost(_))
     }
 
-    /// Why the hold was lost, if it was: also when nobody has noticed yet that its lease ran out.
+    /// Why the hold was lost, if it was. Also covers a lease that ran out without any task having noticed.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         match self.standing() {
             Standing::Lost(loss) => Some(loss),
@@ -480,7 +480,7 @@ fn is_held_here(holder: &Entry) -> bool {
     locked(&HELD).contains_key(&(holder.nonce, holder.ticket))
 }
 
-/// Who has a lock, and has had it for longest, as a caller is told of it.
+/// The holder that has held the lock for longest, as a caller is told of it.
 pub(crate) fn shown(item: &LockItem) -> Option<Holder> {
     item.first_holder().map(|holder| Holder {
         is_this_process: is_held_here(holder),
@@ -490,7 +490,7 @@ pub(crate) fn shown(item: &LockItem) -> Option<Holder> {
     })
 }
 
-/// Somebody else has the lock, as far as the item that was seen last shows.
+/// The error of a call that was not granted the lock: another caller holds it, as far as the item that was seen last shows.
 pub(crate) fn not_granted(
     name: &LockName,
     item: Option<&LockItem>,
@@ -507,7 +507,7 @@ pub(crate) fn not_granted(
     }
 }
 
-/// A grant that was given back, for its call was not polled in time.
+/// The error of a call whose grant was given back, because the call was not polled in time.
 pub(crate) fn untaken(name: &LockName, waited: Duration) -> Error {
     Error::NotGranted {
         lock: name.to_string(),
@@ -519,7 +519,7 @@ pub(crate) fn untaken(name: &LockName, waited: Duration) -> Error {
     }
 }
 
-/// Why a hold has ended that an item, if there is one, does not show.
+/// Why a hold has ended that the item does not show. Without an item, the lock item was deleted.
 pub(crate) fn evicted(item: Option<LockItem>) -> LossReason {
     item.map_or(LossReason::Deleted, |item| LossReason::Evicted {
         by: shown(&item),

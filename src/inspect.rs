@@ -1,4 +1,4 @@
-//! Reads a lock, or all of a table's, without taking part.
+//! Reads a lock, or all locks of a table, without taking part.
 
 use crate::name::LockName;
 use crate::state::LockState;
@@ -6,11 +6,11 @@ use crate::store::{Failure, Page, RetryPolicy, ScanPlace, Store, Timed};
 use fairlock_protocol::item::TicketRow;
 use fairlock_protocol::witness;
 
-/// Rows read at a time. A page ends at a megabyte, which is some 3,000 of them.
+/// Rows read at a time. A page ends at a megabyte, which is some 3,000 rows.
 const ROWS: usize = 1000;
 
-/// Reads the lock item and all of the queue. The pages are not one snapshot: somebody who got a slot meanwhile is
-/// shown once, where the lock item had them.
+/// Reads the lock item and all of the queue. The pages are not one snapshot: a waiter that got a slot meanwhile is shown once, where the
+/// lock item had it.
 pub(crate) async fn lock(
     store: &Store,
     name: &LockName,
@@ -26,7 +26,7 @@ pub(crate) async fn lock(
     let Some(item) = lock else {
         return Ok(LockState::unused(name));
     };
-    // Ends because each page starts behind the one before, and there are no tickets after the newest.
+    // Ends because each page starts behind the page before, and there are no tickets after the newest.
     while let Some(from) = next.filter(|_| {
         rows.last()
             .is_none_or(|row: &TicketRow| row.ticket < item.last)
@@ -40,8 +40,7 @@ pub(crate) async fn lock(
     Ok(LockState::of(name, &item, now).with_queue(&item, &rows, now))
 }
 
-/// What one page of the table tells of its locks, and where to go on. An item that does not read as ours is an error
-/// of its own.
+/// The locks on one page of the table, and where to go on. An item that is not a valid item of a lock is an error of its own.
 pub(crate) async fn page(
     store: &Store,
     policy: &RetryPolicy,

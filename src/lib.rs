@@ -1,62 +1,10 @@
 //! A first-come-first-served, starvation-free, distributed lock on DynamoDB.
 //!
-//! Name a lock, take a ticket, wait for your turn, work under a lease with a fencing token, and hand over.
+//! A caller draws a ticket with one conditional write, waits in a queue for its turn, and works under a lease that the client
+//! renews. The ticket is also the fencing token of the hold. The release hands the lock to the next caller in the queue by the
+//! same write: no herd of waiters races for it.
 //!
-//! # Limitations
-//!
-//! - **A lease is not a guarantee against a stopped process.** Who is stopped for longer than its lease learns
-//!   afterwards that the lock was lost. What must never be written late has to be [fenced](LockGuard::fence) with the
-//!   [`ticket`](LockGuard::ticket); `docs/fencing.md` says how, for DynamoDB, PostgreSQL and S3.
-//! - **Clocks must run at rates within 2 % of each other** over one lease. They may show anything.
-//! - **One region, and no cache**: eventually consistent global tables are unsafe for locks across regions, and so is
-//!   DAX in between.
-//! - **Not re-entrant, and no upgrade**: who acquires a lock twice waits for itself, and who shares one and wants it
-//!   alone gives it back first.
-//! - **Tickets of those who share a lock do not exclude each other**, nor do those of a [`Semaphore`].
-//! - **A lease of a [`LeaseLock`] is over by DynamoDB's clock, and nothing tells who has it**, but
-//!   [`Lease::expires_at`], for a clock of the caller's own.
-//! - **The lock's item grows** with those who share it and with its [data](LockGuard::set_data), and its writes are paid
-//!   for by the kilobyte: `docs/operations.md`.
-//! - **Anyone who may write the table can take a lock**: locks coordinate those who cooperate.
-//! - Lock items that are deleted or restored by hand can send tickets back, as `docs/operations.md` says.
-//!
-//! # Guarantees
-//!
-//! - **Exclusion**: while a caller believes that it has a lock alone, nobody else believes to have it, and those who
-//!   share it never have more permits than there are. With no assumption on clocks at all, tickets only grow, so a
-//!   resource that refuses smaller ones than it has seen never accepts a stale writer.
-//! - **Order**: grants are in the order of tickets. Who draws one, joins the queue within the join timeout and renews in
-//!   time is never passed over.
-//! - **Progress**: whoever waits is granted in the end; all who died at one moment cost the others one lease
-//!   together (who stands more than 32 tickets back may notice up to a heartbeat later, and only 128 in a row are
-//!   timed at once).
-//! - **Nothing is left behind**: every future and guard may be dropped at any point, and an idle lock is one item,
-//!   small but for the data on it, which DynamoDB's TTL removes.
-//!
-//! `docs/protocol.md` says how, and which tests show it.
-//!
-//! # The end of a process
-//!
-//! A guard that is dropped is released in the background, and a process that ends takes its background along. So a program runs its
-//! work in [`LockClient::scope`], which releases and leaves everything however the work ends, or calls [`LockClient::shutdown`]
-//! before it ends. `docs/operations.md` has each way to end, and what it leaves.
-//!
-//! # What there is
-//!
-//! | what | item |
-//! |---|---|
-//! | a lock for one, in the order of tickets | [`FairLock::acquire`], [`FairLock::run`] |
-//! | shared by readers, in the same queue | [`FairLock::acquire_shared`], [`LockGuard::downgrade`] |
-//! | several permits | [`LockClient::semaphore`] |
-//! | several locks at once | [`LockClient::multi_lock`] |
-//! | held for a time by a name, across processes | [`LockClient::lease_lock`] |
-//! | leading | [`FairLock::candidate`] |
-//! | data from holder to holder | [`LockGuard::set_data`] |
-//! | writes that a stale holder cannot make | [`LockGuard::fence`], [`LockGuard::check_item`] |
-//! | items changed only as they were read | [`VersionedTable`] |
-//! | the queue and what befalls a hold | [`FairLock::inspect`], [`FairLock::watch`], [`LockGuard::events`] |
-//!
-//! `docs/features.md` has them beside other locks, each with the test that shows it.
+//! All state is in one DynamoDB table, which serves any number of locks. There is no server to run.
 //!
 //! # Examples
 //!
@@ -72,7 +20,7 @@
 //! let locks = LockClient::builder(dynamodb).table("locks").build()?;
 //! locks.create_table(&TableOptions::default()).await?;
 //!
-//! // However this work ends, by `?` too, its locks are released before the scope returns.
+//! // However this work ends, by `?` too, the scope releases its locks before it returns.
 //! locks.scope(async |locks| {
 //!     let lock = locks.fair_lock("account/42")?;
 //!     let guard = lock.acquire(RecordWait::Timeout(Duration::from_secs(60))).await?;
@@ -88,6 +36,91 @@
 //! # #[cfg(not(feature = "embedded"))]
 //! # fn main() {}
 //! ```
+//!
+//! # Do you need a lock?
+//!
+//! Use fairlock if processes on several hosts take turns at one thing, and if each of them must get its turn in the end. Use
+//! something else in these cases:
+//!
+//! - **A single DynamoDB item**: a conditional write needs no lock. [`VersionedTable`] changes items only as they were read.
+//! - **Up to 100 items in one step**: `TransactWriteItems` is all or nothing by itself.
+//! - **Inside one process**: a mutex of tokio or of the standard library is faster by orders of magnitude.
+//! - **More than some tens of turns a second of one lock**: a successor in another process learns of its turn by polling. Each
+//!   poll and each release is a round trip.
+//! - **Correctness that rests on the lock alone**, where the resource can compare neither tickets nor versions: no lease gives
+//!   that.
+//! - **Jobs that are handed out in no order**: use a message queue.
+//!
+//! # Which item for what
+//!
+//! | purpose | item |
+//! |---|---|
+//! | an exclusive lock, granted in the order of tickets | [`FairLock::acquire`], [`FairLock::run`] |
+//! | readers together and writers alone, in the same queue | [`FairLock::acquire_shared`], [`LockGuard::downgrade`] |
+//! | a lock of several permits | [`LockClient::semaphore`] |
+//! | several locks at once, all or none | [`LockClient::multi_lock`] |
+//! | a lock held for a time by a name, across processes | [`LockClient::lease_lock`] |
+//! | a leader | [`FairLock::candidate`] |
+//! | data that goes from holder to holder | [`LockGuard::set_data`] |
+//! | writes that a stale holder cannot make | [`LockGuard::fence`], [`LockGuard::check_item`] |
+//! | items that are changed only as they were read | [`VersionedTable`] |
+//! | the queue, and the events of a hold | [`FairLock::inspect`], [`FairLock::watch`], [`LockGuard::events`] |
+//!
+//! `docs/features.md` compares these with other locks and names the test that shows each.
+//!
+//! # Guarantees
+//!
+//! - **Exclusion**: while a caller considers itself the exclusive holder of a lock, no other caller considers itself a holder.
+//!   The callers that share a lock never hold more permits than it has. This assumes clock rates within the margin below.
+//! - **Fencing**: tickets only grow, with no assumption on clocks at all. A resource that refuses a ticket smaller than the
+//!   largest it has seen never accepts a stale writer.
+//! - **Order**: grants follow the order of tickets. A waiter that joins the queue within the join timeout and renews its lease in
+//!   time is never overtaken.
+//! - **Progress**: every waiter is granted the lock in the end. All clients that crash at one moment delay the others by one
+//!   lease in total. A waiter more than 32 tickets back may notice up to a heartbeat later, and at most 128 crashed waiters in a
+//!   row are timed at once.
+//! - **Nothing is left behind**: a caller may drop every future and every guard at any point. An idle lock is one item, which is
+//!   small but for the data on it, and DynamoDB's TTL removes it.
+//!
+//! `docs/protocol.md` explains how, and names the tests that show it.
+//!
+//! # Limitations
+//!
+//! - **A lease does not bind a stopped process.** A process that is stopped for longer than its lease learns only afterwards that
+//!   it lost the lock. [Fence](LockGuard::fence) with the [`ticket`](LockGuard::ticket) what must never be written late.
+//!   `docs/fencing.md` says how, for DynamoDB, PostgreSQL and S3.
+//! - **Clocks must run at rates within 2 % of each other** over one lease. They may show any time.
+//! - **A single region, and no cache.** Eventually consistent global tables are unsafe for locks across regions. DAX between
+//!   client and table is unsafe too.
+//! - **Not re-entrant, and no upgrade.** A caller that acquires a lock twice waits for itself. A caller that shares a lock and
+//!   wants it alone releases it first.
+//! - **Tickets of callers that share a lock do not exclude each other.** Nor do the tickets of a [`Semaphore`].
+//! - **A lease of a [`LeaseLock`] expires by DynamoDB's clock, and its owner is not notified.** The owner compares
+//!   [`Lease::expires_at`] with a clock of its own.
+//! - **The lock's item grows** with each sharer and with its [data](LockGuard::set_data). DynamoDB charges each write of it by
+//!   the kilobyte: `docs/operations.md`.
+//! - **Any process that may write the table can take a lock.** Locks coordinate clients that cooperate.
+//! - **Lock items that are deleted or restored by hand** can send tickets back, as `docs/operations.md` says.
+//!
+//! # The end of a process
+//!
+//! The client releases a dropped guard in the background, and a process that ends takes its background along. The next caller
+//! then waits for the lease. So a program runs its work in [`LockClient::scope`], which releases all locks and leaves all queues
+//! however the work ends. Where that does not fit, it calls [`LockClient::shutdown`] before it ends. `docs/operations.md` lists
+//! each way to end, and what it leaves.
+//!
+//! # Features
+//!
+//! - `embedded`: a DynamoDB API in this process, in memory or in a file that several processes share, for tests and
+//!   demonstrations.
+//! - `serde`: serde reads and writes a [`Ticket`] as a number.
+//!
+//! # Further reading
+//!
+//! - Users: `docs/migration.md` for a move from another lock client, `docs/fencing.md`, `docs/multi-lock.md`,
+//!   `docs/testing-your-service.md`.
+//! - Operators: `docs/operations.md` for settings, permissions and cost, `docs/security.md`, `docs/performance.md`.
+//! - Contributors: `docs/architecture.md` is a map of the sources, `docs/testing.md` says what the suites prove.
 
 mod acquire;
 mod admin;
@@ -164,27 +197,47 @@ pub use versioned::{
 };
 pub use wait::RecordWait;
 
-/// The example of that page compiles.
+/// Compiles the example of that page.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/fencing.md")]
 struct FencingPage;
 
-/// The README's example compiles and runs.
+/// Compiles and runs the README's example.
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// The example for services compiles.
+/// Compiles the example for services.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/operations.md")]
 struct OperationsPage;
 
-/// The template for tests of services compiles and runs.
+/// Compiles and runs the template for tests of services.
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../docs/testing-your-service.md")]
 struct TestingYourService;
 
-/// So do those for who comes from another lock client.
+/// Compiles and runs the examples for users of other lock clients.
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../docs/migration.md")]
 struct Migration;
+
+/// Compiles and runs the first steps.
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../docs/start.md")]
+struct Start;
+
+/// Compiles the example of each primitive.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/which-primitive.md")]
+struct WhichPrimitive;
+
+/// Compiles the examples for the end of a process.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/shutdown.md")]
+struct ShutdownPage;
+
+/// Compiles the examples for errors.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/errors.md")]
+struct ErrorsPage;

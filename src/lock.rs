@@ -1,4 +1,4 @@
-//! A name to be locked, and what a caller gets for asking.
+//! The handle to a named lock, and the calls that acquire it.
 
 mod call;
 
@@ -20,10 +20,10 @@ use crate::wait::RecordWait;
 use fairlock_protocol::entry::Attributes;
 use fairlock_protocol::moment::Moment;
 
-/// What a caller says of itself is written with each write of the lock item, by whomever.
+/// Limit in bytes. Each write of the lock item, by any client, writes the attributes of all its participants again.
 const MAX_SAID: usize = 1024;
 
-/// A name to be locked. Cheap to clone; naming a lock neither acquires it nor sends anything.
+/// A handle to a named lock. Cheap to clone; naming a lock neither acquires it nor sends anything.
 ///
 /// # Examples
 ///
@@ -60,11 +60,12 @@ impl FairLock {
         }
     }
 
-    /// The same lock, whose waiting calls tell `observer` how far they have come: when they first stand in the queue, whenever a
-    /// look shows another place or another holder, and when an outage begins, in which DynamoDB does not answer, or ends.
+    /// Sets an observer for the waiting calls of the returned handle. A call reports when it first stands in the queue, and
+    /// whenever a poll shows another position or another holder. It also reports when an outage, in which DynamoDB does not
+    /// answer, begins or ends.
     ///
-    /// The observer runs in the client's background tasks, so it must be quick, never block and not panic: a panic ends
-    /// the call with [`Error::ShutDown`].
+    /// The observer runs in the client's background tasks, so it must be quick, never block and not panic. A panic ends the call
+    /// with [`Error::ShutDown`].
     ///
     /// # Examples
     ///
@@ -85,7 +86,7 @@ impl FairLock {
         self
     }
 
-    /// The same lock, whose waiting calls tell `also` what they tell its observer.
+    /// Adds an observer beside the one that is set, if any.
     pub(crate) fn also_observed(
         &self,
         also: impl Fn(&Waiting) + Send + Sync + 'static,
@@ -99,12 +100,12 @@ impl FairLock {
         })
     }
 
-    /// The same lock, whose calls say this of themselves: a job's number, a place, whatever helps to know who has the lock. It is kept
-    /// with the call's place from its first write until its release, and shown with each
-    /// [`Participant`](crate::Participant). At most 1 KB, in place of what was said before.
+    /// Sets attributes that calls of the returned handle publish about themselves, such as a job's number or a location: anything
+    /// that helps people to recognise the holder. DynamoDB keeps them with the call's place from its first write until its
+    /// release, and each [`Participant`](crate::Participant) shows them. At most 1 KB; they replace attributes set before.
     ///
-    /// Nothing is decided by it. Calls that say something go each for themselves, not together with
-    /// others of this client, as [there](Self::acquire).
+    /// No decision depends on them. A call with attributes joins no batch with other callers of this client: see
+    /// [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -125,20 +126,22 @@ impl FairLock {
         self
     }
 
-    /// The same lock, in whose queue no more than so many wait: a call of this value that would have to wait behind as many, or
-    /// more, is refused with [`Error::QueueFull`] as soon as the queue is seen, and leaves nothing in the table. Calls of
-    /// others with no limit, or a higher one, may still make the queue longer. 0 is refused: that is
-    /// [`RecordWait::NoWait`], which takes no place in the queue and to which this means nothing.
+    /// Limits the queue for calls through the returned handle. If `most` callers or more already wait, the call fails with
+    /// [`Error::QueueFull`] as soon as it sees the queue, and leaves nothing in the table. Calls through handles with no limit,
+    /// or a higher one, may still make the queue longer. Zero is refused: use [`RecordWait::NoWait`], which takes no place in the
+    /// queue and ignores this limit.
     ///
-    /// The holder does not count; callers of this client who come together count one by one, in the order in which they asked. The
-    /// condition of the write that draws a ticket sees to it that none is drawn beyond the limit, however many
-    /// come at one moment. What is before a caller is counted as the lock item has it, so some count who do not wait: those
-    /// who left or died behind the slots, until the queue passes them, and, of several who share the holder's place, those
-    /// who had their turn. Those who are dead by DynamoDB's clock are cleared away before anybody is refused, unless the holder
-    /// is alive. Who has to draw another ticket, because it was passed or its place was lost, is counted again.
+    /// The holder does not count. Callers of this client that form a batch count one by one, in the order in which they asked.
+    /// The write that draws a ticket is conditional on the limit, so no ticket is drawn beyond it, however many callers come at
+    /// one moment.
     ///
-    /// Costs nothing: the answer that shows the lock held shows how many wait. A call is refused by an answer to its own requests
-    /// only, never by what its client saw of the queue before.
+    /// The lock item gives the count, so some tickets count whose callers no longer wait. These are callers that left or crashed
+    /// behind the slots, until the queue passes them, and members of the holder's batch that had their turn already. Before a
+    /// call is refused, entries that are expired by DynamoDB's clock are cleared away, unless the holder is alive. A caller that
+    /// has to draw another ticket, because it was passed or lost its place, is counted again.
+    ///
+    /// The limit costs no request: the answer that shows the lock held also shows how many callers wait. Only an answer to a
+    /// call's own requests refuses it, never what its client saw of the queue before.
     ///
     /// # Examples
     ///
@@ -161,18 +164,18 @@ impl FairLock {
         self
     }
 
-    /// The same lock, whose calls read it first in a process to which no answer has told the time yet: for programs that live for
-    /// one turn, such as cron jobs and Lambdas.
+    /// Makes calls of the returned handle read the lock first, while no answer has told their process the time. Meant for
+    /// programs that live for one turn, such as cron jobs and Lambdas.
     ///
-    /// An entry is dated by what an answer has told its process, so what a process writes with its very first request has no date,
-    /// and gets one within a second, when it is renewed. One that dies in this second leaves a hold without a date. The next call
-    /// that does not wait can only give it one, and comes away without the lock, however much later it comes; a nightly job
-    /// misses a night. With this, the first write is dated.
+    /// A process stamps its entries with the time that an answer told it. Its very first request therefore writes an entry
+    /// without a date, and a renewal adds the date within a second. A process that dies in this second leaves a hold without a
+    /// date. The next call that does not wait can only add the date, and does not get the lock, however much later it comes: a
+    /// nightly job misses a night. With this setting, the first write has a date.
     ///
-    /// It costs one read more in each process, two where the host's wall clock is off by more than eight seconds, up to
-    /// four where answers disagree, and nothing once the time is known. The read is a part of the call's time, and takes
-    /// one request time-out of it at most; a call that does not wait may take that much longer. If it fails, the call goes
-    /// on without it. With answers that have no `Date`, as those of DynamoDB Local, it does nothing but read.
+    /// The setting costs one more read in each process, and none once the time is known. It costs two where the host's wall clock
+    /// is off by more than eight seconds, and up to four where answers disagree. The read is a part of the call's time, and takes
+    /// at most one request time-out of it; a call that does not wait may take that much longer. If the read fails, the call goes
+    /// on without it. If answers have no `Date`, as those of DynamoDB Local, the read has no effect.
     ///
     /// # Examples
     ///
@@ -204,69 +207,71 @@ impl FairLock {
         self.name.lock()
     }
 
-    /// Waits for its turn and takes the lock.
+    /// Waits for this call's turn and takes the lock.
     ///
-    /// Not re-entrant: who holds the lock and acquires it again waits for itself, and the error that ends the wait
-    /// says that the holder is in this very process.
+    /// Not re-entrant: a caller that holds the lock and acquires it again waits for itself. The error that ends the wait says
+    /// that the holder is in the same process.
     ///
-    /// With [`RecordWait::NoWait`] a lock that somebody holds costs one request, or two in the first second of one whose process
-    /// took it with its first request; and nothing of the call is left in the table. A
-    /// holder, successor or waiter whose lease is over by DynamoDB's own clock does not count. The call tries for at most
-    /// four request time-outs, and ends within one more. If it has not found out by then whether somebody has the lock, it says
-    /// [`Error::Unavailable`]. With
-    /// [`RecordWait::Timeout`] the call returns at most one request time-out after the given time, which covers all
-    /// of it.
+    /// With [`RecordWait::NoWait`], finding the lock held costs one request, or two within the first second of a hold that its
+    /// process took with its first request. The call leaves nothing in the table. A holder, successor or waiter whose lease has
+    /// expired by DynamoDB's own clock does not count. The call tries for at most four request time-outs, and ends within one
+    /// more. If it does not know by then whether the lock is held, it returns [`Error::Unavailable`].
     ///
-    /// An error is returned when the call's place in the queue is left, so that a process may end with it. If leaving takes longer than
-    /// one request time-out, the error is returned then, and leaving goes on in the background.
+    /// With [`RecordWait::Timeout`], the call returns at most one request time-out after the given time, which covers the whole
+    /// call.
+    ///
+    /// The call returns an error once it has left its place in the queue, so a process may end with that error. If leaving takes
+    /// longer than one request time-out, the call returns then, and the client goes on leaving in the background.
     ///
     /// # A call that is not polled
     ///
-    /// The wait runs in the client's background, and ends there in time though the call is not polled: a `select!` may be at work in
-    /// another arm, a `FuturesUnordered` waits for its turn, a thread is blocked. A guard that the caller does not take within two
-    /// request time-outs after the grant is given back: others have the lock, and the call, polled at last, returns
-    /// [`Error::NotGranted`], which says so as `untaken`. So a future that is never polled again holds no lock, also with
-    /// [`RecordWait::Infinite`]. A call that is not dropped and not polled keeps its place in the queue until its time is over.
+    /// The wait runs in the client's background and ends in time even if the caller does not poll the call. A `select!` may work
+    /// in another arm, a `FuturesUnordered` may wait for its turn, or a thread may be blocked. The client gives a guard back that
+    /// the caller does not take within two request time-outs after the grant. Others can hold the lock then, and the call, once
+    /// polled, returns [`Error::NotGranted`] with `untaken` set. So a future that is never polled again holds no lock, not even
+    /// with [`RecordWait::Infinite`]. A call that is neither dropped nor polled keeps its place in the queue until its time ends.
     ///
-    /// A hold that is lost before its caller comes for the guard is no grant: the call asks again, within the same wait.
+    /// A hold that is lost before the caller takes its guard is no grant: the call asks again, within the same wait.
     ///
-    /// A guard that the caller has taken is its own, however long the future is not polled that has it.
+    /// A guard that the caller has taken belongs to the caller, however long it does not poll the future that owns the guard.
     ///
     /// # Several callers of one client
     ///
-    /// Those who ask for a lock while another caller of this client is on its way into the queue go together: they draw a
-    /// ticket each by one write, stand at one place, and have their turns one after the other, in the order in which they
-    /// asked. They share one lease: if it is lost while one of them has the lock, the others go to the end of the queue,
-    /// with newer tickets, and a client that crashes loses the place of all of them. Other clients wait for the turns
-    /// of all of them, as for so many callers. Whoever stops waiting leaves the others where they are.
+    /// Callers that ask for a lock while another caller of this client is on its way into the queue form a batch. They draw a
+    /// ticket each by one write, stand at one place, and have their turns one after the other, in the order in which they asked.
+    /// A caller that stops waiting leaves the others where they are.
+    ///
+    /// The batch shares one lease. If it is lost while one of them holds the lock, the others go to the end of the queue, with
+    /// newer tickets. A client that crashes loses the place of all of them. Other clients wait for the turns of the whole batch,
+    /// as for the same number of single callers.
     ///
     /// # Fairness
     ///
-    /// First come, first served, from the moment DynamoDB applied the write that drew the ticket. Whoever drew one,
-    /// joins within the join timeout and renews in time is never passed over, and those who crash are passed after a
-    /// lease. Callers that do not wait take no ticket while others wait: they never barge in.
+    /// First come, first served, from the moment DynamoDB applied the write that drew the ticket. A waiter that joins the queue
+    /// within the join timeout and renews its lease in time is never overtaken. A crashed waiter is passed after its lease.
+    /// Callers that do not wait take no ticket while others wait: they never barge in.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future at any point gives up the place in the queue, or the lock if it was just granted, in the
-    /// background. A call made afterwards stands at the end of the queue.
+    /// Dropping the future at any point gives up the place in the queue, or the lock if it was just granted, in the background. A
+    /// later call stands at the end of the queue.
     ///
     /// # Errors
     ///
-    /// [`Error::NotGranted`] when another caller has it and the wait is over, or the call was not polled when it was granted.
-    /// [`Error::QueueFull`] when more wait than [`max_waiters`](Self::max_waiters) allows. [`Error::Unavailable`] when DynamoDB
-    /// did not answer and the wait is over, or the [outage time-out](crate::LockClientBuilder::outage_timeout) is. With
-    /// [`RecordWait::Infinite`] and without an outage time-out no outage ends the call, not even a wrong endpoint: the log and
-    /// the [observer](Self::observed) are told when it begins. Credentials that cannot be loaded or are not taken, and a
-    /// signature that is not taken, are outages too. So is a client's runtime that does not run. Being throttled is an answer,
-    /// and backing off a part of waiting.
-    /// [`Error::Refused`], [`Error::InvalidItem`], [`Error::Invalid`] for what another try would not mend.
-    /// [`Error::ShutDown`] when the client is, or was, shut down, when its runtime is gone, or when the lock's observer
-    /// panicked in this call.
+    /// [`Error::NotGranted`] if another caller holds the lock when the wait ends, or if the call was not polled when the lock was
+    /// granted. [`Error::QueueFull`] if more callers wait than [`max_waiters`](Self::max_waiters) allows. [`Error::Refused`],
+    /// [`Error::InvalidItem`] and [`Error::Invalid`] for what another try would not mend. [`Error::ShutDown`] if the client is
+    /// shut down before or during the call, if its runtime is gone, or if the lock's observer panicked in this call.
+    ///
+    /// [`Error::Unavailable`] if DynamoDB does not answer when the wait ends, or when the
+    /// [outage time-out](crate::LockClientBuilder::outage_timeout) ends. With [`RecordWait::Infinite`] and without an outage
+    /// time-out no outage ends the call, not even a wrong endpoint. The log and the [observer](Self::observed) report when an
+    /// outage begins. Credentials that cannot be loaded or are rejected are outages too, and so are a rejected signature and a
+    /// client's runtime that does not run. Throttling is an answer, and backing off is a part of waiting.
     ///
     /// # Panics
     ///
-    /// With [`RecordWait::Timeout`], when polled outside of a tokio runtime, whose timer counts the wait.
+    /// With [`RecordWait::Timeout`], when polled outside of a tokio runtime, whose timer measures the wait.
     ///
     /// # Examples
     ///
@@ -276,7 +281,7 @@ impl FairLock {
     /// use fairlock::RecordWait;
     ///
     /// let guard = lock.acquire(RecordWait::Timeout(Duration::from_secs(5))).await?;
-    /// // the work
+    /// // do the work
     /// guard.release().await
     /// # }
     /// ```
@@ -284,18 +289,19 @@ impl FairLock {
         self.acquire_permits(SHARERS, wait).await
     }
 
-    /// Waits for its turn and takes the lock together with others who share it, up to 64 of them: readers together, writers
-    /// alone, in one queue.
+    /// Waits for this call's turn and takes the lock together with other callers that share it, up to 64 of them: readers
+    /// together, writers alone, in one queue.
     ///
-    /// One request if nobody has the lock, or others share it, and nobody waits. Who asks while a writer waits, stands behind
-    /// it; when it has released, all readers up to the next writer have the lock. So neither starves.
+    /// The call costs one request if no caller waits and the lock is free or shared. A reader that asks while a writer waits
+    /// stands behind it. When the writer has released, all readers up to the next writer hold the lock. So neither readers nor
+    /// writers starve.
     ///
-    /// Tickets of those who share a lock do not exclude each other. They are larger than those of all writers
-    /// before them, and smaller than those of all after.
+    /// Tickets of callers that share a lock do not exclude each other. They are larger than those of all writers before them, and
+    /// smaller than those of all writers after them.
     ///
-    /// Waits, fairness, cancel safety, errors and panics are those of [`acquire`](Self::acquire), except that callers of
-    /// one client go each for themselves. Not re-entrant: who shares the lock and asks for it alone waits for itself; so
-    /// does who shares it and shares it again, if a writer came between.
+    /// Waits, fairness, cancel safety, errors and panics are those of [`acquire`](Self::acquire), except that callers of one
+    /// client form no batch. Not re-entrant: a caller that shares the lock and asks for it alone waits for itself. So does a
+    /// caller that shares the lock and shares it again, if a writer came between.
     ///
     /// # Examples
     ///
@@ -304,7 +310,7 @@ impl FairLock {
     /// use fairlock::RecordWait;
     ///
     /// let reading = lock.acquire_shared(RecordWait::default()).await?;
-    /// // others may read too; nobody writes
+    /// // other readers may hold the lock too; no writer does
     /// reading.release().await
     /// # }
     /// ```
@@ -335,12 +341,12 @@ impl FairLock {
             self.know_the_time(self.until(wait, started)).await;
         }
         let begins = match wait {
-            // Its time is that of its tries, which begin here.
+            // A call that does not wait is given time for its tries only, and they begin here.
             RecordWait::NoWait => self.inner.store.now(),
             RecordWait::Timeout(_) | RecordWait::Infinite => started,
         };
         let until = self.until(wait, begins);
-        // Each turn but the last had a hold that was lost before its caller came for it.
+        // Each round but the last ended with a hold that was lost before its caller took the guard.
         loop {
             let call = Call::start(self, permits, wait, (started, until));
             let ended = call.end().await;
@@ -352,8 +358,8 @@ impl FairLock {
         }
     }
 
-    /// Takes the lock if it can be had now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for callers to
-    /// whom somebody else's hold is no error.
+    /// Takes the lock if it is available now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for callers to which a held
+    /// lock is no error. Returns `None` if another caller holds the lock, or waits for it.
     ///
     /// # Fairness, cancel safety
     ///
@@ -361,7 +367,7 @@ impl FairLock {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), but for [`Error::NotGranted`], which is `None` here.
+    /// As [`acquire`](Self::acquire), except that [`Error::NotGranted`] is returned as `None`.
     ///
     /// # Examples
     ///
@@ -369,7 +375,7 @@ impl FairLock {
     /// # async fn once(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
     /// match lock.try_acquire().await? {
     ///     Some(guard) => guard.release().await,
-    ///     None => Ok(()), // another host is at it
+    ///     None => Ok(()), // another host holds the lock
     /// }
     /// # }
     /// ```
@@ -377,16 +383,16 @@ impl FairLock {
         if_granted(self.acquire(RecordWait::NoWait).await)
     }
 
-    /// Shares the lock if that can be had now: [`acquire_shared`](Self::acquire_shared) with [`RecordWait::NoWait`],
-    /// for callers to whom a writer is no error.
+    /// Shares the lock if that is possible now: [`acquire_shared`](Self::acquire_shared) with [`RecordWait::NoWait`], for callers
+    /// to which a writer is no error. Returns `None` if a writer holds the lock.
     ///
     /// # Fairness, cancel safety
     ///
-    /// As [`acquire_shared`](Self::acquire_shared). None also while others wait.
+    /// As [`acquire_shared`](Self::acquire_shared). Returns `None` also while others wait.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), but for [`Error::NotGranted`], which is `None` here.
+    /// As [`acquire`](Self::acquire), except that [`Error::NotGranted`] is returned as `None`.
     ///
     /// # Examples
     ///
@@ -394,7 +400,7 @@ impl FairLock {
     /// # async fn once(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
     /// match lock.try_acquire_shared().await? {
     ///     Some(reading) => reading.release().await,
-    ///     None => Ok(()), // somebody writes, or waits to
+    ///     None => Ok(()), // a writer holds the lock, or others wait
     /// }
     /// # }
     /// ```
@@ -402,7 +408,7 @@ impl FairLock {
         if_granted(self.acquire_shared(RecordWait::NoWait).await)
     }
 
-    /// When a call gives up that has waited since `started`.
+    /// When a call that has waited since `started` gives up. Returns `None` if it never does.
     fn until(&self, wait: RecordWait, started: Moment) -> Option<Moment> {
         match wait {
             RecordWait::Timeout(span) => Some(started + span),
@@ -411,7 +417,8 @@ impl FairLock {
         }
     }
 
-    /// By an answer, or two where nothing confirms the first, if none has told it lately. What fails here the call itself meets.
+    /// Reads the lock until an answer has told the time: once, and again where nothing confirms the first answer. Ignores
+    /// failures, because the call itself meets them.
     async fn know_the_time(&self, until: Option<Moment>) {
         let store = &self.inner.store;
         let reads = async {
@@ -447,8 +454,8 @@ impl FairLock {
         }
     }
 
-    /// Gives back what was lost before it is asked for again, with a newer ticket; the error if the time is over by then, or the
-    /// client shut down.
+    /// Gives a lost hold back before the call asks again, with a newer ticket. Returns the error if the time has ended by then,
+    /// or if the client is shut down.
     async fn begin_again(
         &self,
         guard: LockGuard,
@@ -468,7 +475,7 @@ impl FairLock {
         Ok(())
     }
 
-    /// Others are before a call whose time is over, or DynamoDB did not answer it, or nothing was asked.
+    /// The error of a call whose time has ended: others are before it, DynamoDB did not answer it, or nothing was sent.
     fn gave_up(&self, call: &Call, waited: Duration) -> Error {
         let (batch, table) = (&call.batch, &self.inner.store.config().table);
         if let Some(failure) = batch.unanswered() {
@@ -487,7 +494,7 @@ impl FairLock {
     }
 }
 
-/// None if somebody else has it.
+/// Returns `None` if the lock was not granted.
 pub(crate) fn if_granted(ended: Result<LockGuard, Error>) -> Result<Option<LockGuard>, Error> {
     match ended {
         Ok(guard) => Ok(Some(guard)),

@@ -14,12 +14,12 @@ const SORT_KEY_LIMIT: usize = 1024;
 const LOCK_ITEM: &str = "#lock";
 const TICKET_DIGITS: usize = 38;
 
-/// A lock's partition key, the prefix of its sort keys, and how many permits it is said to have. Cheap to clone.
+/// A lock's partition key, the prefix of its sort keys, and how many permits its callers say that it has. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LockName {
     lock: Arc<str>,
     namespace: Arc<str>,
-    /// None: as many as its item says.
+    /// `None` means as many as its item says.
     permits: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl LockName {
         })
     }
 
-    /// The same lock with so many permits, by all who write to it.
+    /// The same lock with `permits` permits, which each write to it requires.
     pub(crate) fn with_permits(&self, permits: u64) -> Self {
         LockName {
             permits: Some(permits),
@@ -47,7 +47,7 @@ impl LockName {
         }
     }
 
-    /// The same lock, to be read whatever its item says.
+    /// The same lock, to be read whatever number of permits its item shows.
     pub(crate) fn as_found(&self) -> Self {
         LockName {
             permits: None,
@@ -55,7 +55,7 @@ impl LockName {
         }
     }
 
-    /// How many it is said to have.
+    /// How many permits the callers say that the lock has.
     pub(crate) fn permits(&self) -> Option<u64> {
         self.permits
     }
@@ -74,12 +74,12 @@ impl LockName {
         format!("{}/{}", self.namespace, ticket.key())
     }
 
-    /// A sort key that no row of this queue comes after.
+    /// A sort key behind all rows of this queue.
     pub(crate) fn end_of_queue(&self) -> String {
         format!("{}/{}", self.namespace, "9".repeat(TICKET_DIGITS))
     }
 
-    /// The ticket that a sort key stands for; anything else there is not ours.
+    /// The ticket that a sort key stands for. Returns `None` for any other key, which is not ours.
     pub(crate) fn ticket_of(&self, sort_key: &str) -> Option<Ticket> {
         Ticket::from_key(sort_key.strip_prefix(&*self.namespace)?.strip_prefix('/')?)
     }

@@ -1,4 +1,4 @@
-//! What was granted, on its way to its caller: the caller takes it, or the background takes it back, and never both.
+//! A grant on its way to its caller: either the caller takes it, or the background takes it back, and never both.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -9,13 +9,13 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 
-/// The one place where it is until one of the two takes it out.
+/// Holds the grant until one of the two sides takes it out.
 type Slot<G> = Arc<Mutex<Option<G>>>;
 
-/// The caller's side. Dropped, it drops what was granted, which gives that back.
+/// The caller's side. Dropping it drops the grant, which gives the lock back.
 pub(crate) struct Granted<G> {
     slot: Slot<G>,
-    /// Dropped when it was taken, or never will be.
+    /// Dropped when the grant was taken, or never will be.
     _taken: oneshot::Sender<Infallible>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Offer<G> {
     taken: oneshot::Receiver<Infallible>,
 }
 
-/// Offers a guard, or several.
+/// Offers a guard, be it of one lock or of several.
 pub(crate) fn offer<G>(guard: G) -> (Granted<G>, Offer<G>) {
     let slot = Arc::new(Mutex::new(Some(guard)));
     let (_taken, taken) = oneshot::channel();
@@ -37,7 +37,7 @@ pub(crate) fn offer<G>(guard: G) -> (Granted<G>, Offer<G>) {
 }
 
 impl<G> Granted<G> {
-    /// None: the background was first.
+    /// Returns `None` if the background was first.
     pub(crate) fn take(self) -> Option<G> {
         take_out(&self.slot)
     }
@@ -50,8 +50,8 @@ impl<G> Drop for Granted<G> {
 }
 
 impl<G> Offer<G> {
-    /// What its caller did not take within twice the span, out of its reach from now on. Counted in two spans, so that a
-    /// caller whose process stood still during one of them has the other.
+    /// Waits for twice the span, and takes a grant back that its caller did not take until then. The caller cannot reach it any
+    /// more. The time counts in two spans, so that a caller whose process stood still during one of them has the other.
     pub(crate) async fn untaken(mut self, clock: &Clock, span: Duration) -> Option<G> {
         for _ in 0..2 {
             tokio::select! {
@@ -64,7 +64,7 @@ impl<G> Offer<G> {
     }
 }
 
-/// In a statement of its own, so that nothing is dropped while the slot is locked.
+/// This is a statement of its own, so that nothing is dropped while the slot is locked.
 fn take_out<G>(slot: &Slot<G>) -> Option<G> {
     slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }

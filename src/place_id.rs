@@ -1,4 +1,4 @@
-//! One place in the queue of a lock, or the hold that came of it, as another process knows it.
+//! A name for a place in the queue of a lock, or for the hold that came of it, by which another process knows it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,11 +10,11 @@ use crate::name::LockName;
 use fairlock_protocol::entry::Nonce;
 use fairlock_protocol::ticket::Ticket;
 
-/// Names one place in the queue of a lock, from [`Waiting::place_id`](crate::Waiting::place_id), and the hold that comes of it,
-/// from [`LockGuard::place_id`](crate::LockGuard::place_id), so that another process can
-/// [give it up](crate::LockClient::give_up). Its text form reads back.
+/// Names a place in the queue of a lock, and the hold that comes of it, so that another process can
+/// [give it up](crate::LockClient::give_up). [`Waiting::place_id`](crate::Waiting::place_id) is the name of a place, and
+/// [`LockGuard::place_id`](crate::LockGuard::place_id) that of a hold. Parsing its text form returns the same name.
 ///
-/// Callers of one client that came at once have one place, and one name for it.
+/// Callers of one client that form a batch have one place, and one name for it.
 ///
 /// # Examples
 ///
@@ -36,7 +36,7 @@ pub struct PlaceId {
 }
 
 impl PlaceId {
-    /// So many tickets up to this one, each of which takes so many permits.
+    /// Names a place with `tickets` tickets up to `ticket`, each of which takes `permits` permits.
     pub(crate) fn of(
         name: &LockName,
         nonce: Nonce,
@@ -65,7 +65,7 @@ impl PlaceId {
         &self.lock
     }
 
-    /// The newest of its tickets.
+    /// The newest of the place's tickets.
     ///
     /// # Examples
     ///
@@ -79,7 +79,7 @@ impl PlaceId {
     }
 }
 
-/// One queue if the lock's name is one, which comes last, for it may have anything in it.
+/// A single line, if the lock's name is one. The name comes last, because it may contain anything.
 impl fmt::Display for PlaceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PlaceId {

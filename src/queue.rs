@@ -1,4 +1,4 @@
-//! The rows of the queue: a ticket's row is put into it.
+//! Joins the queue: puts a ticket's row into it.
 
 use crate::name::LockName;
 use crate::store::{Attempt, Failure, RetryPolicy, Store, Write};
@@ -7,12 +7,12 @@ use fairlock_protocol::item::RowState;
 use fairlock_protocol::lease::RenewalHistory;
 use fairlock_protocol::ticket::Ticket;
 
-/// What came of putting a ticket's row into the queue.
+/// The result of putting a ticket's row into the queue.
 #[derive(Debug)]
 pub(crate) enum Joined {
-    /// The ticket waits, with this row; its lease counts from before the row was first sent.
+    /// The ticket waits, with this row. Its lease counts from before the row was first sent.
     Waiting(RenewalHistory, Entry),
-    /// Others had closed the gap already: the ticket is void.
+    /// Other clients had closed the gap already: the ticket is void.
     TooSlow,
 }
 

@@ -1,10 +1,10 @@
-//! The only door to chance: nonces, and the jitter of pauses.
+//! The only module that draws random numbers: nonces, and the jitter of pauses.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fairlock_protocol::entry::Nonce;
 
-/// Where a client gets its randomness from: the operating system, or for tests a seed.
+/// The source of a client's randomness: the operating system, or for tests a seed.
 ///
 /// # Examples
 ///
@@ -24,7 +24,7 @@ enum Source {
 }
 
 impl RandomSource {
-    /// Nonces from the operating system, jitter from a fast generator.
+    /// Takes nonces from the operating system, and jitter from a fast generator.
     ///
     /// # Examples
     ///
@@ -35,7 +35,7 @@ impl RandomSource {
         RandomSource(Source::System)
     }
 
-    /// Everything from one seed, so that a simulated run repeats. Never for production: nonces must not repeat.
+    /// Takes everything from one seed, so that a simulated run repeats. Never for production: nonces must not repeat.
     ///
     /// # Examples
     ///
@@ -64,7 +64,7 @@ impl RandomSource {
         }
     }
 
-    /// A factor between 0.8 and 1.2, so that clients do not march in step.
+    /// A factor between 0.8 and 1.2, so that clients do not keep in step.
     pub(crate) fn jitter(&self) -> f64 {
         let unit = (self.seed() >> 11) as f64 / (1_u64 << 53) as f64;
         0.8 + unit * 0.4
@@ -90,7 +90,7 @@ fn system_jitter() -> u64 {
 )]
 fn os_bits() -> u128 {
     let mut bits = [0; 16];
-    // A system without randomness cannot tell two attempts apart: no lock can be had safely, and no retry helps.
+    // A system without randomness cannot tell two attempts apart. No lock can be held safely there, and no retry helps.
     getrandom::fill(&mut bits).expect("the operating system gives random bits");
     u128::from_be_bytes(bits)
 }

@@ -1,4 +1,4 @@
-//! What an onlooker asks: who has a lock, who waits for it, and which locks there are.
+//! Reads for observers: the holders of a lock, its queue, and which locks there are.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::state::LockState;
 use crate::store::{Failure, ScanPlace};
 
 impl FairLock {
-    /// Reads who has the lock and who waits for it, without taking part: nothing is written.
+    /// Reads the holders of the lock and its queue, without taking part: nothing is written.
     ///
-    /// A consistent read of the lock item and the whole queue, one request for each thousand who wait. What it shows
-    /// may be over by the time it is shown: never decide by it whether to go ahead.
+    /// A consistent read of the lock item and the whole queue: one request for each thousand waiters. The lock may have changed
+    /// by the time the state is shown: never decide by it whether to go ahead.
     ///
     /// # Cancel safety
     ///
@@ -25,8 +25,8 @@ impl FairLock {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`], [`Error::Refused`] or [`Error::InvalidItem`] if it could not be read,
-    /// [`Error::ShutDown`] if the client is shut down.
+    /// [`Error::Unavailable`], [`Error::Refused`] or [`Error::InvalidItem`] if the lock could not be read, [`Error::ShutDown`] if
+    /// the client is shut down.
     ///
     /// # Panics
     ///
@@ -62,12 +62,12 @@ impl FairLock {
 }
 
 impl LockClient {
-    /// Reads the locks of this client's namespace, one after the other and in no order, held and idle ones. Of the
-    /// queue it reads only the successors; [`FairLock::inspect`] reads all of it.
+    /// Reads the locks of this client's namespace, held and idle, one after the other and in no order. Of each queue it reads
+    /// only the successors; [`FairLock::inspect`] reads all of it.
     ///
-    /// Reads the whole table with `Scan`, not strongly consistent, which is paid for by its size; a page is read when
-    /// the stream is polled for it. An item that cannot be read is an [`Error::InvalidItem`] in its place, and the
-    /// stream goes on; any other error ends it.
+    /// Reads the whole table with `Scan`, which is not strongly consistent and costs by the table's size. The stream reads a page
+    /// when it is polled for it. An item that cannot be read is an [`Error::InvalidItem`] in its place, and the stream goes on;
+    /// any other error ends it.
     ///
     /// # Cancel safety
     ///
@@ -98,7 +98,7 @@ impl LockClient {
 /// How far a listing has come.
 struct Listing {
     inner: Arc<ClientInner>,
-    /// Read, and not told yet.
+    /// Read, and not returned yet.
     found: VecDeque<Result<LockState, Failure>>,
     from: Option<ScanPlace>,
     is_over: bool,
@@ -114,7 +114,7 @@ impl Listing {
         }
     }
 
-    /// Ends because each page of a scan starts behind the one before.
+    /// The loop ends because each page of a scan starts behind the one before.
     async fn next(mut self) -> Option<(Result<LockState, Error>, Listing)> {
         while self.found.is_empty() && !self.is_over {
             if let Err(error) = self.read_on().await {

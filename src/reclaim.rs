@@ -1,5 +1,5 @@
-//! Removes what is over. Each write is conditional on what was seen, but for the deletion of rows that are settled, which nobody
-//! decides by any more.
+//! Removes expired entries and gaps. Each write is conditional on what was seen. Only the deletion of settled rows is not,
+//! because no client decides by them any more.
 
 use futures::future::join_all;
 
@@ -14,20 +14,21 @@ use fairlock_protocol::step::{self, Has, Known, Refusal, Unsettled};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::witness::Judge;
 
-/// Steps that a caller takes past those in queue: all who can have a slot, and a few pages behind them.
+/// The most steps that a caller takes through the queue: as many as there can be slots, and a few pages behind them.
 const STEPS: usize = MAX_SLOTS + 16;
 
-/// All who can have a fair lock, and those in the slots, who have it after them.
+/// The most evictions of a caller: as many as can hold a fair lock, and the successors in the slots, which hold it after them.
 const EVICTIONS: usize = SHARERS as usize + MAX_SLOTS;
 
-/// The way of a claim through what is over: dead holders and successors, dead waiters and gaps, all of them judged by DynamoDB's
-/// clock, until the lock is to be had or somebody alive stands in the way. Takes so many steps and no more: what is left then
-/// counts as in the way, and the next caller finds less of it, for what is settled is passed and deleted as it is met.
+/// Clears the way of a claim: removes dead holders and successors, dead waiters and gaps, all of them judged by DynamoDB's clock.
+/// Ends when the lock is available, or a live participant stands in the way. The number of steps is bounded, and what is left
+/// then counts as in the way. The next caller finds less of it, because settled tickets are passed and their rows deleted as they
+/// are met.
 pub(crate) struct Reclaim<'a> {
     store: &'a Store,
     name: &'a LockName,
     policy: &'a RetryPolicy,
-    /// What the claim asks for.
+    /// How many permits the claim asks for.
     permits: u64,
     pub(crate) snapshot: Snapshot,
     judge: Judge,
@@ -35,7 +36,7 @@ pub(crate) struct Reclaim<'a> {
 }
 
 impl<'a> Reclaim<'a> {
-    /// By the item that has just been seen.
+    /// Starts from an item that has just been seen.
     pub(crate) fn of(
         store: &'a Store,
         name: &'a LockName,
@@ -54,8 +55,9 @@ impl<'a> Reclaim<'a> {
         }
     }
 
-    /// Follows a place until it asks for something, or gives in. `judged` hears what the way was taken for, and says what its place
-    /// sees there. Each turn of the loop is a step of a bounded number, or leads to one.
+    /// Carries out what a place asks for here, until it asks for something else, or gives in. `judged` gets the verdict on the
+    /// way and the item, and returns what its place sees there. Each round of the loop is a step of a bounded number, or leads to
+    /// one.
     pub(crate) async fn run(
         &mut self,
         place: &mut Place,
@@ -96,12 +98,12 @@ impl<'a> Reclaim<'a> {
         }
     }
 
-    /// What the claim makes of what it sees. Nobody is taken for dead by one answer's time alone.
+    /// The verdict on what the claim sees. No participant counts as dead by the time of a single answer.
     async fn refusal(&mut self) -> Result<Refusal, Failure> {
         let config = self.store.config();
         while self.store.has_patience(self.policy) {
             let (snapshot, time) = (&self.snapshot, self.judge.time());
-            let digest = snapshot.digest(|_, entry| snapshot::by_common_clock(config, entry, time));
+            let digest = snapshot.digest(|_, entry| snapshot::by_server_clock(config, entry, time));
             let is_over = snapshot::gaps_are_over(config, &snapshot.item, time);
             let is_left = snapshot.item.has_left(self.permits);
             let ripe = |_| is_over.then_some(snapshot.item.last);
@@ -119,7 +121,7 @@ impl<'a> Reclaim<'a> {
                 continue;
             }
             if !self.budget.allows(&refusal) {
-                // Whoever is dead still is in nobody's way.
+                // Dead participants that are left do not matter if there is room for the claim.
                 let is_free = snapshot.item.has_room_for(self.permits);
                 return Ok(if is_free {
                     Refusal::Free
@@ -135,7 +137,7 @@ impl<'a> Reclaim<'a> {
         Ok(Refusal::Taken)
     }
 
-    /// Reads what a step has changed, if there is time to do anything about it.
+    /// Reads what a step has changed, if there is time to act on it.
     async fn read_after(&self) -> Result<Option<Snapshot>, Failure> {
         match self.store.has_patience(self.policy) {
             true => self.read().await,
@@ -148,8 +150,8 @@ impl<'a> Reclaim<'a> {
         Ok(snapshot.map(|answer| answer.value))
     }
 
-    /// Raises `watermark` over tickets that are settled and deletes their rows, which would have to be read again else. Refused:
-    /// somebody got a slot, or left, since the look.
+    /// Raises `watermark` over settled tickets and deletes their rows, which would otherwise have to be read again. Refused if a
+    /// waiter got a slot, or left, since the snapshot.
     async fn pass(&self, upto: Ticket) -> Result<(), Failure> {
         let (store, name, policy) = (self.store, self.name, self.policy);
         let settle = || store.settle(name, &self.snapshot.item, upto);
@@ -166,7 +168,8 @@ impl<'a> Reclaim<'a> {
     }
 }
 
-/// Does to the lock item what a place asks for, or reads on: the next poll that came of it. None: there is no lock item any more.
+/// Does to the lock item what a place asks for, or reads on. Returns the snapshot that came of it. Returns `None` if there is no
+/// lock item any more.
 pub(crate) async fn carry_out(
     store: &Store,
     name: &LockName,
@@ -186,13 +189,13 @@ pub(crate) async fn carry_out(
         _ => None,
     };
     match answer {
-        // The answer to a write on the lock item is a poll, applied or not.
+        // The answer to a write on the lock item is a snapshot of it, whether or not the write applied.
         Some(answer) => Ok(Snapshot::answered(answer.map(Write::shown))),
         None => snapshot.clone().read_on(store, name, policy).await,
     }
 }
 
-/// So many steps of each kind, and no more.
+/// How many steps of each kind may still be taken.
 struct Budget {
     steps: usize,
     evictions: usize,
@@ -208,7 +211,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Whether another step of this kind may be taken, which is counted.
+    /// Whether another step of this kind may be taken. If so, counts it.
     fn allows(&mut self, refusal: &Refusal) -> bool {
         let left = match refusal {
             Refusal::Free | Refusal::Settled | Refusal::Taken => return true,
@@ -221,9 +224,9 @@ impl Budget {
     }
 }
 
-/// A process that enters before it has heard the time of any answer leaves no date before its first renewal. If it dies before
-/// that, callers that do not wait could never tell: so whoever meets it writes one down, by one write at the most. The same of
-/// whatever else has none. What fails is left to the next who comes.
+/// Stamps what has no date. A process that enters before any answer told it the time leaves no date before its first renewal. If
+/// it dies before that, callers that do not wait could never tell. So a caller that meets the entry stamps it, by one write at
+/// most. The same goes for anything else without a date. A failure is left to the next caller.
 pub(crate) async fn date(store: &Store, name: &LockName, snapshot: &Snapshot) {
     if let Err(failure) = store.date(name, &snapshot.item, &snapshot.rows).await {
         store.note_throttling(&failure);
@@ -231,7 +234,7 @@ pub(crate) async fn date(store: &Store, name: &LockName, snapshot: &Snapshot) {
     }
 }
 
-/// Deletes rows that are settled. What fails is left to the next who cleans.
+/// Deletes settled rows. A failure is left to the next client that cleans.
 pub(crate) async fn clean(
     store: &Store,
     name: &LockName,
@@ -244,7 +247,7 @@ pub(crate) async fn clean(
     }
 }
 
-/// Ends the hold of one who is dead. None: nobody stands there.
+/// Ends the hold of a dead holder. Returns `None` if the item shows no such holder.
 pub(crate) async fn evict(
     store: &Store,
     name: &LockName,
@@ -260,7 +263,7 @@ pub(crate) async fn evict(
     store.retry(policy, evict).await.map(Some)
 }
 
-/// Takes the slot of a dead successor away. None: nobody has it.
+/// Takes the slot of a dead successor away. Returns `None` if no successor has it.
 pub(crate) async fn evict_successor(
     store: &Store,
     name: &LockName,
@@ -271,7 +274,7 @@ pub(crate) async fn evict_successor(
     let Some(dead) = item.successors().get(index) else {
         return Ok(None);
     };
-    tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "evicts_successor a dead successor");
+    tracing::info!(lock = %name, ticket = %dead.ticket, owner = %dead.owner, "evicts a dead successor");
     let evict_successor = || store.evict_successor(name, item.at_successor(index), dead);
     store.retry(policy, evict_successor).await.map(Some)
 }
@@ -283,7 +286,8 @@ pub(crate) struct Voided {
     pub(crate) waiters: u64,
 }
 
-/// Makes what is over in the queue void, each conditional on what the look showed, and all at once.
+/// Makes gaps and dead waiters in the queue void. Each write is conditional on what the snapshot showed, and all are sent at
+/// once.
 pub(crate) async fn settle(
     store: &Store,
     name: &LockName,

@@ -1,9 +1,9 @@
-//! The attributes of fairlock's own items, by which a table's keys and TTL attribute must not be called.
+//! The attribute names of fairlock's own items, which a table's keys and TTL attribute must not have.
 
 use fairlock_protocol::entry::Nonce;
 
-/// Every attribute at the top of a lock item or a ticket's row, but for those that are called by a nonce. Those inside of an entry are on other paths, and never meet
-/// a key.
+/// Every attribute at the top of a lock item or a ticket's row, except those that are named by a nonce. Attributes inside of an
+/// entry are on other paths, and never collide with a key.
 const OURS: [&str; 17] = [
     "data",
     "departures",
@@ -24,7 +24,7 @@ const OURS: [&str; 17] = [
     "written",
 ];
 
-/// The ticket of one who came with it stands under its nonce.
+/// Nonces are reserved too: a ticket that an entry's own write drew stands under the entry's nonce.
 pub(crate) fn is_reserved(attribute: &str) -> bool {
     OURS.contains(&attribute) || Nonce::parse(attribute).is_some()
 }
@@ -35,7 +35,7 @@ mod tests {
 
     use super::*;
 
-    /// All that writes to the items, or reads them, but for the probe, which writes nothing.
+    /// All sources that write the items, or read them, except the probe, which writes nothing.
     const SOURCES: [&str; 9] = [
         include_str!("store/rows.rs"),
         include_str!("store/scan.rs"),
@@ -48,7 +48,7 @@ mod tests {
         include_str!("../crates/protocol/src/write/row.rs"),
     ];
 
-    /// What the configured names stand for.
+    /// The words that stand for the configured names.
     const CONFIGURED: [&str; 3] = ["pk", "sk", "expires_at"];
 
     /// The names with which the paths of a source's expressions begin: each stands behind `#`, and not behind a dot.
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_polls_like_a_nonce_is_reserved() {
+    fn what_looks_like_a_nonce_is_reserved() {
         assert!(is_reserved(&Nonce::new(7).to_string()));
         assert!(!is_reserved("00000000000000000000000000000g07"));
     }

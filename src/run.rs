@@ -9,8 +9,8 @@ use crate::wait::RecordWait;
 
 /// What work under a lock returned, and how the release after it went.
 ///
-/// By then the work is done, so a release that failed takes nothing from its value: the caller says whether it
-/// matters, by [`value`](Self::value) or by [`strict`](Self::strict).
+/// The work is done by then, so a failed release takes nothing from its value. The caller decides whether the failure matters:
+/// [`value`](Self::value) ignores it, and [`into_result`](Self::into_result) returns it.
 ///
 /// # Examples
 ///
@@ -30,19 +30,19 @@ use crate::wait::RecordWait;
 #[must_use = "it has what the work returned, and whether the lock was released"]
 #[non_exhaustive]
 pub struct RunOutcome<T> {
-    /// What the work returned; an error of its own included.
+    /// What the work returned, an error of its own included.
     pub value: T,
-    /// How the release went, as [`LockGuard::release`] says: after [`Error::Lost`] what the work did may have
-    /// overlapped with the next holder; after any other error the next in the queue only waits for the lease to end.
+    /// How the release went, as [`LockGuard::release`] says. After [`Error::Lost`] what the work did may have overlapped with the
+    /// next holder. After any other error the next in the queue only waits for the lease to end.
     pub released: Result<(), Error>,
 }
 
 impl<T> RunOutcome<T> {
-    /// The value, if the lock was released too.
+    /// Returns the value, if the lock was released too.
     ///
     /// # Errors
     ///
-    /// How the release failed; the value is dropped.
+    /// The error of the release; the value is dropped.
     ///
     /// # Examples
     ///
@@ -63,13 +63,13 @@ impl<T> RunOutcome<T> {
 impl FairLock {
     /// Acquires the lock, runs `work` for as long as it is held, and releases it: the lock as a scope.
     ///
-    /// `work` is given the guard, for its [`ticket`](LockGuard::ticket), and returns whatever it likes; a `Result` of
-    /// its own comes back as it is, in [`RunOutcome::value`]. When the lock is lost the work is dropped where it awaits, and
-    /// its result is never used: also when it came to its end and the hold had ended before.
+    /// `work` gets the guard, for its [`ticket`](LockGuard::ticket), and may return anything. A `Result` of its own comes back as
+    /// it is, in [`RunOutcome::value`]. When the lock is lost, the work is dropped where it awaits, and its result is never used.
+    /// That holds also for work that came to its end after the hold had ended.
     ///
-    /// Work that does not await is not stopped: what must not be done late is fenced with the ticket, or asks
-    /// [`is_held`](LockGuard::is_held) first. Work that has something to do at the loss watches
-    /// [`lost`](LockGuard::lost) itself, without `run`.
+    /// The loss does not stop work that does not await. Such work fences with the ticket what must not be done late, or asks
+    /// [`is_held`](LockGuard::is_held) first. Work that has to act on the loss watches [`lost`](LockGuard::lost) itself, without
+    /// `run`.
     ///
     /// # Fairness
     ///
@@ -77,13 +77,13 @@ impl FairLock {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in the queue; or drops the work, and then releases the lock in the
-    /// background. So does a panic of the work, which comes through.
+    /// Dropping the future gives up the place in the queue. If the work has begun, it drops the work, and then releases the lock
+    /// in the background. A panic of the work does the same, and reaches the caller.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire): the work was never begun. [`Error::Lost`] when the lock was lost before the
-    /// work was done. How the release went is no error but in [`RunOutcome::released`].
+    /// As [`acquire`](Self::acquire), if the work never began. [`Error::Lost`] if the lock was lost before the work was done. A
+    /// release that failed is no error here: it is in [`RunOutcome::released`].
     ///
     /// # Panics
     ///
@@ -123,7 +123,7 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when the lock was lost before the work was done.
+    /// [`Error::Lost`] if the lock was lost before the work was done.
     ///
     /// # Examples
     ///
@@ -141,11 +141,11 @@ impl LockGuard {
     }
 }
 
-/// One hold, or several as one, that work can be bound to.
+/// A hold, or several as one, to which work can be bound.
 pub(crate) trait Tenure: Sized + Sync {
-    /// How it was lost, if it was.
+    /// How the hold was lost, if it was.
     fn loss(&self) -> Option<LockLost>;
-    /// Resolves when it is lost.
+    /// Resolves when the hold is lost.
     fn lost(&self) -> impl Future<Output = LockLost> + Send;
     fn release(self) -> impl Future<Output = Result<(), Error>> + Send;
 }

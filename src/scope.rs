@@ -1,4 +1,4 @@
-//! The life of a client as a scope: whatever ends the work in it, locks are released and queues are left before it ends.
+//! The life of a client as a scope: however its work ends, the client releases locks and leaves queues before the scope ends.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
@@ -7,34 +7,35 @@ use futures::FutureExt;
 
 use crate::client::{HeldLocks, LockClient, ShutdownReport};
 
-/// How long the end of a scope takes at the most, in request time-outs: as many as a call has that does not wait.
+/// How long the end of a scope may take, in request time-outs: as long as a call that does not wait.
 const ENDS_WITHIN: u32 = 4;
 
 impl LockClient {
-    /// Runs `work` with this client, and then shuts the client down: the locks that are still held are released, and queues are
-    /// left, before the scope returns what the work returned. So a program may end with an error by `?`, which leaves a guard alive or
-    /// a place in the queue, and no other process waits for a lease because of it.
+    /// Runs `work` with this client, and then shuts the client down: it releases the locks that are still held, and leaves
+    /// queues, before the scope returns what the work returned. So a program may end with an error by `?` that leaves a guard
+    /// alive or a place in the queue. No other process then waits for a lease because of it.
     ///
-    /// The work may return, also early by `?`, or panic: the panic comes through when the client is shut down. A guard that outlives
-    /// the scope, in the value or in a task, is [lost](crate::LockGuard::lost) by [`LossReason::ShutDown`](crate::LossReason::ShutDown), and clones
-    /// of the client refuse to acquire.
+    /// The work may return, also early by `?`, or panic. The panic reaches the caller when the client is shut down. A guard that
+    /// outlives the scope, in the value or in a task, is [lost](crate::LockGuard::lost) by
+    /// [`LossReason::ShutDown`](crate::LossReason::ShutDown), and clones of the client refuse to acquire.
     ///
-    /// The end takes at most four request time-outs, 8 s by default. What could not be done by then is logged as a warning each,
-    /// and left to the leases. A program that wants the report, or another bound, calls [`shutdown`](Self::shutdown) itself.
+    /// The end takes at most four request time-outs, 8 s by default. The client logs a warning for each thing that is not done by
+    /// then, and leaves it to the leases. A program that wants the report, or another bound, calls [`shutdown`](Self::shutdown)
+    /// itself.
     ///
-    /// The scope does not see an end of the process itself, by `std::process::exit` or a signal. A program that ends on a signal waits for
-    /// the signal inside of the work, which then returns: see the second example.
+    /// The scope does not see an end of the process itself, by `std::process::exit` or a signal. A program that ends on a signal
+    /// waits for the signal inside of the work, which then returns: see the second example.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work and closes the client: the client then releases its locks and leaves its queues in the background, for as
-    /// long as the runtime lives, and nothing waits for that. So no `select!` and no time-out belongs around a scope. If the process
-    /// ends before the background is done, other processes wait for a lease, and the [client](Self) logs a warning that names the locks.
-    /// [`shutdown`](Self::shutdown) of a clone waits for the background.
+    /// Dropping the future drops the work and closes the client. The client then releases its locks and leaves its queues in the
+    /// background, for as long as the runtime lives, and nothing waits for that. So put no `select!` and no time-out around a
+    /// scope. If the process ends before the background is done, other processes wait for a lease, and the [client](Self) logs a
+    /// warning that names the locks. [`shutdown`](Self::shutdown) of a clone waits for the background.
     ///
     /// # Panics
     ///
-    /// As the work. When polled outside of a tokio runtime with timers, which count the time of the end.
+    /// When the work panics. When polled outside of a tokio runtime with timers, which measure the time of the end.
     ///
     /// # Examples
     ///

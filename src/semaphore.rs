@@ -1,4 +1,4 @@
-//! A lock that several have at one time, up to a number.
+//! A lock of several permits, which several callers hold at one time.
 
 use crate::error::{Error, Invalid};
 use crate::guard::LockGuard;
@@ -7,23 +7,23 @@ use crate::run::{self, RunOutcome};
 use crate::state::Waiting;
 use crate::wait::RecordWait;
 
-/// The most permits of one lock. Whoever has one is an entry on the lock's item, which each write of it pays for.
+/// The most permits of one lock. Each holder is an entry on the lock's item, and each write of the item pays for all entries.
 pub(crate) const MAX_PERMITS: u64 = 1000;
 
-/// A lock of several permits: as many as that have one at a time, on all hosts together, in one fair queue.
+/// A lock of several permits: at most that many callers hold one each at a time, on all hosts together, in one fair queue.
 ///
-/// First come, first served, also where several permits are taken at once: who waits for five is not passed by those who
-/// come later for one, though one may be left meanwhile.
+/// First come, first served, also where a caller takes several permits at once. Later callers that want one permit do not pass a
+/// caller that waits for five, though one may be left meanwhile.
 ///
-/// **Tickets do not exclude each other here.** Several have permits at one time, so a resource that refuses smaller
-/// tickets than it has seen refuses some who hold a permit rightly. Fence with tickets only what a
+/// **Tickets do not exclude each other here.** Several callers hold permits at one time, so a resource that refuses smaller
+/// tickets than it has seen refuses some rightful holders. Fence with tickets only what a
 /// [fair lock](crate::LockClient::fair_lock) protects.
 ///
-/// Who has permits and who waits is told by the [fair lock](crate::LockClient::fair_lock) of the same name:
-/// [`inspect`](FairLock::inspect) and [`watch`](FairLock::watch) read any lock.
+/// The [fair lock](crate::LockClient::fair_lock) of the same name shows the holders and the queue: [`inspect`](FairLock::inspect)
+/// and [`watch`](FairLock::watch) read any lock.
 ///
-/// Each who has a permit is an entry of some 250 bytes on the lock's item, and each write of the item, by any of them,
-/// is paid for by its kilobytes: with a hundred who hold, that is 25 write units for a heartbeat.
+/// Each holder is an entry of some 250 bytes on the lock's item, and DynamoDB charges each write of the item, by any of them, by
+/// the kilobyte. With a hundred holders, a heartbeat costs 25 write units.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ pub(crate) const MAX_PERMITS: u64 = 1000;
 ///
 /// let exports = locks.semaphore("exports", 5)?;
 /// let large = exports.acquire_many(3, RecordWait::default()).await?;
-/// // three of the five
+/// // holds three of the five
 /// large.release().await
 /// # }
 /// ```
@@ -75,7 +75,7 @@ impl Semaphore {
         self.permits
     }
 
-    /// The same semaphore, whose calls [say this of themselves](FairLock::attributes).
+    /// Sets attributes that calls of the returned handle [publish about themselves](FairLock::attributes).
     ///
     /// # Examples
     ///
@@ -93,7 +93,7 @@ impl Semaphore {
         self
     }
 
-    /// The same semaphore, whose waiting calls tell `observer` how far they have come, as those of a [lock](FairLock::observed) do.
+    /// Sets an observer for the waiting calls of the returned handle, as for those of a [lock](FairLock::observed).
     ///
     /// # Examples
     ///
@@ -108,8 +108,8 @@ impl Semaphore {
         self
     }
 
-    /// The same semaphore, in whose queue no more than so many wait: a call that would have to wait behind as many, or more, is
-    /// refused with [`Error::QueueFull`], as at a [lock](FairLock::max_waiters). Those who have permits do not count.
+    /// Limits the queue for calls through the returned handle. If `most` callers or more already wait, the call fails with
+    /// [`Error::QueueFull`], as at a [lock](FairLock::max_waiters). Holders of permits do not count.
     ///
     /// # Examples
     ///
@@ -129,12 +129,12 @@ impl Semaphore {
         self
     }
 
-    /// Waits for its turn and takes one permit. One request if one is left and nobody waits.
+    /// Waits for this call's turn and takes one permit. A single request if a permit is left and no caller waits.
     ///
-    /// Waits, fairness, cancel safety and errors are those of [`FairLock::acquire`], except that callers of one client go
-    /// each for themselves, unless they want all permits. Besides, [`Error::InvalidItem`] with
-    /// [`ItemProblem::Permits`](crate::ItemProblem::Permits) if others say that the lock has another number of permits; then
-    /// nothing is written.
+    /// Waits, fairness, cancel safety and errors are those of [`FairLock::acquire`], except that callers of one client form no
+    /// batch, unless they want all permits. Besides, [`Error::InvalidItem`] with
+    /// [`ItemProblem::Permits`](crate::ItemProblem::Permits) if other callers say that the lock has another number of permits;
+    /// then nothing is written.
     ///
     /// # Examples
     ///
@@ -144,7 +144,7 @@ impl Semaphore {
     ///
     /// match exports.acquire(RecordWait::NoWait).await {
     ///     Ok(permit) => permit.release().await,
-    ///     Err(fairlock::Error::NotGranted { .. }) => Ok(()), // all are taken, or others wait
+    ///     Err(fairlock::Error::NotGranted { .. }) => Ok(()), // no permit is left, or others wait
     ///     Err(other) => Err(other),
     /// }
     /// # }
@@ -153,18 +153,18 @@ impl Semaphore {
         self.acquire_many(1, wait).await
     }
 
-    /// Waits for its turn and takes so many permits, all of them at once.
+    /// Waits for this call's turn and takes `permits` permits, all of them at once.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire); [`Error::Invalid`] if there are not so many, or none are asked for.
+    /// As [`acquire`](Self::acquire); [`Error::Invalid`] if the semaphore has fewer permits, or none are asked for.
     ///
     /// # Examples
     ///
     /// ```
     /// # async fn call(exports: fairlock::Semaphore) -> Result<(), fairlock::Error> {
     /// let all = exports.acquire_many(exports.permits(), fairlock::RecordWait::Infinite).await?;
-    /// // alone
+    /// // alone: no other caller holds a permit
     /// all.release().await
     /// # }
     /// ```
@@ -179,8 +179,8 @@ impl Semaphore {
         self.lock.acquire_permits(permits, wait).await
     }
 
-    /// Takes one permit, runs `work` for as long as it is held, and releases it. With several permits, acquire them and use
-    /// [`LockGuard::run`].
+    /// Takes one permit, runs `work` for as long as the permit is held, and releases it. For several permits, acquire them and
+    /// use [`LockGuard::run`].
     ///
     /// # Cancel safety
     ///
@@ -188,8 +188,8 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire): the work was never begun. [`Error::Lost`] when the permit was lost before the work was
-    /// done. How the release went is no error but in [`RunOutcome::released`].
+    /// As [`acquire`](Self::acquire), if the work never began. [`Error::Lost`] if the permit was lost before the work was done. A
+    /// release that failed is no error here: it is in [`RunOutcome::released`].
     ///
     /// # Examples
     ///
@@ -210,13 +210,12 @@ impl Semaphore {
         run::run(self.acquire(wait).await?, work).await
     }
 
-    /// Takes one permit if it can be had now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for callers to
-    /// whom it is no error that all are taken.
+    /// Takes one permit if it is available now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for callers to which it
+    /// is no error that all are taken. Returns `None` if all are taken, or others wait.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), but for [`Error::NotGranted`], which is `None` here: all are taken, or others
-    /// wait.
+    /// As [`acquire`](Self::acquire), except that [`Error::NotGranted`] is returned as `None`.
     ///
     /// # Examples
     ///
@@ -232,11 +231,11 @@ impl Semaphore {
         self.try_acquire_many(1).await
     }
 
-    /// Takes so many permits, all of them at once, if they can be had now.
+    /// Takes `permits` permits, all of them at once, if they are available now.
     ///
     /// # Errors
     ///
-    /// As [`acquire_many`](Self::acquire_many), but for [`Error::NotGranted`], which is `None` here.
+    /// As [`acquire_many`](Self::acquire_many), except that [`Error::NotGranted`] is returned as `None`.
     ///
     /// # Examples
     ///

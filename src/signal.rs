@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Those who wait are woken in the order in which they came, so that a run from a seed repeats; `tokio::sync::watch` wakes
-/// them in a random order.
+/// Wakes waiting tasks in the order in which they came, so that a run from a seed repeats; `tokio::sync::watch` wakes them in a
+/// random order.
 #[derive(Debug, Default)]
 pub(crate) struct Signal<T> {
     value: Mutex<T>,
@@ -25,7 +25,7 @@ impl<T> Signal<T> {
         read(&self.value())
     }
 
-    /// Changes the value. Whoever waits for it looks again, if the change says that it is one.
+    /// Changes the value. If `change` returns `true`, the tasks that wait for the value read it again.
     pub(crate) fn change(&self, change: impl FnOnce(&mut T) -> bool) -> bool {
         let changed = change(&mut self.value());
         if changed {
@@ -34,12 +34,12 @@ impl<T> Signal<T> {
         changed
     }
 
-    /// Changes what nobody waits for.
+    /// Changes a part of the value that no task waits for.
     pub(crate) fn note<R>(&self, note: impl FnOnce(&mut T) -> R) -> R {
         note(&mut self.value())
     }
 
-    /// Waits until something can be read in the value, which may be so already. Cancel safe.
+    /// Waits until `read` finds something in the value, which may be so already. Cancel safe.
     pub(crate) async fn wait_for<R>(&self, read: impl Fn(&T) -> Option<R>) -> R {
         loop {
             let mut changed = pin!(self.changed.notified());

@@ -38,7 +38,7 @@ pub(crate) fn bytes_of_value(value: &AttributeValue) -> usize {
     }
 }
 
-/// One byte, one for each two significant digits before the point and after it, and one for a minus.
+/// A number takes one byte, one for each two significant digits before the point and after it, and one for a minus.
 fn bytes_of_number(text: &str) -> usize {
     let (digits, before_point) = significant(text);
     let before = usize::try_from(before_point).unwrap_or(0).min(digits.len());
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// The same value as the engine has it, which counts sizes as AWS's servers were measured to do.
+    /// The same value as the engine has it. The engine counts sizes as AWS's servers were measured to do.
     fn engines(value: &AttributeValue) -> Engines {
         let bytes = |blob: &Blob| blob.as_ref().to_vec();
         match value {

@@ -1,4 +1,4 @@
-//! The lock item: entrance for a slot, handing over, and giving a slot up, each known by its nonce.
+//! Writes on the lock item: taking a slot, handing the lock over, and giving a slot up. The nonce identifies each.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +10,7 @@ use fairlock_protocol::moment::Moment;
 use fairlock_protocol::place::{Act, Found, Place};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
-/// A place on the lock item.
+/// A place that was taken on the lock item.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) ticket: Ticket,
@@ -19,28 +19,28 @@ pub(crate) struct Taken {
     pub(crate) answer: Timed<LockItem>,
 }
 
-/// What came of entrance for a place.
+/// The result of asking for a place.
 #[derive(Debug)]
 pub(crate) enum Asked {
     Taken(Taken),
-    /// The item that stood in the way; none if there was none.
+    /// The item that stood in the way; `None` if there was no item.
     Busy(Option<LockItem>),
 }
 
-/// What came of ending a hold.
+/// The result of ending a hold.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// Whoever comes next has it; the item shows who.
+    /// The next in the queue holds the lock; the item shows it.
     HandedOver(LockItem),
-    /// The next at the same place has it; nothing was sent.
+    /// The next caller at the same place holds the lock; nothing was sent.
     PassedOn,
-    /// An earlier attempt of this release was applied though its answer was lost; the item as it is since.
+    /// An earlier attempt of this release was applied though its answer was lost, with the item as it is since.
     Before(Option<LockItem>),
-    /// It was no longer ours.
+    /// The hold was no longer ours.
     NotOurs(Option<LockItem>),
 }
 
-/// One caller's dealings with one lock item.
+/// The writes of a caller on a lock item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slots<'a> {
     pub(crate) store: &'a Store,
@@ -49,7 +49,7 @@ pub(crate) struct Slots<'a> {
 }
 
 impl Slots<'_> {
-    /// Draws tickets, and takes the slot behind all others: the lock, if that is the first.
+    /// Draws tickets, and takes the slot behind all others: the lock, if that is the first slot.
     pub(crate) async fn enter(&self, attempt: &Attempt, wish: Wish) -> Result<Asked, Failure> {
         let first_sent = self.store.now();
         let enter = || self.store.enter(self.name, attempt, wish);
@@ -57,7 +57,7 @@ impl Slots<'_> {
         Ok(self.recognise(answer, attempt, first_sent))
     }
 
-    /// Takes permits that are left, if nobody waits for any, beside one who has so many at the most.
+    /// Takes permits that are left, if no caller waits for any. A participant in the first slot may have at most `first` permits.
     pub(crate) async fn share(&self, attempt: &Attempt, first: u64) -> Result<Asked, Failure> {
         let first_sent = self.store.now();
         let share = || self.store.share(self.name, attempt, first);
@@ -65,7 +65,7 @@ impl Slots<'_> {
         Ok(self.recognise(answer, attempt, first_sent))
     }
 
-    /// Takes a free lock whose every ticket up to `seen.last` is settled.
+    /// Takes a free lock all of whose tickets up to `seen.last` are settled.
     pub(crate) async fn enter_over(
         &self,
         attempt: &Attempt,
@@ -80,9 +80,9 @@ impl Slots<'_> {
         Ok(self.recognise(answer, attempt, first_sent))
     }
 
-    /// Ends a hold. Refused means released when an earlier attempt had no answer, for the caller's lease, within
-    /// which its policy lies, lets nobody else end it. One that has another number of permits than was thought asks again: each turn of the
-    /// loop needs a downgrade.
+    /// Ends a hold. If an earlier attempt had no answer, a refusal means that this attempt released the hold. The retry policy
+    /// ends within the caller's lease, and until then no other client can end the hold. A hold that has another number of permits
+    /// than expected is released again with that number: each further round of the loop needs a downgrade.
     pub(crate) async fn release(
         &self,
         attempt: &Attempt,
@@ -123,7 +123,7 @@ impl Slots<'_> {
         })
     }
 
-    /// Keeps one permit of a hold. Whether it is still ours, with the item that shows it.
+    /// Keeps one permit of a hold. Returns the item as `Ok` if it shows that the hold is still ours, and as `Err` otherwise.
     pub(crate) async fn downgrade(
         &self,
         attempt: &Attempt,
@@ -145,7 +145,8 @@ impl Slots<'_> {
         })
     }
 
-    /// Writes data, or removes it. The item that shows it, or if the lock is not ours alone, the one that stood in the way.
+    /// Writes data, or removes it. Returns the item that shows it as `Ok`. If the hold is not exclusive and ours, returns the
+    /// item that stood in the way as `Err`.
     pub(crate) async fn write_data(
         &self,
         attempt: &Attempt,
@@ -160,7 +161,7 @@ impl Slots<'_> {
         };
         let answer = self.store.retry(self.policy, put).await?;
         let item = answer.value.shown();
-        // Refused by this write itself, whose answer was lost, or by a later one of the same hold.
+        // A refusal may be due to this write itself, whose answer was lost, or to a later write of the same hold.
         let is_written = |item: &LockItem| item.written.is_some_and(|written| write <= written);
         let is_held = |item: &LockItem| still_held(Some(item), attempt, footing.ticket).is_some();
         Ok(match item {
@@ -169,8 +170,8 @@ impl Slots<'_> {
         })
     }
 
-    /// A refusal that shows our nonce is a success whose answer was lost. The lease counts from before the first
-    /// sending, whichever attempt it was that applied.
+    /// A refusal that shows our nonce is a success whose answer was lost. The lease counts from before the first sending,
+    /// whichever attempt was applied.
     fn recognise(
         &self,
         answer: Timed<Write<LockItem>>,
@@ -198,7 +199,7 @@ impl Slots<'_> {
     }
 }
 
-/// How an item shows that an attempt has the lock with this ticket.
+/// The hold that an item shows for an attempt with this ticket, if it shows one.
 fn still_held(item: Option<&LockItem>, attempt: &Attempt, ticket: Ticket) -> Option<Held> {
     let (at, entry) = item?.hold_of(attempt.nonce, ticket)?;
     Some(Held::of(item?, at, entry))

@@ -1,4 +1,4 @@
-//! One look at a lock as a value: the lock item, and the rows behind it as far as they were read.
+//! A snapshot of a lock: the lock item, and the rows behind it as far as they were read.
 
 use crate::config::Config;
 use crate::name::LockName;
@@ -9,9 +9,9 @@ use fairlock_protocol::lease::{self, Place};
 use fairlock_protocol::step::{JudgedSnapshot, Known, Occupant, Row, RowAt};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
-/// Rows read at a time beside the lock item and as many rows as there are slots: settled_rows, mostly.
+/// Rows read at a time, besides the lock item and as many rows as there are slots. Most of these rows are settled.
 const SPARE_ROWS: usize = 16;
-/// Rows behind the slots that are read at once, and so watched, at the most.
+/// The most rows behind the slots that are read at once, and so watched.
 pub(crate) const WATCHED: usize = 128;
 
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// A look at the lock item alone.
+    /// A snapshot of the lock item alone.
     pub(crate) fn of(item: LockItem) -> Self {
         Snapshot {
             item,
@@ -33,12 +33,12 @@ impl Snapshot {
         }
     }
 
-    /// The look that an answer is which shows the lock item alone. None: there is none.
+    /// The snapshot in an answer that shows the lock item alone. Returns `None` if there is no lock item.
     pub(crate) fn answered(answer: Timed<Option<LockItem>>) -> Option<Timed<Snapshot>> {
         Some(answer.transpose()?.map(Snapshot::of))
     }
 
-    /// Reads the lock item and the first rows behind it, `rows` of them or a few more. None: there is no lock item.
+    /// Reads the lock item and the first rows behind it, `rows` of them or a few more. Returns `None` if there is no lock item.
     pub(crate) async fn read(
         store: &Store,
         name: &LockName,
@@ -54,8 +54,8 @@ impl Snapshot {
         Ok(snapshot.transpose())
     }
 
-    /// Reads the next rows: more, or for the first time. Litter that no page has shown yet is passed over, however much there is
-    /// of it. None: there is no lock item any more.
+    /// Reads the next rows, or the first ones. Skips settled rows that no page has shown yet, however many there are. Returns
+    /// `None` if there is no lock item any more.
     pub(crate) async fn read_on(
         mut self,
         store: &Store,
@@ -77,7 +77,7 @@ impl Snapshot {
         Ok(Some(answer.map(|page| self.with(page.rows, page.next))))
     }
 
-    /// Adds the first rows behind the slots to a look at the lock item alone.
+    /// Adds the first rows behind the slots to a snapshot of the lock item alone.
     pub(crate) fn know(&mut self, rows: Vec<TicketRow>) {
         if let Some(row) = rows.last() {
             self.known = Known::UpTo(row.ticket);
@@ -85,7 +85,7 @@ impl Snapshot {
         self.rows = rows;
     }
 
-    /// The look, and what was read further.
+    /// Adds the rows that were read further.
     fn with(mut self, rows: Vec<TicketRow>, next: Option<Cursor>) -> Self {
         self.rows.extend(rows);
         let read_to = self.rows.last().map_or(Ticket::default(), |row| row.ticket);
@@ -98,7 +98,7 @@ impl Snapshot {
         self
     }
 
-    /// Whether the look has read what stands at a place.
+    /// Whether the snapshot shows what stands at a place.
     pub(crate) fn covers(&self, place: Place) -> bool {
         match place {
             Place::LockItem => true,
@@ -106,7 +106,7 @@ impl Snapshot {
         }
     }
 
-    /// Everyone whom the look shows, with their places.
+    /// All entries that the snapshot shows, with their places.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Place, &Entry)> {
         let waiting = self
             .rows
@@ -118,7 +118,7 @@ impl Snapshot {
             .chain(waiting)
     }
 
-    /// The waiting row of a ticket.
+    /// The entry in the waiting row of a ticket.
     pub(crate) fn waiting(&self, ticket: Ticket) -> Option<&Entry> {
         let index = self
             .rows
@@ -127,7 +127,8 @@ impl Snapshot {
         self.rows[index].waiting()
     }
 
-    /// Gaps after `watermark` and up to `end`, each from its first to its last ticket, of those that the rows read tell about.
+    /// Gaps after `watermark` and up to `end`, each from its first to its last ticket, as far as the rows that were read show
+    /// them.
     pub(crate) fn gaps(&self, end: Ticket) -> impl Iterator<Item = (Ticket, Ticket)> {
         let end = end.min(self.item.last).min(self.known.end());
         let behind = self
@@ -144,14 +145,14 @@ impl Snapshot {
         gaps.flatten().filter(|(first, last)| first <= last)
     }
 
-    /// Rows at or below `watermark`: no more decided by, and of no more use.
+    /// Rows at or below `watermark`: no client decides by them any more, and they are of no more use.
     pub(crate) fn settled_rows(&self, watermark: Ticket) -> impl Iterator<Item = &TicketRow> {
         self.rows
             .iter()
             .take_while(move |row| row.ticket <= watermark)
     }
 
-    /// The look with everyone in it judged.
+    /// The snapshot with every entry in it judged.
     pub(crate) fn digest(&self, judge: impl Fn(Place, &Entry) -> Occupant) -> JudgedSnapshot {
         let row = |at: &TicketRow| RowAt {
             first: at.first(),
@@ -176,8 +177,8 @@ impl Snapshot {
     }
 }
 
-/// Judges by DynamoDB's own clock alone, for one who has not watched.
-pub(crate) fn by_common_clock(config: &Config, entry: &Entry, now: Option<ServerTime>) -> Occupant {
+/// Judges by DynamoDB's own clock alone, for a client that has not watched the entry.
+pub(crate) fn by_server_clock(config: &Config, entry: &Entry, now: Option<ServerTime>) -> Occupant {
     if lease::is_over(entry, config.allowance, now) {
         Occupant::Dead
     } else {

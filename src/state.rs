@@ -1,4 +1,4 @@
-//! What a lock looks like to somebody who only reads it: who has it, and who waits in which order.
+//! The state of a lock as an observer reads it: its holders, and its queue in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use fairlock_protocol::item::{LockItem, RowState, TicketRow, sum};
 use fairlock_protocol::pace::times;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
-/// What a lock looked like when it was read. It may look otherwise by now: nothing follows from it but what to tell
-/// people.
+/// The state of a lock when it was read. It may have changed since: show it to people, and decide nothing by it.
 ///
 /// # Examples
 ///
@@ -32,32 +31,33 @@ use fairlock_protocol::ticket::{Sequence, Ticket};
 pub struct LockState {
     /// The lock's name.
     pub lock: String,
-    /// How many permits it has; none if there is no lock item. A fair lock has 64: who has it alone has all of them.
+    /// How many permits the lock has. `None` if there is no lock item. A fair lock has 64, and an exclusive holder has all of
+    /// them.
     pub permits: Option<u64>,
-    /// Who has it; of those who share it, who has had it for longest.
+    /// The holder. Of several holders that share the lock, the participant that has held it for longest.
     pub holder: Option<Participant>,
-    /// Who has it besides.
+    /// The other holders of a shared lock.
     pub sharers: Vec<Participant>,
-    /// Since when the holder has it, by DynamoDB's clock.
+    /// Since when the holder has held the lock, by DynamoDB's clock.
     pub held_since: Option<SystemTime>,
-    /// Who comes after the holder, in that order: the successors, and after them those who wait for a slot, whom only
+    /// The queue behind the holder, in order: the successors, and after them the waiters without a slot, which only
     /// [`FairLock::inspect`](crate::FairLock::inspect) reads.
     pub queue: Vec<Participant>,
-    /// How many wait. [`LockClient::locks`](crate::LockClient::locks) counts the tickets behind the slots, some of
-    /// which may be settled already.
+    /// How many callers wait. [`LockClient::locks`](crate::LockClient::locks) counts the tickets behind the slots, some of which
+    /// may be settled already.
     pub waiting: u64,
-    /// What a holder left there.
+    /// The data that a holder left on the lock.
     pub data: Option<LockData>,
-    /// The newest ticket drawn; none if there is no lock item: nobody has used the lock lately.
+    /// The newest ticket drawn. `None` if there is no lock item: no caller has used the lock lately.
     pub newest_ticket: Option<Ticket>,
-    /// How long a turn takes, the handoff included: the mean of the last nine turns of this lock that this client saw end
-    /// while one of its callers waited in the queue, or in the [watch](crate::FairLock::watch) that tells it. None until it
-    /// saw one, and in [`LockClient::locks`](crate::LockClient::locks). Where several have the lock at one time it says how often
-    /// one of them went, not how long each stayed.
+    /// How long a turn takes, the handoff included: the mean of the last nine turns of this lock whose end this client saw. It
+    /// saw them while one of its callers waited in the queue, or in the [watch](crate::FairLock::watch) that returns this state.
+    /// `None` until it saw a turn end, and in [`LockClient::locks`](crate::LockClient::locks). For a shared lock, the mean says
+    /// how often a holder left, not how long each stayed.
     pub mean_turn: Option<Duration>,
 }
 
-/// Bytes that a holder of a lock left there, for those who have it after it and for whoever looks.
+/// Bytes that a holder of a lock left on it, for later holders and for observers.
 ///
 /// # Examples
 ///
@@ -71,7 +71,7 @@ pub struct LockState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockData {
-    /// What was written.
+    /// The bytes that were written.
     pub bytes: Arc<[u8]>,
     /// The ticket of the hold that wrote it.
     pub ticket: Ticket,
@@ -86,7 +86,7 @@ impl LockData {
     }
 }
 
-/// Somebody who has a lock, or waits for it.
+/// A caller that holds a lock or waits for it, or a batch of callers.
 ///
 /// # Examples
 ///
@@ -100,31 +100,31 @@ impl LockData {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {
-    /// Its ticket, the newest if it has several. For a holder with one it is the fencing token; of several, each is that
-    /// of one turn.
+    /// Its ticket, or the newest of several. The single ticket of a holder is its fencing token; of several tickets, each is the
+    /// token of one turn.
     pub ticket: Ticket,
-    /// How many callers of one client stand here, with a ticket each: those up to this one.
+    /// How many callers of one client stand here, with a ticket each: the tickets up to `ticket`.
     pub tickets: u64,
     /// How many of the lock's permits it has, or waits for.
     pub permits: u64,
     /// Its name for people, by default user@host:pid.
     pub owner: String,
-    /// What its caller [says of itself](crate::FairLock::attributes).
+    /// The [attributes](crate::FairLock::attributes) that its caller published.
     pub attributes: BTreeMap<String, String>,
-    /// The name that has the lock by a [lease](crate::LockClient::lease_lock); none for all others.
+    /// The name that holds the lock by a [lease](crate::LockClient::lease_lock). `None` for all others.
     pub lease_id: Option<String>,
-    /// Where it stands.
+    /// How far it has come.
     pub stage: Stage,
     /// Since when it stands in the queue, by DynamoDB's clock.
     pub since: Option<SystemTime>,
-    /// How long it may go unrenewed before others take it for dead.
+    /// How long it may go unrenewed before other clients take it for dead.
     pub lease: Duration,
-    /// How much of its lease was left when it was read, by DynamoDB's clock, to about two seconds. Zero: it looks
-    /// dead, and is passed once an observer has watched it for a lease.
+    /// How much of its lease was left when it was read, by DynamoDB's clock, to about two seconds. Zero means that it looks dead,
+    /// and is passed once an observer has watched it for a lease.
     pub lease_left: Option<Duration>,
 }
 
-/// How far a call of [`acquire`](crate::FairLock::acquire) has come, for whoever shows it to people.
+/// How far a call of [`acquire`](crate::FairLock::acquire) has come, to be shown to people.
 ///
 /// # Examples
 ///
@@ -140,25 +140,25 @@ pub struct Participant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// How many are before this caller, the holder included; those who have the lock together count as one. `None` while
-    /// the call has no place in the queue yet.
+    /// How many callers are before this one, the holder included. Callers that share the lock count as one. `None` while the call
+    /// has no place in the queue yet.
     pub position: Option<usize>,
-    /// The place, by which another process can [give it up](crate::LockClient::give_up), should this one be killed. `None` while the
-    /// call has none.
+    /// The place of the call, by which another process can [give it up](crate::LockClient::give_up), should this process be
+    /// killed. `None` while the call has no place.
     pub place_id: Option<PlaceId>,
-    /// How long that may take: `position` times the mean time of the last nine turns of this lock that this client saw end
-    /// while its callers waited; none until it saw one. Nothing is known of how long the holder will still need, so
-    /// it counts as a whole turn; and those who died, or who left since the last look, count too.
+    /// How long the wait may take: `position` times the mean time of the last nine turns of this lock that this client saw end
+    /// while its callers waited. `None` until it saw a turn end. The holder counts as a whole turn, because nothing tells how
+    /// long it still needs. Waiters that died, or that left since the last poll, count too.
     pub expected_wait: Option<Duration>,
-    /// Who has the lock.
+    /// The holder of the lock.
     pub holder: Option<Holder>,
-    /// Since when the holder has it, by DynamoDB's clock.
+    /// Since when the holder has held the lock, by DynamoDB's clock.
     pub held_since: Option<SystemTime>,
     /// Set while DynamoDB does not answer the call, which goes on trying. The other fields show what was known before.
     pub outage: Option<Outage>,
 }
 
-/// A time in which DynamoDB does not answer a call that waits.
+/// A time in which DynamoDB does not answer a waiting call.
 ///
 /// # Examples
 ///
@@ -174,11 +174,11 @@ pub struct Waiting {
 pub struct Outage {
     /// When the first request was sent that had no answer, by this host's clock.
     pub since: SystemTime,
-    /// What became of the request that failed last, in one queue.
+    /// What became of the request that failed last, in one line.
     pub cause: String,
 }
 
-/// Where somebody stands.
+/// How far a participant has come.
 ///
 /// # Examples
 ///
@@ -188,9 +188,9 @@ pub struct Outage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stage {
-    /// Has the lock.
+    /// Holds the lock.
     Holder,
-    /// Has a slot: the lock comes to it by the releases of those before, without a further write.
+    /// Has a slot: the releases of the participants before it bring it the lock, without a further write.
     Successor,
     /// Waits for a slot.
     Waiting,
@@ -207,11 +207,12 @@ impl std::fmt::Display for Stage {
 }
 
 impl LockState {
-    /// How many turns come before that of a ticket, the holder's included: 0 if it has the lock. Those who have it
-    /// together count as one. None if nobody here has it: it was not drawn, is over, or waits where this state does not
-    /// reach.
+    /// How many turns come before that of a ticket, the holder's included: 0 if the ticket's owner holds the lock. Callers that
+    /// share the lock count as one. Returns `None` if no participant in this state has the ticket: it was not drawn, has ended,
+    /// or waits where this state does not reach.
     ///
-    /// Of several callers at the holder's place, nobody but their client knows who has the lock: all their turns count.
+    /// Only the client of a batch at the holder's place knows which of its callers holds the lock, so all turns of the batch
+    /// count.
     ///
     /// # Examples
     ///
@@ -234,8 +235,8 @@ impl LockState {
         Some(before.saturating_add(first))
     }
 
-    /// How long somebody with this ticket may still wait: [`mean_turn`](Self::mean_turn) for each turn before its own. None
-    /// if that or its place is not known. An estimate from the past, on which nothing should depend.
+    /// How long the owner of this ticket may still wait: [`mean_turn`](Self::mean_turn) for each turn before its own. Returns
+    /// `None` if the mean or the ticket's position is not known. An estimate from the past, on which nothing should depend.
     ///
     /// # Examples
     ///
@@ -250,8 +251,8 @@ impl LockState {
         Some(times(self.mean_turn?, self.position_of(ticket)?))
     }
 
-    /// How long somebody who came now may wait: [`mean_turn`](Self::mean_turn) for the holder and for each who waits. None if
-    /// that is not known. An estimate from the past, on which nothing should depend.
+    /// How long a caller that came now may wait: [`mean_turn`](Self::mean_turn) for the holder and for each waiter. Returns
+    /// `None` if the mean is not known. An estimate from the past, on which nothing should depend.
     ///
     /// # Examples
     ///
@@ -307,7 +308,7 @@ impl LockState {
         }
     }
 
-    /// With the queue behind the slots, all of it.
+    /// Adds the queue behind the slots, all of it.
     pub(crate) fn with_queue(
         mut self,
         item: &LockItem,
@@ -325,7 +326,7 @@ impl LockState {
     }
 }
 
-/// Turns of all who drew a ticket, the holder's included. Those of them that are over count until they are passed.
+/// The turns of all tickets that were drawn, the holder's included. Tickets that have ended count until they are passed.
 pub(crate) fn turns(item: &LockItem) -> usize {
     let behind = item.last.get() - item.watermark.get();
     let turns = item.turns_before(usize::MAX).saturating_add(behind);

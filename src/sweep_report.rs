@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::AddAssign;
 
-/// How many things a sweep removed, by kind. At least so many: an answer that was lost may have been one more.
+/// How many things a sweep removed, by kind. Each count is a lower bound: a removal whose answer was lost may add one.
 ///
 /// # Examples
 ///
@@ -29,7 +29,7 @@ pub struct SweepReport {
     pub rows: u64,
     /// Idle lock items deleted.
     pub locks: u64,
-    /// More is to be removed than one pass does: sweep again.
+    /// More is left to be removed than one pass removes: sweep again.
     pub has_more: bool,
 }
 
@@ -70,7 +70,7 @@ impl AddAssign for SweepReport {
 }
 
 impl fmt::Display for SweepReport {
-    /// One queue: what was removed, without the kinds of which there was nothing.
+    /// The line names the kinds of which something was removed, with their counts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = self.counts();
         let removed = counts.iter().filter(|(count, _)| *count > 0);
@@ -88,7 +88,7 @@ impl fmt::Display for SweepReport {
     }
 }
 
-/// What a sweep does with the items of locks that nobody has used for the idle retention.
+/// What a sweep does with the items of locks that no client has used for the idle retention.
 ///
 /// # Examples
 ///

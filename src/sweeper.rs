@@ -16,22 +16,20 @@ use fairlock_protocol::step::{Has, Known, Occupant, Unsettled};
 use fairlock_protocol::sweep::{SweepStep, next_sweep};
 use fairlock_protocol::witness::Witnesses;
 
-/// Rounds of one pass over one lock, each of which removes something: a damaged counter must not keep one pass
-/// busy for ever.
+/// The most rounds of one pass over one lock: a damaged counter must not keep one pass busy for ever. Each round removes
+/// something, or is refused.
 const ROUNDS: usize = 200;
-/// Rounds whose removal was refused, because somebody else was first. One shows more than the look before it; many in a row show that
-/// no look will do.
+/// The most rounds in a row whose removal was refused, because another client was first. After one refusal, the next snapshot
+/// shows more. After many in a row, no snapshot will do.
 const REFUSED: usize = 5;
-/// Pages of a queue read in one round at the most; what is further back is for later passes.
+/// The most pages of a queue that one round reads. Later passes read what is further back.
 const PAGES: usize = 50;
-/// Evictions tried in one round at the most: more than one lock item has entries, unless each look shows another one.
-const EVICTIONS: usize = 200;
 /// Rows read at a time where there is no lock item.
 const ROWS: usize = 100;
 /// A lock's newest ticket is at least this old before its item is removed when idle.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Since when one who sweeps again and again has seen everyone stand still.
+/// Since when a sweeper that sweeps again and again has seen each participant and each gap unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     watches: LivenessTracker,
@@ -52,12 +50,12 @@ impl Observer {
     }
 }
 
-/// One pass over one lock.
+/// A pass over a single lock.
 pub(crate) struct Sweep<'a> {
     pub(crate) store: &'a Store,
-    /// What time the answers of this pass told.
+    /// The time that the answers of this pass told.
     pub(crate) witnesses: Witnesses,
-    /// With as many permits as its item shows.
+    /// The lock's name, with as many permits as its item shows.
     pub(crate) name: LockName,
     pub(crate) policy: &'a RetryPolicy,
     pub(crate) observer: &'a mut Observer,
@@ -65,11 +63,11 @@ pub(crate) struct Sweep<'a> {
     pub(crate) swept: SweepReport,
 }
 
-/// What a round came to.
+/// The result of a round.
 enum Round {
     /// Something was removed, so the snapshot is out of date.
     Removed,
-    /// Somebody else was first, so the snapshot is out of date too.
+    /// Another client was first, so the snapshot is out of date too.
     Refused(Snapshot),
     /// Nothing is left that this pass could remove.
     Over(Snapshot),
@@ -85,7 +83,7 @@ impl Round {
 }
 
 impl Sweep<'_> {
-    /// Sweeps until a look shows nothing more to be removed, and gives back what it showed. The rounds are of a bounded number.
+    /// Sweeps until a snapshot shows nothing more to be removed, and returns its lock item. The number of rounds is bounded.
     pub(crate) async fn run(&mut self) -> Result<Option<LockItem>, Failure> {
         let mut refused = 0;
         for _ in 0..ROUNDS {
@@ -118,7 +116,7 @@ impl Sweep<'_> {
         Ok(None)
     }
 
-    /// Looks, and looks again where one answer alone says that somebody is dead.
+    /// Takes a snapshot, and takes it again where one answer alone says that something is dead.
     async fn poll(&mut self) -> Result<Option<Snapshot>, Failure> {
         let snapshot = self.poll_once().await?;
         match snapshot {
@@ -137,37 +135,39 @@ impl Sweep<'_> {
         }))
     }
 
-    /// Whether something would be over if one more answer told the same time.
+    /// Whether something would count as expired if one more answer told the same time.
     fn suspects(&self, snapshot: &Snapshot) -> bool {
         let (config, hint) = (self.store.config(), self.witnesses.hint());
-        let is_dead = |entry| snapshot::by_common_clock(config, entry, hint) == Occupant::Dead;
+        let is_dead = |entry| snapshot::by_server_clock(config, entry, hint) == Occupant::Dead;
         let is_over = || snapshot::gaps_are_over(config, &snapshot.item, hint);
         let is_alone = self.witnesses.time().is_none();
         is_alone && (is_over() || snapshot.entries().any(|(_, entry)| is_dead(entry)))
     }
 
-    /// Removes what a snapshot shows to be over. Each turn of the loop reads a page or tries an eviction, both of a bounded number, or is
-    /// the last.
+    /// Removes what a snapshot shows to be expired or settled. Each round of the loop evicts an entry of the lock item, reads one
+    /// of a bounded number of pages, or is a refused eviction. The number of refused evictions in a row is bounded.
     async fn round(&mut self, mut snapshot: Snapshot) -> Result<Round, Failure> {
-        let (mut pages, mut evictions) = (1, 0);
+        let (mut pages, mut refused) = (1, 0);
         loop {
-            let (step, is_read) = (self.decide(&snapshot), snapshot.known != Known::Nothing);
-            let next = match step {
-                SweepStep::Evict(has) if evictions < EVICTIONS => {
-                    evictions += 1;
-                    self.evict(&snapshot.item, has).await?
-                }
-                SweepStep::EvictSuccessor(index) if evictions < EVICTIONS => {
-                    evictions += 1;
+            let is_read = snapshot.known != Known::Nothing;
+            let evicted = self.swept.holders + self.swept.successors;
+            let next = match self.decide(&snapshot) {
+                SweepStep::Evict(has) => self.evict(&snapshot.item, has).await?,
+                SweepStep::EvictSuccessor(index) => {
                     self.evict_successor(&snapshot.item, index).await?
                 }
                 // The answer to an eviction shows no rows.
-                SweepStep::ReadOn if !is_read => None,
+                SweepStep::ReadOn if !is_read => return Ok(Round::Removed),
                 SweepStep::ReadOn if pages < PAGES => {
                     pages += 1;
-                    self.read_on(snapshot).await?
+                    let next = self.read_on(snapshot).await?;
+                    let Some(next) = next else {
+                        return Ok(Round::Removed);
+                    };
+                    snapshot = next;
+                    continue;
                 }
-                SweepStep::Evict(_) | SweepStep::EvictSuccessor(_) | SweepStep::ReadOn => {
+                SweepStep::ReadOn => {
                     self.swept.has_more = true;
                     return Ok(Round::Over(snapshot));
                 }
@@ -193,14 +193,19 @@ impl Sweep<'_> {
                 }
                 SweepStep::Done => return Ok(Round::Over(snapshot)),
             };
-            match next {
-                Some(next) => snapshot = next,
-                None => return Ok(Round::Removed),
+            let Some(next) = next else {
+                return Ok(Round::Removed);
+            };
+            snapshot = next;
+            let is_evicted = self.swept.holders + self.swept.successors > evicted;
+            refused = if is_evicted { 0 } else { refused + 1 };
+            if refused > REFUSED {
+                return Ok(Round::Refused(snapshot));
             }
         }
     }
 
-    /// What is over by a look, as `fairlock_protocol::sweep` has it.
+    /// The next step by a snapshot, as `fairlock_protocol::sweep` decides it.
     fn decide(&self, snapshot: &Snapshot) -> SweepStep {
         let grace = snapshot.item.grace(self.store.config().join_timeout);
         let now = self.store.now();
@@ -214,17 +219,17 @@ impl Sweep<'_> {
         next_sweep(&digest.view(), ripe)
     }
 
-    /// By the watches of earlier passes, or by DynamoDB's clock: whichever knows first.
+    /// Judges by the watches of earlier passes, or by DynamoDB's clock: whichever tells first.
     fn judge(&self, place: Place, entry: &Entry) -> Occupant {
         let now = self.store.now();
         if self.observer.watches.is_dead(place, entry, now) {
             Occupant::Dead
         } else {
-            snapshot::by_common_clock(self.store.config(), entry, self.witnesses.time())
+            snapshot::by_server_clock(self.store.config(), entry, self.witnesses.time())
         }
     }
 
-    /// The look that came of it: the successor that an eviction promotes may be dead too.
+    /// Returns the snapshot that came of the eviction: the successor that it promotes may be dead too.
     async fn evict(&mut self, item: &LockItem, has: Has) -> Result<Option<Snapshot>, Failure> {
         let evicted = reclaim::evict(self.store, &self.name, self.policy, item, has).await?;
         let Some(answer) = evicted else {
@@ -248,7 +253,7 @@ impl Sweep<'_> {
         Ok(self.follow(answer))
     }
 
-    /// The answer to a write on the lock item is a look at it, applied or not.
+    /// The answer to a write on the lock item is a snapshot of it, whether or not the write applied.
     fn follow(&mut self, answer: Timed<Write<LockItem>>) -> Option<Snapshot> {
         self.witnesses.hear(answer.date);
         let Timed { value, arrived, .. } = Snapshot::answered(answer.map(Write::shown))?;
@@ -266,7 +271,7 @@ impl Sweep<'_> {
         }))
     }
 
-    /// Whether one was removed.
+    /// Removes rows. Returns whether any row was removed.
     async fn remove_rows(&mut self, rows: Vec<&TicketRow>) -> Result<bool, Failure> {
         let before = self.swept.rows;
         for row in rows {
@@ -277,7 +282,7 @@ impl Sweep<'_> {
         Ok(self.swept.rows > before)
     }
 
-    /// Whether something was made void.
+    /// Makes gaps and dead waiters void. Returns whether any ticket was made void.
     async fn make_void(
         &mut self,
         snapshot: &Snapshot,
@@ -289,9 +294,9 @@ impl Sweep<'_> {
         Ok(voided.gaps + voided.waiters > 0)
     }
 
-    /// A lock without lock item starts again above all tickets drawn before, so its rows are settled_rows; those of
-    /// waiters that are alive are left to them. Read once more after the rows, so that these are none of a lock that
-    /// started meanwhile.
+    /// Removes the rows of a lock that has no lock item. Such a lock starts again above all tickets drawn before, so its rows are
+    /// settled; the rows of live waiters are left to them. The lock item is read once more after the rows, so that these are not
+    /// the rows of a lock that started meanwhile.
     async fn remove_orphans(&mut self) -> Result<(), Failure> {
         let read = || self.store.read_queue(&self.name, None, ROWS);
         let Timed {
@@ -316,7 +321,7 @@ impl Sweep<'_> {
         self.remove_rows(over).await.map(|_| ())
     }
 
-    /// Nobody has written to it for the idle retention, if idle locks are to go.
+    /// Removes an item that no client has written to for the idle retention, if idle locks are to be removed.
     async fn remove_idle(&mut self, item: &LockItem) -> Result<(), Failure> {
         if self.idle_locks != IdleLocks::Remove || !self.is_out_of_use(item) {
             return Ok(());
@@ -328,8 +333,8 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// By this host's clock and by DynamoDB's, if it tells the time. The ticket, which is a time in microseconds,
-    /// must be past by a day too: then the lock comes back with larger ones.
+    /// Whether the item has expired by this host's clock, and by DynamoDB's if that tells the time. The newest ticket, which is a
+    /// time in microseconds, must also be past by a day: then the lock comes back with larger tickets.
     fn is_out_of_use(&self, item: &LockItem) -> bool {
         let host = self.store.config().clock.unix();
         let server = self.witnesses.hint();

@@ -1,4 +1,4 @@
-//! Sweeps a whole table: once, or again and again for as long as somebody keeps the handle.
+//! Sweeps a whole table: once, or again and again for as long as the caller keeps the handle.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use fairlock_protocol::witness::Witnesses;
 
 /// The shortest time between two sweeps of a whole table.
 const MIN_EVERY: Duration = Duration::from_secs(1);
-/// And the longest: no process waits longer, and the jitter of a longer one could not be counted.
+/// The longest time between two sweeps: no process waits longer, and the jitter of a longer time could not be counted.
 const MAX_EVERY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// How to sweep a table again and again.
@@ -45,7 +45,8 @@ impl Default for SweepOptions {
 }
 
 impl SweepOptions {
-    /// Sweeps after each such time, a fifth more or less; at least a second. More than ten years counts as ten years.
+    /// Sets the time between two sweeps: at least a second, and a fifth more or less each time. More than ten years counts as ten
+    /// years.
     ///
     /// # Examples
     ///
@@ -59,7 +60,7 @@ impl SweepOptions {
         }
     }
 
-    /// What to do with the items of idle locks. Default: [`IdleLocks::Keep`].
+    /// Sets what a sweep does with the items of idle locks. Default: [`IdleLocks::Keep`].
     ///
     /// # Examples
     ///
@@ -87,7 +88,7 @@ impl SweepOptions {
     }
 }
 
-/// Keeps a table swept until it is dropped or stopped, or the client is shut down.
+/// Sweeps a table again and again, until it is dropped or stopped, or the client is shut down.
 ///
 /// # Examples
 ///
@@ -127,11 +128,11 @@ impl Sweeper {
         sweeper
     }
 
-    /// Stops it, and waits for what is under way with one lock to end.
+    /// Stops the sweeper, and waits until its work on the current lock has ended.
     ///
     /// # Cancel safety
     ///
-    /// It is told to stop by the first poll; dropping the future only stops the waiting.
+    /// The first poll stops the sweeper. Dropping the future only stops the waiting.
     ///
     /// # Examples
     ///
@@ -162,11 +163,11 @@ impl Drop for Sweeper {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableSweepReport {
-    /// Locks looked at.
+    /// Locks that the sweep visited.
     pub locks: u64,
     /// Locks among them that could not be swept to the end; the log says why.
     pub failed: u64,
-    /// What was removed of all of them.
+    /// What the sweep removed from all of them.
     pub swept: SweepReport,
 }
 
@@ -181,7 +182,7 @@ impl fmt::Display for TableSweepReport {
     }
 }
 
-/// One sweep of a whole table after another. Ends when told to stop.
+/// Sweeps the whole table again and again. Ends when told to stop.
 async fn keep_sweeping(inner: &Arc<ClientInner>, options: &SweepOptions, stop: CancellationToken) {
     let config = inner.store.config();
     let mut pass = Pass::new(inner, stop.clone(), options.idle_locks);
@@ -209,7 +210,7 @@ pub(crate) struct Pass<'a> {
     inner: &'a Arc<ClientInner>,
     policy: RetryPolicy,
     idle_locks: IdleLocks,
-    /// Of locks that somebody used when they were last swept.
+    /// Observers of the locks that left something to watch when they were last swept.
     observers: HashMap<LockName, Observer>,
     pub(crate) swept: TableSweepReport,
 }
@@ -229,7 +230,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Ends because each page of a scan starts behind the one before.
+    /// The loop ends because each page of a scan starts behind the one before.
     pub(crate) async fn run(&mut self) -> Result<(), Failure> {
         self.swept = TableSweepReport::default();
         let mut before = std::mem::take(&mut self.observers);
@@ -294,13 +295,13 @@ impl ClientInner {
             idle_locks,
             swept: SweepReport::default(),
         };
-        // On the heap: callers' futures would get too deep for the compiler's limits.
+        // Boxed, because callers' futures would otherwise get too deep for the compiler's limits.
         if let Some(item) = Box::pin(sweep.run()).await? {
             self.saw(&sweep.name, &item);
         }
         let swept = sweep.swept;
         if !swept.is_nothing() {
-            tracing::info!(lock = %name, %swept, "sweep_report");
+            tracing::info!(lock = %name, %swept, "swept");
         }
         Ok(swept)
     }

@@ -14,18 +14,18 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordWait {
-    /// Have the lock now or not at all; takes no place in the queue.
+    /// Take the lock now or not at all, without a place in the queue.
     NoWait,
-    /// Wait in the queue for at most this long, counted from the call. Zero is refused: that is [`NoWait`](Self::NoWait), as
-    /// which `RecordWait::from` takes it.
+    /// Wait in the queue for at most this long, counted from the call. Zero is refused: use [`NoWait`](Self::NoWait), which
+    /// `RecordWait::from` makes of zero.
     Timeout(Duration),
-    /// Wait for as long as it takes, through outages of any length, also before there is a place in queue. The
-    /// [observer](crate::FairLock::observed) is told when one begins, and an
+    /// Wait for as long as it takes, through outages of any length, also before the call has a place in the queue. The
+    /// [observer](crate::FairLock::observed) is notified when an outage begins, and an
     /// [outage time-out](crate::LockClientBuilder::outage_timeout) ends the wait early.
     Infinite,
 }
 
-/// Waits for at most that long. Zero is [`NoWait`](RecordWait::NoWait): the lock now or not at all.
+/// Waits for at most this time. Zero becomes [`NoWait`](RecordWait::NoWait): the lock now or not at all.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! A lock watched: its state whenever that is another, for as long as somebody looks.
+//! Watches a lock: returns its state whenever that changes, for as long as the caller polls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::Pace;
 
 impl FairLock {
-    /// The lock and all of its queue, now and whenever something changed: who has it, who waits, and who looks dead. What
-    /// changes with time alone, such as the leases that are left, is no news.
+    /// Streams the state of the lock and all of its queue, now and whenever it changes: the holders, the waiters, and which of
+    /// them look dead. What changes with time alone, such as the rest of a lease, is no news.
     ///
-    /// Reads as [`inspect`](Self::inspect) does, at most once in `every`, and only while the stream is polled: one request, and
-    /// one more for each further thousand who wait, each paid for by the size of the queue. What comes and goes between
-    /// two reads is not seen. The states say how long a turn takes, if this client or this watch saw one end, to about
-    /// the time between two reads.
+    /// Reads as [`inspect`](Self::inspect) does, at most once in `every`, and only while the stream is polled. Each read is one
+    /// request, and one more for each further thousand waiters, and costs by the size of the queue. What comes and goes between
+    /// two reads is not seen. The states say how long a turn takes, if this client or this watch saw a turn end. They say it to
+    /// about the time between two reads.
     ///
-    /// [`Error::Unavailable`] is told whenever a read fails for want of an answer, and the stream goes on; any other error
-    /// ends it. It ends without one when the client is shut down.
+    /// The stream returns [`Error::Unavailable`] whenever a read fails for want of an answer, and goes on; any other error ends
+    /// it. It ends without an error when the client is shut down.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: whoever stops waiting for the next state gets it by waiting again. A stream that is dropped reads no
+    /// Cancel safe: a caller that stops waiting for the next state gets it by waiting again. A stream that is dropped reads no
     /// more.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl FairLock {
     ///
     /// # Panics
     ///
-    /// When polled outside of a tokio runtime with timers, which count its time.
+    /// When polled outside of a tokio runtime with timers, which measure its time.
     ///
     /// # Examples
     ///
@@ -66,7 +66,7 @@ struct Watch {
     every: Duration,
     /// When the next read may be sent.
     due: Moment,
-    /// What the last one showed.
+    /// The state that the last read showed.
     seen: Option<LockState>,
     pace: Pace,
     is_over: bool,
@@ -84,7 +84,7 @@ impl Watch {
         }
     }
 
-    /// Ends with news, or with the client.
+    /// The loop ends with news, or with the client.
     async fn next(mut self) -> Option<(Result<LockState, Error>, Watch)> {
         while !self.is_over {
             if let Some(news) = self.poll().await {
@@ -121,7 +121,7 @@ impl Watch {
         self.lock.inspect().await
     }
 
-    /// None: it is as it was.
+    /// Returns `None` if the state is as it was.
     fn take_in(&mut self, mut state: LockState, now: Moment) -> Option<LockState> {
         self.learn(&state, now);
         state.mean_turn = self.pace.mean().or(state.mean_turn);
@@ -130,7 +130,8 @@ impl Watch {
         is_news.then_some(state)
     }
 
-    /// Only of those who stood in the queue at the look before is it known that the lock was not free before their turns.
+    /// Learns how long a turn took. If the holder stood in the queue at the read before, the lock was not free before its turn.
+    /// Of other holders that is not known.
     fn learn(&mut self, state: &LockState, now: Moment) {
         let holder = state.holder.as_ref().map(Participant::first);
         let newest = self.seen.as_ref().and_then(|seen| seen.newest_ticket);

@@ -1,4 +1,4 @@
-//! The course of one place: its machine says what is next, and this does it.
+//! Drives one place: its state machine says what to do next, and this module does it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,32 +21,32 @@ use fairlock_protocol::place::{Act, Claim, Found, Place};
 use fairlock_protocol::step::Refusal;
 use fairlock_protocol::ticket::Ticket;
 
-/// Requests before a ticket is drawn: each was refused because the lock had just become free, or because the queue of one who bounds it
-/// grew.
+/// Attempts before a ticket is drawn. Each attempt was refused because the lock had just become free, or because a queue grew that the
+/// caller bounds.
 const TRIES_AT_THE_DOOR: u8 = 6;
-/// The first pause for one who is on the way to a free lock, doubled twice. All of them are enough for its draw, its row
-/// and its slot over any network that is fit for locks, and no wait to speak of if it died on the way.
+/// The first pause for another caller that is on its way to a free lock. It doubles twice. All pauses together suffice for that caller's
+/// draw, row and slot over any network that is fit for locks. They are a negligible wait if that caller crashed on the way.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
-/// What came of a place.
+/// The outcome of one place.
 pub(super) enum End {
     Granted(Arc<Hold>),
-    /// Nothing: another one is asked for.
+    /// The place came to nothing. The task asks for another place.
     Again,
-    /// The same, for its row came after others had closed the gap.
+    /// As `Again`: its row arrived after other clients had closed the gap.
     TooSlow,
 }
 
-/// One place, from the first request to the grant.
+/// A place, from the first request to the grant.
 pub(super) struct Course<'a> {
     to: &'a Acquisition,
     place: Place,
-    /// So many times the usual time-out for its draw and its row, after one that came too late.
+    /// Factor on the usual time-out of its draw and its row. Above 1 after a row that came too late.
     time: u32,
     turnstile: &'a mut Option<Turnstile>,
-    /// The lock item as the last answer showed it, before there is a ticket.
+    /// The lock item as the last answer showed it, while the place has no ticket.
     seen: Option<LockItem>,
-    /// How many permits the one in the first slot has, where one was seen.
+    /// How many permits the entry in the first slot has, if an entry was seen there.
     first: Option<u64>,
     pauses: u32,
     has: Has,
@@ -87,10 +87,11 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Each turn of the loop is a step of the machine: the caller's policy bounds them.
+    /// Runs the place until it is granted or has ended. Each turn of the loop is a step of the machine: the caller's retry policy bounds
+    /// the number of turns.
     ///
-    /// All but the first request is boxed: a turn at a lock that nobody else wants has no room for it, and one who waits in queue none
-    /// for what comes before.
+    /// Every request but the first is boxed. So the task of an uncontended turn reserves no memory for later requests, and the task of a
+    /// waiter reserves none for earlier requests.
     pub(super) async fn run(mut self) -> Result<End, Refused> {
         let mut act = self.sets_out();
         loop {
@@ -107,7 +108,7 @@ impl<'a> Course<'a> {
                 Err(refused) => return Err(self.leaves(refused)),
             };
         }
-        // The next may come.
+        // Opens the doorway for the next batch of this client.
         self.turnstile.take();
         match act {
             Act::Hold => self.granted().await,
@@ -116,12 +117,12 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// What the client's own release saw of the queue a moment ago chooses the first request.
+    /// Chooses the first request by what this client's own release saw of the queue a moment ago.
     fn sets_out(&mut self) -> Act {
         if !self.to.claim.waits {
             return self.place.sets_out(Seen::Unknown);
         }
-        // So many are before each of them at the least.
+        // At the least, each member of the batch has the earlier members before it.
         self.to.batch.turn_away(0);
         self.seen = self.to.inner.hint(&self.to.name);
         let known = match &self.seen {
@@ -131,7 +132,7 @@ impl<'a> Course<'a> {
         self.place.sets_out(known)
     }
 
-    /// What is to be done before it stands in the queue.
+    /// Carries out a step of a place that is not in the queue yet.
     async fn does(&mut self, act: Act) -> Result<Act, Refused> {
         match act {
             Act::Share => self.share().await,
@@ -145,7 +146,7 @@ impl<'a> Course<'a> {
             Act::Read => self.read().await,
             Act::Draw => self.draw().await,
             Act::Join => self.join().await,
-            // It has nothing to poll for, or to settle.
+            // The place has nothing to poll for, and nothing to settle.
             _ => Ok(Act::Again),
         }
     }
@@ -165,7 +166,7 @@ impl<'a> Course<'a> {
         Ok(self.place.read(self.sees()))
     }
 
-    /// Clears what is over out of the way. Those for whom the queue is too long all the same are refused.
+    /// Reclaims what has expired in the way of this place. Refuses the callers for which the queue is too long even so.
     async fn clear(&mut self) -> Result<Act, Refused> {
         self.to.check()?;
         let Some(item) = self.seen.take() else {
@@ -192,7 +193,8 @@ impl<'a> Course<'a> {
         Ok(act)
     }
 
-    /// Beside the one in the first slot, as it was seen; else as if that one had as much as this one asks for, if there is as much.
+    /// Asks for permits beside the entry in the first slot, with the permits that it was seen to have. If no entry was seen, assumes as
+    /// many permits there as this claim asks for, or fewer if this claim leaves fewer.
     async fn share(&mut self) -> Result<Act, Refused> {
         self.to.check()?;
         let (attempt, policy) = (self.to.attempt(), self.to.policy_at_the_door());
@@ -204,10 +206,10 @@ impl<'a> Course<'a> {
         self.asked(attempt, asked)
     }
 
-    /// One who bounds the queue, and has not seen it, asks for a free lock.
+    /// A caller that bounds the queue, and has not seen it, asks for a free lock only.
     ///
-    /// Of a request that was not answered a copy may have had the lock, and have lost it, when another one takes a slot after a
-    /// whole lease. No place of a nonce is believed in after that: the slot is given up, and asked for again.
+    /// A copy of a request without an answer may have held the lock, and lost it. Another copy may then take a slot after a whole lease.
+    /// After that time the client trusts no place of this nonce: it gives the slot up, and asks again.
     async fn enter(&mut self) -> Result<Act, Refused> {
         self.to.check()?;
         let seen = self.seen.take();
@@ -236,7 +238,8 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// In the background. The next request asks as if nothing was seen: no answer has shown the lock item without the slot yet.
+    /// Gives a slot back in the background. The next request asks as if nothing was seen, because no answer has shown the lock item without
+    /// the slot yet.
     fn gives_back(&self, attempt: Attempt, taken: Taken) {
         let (ticket, seen) = (taken.ticket, taken.answer.value);
         self.to.saw(&seen, None);
@@ -244,7 +247,7 @@ impl<'a> Course<'a> {
         self.to.leaves(departure);
     }
 
-    /// Takes the first slot over tickets that are settled, and has their rows deleted.
+    /// Takes the first slot of a free lock whose tickets are all settled, and has their rows deleted.
     async fn enter_over(&mut self, snapshot: Snapshot) -> Result<Act, Refused> {
         self.to.check()?;
         let (attempt, policy) = (self.to.attempt(), self.to.policy_at_the_door());
@@ -257,7 +260,7 @@ impl<'a> Course<'a> {
         self.asked(attempt, asked)
     }
 
-    /// An attempt that was not given its place may get it yet, by a request that is still under way.
+    /// Takes in the answer to a request for a place. An attempt that got no place may get it yet, by a request that is still under way.
     fn asked(&mut self, attempt: Attempt, asked: Result<Asked, Failure>) -> Result<Act, Refused> {
         match asked {
             Ok(Asked::Taken(taken)) => {
@@ -268,7 +271,7 @@ impl<'a> Course<'a> {
                 self.has = match act {
                     Act::Hold => Has::Taken(attempt, Box::new(taken)),
                     Act::Decide => {
-                        // The next may come: their tickets are newer.
+                        // Opens the doorway for the next batch: its tickets are newer.
                         self.turnstile.take();
                         Has::Queued(self.to.queues_up(attempt, taken, None))
                     }
@@ -301,7 +304,7 @@ impl<'a> Course<'a> {
         Ok(self.place.asked(Found::Nowhere, self.sees()))
     }
 
-    /// Draws a ticket. From the draw on it is settled whatever happens.
+    /// Draws a ticket. From the draw on, the ticket gets settled whatever happens.
     async fn draw(&mut self) -> Result<Act, Refused> {
         self.to.check()?;
         let seen = self.seen.take();
@@ -352,7 +355,7 @@ impl<'a> Course<'a> {
                 tracing::info!(lock = %to.name, %ticket, "too slow to join the queue: draws again");
                 self.is_too_slow = true;
                 self.place.joined(false);
-                // It leaves in the background, and another one is asked for at once.
+                // The place leaves in the background, and the task asks for another place at once.
                 let departure = Departure::of(self.place, attempt, ticket, drawn.value);
                 to.leaves(departure);
                 Ok(Act::Again)
@@ -389,14 +392,14 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Somebody alive is in the way of a claim that does not wait.
+    /// The refusal of a claim that does not wait: a live client is in its way.
     fn turned_away(self) -> Refused {
         let Some(item) = &self.seen else {
             return Refused::GaveUp;
         };
         self.to.saw(item, None);
         match item.is_free() {
-            // Its queue was not looked at to the end.
+            // The queue was not read to its end.
             true => self.to.check().err().unwrap_or(Refused::GaveUp),
             false => Refused::GaveUp,
         }
@@ -412,7 +415,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// The callers have gone, or the table does not answer: whatever the place has in it is given back.
+    /// Gives back whatever the place has in the table, because its callers have gone or the table does not answer.
     fn leaves(self, refused: Refused) -> Refused {
         self.turnstile.take();
         match self.has {

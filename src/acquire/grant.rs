@@ -1,4 +1,4 @@
-//! From a place that has the lock to a hold.
+//! Turns a place that holds the lock into a hold.
 
 use std::sync::Arc;
 
@@ -13,10 +13,9 @@ use fairlock_protocol::place::Place;
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
 impl Acquisition {
-    /// Turns a place of one who has the lock into a hold, with at least half a lease to start with: being promoted starts none. Nor is
-    /// it held with the long lease of a place far back, which others would have to wait for.
-    /// Nor is it held on an item that DynamoDB may delete before long. A hold whose lease is already over is given up, never
-    /// returned.
+    /// Turns a place that holds the lock into a hold with at least half a lease left. A promotion starts no new lease, so this renews a
+    /// place with less. It also renews a place with the long lease of a place far back, for which other clients would have to wait. And it
+    /// renews a place on an item that DynamoDB may delete before long. A hold whose lease has already expired is given up, never returned.
     pub(super) async fn grant(
         &self,
         place: Place,
@@ -55,7 +54,7 @@ impl Acquisition {
         }
         let waited = self.store().now().since(self.started);
         tracing::debug!(lock = %self.name, %ticket, ?waited, "granted");
-        // By its own count: a token is not to fall by what stands in the table.
+        // Counted from this client's own attempt: what stands in the table must not lower a fencing token.
         let first = entry.ticket.first_of(attempt.tickets);
         let hold = Hold::new(
             self.name.clone(),
@@ -68,13 +67,13 @@ impl Acquisition {
         Ok(Some(Arc::new(hold)))
     }
 
-    /// The place was lost before it was granted; a copy of a request for it may still come.
+    /// The place was lost before it was granted. A copy of a request for it may still arrive.
     fn is_gone(&self, attempt: &Attempt) -> Result<Option<Arc<Hold>>, Refused> {
         self.inner.forget(attempt);
         Ok(None)
     }
 
-    /// Renews a hold before it is returned. None: it is not ours any more, or nobody knows whether it is.
+    /// Renews a hold before it is returned. Returns `None` if this client no longer holds the lock, or if that is unknown.
     async fn renew(
         &self,
         attempt: &Attempt,

@@ -1,4 +1,4 @@
-//! Places that a task leaves beside its other work, and after it.
+//! Places that a task leaves beside its other work, and after that work.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -10,21 +10,21 @@ use crate::name::LockName;
 
 type Leaves = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What the task of a place has in the table and does not want any more.
+/// Places that a task still has in the table and does not want any more.
 #[derive(Default)]
 pub(super) struct Leaving {
     under_way: Mutex<Vec<Leaves>>,
 }
 
 impl Leaving {
-    /// Adds a place that is to be left. It is on the list of the client's work at once, and its first request is sent when the task
-    /// comes to [`Leaving::goes_on`] or [`Leaving::is_done`].
+    /// Adds a place to leave. The client lists this work at once. The task sends the first request when it comes to [`Leaving::goes_on`] or
+    /// [`Leaving::is_done`].
     pub(super) fn add(&self, inner: &Arc<ClientInner>, name: &LockName, departure: Departure) {
         let leaves = Arc::clone(inner).leaves(name.clone(), departure);
         self.under_way().push(Box::pin(leaves));
     }
 
-    /// Leaves places for as long as something else goes on, which is to be polled first. Cancel safe.
+    /// Leaves places for as long as other work goes on. The caller must poll that work first. Cancel safe.
     pub(super) async fn goes_on<T>(&self) -> T {
         poll_fn(|context| {
             let _whether_all_are_left = self.poll(context);
@@ -33,18 +33,18 @@ impl Leaving {
         .await
     }
 
-    /// Ends when all places are left, or cannot be left. Cancel safe.
+    /// Ends when every place has been left, or cannot be left. Cancel safe.
     pub(super) async fn is_done(&self) {
         poll_fn(|context| self.poll(context)).await;
     }
 
-    /// What it polls adds nothing to what is under way.
+    /// Polls every departure while the list is locked. A departure adds nothing to the list.
     fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut under_way = self.under_way();
         under_way.retain_mut(|leaves| leaves.as_mut().poll(context).is_pending());
         match under_way.is_empty() {
             true => {
-                // One who waits for long has no room for what was left on the way.
+                // A long wait keeps no memory for places that were left earlier.
                 under_way.shrink_to_fit();
                 Poll::Ready(())
             }

@@ -1,4 +1,4 @@
-//! The task of a place, from its first request to its last: whatever it puts into the table it also has settled.
+//! The task of a place, from its first request to its last: whatever the task puts into the table, it also has settled.
 
 mod course;
 mod grant;
@@ -28,10 +28,10 @@ use course::{Course, End};
 use leaving::Leaving;
 use outage::Doublings;
 
-/// A client that is told "too slow" again and again doubles its time-out up to this factor.
+/// The limit of the time-out factor. The factor doubles each time that a place was too slow to join the queue.
 const MAX_TIME: u32 = 8;
 
-/// Goes for a lock, in the background.
+/// Acquires a lock for a batch, in the background.
 pub(crate) fn go(
     inner: &Arc<ClientInner>,
     name: &LockName,
@@ -44,29 +44,28 @@ pub(crate) fn go(
     });
 }
 
-/// A place in a lock, of one call or of several that were made at once: its one task runs from the first request for it to the
-/// last.
+/// A place in a lock, for one call or for several calls that came together. Its one task runs from the first request for it to the last.
 struct Acquisition {
     inner: Arc<ClientInner>,
-    /// The task, as it is listed.
+    /// The task's job in the list of background work.
     listed: Listed,
-    /// The client's, which tells those who wait whether DynamoDB answers.
+    /// The client's store. It notifies waiting callers whether DynamoDB answers.
     store: Store,
     name: LockName,
     batch: Arc<Batch>,
     started: Moment,
     claim: Claim,
-    /// Places that are being left.
+    /// Places that the task is leaving.
     leaving: Arc<Leaving>,
-    /// The hold, while there is one.
+    /// The hold, while the place holds the lock.
     hold: Option<Arc<Hold>>,
-    /// Nobody waits for it any more: the callers were told, or wait for another place.
+    /// No caller waits for this place any more: the callers were answered, or wait for another place.
     is_over: bool,
-    /// When the log is told of a wait that has become long.
+    /// When to log a wait that has become long.
     long: Mutex<Doublings>,
 }
 
-/// Whoever waits for a place, or holds the lock by it, is told when its task ends with its runtime, or by a panic.
+/// Notifies the callers that wait for the place, or the holder, if the task ends with its runtime or by a panic.
 impl Drop for Acquisition {
     fn drop(&mut self) {
         if let Some(hold) = &self.hold {
@@ -107,8 +106,8 @@ impl Acquisition {
         }
     }
 
-    /// Runs to the end of the place. The last caller is told when the place is off the list of the client's work, and what is still
-    /// to be left is left after that.
+    /// Runs to the end of the place. Notifies the last caller when the place is off the list of the client's work. After that, leaves what
+    /// is still to be left.
     async fn run(mut self, open: Open, mut turnstile: Option<Turnstile>) {
         self.batch.sets_out();
         let leaving = Arc::clone(&self.leaving);
@@ -143,8 +142,9 @@ impl Acquisition {
         leaving.is_done().await;
     }
 
-    /// Asks for places until one is granted. Each turn of the loop asks for one, because the one before was void, passed or lost, or
-    /// because others made a bounded queue too long first; the caller's policy bounds them.
+    /// Asks for places until a place is granted. Each turn of the loop asks for a new place, because the previous place was void, skipped
+    /// or lost. A place also fails if other clients made a bounded queue too long first. The caller's retry policy bounds the number of
+    /// turns.
     async fn work(&self, turnstile: &mut Option<Turnstile>) -> Result<Arc<Hold>, Refused> {
         let mut time = 1;
         loop {
@@ -158,7 +158,7 @@ impl Acquisition {
         }
     }
 
-    /// Ends the wait of each call whose time is over, whether the call is polled or not. Each turn of the loop ends one.
+    /// Ends the wait of each call when its time has run out, whether or not the call is polled. Each turn of the loop ends a wait.
     async fn keep_time(&self) -> Infallible {
         let clock = &self.store().config().clock;
         while let Some(until) = self.batch.next_until() {
@@ -168,13 +168,13 @@ impl Acquisition {
         std::future::pending().await
     }
 
-    /// Leaves a place beside what its task does next.
+    /// Leaves a place beside the task's next work.
     fn leaves(&self, departure: Departure) {
         self.leaving.add(&self.inner, &self.name, departure);
     }
 
-    /// Waits until nothing of it stands in the table, so that a process may end with the error. For one request time-out at the
-    /// most: what takes longer goes on. A shutdown waits for that itself.
+    /// Waits until nothing of the place stands in the table, so that a process may exit on the error. Waits for one request time-out at
+    /// most; slower work goes on. A shutdown waits for that work itself.
     async fn has_left(&self) {
         let config = self.store().config();
         let mut until = self.store().now() + config.request_timeout;
@@ -192,7 +192,8 @@ impl Acquisition {
         }
     }
 
-    /// Sleeps, and logs meanwhile when the wait has become long. Ends with the span: each turn of the loop is one that long.
+    /// Sleeps for `span`, and meanwhile logs a wait that has become long. Ends with `span`: each turn of the loop sleeps until the next log
+    /// line or the end. Also ends when the batch stops.
     async fn pause(&self, span: Duration) {
         let clock = &self.store().config().clock;
         let until = clock.now() + span;
@@ -217,7 +218,7 @@ impl Acquisition {
         self.long.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Before each step: the callers may have gone, and one that does not wait may have tried for long enough.
+    /// Checks, before each step, whether to go on. The callers may have gone, or a claim that does not wait may have used up its time.
     fn check(&self) -> Result<(), Refused> {
         let ends = self.inner.no_wait_ends(self.started);
         match () {
@@ -252,7 +253,7 @@ impl Acquisition {
         attempt.described(&self.claim.attributes)
     }
 
-    /// What a lock item shows to a place that is asked for.
+    /// What a lock item shows to a place that asks for the lock.
     fn sight(&self, item: &LockItem) -> Seen {
         let slots = self.store().config().slots;
         Seen::Item(Sight {
@@ -261,14 +262,14 @@ impl Acquisition {
         })
     }
 
-    /// Whether somebody will not wait at the end of this queue.
+    /// Whether some caller of the batch will not wait at the end of this queue.
     fn is_too_long(&self, item: &LockItem) -> bool {
         let most = self.batch.most_before().filter(|_| self.claim.waits);
         most.is_some_and(|most| most < state::turns(item))
     }
 
-    /// The newest ticket that may have been drawn before, for nobody to wait behind more than it will: between two looks there
-    /// come no more turns than tickets are drawn. None: the queue is too long, or was not seen.
+    /// The newest ticket that may have been drawn before this batch draws, so that no caller waits behind more turns than its limit.
+    /// Between two polls, no more turns are added than tickets are drawn. Returns `None` if the queue is too long, or was not seen.
     fn most_drawn(&self, seen: Option<&LockItem>) -> Option<Ticket> {
         let any = Ticket::new(u64::MAX);
         let Some(most) = self.batch.most_before() else {

@@ -1,5 +1,5 @@
-//! Tells those who wait, and the log, that DynamoDB does not answer them, and when it does again; and when a wait is so long that
-//! the log is told of it.
+//! Notifies waiting callers, and the log, when DynamoDB does not answer them, and when it answers again. Also says when a wait is long
+//! enough to be logged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::name::LockName;
 use crate::store::{News, Reach};
 use fairlock_protocol::moment::Moment;
 
-/// What tells a batch of requests without an answer, and whoever waits behind it at the door.
+/// Builds the observer that notifies a batch, and the callers behind it at the doorway, of requests without an answer.
 pub(super) fn reach(inner: &Arc<ClientInner>, name: &LockName, batch: &Arc<Batch>) -> Reach {
     let most = inner.store.config().outage_timeout;
     let (inner, name, batch) = (Arc::clone(inner), name.clone(), Arc::clone(batch));
@@ -42,10 +42,10 @@ pub(super) fn reach(inner: &Arc<ClientInner>, name: &LockName, batch: &Arc<Batch
     })
 }
 
-/// The first wait that is long enough to be told; then whenever it has become twice as long.
+/// A wait is logged when it has lasted this long, and again whenever it has doubled.
 const LONG: Duration = Duration::from_secs(10);
 
-/// When a wait is told next.
+/// When to log a wait next.
 #[derive(Debug)]
 pub(super) struct Doublings {
     started: Moment,
@@ -64,13 +64,13 @@ impl Doublings {
         self.started + self.next
     }
 
-    /// How long the wait is, if that is to be told.
+    /// How long the wait is, if it is to be logged now.
     pub(super) fn told(&mut self, now: Moment) -> Option<Duration> {
         let waited = now.since(self.started);
         if waited < self.next {
             return None;
         }
-        // Ends with the wait: each time the next is further away.
+        // Ends with the wait: each turn moves the next time further away.
         while self.next <= waited {
             self.next = self.next.saturating_mul(2);
         }

@@ -1,4 +1,4 @@
-//! A place in queue: it polls, does what each poll asks for, and has its turn or leaves.
+//! A place in the queue: it polls, does what each poll asks for, and takes its turn or leaves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use fairlock_protocol::lease::RenewalHistory;
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
-/// A place in the queue, and what tells it of others of this client there.
+/// A place in the queue, with the membership by which other places of this client notify it.
 pub(super) struct Queued {
     waiter: Box<Waiter>,
     membership: Membership,
 }
 
 impl Acquisition {
-    /// With a row, if the answer does not show the place.
+    /// Makes a place in the queue. `row` is its row, if the answer does not show the place.
     pub(super) fn queues_up(&self, attempt: Attempt, taken: Taken, row: Option<Entry>) -> Queued {
         let Taken {
             ticket,
@@ -67,19 +67,19 @@ impl Queued {
         Ok(place.steps(self.waiter.decide()))
     }
 
-    /// Tells the callers, and others of this client, what the newest poll showed.
+    /// Tells the callers, and other places of this client, what the newest poll showed.
     fn shows(&mut self, to: &Acquisition) -> Result<(), Refused> {
         let waiter = &self.waiter;
         to.saw(waiter.item(), Some(Prospect::of(waiter)));
         self.membership.shows(&waiter.row);
-        // One who has its turn is not to be turned away from it.
+        // A place whose turn has come must not be turned away from it.
         match waiter.place() {
             0 => Ok(()),
             _ => to.check(),
         }
     }
 
-    /// Waits until it is time to poll, or somebody of this client tells what there is to be seen. Each turn of the loop renews a row
+    /// Waits until it is time to poll, or until another place of this client hands over a lock item. Each turn of the loop renews a row
     /// before that time.
     async fn polls(
         &mut self,
@@ -124,7 +124,7 @@ impl Queued {
         match done {
             Ok(Some(())) => Ok(place.polled()),
             Ok(None) => Ok(self.is_gone(place)),
-            // Given up for a renewal, which is due.
+            // The step gave way to a renewal, which is due.
             Err(failure) if self.waiter.gives_way(&failure, &policy) => {
                 self.polls(to, place, Duration::ZERO).await
             }
@@ -136,7 +136,7 @@ impl Queued {
         place.is_gone(self.waiter.ticket <= self.waiter.item().watermark)
     }
 
-    /// Settles its ticket. A slot that was given before keeps it in the queue.
+    /// Settles the ticket. If the ticket was given a slot before, the place stays in the queue.
     async fn retires(
         &mut self,
         to: &Acquisition,
@@ -160,8 +160,8 @@ impl Queued {
         Ok(act)
     }
 
-    /// At once, so that others who look no longer read these rows, and do not clean them again; but more of them in one
-    /// request where nobody else looks.
+    /// Deletes settled rows at once, so that other clients no longer read them, and do not delete them again. If no other client polls,
+    /// collects more rows for one request.
     fn tidy(&mut self, to: &Acquisition) {
         let settled_rows = self.waiter.take_litter();
         if settled_rows.is_empty() {
@@ -186,14 +186,14 @@ impl Queued {
         to.grant(place, attempt, (ticket, beats), &item).await
     }
 
-    /// Its ticket will never be granted.
+    /// Ends a place whose ticket will never be granted.
     pub(super) fn passed(self, to: &Acquisition) {
         let watermark = self.waiter.item().watermark;
         let (attempt, ticket, _) = self.ends(to);
         tracing::info!(lock = %to.name, %ticket, "was passed in queue: draws again");
         to.inner.forget(&attempt);
         if ticket <= watermark {
-            // A join that came late may have put it there after others deleted it.
+            // A late join may have put the row there after other clients deleted it.
             to.inner.clean(&to.name, vec![ticket]);
         }
     }
@@ -201,7 +201,7 @@ impl Queued {
     pub(super) fn leaves(self, to: &Acquisition, place: Place, refused: &Refused) {
         let seen = self.waiter.item().clone();
         let (attempt, ticket, _) = self.ends(to);
-        // It is to write nothing more, not even that it leaves: its place lapses with its lease.
+        // This client must write nothing more, not even its departure. The place ends when its lease expires.
         if refused.is_newer_format() {
             return;
         }
@@ -209,7 +209,7 @@ impl Queued {
         to.leaves(Departure::of(place, attempt, ticket, seen));
     }
 
-    /// What others of this client are to know, or to do.
+    /// Dissolves the place, and leaves to the client what other places should know or do.
     fn ends(self, to: &Acquisition) -> (Attempt, Ticket, RenewalHistory) {
         let Queued {
             mut waiter,
@@ -233,7 +233,7 @@ impl Queued {
     }
 }
 
-/// One who is told of the handoff need not look for it.
+/// Polls less often if a local handoff will wake this waiter anyway.
 fn longer(to: &Acquisition, span: Duration, waiter: &mut Waiter) -> Duration {
     if to.inner.surrounds(&to.name, waiter.item(), waiter.ticket) {
         span.max(waiter.at_leisure())

@@ -1,5 +1,5 @@
-//! The turns at a place: each hold is kept renewed until it ends; then the next of those who came together has the lock, or it
-//! is handed over.
+//! The turns at a place. Each hold is kept renewed until it ends. Then the next caller of the batch holds the lock, or the lock is handed
+//! off.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,16 +16,17 @@ use crate::store::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::ticket::Sequence;
 
-/// What became of the last turn at a place.
+/// The outcome of the last turn at a place.
 pub(super) struct Done {
     ended: Result<Ended, Failure>,
-    /// Whoever is to be told.
+    /// The caller to notify, if there is one.
     caller: Option<GiveBack>,
     hold: Arc<Hold>,
 }
 
 impl Done {
-    /// Notes a release that failed and that nobody will be told of. A shutdown reports it, so this comes before the job is off the list.
+    /// Records a release that failed and of which no caller will be notified. A shutdown reports it, so call this before the job is off the
+    /// list.
     pub(super) fn note(&self, inner: &ClientInner) {
         let Done {
             ended,
@@ -45,17 +46,17 @@ impl Done {
     }
 }
 
-/// Nobody may be left to be told; the release is done all the same.
+/// The caller may be gone. The release is done all the same.
 fn tell(inner: &ClientInner, caller: GiveBack, ended: Result<Ended, Failure>) {
     let GiveBack { started, tell } = caller;
     let _ = tell.send((ended, inner.store.now().since(started)));
 }
 
 impl Acquisition {
-    /// Each turn of the loop is one turn at the place.
+    /// Runs the turns at the place, one in each turn of the loop.
     pub(super) async fn turns(&mut self, mut hold: Arc<Hold>) -> Done {
         let mut before: Option<GiveBack> = None;
-        // What tells those who wait of an outage is of no more use.
+        // Callers need no reports of an outage any more, so the client's plain store is enough.
         self.store = self.inner.store.clone();
         loop {
             self.hold = Some(Arc::clone(&hold));
@@ -68,9 +69,9 @@ impl Acquisition {
                 self.sends_the_rest_on(&hold);
             }
             let caller = match hold.standing() {
-                // Released at once, whatever its guard does.
+                // Released at once, whatever the guard does.
                 Standing::Lost(LossReason::ShutDown) => None,
-                // Its guard may still be in use.
+                // The guard may still be in use.
                 _ => given_back.await.ok(),
             };
             let deadline = hold.believed_until();
@@ -78,7 +79,7 @@ impl Acquisition {
                 (hold, before) = (Arc::new(next), caller);
                 continue;
             }
-            // Boxed, or the task would have room for it all the time.
+            // Boxed, so that the task does not reserve memory for it all the time.
             let ended = Box::pin(self.inner.release(&hold, deadline)).await;
             self.hold = None;
             self.inner.lets_go(&hold);
@@ -90,14 +91,14 @@ impl Acquisition {
         }
     }
 
-    /// Offers a hold to the first caller who takes it. If nobody does, it is given back at once.
+    /// Offers a hold to the first caller that takes it. If no caller does, gives the hold back at once.
     fn grants(&self, hold: &Arc<Hold>) -> (GivenBack, Offer<Holding>) {
         let (inner, batch) = (&self.inner, &self.batch);
         inner.keep(hold, batch, &self.listed);
         let (hold, listed) = (Arc::clone(hold), self.listed.clone());
         let (holding, given_back) = Holding::new(inner, hold, Arc::clone(batch), listed);
         let (granted, offer) = offer::offer(holding);
-        // Either `shutdown` saw the hold, or it was called before this: then nobody is to have the guard.
+        // Either `shutdown` saw the hold, or it was called before this. In the second case no caller may get the guard.
         if inner.closed.is_cancelled() {
             batch.refuse(Refused::GaveUp);
         }
@@ -105,7 +106,7 @@ impl Acquisition {
         (given_back, offer)
     }
 
-    /// Ends with the hold, which ends at once if its guard is given back.
+    /// Keeps a hold renewed. Ends with the hold, which ends at once if its guard is given back.
     async fn keeps(&self, hold: &Hold, offer: Offer<Holding>) {
         let inner = &self.inner;
         let saw = |item: &LockItem| inner.saw(&hold.name, item);
@@ -121,15 +122,15 @@ impl Acquisition {
         }
         tokio::select! {
             biased;
-            // First: nothing is freed under a hold that has ended.
+            // Polled first, so that nothing is freed under a hold that has ended.
             () = &mut renewing => return,
             () = inner.frees_late(hold, &self.batch) => {}
         }
         renewing.await;
     }
 
-    /// The next hold at the same place, without a request but for a renewal that is overdue, and the end of what checks this
-    /// hold. None: nobody waits for it there, or the place is not to be kept.
+    /// Returns the next hold at the same place. Sends nothing, except a renewal that is overdue, and the write that invalidates checks of
+    /// the current hold. Returns `None` if no caller waits for the lock there, or if the place must not be kept.
     async fn next_turn(&mut self, hold: &Hold) -> Option<Hold> {
         let inner = Arc::clone(&self.inner);
         let is_kept = !self.is_over
@@ -138,7 +139,7 @@ impl Acquisition {
             && inner.has_lease_left(hold).await
             && inner.acts_no_more(hold).await;
         if is_kept {
-            // Nobody else keeps their time: those whose time is over are not to be granted it.
+            // No other task keeps these callers' time: a caller whose time has run out must not be granted the lock.
             self.batch.part(inner.store.now());
         }
         if !is_kept || !inner.is_passed_on(hold, &self.batch) {
@@ -150,7 +151,7 @@ impl Acquisition {
         Some(hold.passed_on(next))
     }
 
-    /// The place is gone, or will be: those who still wait behind the hold go to the end of the queue, by a place of their own.
+    /// The place is gone, or will be. The callers that still wait behind the hold go to the end of the queue, with a place of their own.
     fn sends_the_rest_on(&mut self, hold: &Hold) {
         if std::mem::replace(&mut self.is_over, true) || hold.turns_left() == 1 {
             return;

@@ -1,4 +1,4 @@
-//! The settings of a client, said one by one and checked together.
+//! The builder of a client: its settings, set one by one and checked together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use super::LockClient;
 /// let locks = LockClient::builder(dynamodb)
 ///     .table("locks")
 ///     .namespace("billing")
-///     .lease(Duration::from_secs(10))
+///     .lease_duration(Duration::from_secs(10))
 ///     .build()?;
 /// # Ok(())
 /// # }
@@ -47,7 +47,7 @@ impl LockClientBuilder {
         }
     }
 
-    /// The table's name or ARN. Default: `fairlock`.
+    /// Sets the table's name or ARN. Default: `fairlock`.
     ///
     /// # Examples
     ///
@@ -61,7 +61,7 @@ impl LockClientBuilder {
         self
     }
 
-    /// The names of the table's partition key, sort key and TTL attribute. Default: `pk`, `sk`, `expires_at`.
+    /// Sets the names of the table's partition key, sort key and TTL attribute. Default: `pk`, `sk`, `expires_at`.
     ///
     /// # Examples
     ///
@@ -84,8 +84,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// Keeps these locks apart from others of the same names in the same table; must not contain `/`.
-    /// Default: `fairlock`.
+    /// Sets the namespace, which keeps these locks apart from locks of the same names in the same table. It must not contain `/`. Default:
+    /// `fairlock`.
     ///
     /// # Examples
     ///
@@ -99,9 +99,10 @@ impl LockClientBuilder {
         self
     }
 
-    /// Sets the name under which people see this client's holds and waits: 1 to 512 bytes. Default: `user@host:pid`, where the user is
-    /// that of the environment (`USER`, `LOGNAME` or `USERNAME`); without these, as in many containers and units, the one whom
-    /// `/etc/passwd` has under the process's user id, or else that number.
+    /// Sets the name under which people see this client's holds and waits: 1 to 512 bytes. Default: `user@host:pid`.
+    ///
+    /// The user is that of the environment: `USER`, `LOGNAME` or `USERNAME`. Many containers and units set none of these. Then the user is
+    /// the name that `/etc/passwd` has for the process's user id, or else that number.
     ///
     /// # Examples
     ///
@@ -115,8 +116,10 @@ impl LockClientBuilder {
         self
     }
 
-    /// How long a holder, a successor or a waiter that is not heard of keeps its place; at least 50 ms, and at most a day. Less its margin of 2 % it has
-    /// room for a [heartbeat](Self::heartbeat) and two [request time-outs](Self::request_timeout). Default: 30 s.
+    /// Sets how long a holder, a successor or a waiter keeps its place without a renewal: at least 50 ms, and at most a day. Default: 30 s.
+    ///
+    /// The lease less its margin of 2 % must have room for a [heartbeat](Self::heartbeat_interval) and two [request
+    /// time-outs](Self::request_timeout).
     ///
     /// # Examples
     ///
@@ -131,8 +134,10 @@ impl LockClientBuilder {
         self
     }
 
-    /// How often a lease is renewed, at most four minutes. It has room for one and two [request time-outs](Self::request_timeout), as
-    /// [`lease`](Self::lease) says. Default: a third of the lease.
+    /// Sets the time between two renewals of a lease, at most four minutes. Default: a third of the lease.
+    ///
+    /// The lease must have room for a heartbeat and two [request time-outs](Self::request_timeout), as [`lease_duration`](Self::lease_duration)
+    /// says.
     ///
     /// # Examples
     ///
@@ -147,11 +152,11 @@ impl LockClientBuilder {
         self
     }
 
-    /// How many successors the lock item has room for, 1 to 16. Default: 8.
+    /// Sets how many successors the lock item has room for: 1 to 16. Default: 8.
     ///
-    /// Whoever finds a slot waits there, and needs one write for its ticket and its place. In a longer queue each takes a row
-    /// first, which is three requests more, shared ones among them. But each write of the lock item costs a write unit for
-    /// each kilobyte, and about four successors fill one.
+    /// A waiter that finds a free slot waits there, and needs one write for its ticket and its place. In a longer queue each waiter takes a
+    /// row first. That costs three more requests, some of them shared. But each write of the lock item costs a write unit for each
+    /// kilobyte, and about four successors fill a kilobyte.
     ///
     /// # Examples
     ///
@@ -165,8 +170,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// How long a drawn ticket may take to join the queue before others pass it. Default: 5 s, or two and a half
-    /// request time-outs if that is longer.
+    /// Sets how long a drawn ticket may take to join the queue before other clients skip it. Default: 5 s, or two and a half request
+    /// time-outs if that is longer.
     ///
     /// # Examples
     ///
@@ -181,9 +186,11 @@ impl LockClientBuilder {
         self
     }
 
-    /// How long an unused lock's item stays in the table, by DynamoDB's clock: half of it at the least, and all of it at the
-    /// most. At least a day, and twice the lease. Other clients of the lock may have another one: the longer counts.
-    /// Default: 7 days.
+    /// Sets how long an unused lock's item stays in the table, by DynamoDB's clock. It stays for at least half of this time, and at most
+    /// all of it. Default: 7 days.
+    ///
+    /// The retention must be at least a day, and at least twice the lease. Other clients of the lock may have another retention: the longer
+    /// counts.
     ///
     /// # Examples
     ///
@@ -198,8 +205,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// How long after its lease, by DynamoDB's own clock, an entry is dead to those who did not watch it.
-    /// Default: 10 s.
+    /// Sets the extra time after a lease has ended, by DynamoDB's clock. Only after it may a client that did not observe the entry treat it
+    /// as expired. Default: 10 s.
     ///
     /// # Examples
     ///
@@ -214,9 +221,11 @@ impl LockClientBuilder {
         self
     }
 
-    /// The shortest and the longest time between two looks of the first successor. Default: 2 ms, and 1 s or a heartbeat if
-    /// that is shorter. Those behind look more rarely, by the turns before them, and at the rarest once in the longest time
-    /// for each of these.
+    /// Sets the shortest and the longest time between two polls of the first successor. Default: 2 ms, and 1 s or a heartbeat if that is
+    /// shorter.
+    ///
+    /// Waiters behind it poll less often, according to the turns before them. At the rarest, a waiter polls once in the longest time for
+    /// each of these turns.
     ///
     /// # Examples
     ///
@@ -232,8 +241,9 @@ impl LockClientBuilder {
         self
     }
 
-    /// How long one request may take before it is given up and tried again. A lease has room for two of them and a [heartbeat](Self::heartbeat), as
-    /// [`lease`](Self::lease) says. Default: 2 s, or a sixth of the lease if that is shorter.
+    /// Sets how long one request may take before it is given up and tried again. Default: 2 s, or a sixth of the lease if that is shorter.
+    ///
+    /// A lease must have room for two of these time-outs and a [heartbeat](Self::heartbeat_interval), as [`lease_duration`](Self::lease_duration) says.
     ///
     /// # Examples
     ///
@@ -248,13 +258,13 @@ impl LockClientBuilder {
         self
     }
 
-    /// Limits how long a call that waits goes on while DynamoDB does not answer it at all: then it ends with
-    /// [`Error::Unavailable`], before or after it has a place in the queue, at most one request time-out late. Default: none, so
-    /// that an outage ends no call before its wait is over.
+    /// Limits how long a call that waits goes on while DynamoDB does not answer it at all. Then the call ends with [`Error::Unavailable`],
+    /// before or after it has a place in the queue, at most one request time-out late. Default: none, so an outage ends no call before its
+    /// wait is over.
     ///
-    /// The time is that of the outage as calls of this client at the lock meet it: one that comes in the middle of it may end sooner
-    /// after its own beginning. A call that is behind a hold of its own client sends nothing of its own as long as that lasts, and
-    /// meets the outage when the hold has ended.
+    /// The time is that of the outage as calls of this client at the lock meet it. A call that comes in the middle of an outage may end
+    /// sooner after its own beginning. A call behind a hold of its own client sends nothing of its own as long as that hold lasts. It meets
+    /// the outage when the hold has ended.
     ///
     /// # Examples
     ///
@@ -269,7 +279,7 @@ impl LockClientBuilder {
         self
     }
 
-    /// Where time comes from, for tests. Default: the system's clocks.
+    /// Sets where time comes from, for tests. Default: the system's clocks.
     ///
     /// # Examples
     ///
@@ -283,7 +293,7 @@ impl LockClientBuilder {
         self
     }
 
-    /// Where randomness comes from, for tests. Default: the operating system.
+    /// Sets where randomness comes from, for tests. Default: the operating system.
     ///
     /// # Examples
     ///
@@ -297,12 +307,12 @@ impl LockClientBuilder {
         self
     }
 
-    /// Checks the settings against each other. Must be called inside a tokio runtime, on which the background work
-    /// of this client then runs: a guard dropped outside of it still releases.
+    /// Checks the settings against each other, and makes the client. Must be called inside a tokio runtime, on which the background work of
+    /// this client then runs. So a guard dropped outside of it still releases.
     ///
     /// The runtime needs timers: `enable_time`, or `enable_all`, on a `tokio::runtime::Builder`. tokio does not tell whether a runtime has
-    /// them, so this method does not check it. Without them calls panic, or end with [`Closed::NoRuntime`](crate::Closed::NoRuntime)
-    /// beside a panic in the background that says the same.
+    /// them, so this method does not check it. Without timers calls panic, or end with [`Closed::NoRuntime`](crate::Closed::NoRuntime)
+    /// while a panic in the background says the same.
     ///
     /// # Errors
     ///

@@ -20,10 +20,10 @@ pub use builder::LockClientBuilder;
 
 /// Names locks in one table. Cheap to clone; all clones share settings and background work.
 ///
-/// A client whose last handle (itself, its locks, its guards) is dropped while it releases a lock or leaves a queue logs a warning that
-/// names the locks: if the process ends then, other processes wait for a lease. A [`shutdown`](Self::shutdown) that returned has
-/// reported them, so it leaves nothing to warn of; one that was dropped does, and so does a dropped [`scope`](Self::scope).
-/// A scope that returns ends a client the right way.
+/// A client logs a warning if its last handle (itself, its locks, its guards) is dropped while it releases a lock or leaves a queue. The
+/// warning names the locks: if the process ends then, other processes wait for a lease. A [`shutdown`](Self::shutdown) that returned has
+/// reported them, so it leaves nothing to warn of. A shutdown that was dropped does, and so does a dropped [`scope`](Self::scope). A scope
+/// that returns ends a client the right way.
 ///
 /// # Examples
 ///
@@ -55,8 +55,8 @@ pub struct LockClient {
 }
 
 impl LockClient {
-    /// Starts from the caller's SDK client, whose credentials, region and endpoint are used; retries and time-outs
-    /// are fairlock's own, whatever that client's are.
+    /// Starts a builder from the caller's SDK client. fairlock uses the credentials, the region and the endpoint of that client. Retries
+    /// and time-outs are fairlock's own, whatever that client's are.
     ///
     /// # Examples
     ///
@@ -70,7 +70,7 @@ impl LockClient {
         LockClientBuilder::new(dynamodb)
     }
 
-    /// Names a lock; sends nothing. Locks of the same name and namespace in the same table are the same lock.
+    /// Returns a handle to a lock. Sends nothing. Locks of the same name and namespace in the same table are the same lock.
     ///
     /// # Errors
     ///
@@ -92,14 +92,16 @@ impl LockClient {
         ))
     }
 
-    /// Names a lock of `permits` permits, which as many as that have at one time, or fewer who take several each; sends
-    /// nothing. All who use the lock must say the same number: it stands on the lock's item from its first use on, and
-    /// whoever says another one is refused.
+    /// Returns a handle to a semaphore with `permits` permits. Sends nothing. At most `permits` callers hold it at one time, or fewer if
+    /// some callers take several permits each.
+    ///
+    /// Every user must pass the same number. It stands on the lock's item from its first use on, and a caller that passes another number is
+    /// refused.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if the name is empty or longer than the 2,048 bytes of a partition key, or if there are no
-    /// permits, or more than 1,000.
+    /// [`Error::Invalid`] if the name is empty or longer than the 2,048 bytes of a partition key. Also if there are no permits, or more
+    /// than 1,000.
     ///
     /// # Examples
     ///
@@ -129,7 +131,7 @@ impl LockClient {
         ))
     }
 
-    /// Names a lock to be held for a time, by a name of the caller's own, across processes; sends nothing.
+    /// Returns a handle to a lock that is held for a time, by a name of the caller's own, across processes. Sends nothing.
     ///
     /// # Errors
     ///
@@ -149,18 +151,18 @@ impl LockClient {
         Ok(LeaseLock::new(self.inner.clone(), name))
     }
 
-    /// Gives up a place, by its name, that another process waited at or had the lock by and that it cannot give up itself, as after it
-    /// was killed: so that those behind it need not wait for its lease to end. Nothing happens if the place is gone already. The
-    /// client must be of the same table and namespace; two to four requests.
+    /// Gives up a place of another process that cannot do so itself, for example because it was killed. That process waited at the place,
+    /// or held the lock by it. Then the waiters behind it need not wait for its lease to end. Does nothing if the place is gone already.
+    /// The client must be of the same table and namespace. Costs two to four requests.
     ///
-    /// Of a hold that is meant to end whatever becomes of its holder: a holder that lives learns that it was evicted with its next
-    /// renewal, and may work on until then beside the next holder. Whoever waits and lives draws another ticket.
+    /// Give up a hold only if it is to end whatever becomes of its holder. A live holder learns that it was evicted with its next renewal,
+    /// and may work on until then beside the next holder. A live waiter draws another ticket.
     ///
-    /// A request of that process that is still under way may bring the place back, which then lapses with its lease.
+    /// A request of that process that is still under way may bring the place back. The place then lapses with its lease.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves open whether the place is given up: ask again.
+    /// Dropping the future leaves it open whether the place is given up: ask again.
     ///
     /// # Errors
     ///
@@ -192,19 +194,21 @@ impl LockClient {
         Ok(name.with_permits(permits))
     }
 
-    /// Ends this client: whoever waits is told [`Error::ShutDown`] and leaves the queue, and background work is
-    /// awaited, for at most `within`. Each lock is dealt with by itself; what could not be done is reported.
+    /// Shuts this client down. Calls that wait end with [`Error::ShutDown`] and leave the queue. Waits for background work, for at most
+    /// `within`. Treats each lock by itself, and reports what could not be done.
     ///
-    /// With [`HeldLocks::Keep`] locks that are held stay held and renewed until their guards are released or
-    /// dropped: releasing one while its work goes on would let the next in before that work is over. With
-    /// [`HeldLocks::Release`] they are released, and their [`lost`](crate::LockGuard::lost) resolves. A lock whose release is still under way when
-    /// the time is over is in [`unfinished`](ShutdownReport::unfinished), and others wait until its lease ends at the latest. Drop its guard then: to
-    /// await its [`release`](crate::LockGuard::release) is to wait for the same.
+    /// With [`HeldLocks::Keep`], locks that are held stay held and renewed until their guards are released or dropped. To release a lock
+    /// while its work goes on would let the next holder in before that work has ended. With [`HeldLocks::Release`], they are released, and
+    /// their [`lost`](crate::LockGuard::lost) resolves.
+    ///
+    /// A lock whose release is still under way after `within` is in [`unfinished`](ShutdownReport::unfinished). Other callers then wait
+    /// until its lease ends at the latest. Drop its guard then: to await its [`release`](crate::LockGuard::release) is to wait for the
+    /// same.
     ///
     /// # Cancel safety
     ///
-    /// The client is closed by the first poll; dropping the future only stops the waiting, and leaves it to the client's last handle to warn of what
-    /// is not done.
+    /// The client is closed by the first poll. Dropping the future only stops the waiting. The client's last handle then warns of what is
+    /// not done.
     ///
     /// # Panics
     ///
@@ -248,10 +252,10 @@ impl LockClient {
         }
     }
 
-    /// Ends all waits, and deals with held locks as said. A second call deals with what was granted meanwhile.
+    /// Ends all waits, and treats held locks as `held` says. A second call treats the locks that were granted meanwhile.
     pub(crate) fn close(&self, held: HeldLocks) {
         let inner = &self.inner;
-        // What failed before was for the log; from here on it is for the report.
+        // Earlier failures were for the log. Failures from here on are for the report.
         if !inner.closed.is_cancelled() {
             inner.background.forget_failures();
         }
@@ -272,9 +276,9 @@ impl LockClient {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldLocks {
-    /// Leave them to their guards.
+    /// Leaves them to their guards.
     Keep,
-    /// Release them, whatever their owners are doing.
+    /// Releases them, whatever their owners are doing.
     Release,
 }
 
@@ -290,17 +294,16 @@ pub enum HeldLocks {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Background work that goes on, or that was tried since the client was closed and failed; leases end what it
-    /// leaves.
+    /// Background work that goes on, or that was tried since the client was closed and failed. Leases end what it leaves.
     pub unfinished: Vec<Unfinished>,
     /// Locks that are still held by their guards, with their tickets.
     pub held: Vec<(String, Ticket)>,
-    /// How many rows of past turns this client left in the table since it was built, because a policy denies their deletion. TTL
-    /// and sweeps remove them; permit `dynamodb:BatchWriteItem`, or `dynamodb:DeleteItem`.
+    /// How many rows of past turns this client left in the table since it was built, because a policy denies their deletion. TTL and sweeps
+    /// remove them. Permit `dynamodb:BatchWriteItem`, or `dynamodb:DeleteItem`.
     pub rows_left: u64,
 }
 
-/// One piece of background work that was not done in time.
+/// A piece of background work that was not done in time.
 ///
 /// # Examples
 ///
@@ -337,7 +340,7 @@ impl fmt::Display for Unfinished {
             Task::Clean => "cleaning up behind",
             Task::Heartbeat => "renewing",
             Task::Sweep => "sweeping",
-            Task::Poll => "looking at",
+            Task::Poll => "polling",
         };
         match self.0.ticket {
             Some(ticket) => write!(f, "{what} lock `{}` (ticket {ticket})", self.0.lock),

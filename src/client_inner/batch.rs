@@ -1,5 +1,5 @@
-//! Those who asked one client for one lock while another of them was on the way into the queue: they draw their tickets
-//! together, stand in one row, and have their turns one after the other, in the order in which they asked.
+//! A batch: callers that asked one client for one lock while an earlier caller was on its way into the queue. They draw their tickets
+//! together, stand in one row, and take their turns one after the other, in the order in which they asked.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,27 +20,27 @@ use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 
-/// Who is told how far an acquisition has come.
+/// A callback that is told how far an acquisition has come.
 pub(crate) type Observer = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
 pub(crate) type Told = oneshot::Receiver<Result<Granted<Holding>, Refused>>;
 
-/// Which of a batch a call is, and how it is told.
+/// The number of a call in its batch, and the channel that brings its result.
 pub(crate) type Joined = (u64, Told);
 
-/// One who asks.
+/// A caller of the lock.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) until: Option<Moment>,
-    /// It waits behind no more than so many turns.
+    /// The most turns that the caller waits behind.
     pub(crate) limit: Option<usize>,
     pub(crate) observer: Option<Observer>,
 }
 
-/// In the order in which they asked.
+/// The callers of a batch, in the order in which they asked.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// Cancelled when nobody of them waits any more: no new step is made then but those that clean up.
+    /// Cancelled when no member waits any more. After that the task takes no new step, except to clean up.
     pub(crate) stop: CancellationToken,
     state: Mutex<State>,
 }
@@ -48,25 +48,25 @@ pub(crate) struct Batch {
 #[derive(Debug, Default)]
 struct State {
     asked: u64,
-    /// All have gone, or are about to.
+    /// All members have gone, or are about to.
     is_over: bool,
-    /// Why there will be no turn, while what is in the table is being left.
+    /// Why no turn will come. Set while the task leaves what the batch has in the table.
     refusal: Option<Refused>,
     members: VecDeque<Member>,
-    /// How many of them were before each who was refused, until it has heard of it.
+    /// How many members were before each refused member, by its number. Kept until that member's call has ended.
     refused: BTreeMap<u64, usize>,
-    /// If the queue is too long for all of them: the place that each would have had.
+    /// If the queue is too long for all members: the position that each member would have had.
     too_long: BTreeMap<u64, usize>,
     item: Option<Arc<LockItem>>,
-    /// That of the first of them.
+    /// The prospect of the first member.
     prospect: Option<Prospect>,
     /// Set while DynamoDB does not answer.
     trouble: Option<Trouble>,
     is_answered: bool,
-    /// Somebody has begun to go for the lock.
+    /// A task has begun to acquire the lock.
     is_under_way: bool,
-    /// The place that they wait at is that of a hold of their own client: no request is under way that may bring the lock to
-    /// one of them, and nothing in the table is theirs to leave.
+    /// The members wait behind a hold of their own client, at its place. No request is under way that may bring the lock to a member, and
+    /// the members have nothing in the table to leave.
     is_behind_its_own: bool,
 }
 
@@ -81,7 +81,7 @@ struct Member {
 /// What an observer was shown last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shown {
-    /// Its place, the newest of its tickets, and the holder's.
+    /// The member's position, the newest ticket of its place, and the holder's ticket.
     queue: Option<(usize, Option<Ticket>, Option<Ticket>)>,
     /// DynamoDB does not answer.
     is_out: bool,
@@ -95,20 +95,20 @@ impl Batch {
         }
     }
 
-    /// With the first of them.
+    /// Makes a batch with its first member.
     pub(crate) fn founded(stop: CancellationToken, by: Caller) -> (Self, Joined) {
         let batch = Batch::new(stop);
         let joined = batch.state().add(by);
         (batch, joined)
     }
 
-    /// One more, behind all others; none if nobody of them waits any more, and so nobody goes for the lock.
+    /// Adds a caller behind all others. Returns `None` if no member waits any more, because then no task acquires the lock.
     pub(crate) fn join(&self, caller: Caller) -> Option<Joined> {
         let mut state = self.state();
         (!state.is_over).then(|| state.add(caller))
     }
 
-    /// Tickets that they need.
+    /// How many tickets the members need.
     pub(crate) fn size(&self) -> u64 {
         self.state().members.len().max(1) as u64
     }
@@ -117,33 +117,34 @@ impl Batch {
         self.state().members.is_empty()
     }
 
-    /// Until when one of them waits; none if one waits without end.
+    /// Until when the last member waits. Returns `None` if a member waits without end.
     pub(crate) fn until(&self) -> Option<Moment> {
         let state = self.state();
         let untils = state.members.iter().map(|member| member.until);
         untils.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// Whether the time of one of them is not over.
+    /// Whether some member still has time left.
     pub(crate) fn waits(&self, now: Moment) -> bool {
         let state = self.state();
         state.members.iter().any(|member| !member.is_late(now))
     }
 
-    /// All of them have stopped waiting.
+    /// Whether all members have stopped waiting.
     pub(crate) fn is_over(&self) -> bool {
         self.state().is_over
     }
 
-    /// When the time of the first of them is over that has an end; none when all have stopped.
+    /// The first time at which a member's time runs out. Returns `None` if no member's time has an end, or if all members have stopped.
     pub(crate) fn next_until(&self) -> Option<Moment> {
         let state = self.state();
         let untils = state.members.iter().filter_map(|member| member.until);
         untils.min().filter(|_| !state.is_over)
     }
 
-    /// Refuses the members whose time is over, if others still wait. If the time of all is over, all stop, and a request under way
-    /// may still bring the lock to one of them. Behind a hold of their own client nothing is under way, and they are told at once.
+    /// Refuses the members whose time has run out, if others still wait. If the time of all has run out, the batch stops. A request under
+    /// way may still bring the lock to a member then. Behind a hold of their own client no request is under way, and the members are
+    /// refused at once.
     pub(crate) fn part(&self, now: Moment) {
         let mut state = self.state();
         let all_are_late = state.members.iter().all(|member| member.is_late(now));
@@ -161,7 +162,7 @@ impl Batch {
         }
     }
 
-    /// One of them has gone.
+    /// Removes a member that has gone.
     pub(crate) fn leave(&self, number: u64) {
         let mut state = self.state();
         state.refused.remove(&number);
@@ -171,19 +172,18 @@ impl Batch {
         }
     }
 
-    /// Whoever comes now would be refused with those who stopped.
+    /// Stops the batch. A caller that joined now would be refused with the members that stopped.
     fn end(&self, mut state: MutexGuard<'_, State>) {
         state.is_over = true;
         self.stop.cancel();
     }
 
-    /// Refuses those who will not wait behind so many, of `before` turns before the first of them and those of their batch
-    /// who stay.
+    /// Refuses each member that will not wait behind the `before` turns before the batch and the earlier members that stay.
     pub(crate) fn turn_away(&self, before: usize) {
         let mut state = self.state();
         let refused = state.unwilling(before);
         if state.members.is_empty() {
-            // They are told when nothing is left to do.
+            // These members are refused when nothing is left to do.
             state.too_long = refused
                 .iter()
                 .map(|(member, place)| (member.number, *place))
@@ -194,12 +194,12 @@ impl Batch {
         drop(state);
         for (member, place) in refused {
             let refused = member.will_not_wait(place);
-            // Whoever has gone need not be told.
+            // A member that has gone need not be told.
             let _ = member.tell.send(Err(refused));
         }
     }
 
-    /// How many turns may be before the first of them for all to stay; none if they wait behind however many.
+    /// How many turns may be before the first member so that all members stay. Returns `None` if every member waits behind any number.
     pub(crate) fn most_before(&self) -> Option<usize> {
         let state = self.state();
         let members = state.members.iter().enumerate();
@@ -207,7 +207,7 @@ impl Batch {
         most.min()
     }
 
-    /// Takes in what an answer showed, and the prospect of the first of them.
+    /// Takes in what an answer showed, and the prospect of the first member.
     pub(crate) fn saw(&self, item: &LockItem, prospect: Option<Prospect>) {
         let mut state = self.state();
         state.item = Some(Arc::new(item.clone()));
@@ -215,44 +215,44 @@ impl Batch {
         self.tell(state);
     }
 
-    /// DynamoDB does not answer them.
+    /// Notes that DynamoDB does not answer the batch.
     pub(crate) fn is_in_trouble(&self, trouble: Trouble) {
         let mut state = self.state();
         state.trouble = Some(trouble);
         self.tell(state);
     }
 
-    /// DynamoDB answered, them or those before them at the door.
+    /// Notes that DynamoDB answered the batch, or the batch before it at the doorway.
     pub(crate) fn is_answered(&self) {
         let mut state = self.state();
         (state.trouble, state.is_answered) = (None, true);
         self.tell(state);
     }
 
-    /// Those before them at the door were shown this.
+    /// Takes in a lock item that was shown to the batch before this one at the doorway.
     pub(crate) fn hears(&self, item: &LockItem) {
         self.state().item = Some(Arc::new(item.clone()));
         self.is_answered();
     }
 
-    /// Since when DynamoDB has not answered them.
+    /// Since when DynamoDB has not answered the batch.
     pub(crate) fn troubled_since(&self) -> Option<Moment> {
         self.state().trouble.as_ref().map(|trouble| trouble.since)
     }
 
-    /// Tells those who listen what is news to them.
+    /// Tells each observer what is new to it.
     fn tell(&self, mut state: MutexGuard<'_, State>) {
         let told = state.news();
         drop(state);
         for (number, observer, waiting) in told {
-            // What it breaks is its caller's, and ends that call alone.
+            // Unwind safe, because what a panic breaks belongs to the caller. It ends that call alone.
             if catch_unwind(AssertUnwindSafe(|| observer(&waiting))).is_err() {
                 self.leave(number);
             }
         }
     }
 
-    /// Somebody goes for the lock for them: their client's runtime runs.
+    /// Notes that a task acquires the lock for the batch, so the client's runtime runs.
     pub(crate) fn sets_out(&self) {
         let mut state = self.state();
         (state.is_under_way, state.is_behind_its_own) = (true, false);
@@ -262,7 +262,7 @@ impl Batch {
         self.state().is_under_way
     }
 
-    /// What failed last, while DynamoDB does not answer.
+    /// The last failure, while DynamoDB does not answer.
     pub(crate) fn unanswered(&self) -> Option<Failure> {
         let mut state = self.state();
         let (failure, trouble) = state.trouble.take()?.failure();
@@ -270,12 +270,12 @@ impl Batch {
         Some(failure)
     }
 
-    /// Whether DynamoDB has answered them, or those before them at the door while they stood there.
+    /// Whether DynamoDB has answered the batch, or the batch before it at the doorway while this batch waited there.
     pub(crate) fn has_answers(&self) -> bool {
         self.state().is_answered
     }
 
-    /// What is logged of a wait that has become long.
+    /// Logs a wait that has become long.
     pub(crate) fn log(&self, name: &LockName, waited: Duration) {
         let state = self.state();
         let holder = state.item.as_deref().and_then(LockItem::first_holder);
@@ -292,7 +292,7 @@ impl Batch {
         tracing::info!(lock = %name, ticket, place, owner, holder, ?waited, "still waits for its turn");
     }
 
-    /// What one of them is told that gave up.
+    /// The error of a member that gave up.
     pub(crate) fn not_granted(&self, number: u64, name: &LockName, waited: Duration) -> Error {
         let state = self.state();
         let index = state.members.iter().position(|at| at.number == number);
@@ -302,7 +302,7 @@ impl Batch {
         hold::not_granted(name, state.item.as_deref(), place, waited)
     }
 
-    /// Gives a guard to the first who takes it; back, if there is none.
+    /// Gives a guard to the first member that takes it. Returns the guard if there is no such member.
     pub(crate) fn grant(&self, mut guard: Granted<Holding>) -> Option<Granted<Holding>> {
         while let Some(first) = self.first() {
             match first.tell.send(Ok(guard)) {
@@ -316,7 +316,7 @@ impl Batch {
         Some(guard)
     }
 
-    /// One of them has the lock, and is before all others. If there are none, nobody is to be told anything more.
+    /// Notes that a member holds the lock, and is before all others. If there are no others, no member need be told anything more.
     fn moved_up(&self) {
         let (item, prospect) = {
             let mut state = self.state();
@@ -335,17 +335,17 @@ impl Batch {
         }
     }
 
-    /// There will be no turn. They are told when their place is left.
+    /// Notes that no turn will come. The members are notified when their place is left.
     pub(crate) fn will_refuse(&self, refused: Refused) {
         self.state().refusal = Some(refused);
     }
 
-    /// Why there will be no turn, for one who went alone and whose time is over before it is told.
+    /// Takes the reason why no turn will come. For a caller that acquires alone, and whose time runs out before it is notified.
     pub(crate) fn refusal(&self) -> Option<Refused> {
         self.state().refusal.take()
     }
 
-    /// Tells all of them that there will be no turn.
+    /// Refuses all members: no turn will come.
     pub(crate) fn refuse(&self, refused: Refused) {
         let mut refused = refused;
         let (members, too_long) = {
@@ -356,7 +356,7 @@ impl Batch {
             let (told, next) = refused.shared();
             let place = too_long.get(&member.number);
             let told = place.map_or(told, |place| member.will_not_wait(*place));
-            // Whoever has gone need not be told.
+            // A member that has gone need not be told.
             let _ = member.tell.send(Err(told));
             refused = next;
         }
@@ -390,7 +390,7 @@ impl State {
         (self.asked, told)
     }
 
-    /// Takes out the members whose time is over.
+    /// Takes out the members whose time has run out.
     fn late(&mut self, now: Moment) -> Vec<Member> {
         let members = std::mem::take(&mut self.members).into_iter().enumerate();
         let (late, staying): (Vec<_>, Vec<_>) =
@@ -399,7 +399,7 @@ impl State {
         self.refuses(late)
     }
 
-    /// Takes out all.
+    /// Takes out all members.
     fn all(&mut self) -> Vec<Member> {
         let members = std::mem::take(&mut self.members).into_iter();
         self.refuses(members.enumerate().collect())
@@ -413,7 +413,8 @@ impl State {
         members.into_iter().map(|(_, member)| member).collect()
     }
 
-    /// Takes out those who will not wait behind so many; with the place that each would have had.
+    /// Takes out each member that will not wait behind the turns before it: the first member has `place` turns before it. Returns each with
+    /// the position that it would have had.
     fn unwilling(&mut self, mut place: usize) -> Vec<(Member, usize)> {
         let (mut staying, mut refused) = (VecDeque::new(), Vec::new());
         for member in self.members.drain(..) {
@@ -428,7 +429,7 @@ impl State {
         refused
     }
 
-    /// Whom to tell of a new place, of another holder, or of an outage that begins or is over; and what.
+    /// The observers to tell of a new position, of another holder, or of an outage that begins or ends, each with what to tell it.
     fn news(&mut self) -> Vec<(u64, Observer, Waiting)> {
         let State {
             members,
@@ -446,7 +447,7 @@ impl State {
             let place_id = prospect.as_ref().and_then(|it| it.id.clone());
             let own = place_id.as_ref().map(|id| id.ticket);
             let now = Shown {
-                // At the door no place is known, which is no news.
+                // At the doorway no position is known, which is no news.
                 queue: prospect
                     .as_ref()
                     .map_or(shown.queue, |it| Some((it.place, own, ticket))),
@@ -468,10 +469,10 @@ impl State {
 }
 
 impl Member {
-    /// At that place of a queue.
+    /// The refusal of a member at that position of a queue.
     fn will_not_wait(&self, place: usize) -> Refused {
         Refused::QueueFull {
-            // The first before it has the lock, or will, and does not wait.
+            // The first caller before it holds the lock, or will, and does not wait.
             waiting: place.saturating_sub(1),
             limit: self.limit.unwrap_or_default(),
         }

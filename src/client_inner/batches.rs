@@ -1,4 +1,4 @@
-//! Those who came to a lock together: at its door, and behind a hold at the same place.
+//! Callers that came to a lock together: at its doorway, and behind a hold at the same place.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use fairlock_protocol::entry::Attributes;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
 
-/// How one goes for a lock.
+/// Starts the task that acquires a lock for a batch.
 pub(crate) type Go = fn(&Arc<ClientInner>, &LockName, Arc<Batch>, Claim, Option<Turnstile>);
 
-/// The way into a queue, which those of one client take one after the other. Dropped, it lets the next in.
+/// The right to the doorway of a lock, which the batches of one client take one after the other. Dropping it lets the next batch in.
 pub(crate) struct Turnstile {
     inner: Arc<ClientInner>,
     name: LockName,
@@ -27,8 +27,8 @@ impl Drop for Turnstile {
 }
 
 impl ClientInner {
-    /// Takes a call in: alone at the door, or with those who came while somebody is there. All at once with the door, so that
-    /// nobody joins those who have set out.
+    /// Adds a call to a batch: alone at the doorway, or with the calls that gather behind a batch that is there. Takes the doorway in the
+    /// same step, so that no call joins a batch that has set out.
     pub(crate) fn take_in(
         self: &Arc<Self>,
         name: &LockName,
@@ -52,19 +52,19 @@ impl ClientInner {
         }
     }
 
-    /// A batch of one.
+    /// Makes a batch of one call.
     pub(crate) fn alone(&self, caller: Caller) -> (Arc<Batch>, Joined) {
         let (batch, joined) = Batch::founded(self.closed.child_token(), caller);
         (Arc::new(batch), joined)
     }
 
-    /// Those who wait at the door until this batch is in the queue.
+    /// The callers that wait at the doorway until this batch is in the queue.
     pub(crate) fn behind_at_the_door(&self, name: &LockName, first: &Batch) -> Option<Arc<Batch>> {
         self.directory.behind(name, first)
     }
 
-    /// Whether somebody goes for the lock for this batch, or for the one that it waits behind at the door: if not, the
-    /// runtime of this client does not run.
+    /// Whether a task acquires the lock for this batch, or for the batch before it at the doorway. If not, the runtime of this client does
+    /// not run.
     pub(crate) fn is_under_way(&self, name: &LockName, batch: &Batch) -> bool {
         let first = || self.directory.on_the_way(name);
         batch.is_under_way() || first().is_some_and(|first| first.is_under_way())
@@ -77,7 +77,7 @@ impl ClientInner {
         }
     }
 
-    /// Goes for the lock, in the background.
+    /// Acquires the lock, in the background.
     pub(crate) fn acquire(
         self: &Arc<Self>,
         name: &LockName,
@@ -88,12 +88,12 @@ impl ClientInner {
         (self.go)(self, name, batch, claim, turnstile);
     }
 
-    /// Whether a caller still waits to have the lock after a hold, at the same place.
+    /// Whether a caller still waits to hold the lock after a hold, at the same place.
     pub(crate) fn is_passed_on(&self, hold: &Hold, batch: &Batch) -> bool {
         hold.turns_left() > 1 && !self.closed.is_cancelled() && batch.waits(self.store.now())
     }
 
-    /// Whether a hold has half a lease left, by a renewal if need be.
+    /// Whether a hold has half a lease left. Renews the hold if need be.
     pub(crate) async fn has_lease_left(&self, hold: &Hold) -> bool {
         let (store, lease) = (&self.store, self.store.config().lease);
         if !lease::is_short(lease, hold.believed_until().since(store.now())) {
@@ -109,14 +109,14 @@ impl ClientInner {
         }
     }
 
-    /// Whether no transaction that checks a hold passes any more, and no write of its data: by a write if one may.
+    /// Whether no transaction that checks a hold, and no write of its data, can apply any more. Sends a write if some of them might.
     pub(crate) async fn acts_no_more(&self, hold: &Hold) -> bool {
         let ended = self.end_acts(hold, &self.policy_to_hold(hold)).await;
         matches!(ended, Ok(Ok(())))
     }
 
-    /// Ends what checks a hold that another at its place comes after, and what writes its data. The item, if it does not show
-    /// that.
+    /// Invalidates pending checks of a hold, and pending writes of its data, because another hold follows at its place. Returns the item if
+    /// it does not show that.
     pub(super) async fn end_acts(
         &self,
         hold: &Hold,
@@ -147,7 +147,7 @@ impl ClientInner {
     }
 }
 
-/// Batches are of those who want the lock for themselves.
+/// The claim of a batch: its callers want the lock exclusively.
 pub(crate) fn alone(name: &LockName) -> Claim {
     Claim {
         permits: name.permits().unwrap_or_default(),

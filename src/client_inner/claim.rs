@@ -12,20 +12,20 @@ pub(crate) enum Refused {
     Late,
     /// The caller was granted the lock, and was not polled until it was given back.
     Untaken,
-    /// So many wait before the caller that it will not.
+    /// At least as many callers wait before this caller as its limit allows.
     QueueFull {
         waiting: usize,
         limit: usize,
     },
     /// The runtime of the client is gone, and the acquisition with it.
     Gone,
-    /// The caller was taken out of its batch, because its observer panicked.
+    /// The caller was removed from its batch, because its observer panicked.
     Dropped,
     Failed(Failure),
 }
 
 impl Refused {
-    /// The same twice, for two who are told of it.
+    /// Returns the refusal twice, for two callers.
     pub(crate) fn shared(self) -> (Self, Self) {
         match self {
             Refused::GaveUp => (Refused::GaveUp, Refused::GaveUp),

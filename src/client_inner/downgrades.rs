@@ -1,4 +1,4 @@
-//! Downgrades: a hold keeps one permit and frees the others, at once or when no caller of its own client is to have the lock next.
+//! Downgrades: a hold keeps one permit and frees the others, at once or when no caller of its own client is next.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::store::Failure;
 use fairlock_protocol::item::LockItem;
 
 impl ClientInner {
-    /// Keeps one permit of a hold. The item, if it does not show the hold any more.
+    /// Keeps one permit of a hold. Returns the item if it does not show the hold any more.
     ///
-    /// Callers that came together with this one, and wait for the lock next at the same place, want all permits. They stand before
-    /// everybody to whom permits could be given, so the table keeps all permits for them as long as one of them waits. What
-    /// was to be written by a holder that has the lock alone is refused from now on all the same.
+    /// Callers that came together with this caller, and wait for the next turn at the same place, want all permits. They are before all
+    /// waiters to which permits could be given. So the table keeps all permits for them as long as such a caller waits. Even so, writes
+    /// that only an exclusive holder may make are refused from now on.
     pub(crate) async fn downgrade(
         self: &Arc<Self>,
         hold: &Hold,
@@ -22,7 +22,7 @@ impl ClientInner {
             return Ok(Ok(()));
         }
         if self.is_passed_on(hold, batch) {
-            // First: its own task frees the permits when they have gone, whatever becomes of this call.
+            // Done first: the hold's own task frees the permits when those callers have gone, whatever becomes of this call.
             hold.is_to_share();
             let policy = self.policy_until(hold.believed_until());
             return self.end_acts(hold, &policy).await;
@@ -40,11 +40,11 @@ impl ClientInner {
         }))
     }
 
-    /// Frees the permits of a hold that was downgraded while callers of its client waited to have the lock next, as soon as none
-    /// of them waits any more.
+    /// Frees the permits of a hold that was downgraded while callers of its client waited for the next turn. Does so as soon as no such
+    /// caller waits any more.
     pub(crate) async fn frees_late(self: &Arc<Self>, hold: &Hold, batch: &Batch) {
         hold.shares().await;
-        // Boxed, or the task of each hold would have room for it.
+        // Boxed, so that the task of each hold reserves no memory for it.
         Box::pin(self.frees_behind_the_last(hold, batch)).await;
     }
 
@@ -68,8 +68,8 @@ impl ClientInner {
         }
     }
 
-    /// Waits until none of a batch waits any more. Keeps their time, though their calls are not polled: each turn of the loop ends
-    /// the wait of one of them.
+    /// Waits until no member of a batch waits any more. Keeps the members' time, though their calls are not polled. Each turn of the loop
+    /// ends the wait of a member.
     async fn goes(&self, batch: &Batch) {
         let clock = &self.store.config().clock;
         while !batch.is_over() {

@@ -1,4 +1,4 @@
-//! What the users of a client keep of it: the last of them to go says what is not done yet.
+//! Handles, which keep a client for its users. Dropping the last handle logs a warning of work that is not done yet.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::ClientInner;
 
-/// Background tasks keep the inner itself, and are not counted.
+/// A counted handle. Background tasks keep the `ClientInner` itself, and are not counted.
 pub(crate) struct ClientHandle(Arc<ClientInner>);
 
 impl ClientHandle {
@@ -40,8 +40,8 @@ impl Drop for ClientHandle {
 }
 
 impl ClientInner {
-    /// A shutdown that came to its end has reported this. One that was dropped has not, nor has a scope that was: both close the
-    /// client, and nobody waits for what they began.
+    /// Logs a warning of work that is not done. A shutdown that came to its end has reported this work. A dropped shutdown has not, nor has
+    /// a dropped scope: both close the client, and no caller waits for the work that they began.
     fn is_let_go(&self) {
         if self.background.is_reported() {
             return;

@@ -1,4 +1,4 @@
-//! A hold in the hands of whoever was granted it.
+//! A hold in the hands of the caller to which it was granted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::slots::Ended;
 use crate::store::Failure;
 use fairlock_protocol::moment::Moment;
 
-/// What became of a release, and how long it took.
+/// The outcome of a release, and how long it took.
 pub(crate) type Released = (Result<Ended, Failure>, Duration);
 
-/// Where the task of a place hears that its hold is given back, and whom to tell what became of that. Nobody, where the guard was
-/// dropped.
+/// Tells the task of a place that its hold is given back, and where to report the outcome. If the guard was dropped, the channel closes
+/// without a message.
 pub(crate) type GivenBack = oneshot::Receiver<GiveBack>;
 
 pub(crate) struct GiveBack {
@@ -24,13 +24,13 @@ pub(crate) struct GiveBack {
     pub(crate) tell: oneshot::Sender<Released>,
 }
 
-/// Dropped, it gives the lock back.
+/// A granted hold. Dropping it gives the lock back.
 pub(crate) struct Holding {
     pub(crate) inner: ClientHandle,
     pub(crate) hold: Arc<Hold>,
-    /// Those who have their turns at its place, one after the other.
+    /// The callers that take their turns at its place, one after the other.
     pub(crate) batch: Arc<Batch>,
-    /// The task of the place, as it is listed.
+    /// The task's job in the list of background work.
     listed: Listed,
     give_back: Option<oneshot::Sender<GiveBack>>,
 }
@@ -53,20 +53,21 @@ impl Holding {
         (holding, given_back)
     }
 
-    /// Gives the lock back, and hears what became of that. An error if there is no task that could do it: its runtime is gone.
+    /// Gives the lock back. The receiver brings the outcome, or an error if there is no task that could do it, because its runtime is gone.
     pub(crate) fn release(&mut self) -> oneshot::Receiver<Released> {
         let (tell, told) = oneshot::channel();
         let give_back = self.give_back.take();
         self.ends();
         let started = self.inner.store.now();
         if let Some(give_back) = give_back {
-            // Where nobody hears of it, nobody tells.
+            // If the task is gone, this drops `tell`, and the receiver ends with an error.
             let _ = give_back.send(GiveBack { started, tell });
         }
         told
     }
 
-    /// A shutdown that comes after this waits for the release, though the task of the place has yet to hear of it.
+    /// Marks the hold as given back. A shutdown that comes after this waits for the release, though the task of the place has yet to hear
+    /// of it.
     fn ends(&self) {
         self.listed.becomes(Task::Release, self.hold.ticket);
         self.hold.give_back();

@@ -1,4 +1,4 @@
-//! Leaves what a place has in the table, when nobody wants it any more.
+//! Leaves what a place has in the table, when no caller wants it any more.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -18,7 +18,7 @@ use fairlock_protocol::item::LockItem;
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::ticket::Ticket;
 
-/// A place that leaves, with what it does first.
+/// A place that leaves, with its first step.
 #[derive(Debug)]
 pub(crate) struct Departure {
     place: Place,
@@ -29,7 +29,7 @@ pub(crate) struct Departure {
 }
 
 impl Departure {
-    /// With a ticket, whatever became of it since `seen`.
+    /// A place with a ticket, whatever became of it since `seen`.
     pub(crate) fn of(mut place: Place, attempt: Attempt, ticket: Ticket, seen: LockItem) -> Self {
         Departure {
             act: place.leaves(ticket <= seen.watermark),
@@ -40,7 +40,7 @@ impl Departure {
         }
     }
 
-    /// Of one whose lease was over when it was granted the lock.
+    /// A place whose lease had expired when it was granted the lock.
     pub(crate) fn declined(
         mut place: Place,
         attempt: Attempt,
@@ -56,7 +56,7 @@ impl Departure {
         }
     }
 
-    /// Of an attempt that was never answered: whatever place it got.
+    /// The place of an attempt that was never answered: whatever place it got.
     pub(crate) fn unseen(mut place: Place, attempt: Attempt) -> Self {
         Departure {
             act: place.leaves_unseen(),
@@ -69,8 +69,8 @@ impl Departure {
 }
 
 impl ClientInner {
-    /// Notes that an attempt is over. One that is in doubt may still turn up in the table. A lease that a caller named is never
-    /// noted: whoever asks under its name has it, in this process or another, and nobody takes it from them.
+    /// Notes that an attempt has ended. An attempt in doubt may still turn up in the table. A lease that a caller named is never noted. A
+    /// caller that asks under its name holds it, in this process or another, and no client takes it away.
     pub(crate) fn forget(&self, attempt: &Attempt) {
         if attempt.is_in_doubt() && !attempt.is_named() {
             self.directory.doubts(attempt.nonce);
@@ -85,7 +85,7 @@ impl ClientInner {
         });
     }
 
-    /// Leaves a place, on the list of this client's work from now on. What is not done in time the waiters behind it do.
+    /// Leaves a place. The work is on the client's list from now on. The waiters behind the place do what this does not do in time.
     pub(crate) fn leaves(
         self: Arc<Self>,
         name: LockName,
@@ -95,7 +95,8 @@ impl ClientInner {
         let open = self.background.open(job);
         async move {
             let ticket = departure.ticket;
-            // A panic of the caller's own transport ends this departure alone, and neither a hold of the same task nor another one.
+            // A panic of the caller's own transport ends this departure alone. It ends neither a hold of the same task nor another
+            // departure.
             let departs = AssertUnwindSafe(self.depart(&name, departure)).catch_unwind();
             if departs.await.is_err() {
                 self.undone(&name, ticket, Task::Leave);
@@ -127,7 +128,7 @@ impl ClientInner {
         self.forget(&attempt);
     }
 
-    /// Deletes rows that are settled, in the background. What fails is left to the next who cleans.
+    /// Deletes settled rows, in the background. Rows that it fails to delete are left to the next client that cleans.
     pub(crate) fn clean(self: &Arc<Self>, name: &LockName, settled: Vec<Ticket>) {
         if settled.is_empty() {
             return;
@@ -139,7 +140,7 @@ impl ClientInner {
         });
     }
 
-    /// Has rows deleted together with others, when there are enough of them or nobody of this client waits any more.
+    /// Deletes rows together with others, when there are enough of them or no place of this client waits any more.
     pub(crate) fn clean_later(self: &Arc<Self>, name: &LockName, settled: Vec<Ticket>) {
         self.clean(name, self.directory.settled_rows(name, settled));
     }
@@ -155,7 +156,7 @@ impl ClientInner {
         let Some(item) = self.store.retry(&policy, read).await?.value else {
             return Ok(());
         };
-        // No such ticket was drawn, unless the item was deleted and what it knew is gone.
+        // No such ticket was drawn, unless the item was deleted and its state is gone.
         if item.last < place.ticket {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What all locks of a client share: the store, the background work, and what it remembers of the queues it has met.
+//! What all locks of a client share: the store, the background work, and what the client remembers of the queues that it has met.
 
 mod batch;
 mod batches;
@@ -46,16 +46,17 @@ pub(crate) use leaving::Departure;
 pub(crate) use prospect::Prospect;
 pub(crate) use trouble::Trouble;
 
-/// Reads by which the time is to be known: of two answers that disagree, the third tells which was wrong; one may tell none.
+/// The most reads by which a client learns the time. If two answers disagree, the third tells which was wrong; and one answer may tell no
+/// time.
 pub(crate) const READS: usize = 4;
-/// So long after the time at which its background has something to tell, a caller stops waiting for it.
+/// How long a caller goes on waiting after the time at which the background has something to tell.
 pub(crate) const STANDSTILL: Duration = Duration::from_millis(20);
 
 /// What all locks of a client share.
 pub(crate) struct ClientInner {
     pub(crate) store: Store,
     pub(crate) background: Arc<Background>,
-    /// Cancelled by `shutdown`; everything that waits stops waiting.
+    /// Cancelled by `shutdown`. Then everything that waits stops waiting.
     pub(crate) closed: CancellationToken,
     directory: Arc<Directory>,
     go: Go,
@@ -64,7 +65,7 @@ pub(crate) struct ClientInner {
 }
 
 impl ClientInner {
-    /// `go` is called for those who come to a lock.
+    /// `go` is called to acquire a lock for a batch.
     pub(crate) fn new(store: Store, runtime: Handle, go: Go) -> Self {
         ClientInner {
             store,
@@ -76,7 +77,7 @@ impl ClientInner {
         }
     }
 
-    /// Waits for work of a call, no longer than a request may take, and neither beyond `until` nor for a client that is shut down.
+    /// Waits for work of a call, no longer than a request may take. Waits neither beyond `until` nor for a client that is shut down.
     pub(crate) async fn within_a_request<T>(
         &self,
         until: Option<Moment>,
@@ -93,9 +94,9 @@ impl ClientInner {
         }
     }
 
-    /// Gives back what was taken before it is asked for again, or a caller that does not wait would find itself there; and before
-    /// an error is told, so that a process may end with it. What is not done in time goes on in the background, and a shutdown
-    /// waits for it.
+    /// Gives back what was taken, before the caller asks for it again. Otherwise a caller that does not wait would find its own hold in the
+    /// way. Also does so before an error is returned, so that a process may exit on the error. What is not done in time goes on in the
+    /// background, and a shutdown waits for it.
     pub(crate) async fn let_go(
         &self,
         release: impl Future<Output = Result<(), Error>>,
@@ -104,13 +105,13 @@ impl ClientInner {
         self.within_a_request(until, release).await;
     }
 
-    /// The error of a call whose time is over without a word from the background.
+    /// The error of a call whose time has run out without a result from the background.
     pub(crate) fn stands_still(&self, verb: &'static str, waited: Duration) -> Error {
         let why = "the runtime in which this client was built does not run";
         self.unavailable(verb, waited, why)
     }
 
-    /// The error of a call whose time is over, though no request of its own failed.
+    /// The error of a call whose time has run out, though no request of its own failed.
     pub(crate) fn unavailable(
         &self,
         verb: &'static str,
@@ -125,13 +126,14 @@ impl ClientInner {
         }
     }
 
-    /// When the caller of such a call stops waiting for it; none outside of a runtime, where nothing counts the time.
+    /// When the caller of a call that does not wait stops waiting for it. Returns `None` outside of a runtime, where nothing counts the
+    /// time.
     pub(crate) fn gives_up_at_once(&self, started: Moment) -> Option<Moment> {
         let counts = Handle::try_current().is_ok();
         counts.then(|| self.no_wait_ends(started))
     }
 
-    /// A new attempt to get a place, for so many tickets, each of which takes so many permits.
+    /// A new attempt to get a place, for `tickets` tickets, each of which takes `permits` permits.
     pub(crate) fn attempt(&self, tickets: u64, permits: u64) -> Attempt {
         Attempt::new(self.store.config().chance.nonce(), tickets, permits)
     }
@@ -146,7 +148,7 @@ impl ClientInner {
         self.spawn_then(name, ticket, task, work.map(|()| || {}));
     }
 
-    /// The same for the task of a place, which says what it is about while it goes on.
+    /// Spawns the task of a place, which updates its job in the list while it goes on.
     pub(crate) fn spawn_place<W>(self: &Arc<Self>, name: &LockName, work: impl FnOnce(Open) -> W)
     where
         W: Future<Output = ()> + Send + 'static,
@@ -155,7 +157,7 @@ impl ClientInner {
             .spawn_with(job(name, None, Task::Acquire), work);
     }
 
-    /// The same for work that returns how it tells that it is done.
+    /// Spawns work that returns a function, which reports that the work is done.
     pub(crate) fn spawn_then(
         self: &Arc<Self>,
         name: &LockName,
@@ -166,13 +168,13 @@ impl ClientInner {
         self.background.spawn(job(name, ticket, task), work);
     }
 
-    /// Notes for the report of a shutdown what could not be done.
+    /// Records, for the report of a shutdown, what could not be done.
     pub(crate) fn undone(&self, name: &LockName, ticket: Option<Ticket>, task: Task) {
         self.background.failed(job(name, ticket, task));
     }
 
-    /// Takes in a lock item that an answer showed: a place on it that belongs to an attempt that is over was made by
-    /// a request that came late, and is given up at once. More of its copies may come: it is remembered again when that is done.
+    /// Takes in a lock item that an answer showed. If a place on it belongs to an ended attempt, a late request made it, and it is given up
+    /// at once. More copies of that request may come, so the attempt is remembered again when that is done.
     pub(crate) fn saw(self: &Arc<Self>, name: &LockName, item: &LockItem) {
         let late = self.directory.saw(name, item, self.store.now());
         for entry in late {
@@ -183,12 +185,13 @@ impl ClientInner {
         }
     }
 
-    /// Whether all who come before this ticket are of this client: then no handoff comes to it of which it is not told.
+    /// Whether all places before this ticket are of this client. If they are, the ticket's place is notified of every handoff that comes to
+    /// it.
     pub(crate) fn surrounds(&self, name: &LockName, item: &LockItem, ticket: Ticket) -> bool {
         self.directory.surrounds(name, item, ticket)
     }
 
-    /// Adds a place that waits to those of this client.
+    /// Registers a place of this client that waits.
     pub(crate) fn waits(&self, name: &LockName, ticket: Ticket, attempt: &Attempt) -> Membership {
         let Attempt { nonce, tickets, .. } = *attempt;
         self.directory.waits(name, ticket, nonce, tickets)
@@ -199,13 +202,13 @@ impl ClientInner {
         self.directory.rows(name, watermark, max)
     }
 
-    /// A place of this client came from a slot to the lock.
+    /// Notes that a place of this client came from a slot to the lock.
     pub(crate) fn came_in(&self, name: &LockName, item: &LockItem) {
         let slots = self.store.config().slots;
         self.directory.came_in(name, item, slots);
     }
 
-    /// What the lock's queue looked like when this client last released, if that was a moment ago.
+    /// The lock's queue as this client saw it at its last release, if that was a moment ago.
     pub(crate) fn hint(&self, name: &LockName) -> Option<LockItem> {
         self.directory.take_hint(name, self.store.now())
     }
@@ -223,26 +226,26 @@ impl ClientInner {
         known.unwrap_or_else(|| Pace::new(config.min_poll_interval, config.max_poll_interval))
     }
 
-    /// Remembers the pace of a queue that was waited in.
+    /// Remembers the pace of a queue in which a place has waited.
     pub(crate) fn learnt(&self, name: &LockName, pace: Pace) {
         self.directory.learnt(name, pace);
     }
 
-    /// Registers a hold, with those whose turn comes after it at the same place.
+    /// Registers a hold, with the callers whose turns come after it at the same place.
     pub(crate) fn keep(&self, hold: &Arc<Hold>, batch: &Arc<Batch>, listed: &Listed) {
         self.directory.holds(hold, batch, listed);
-        // Or it is given back at once, which whoever shuts down waits for.
+        // Otherwise the hold is given back at once, and a shutdown waits for that.
         if !self.closed.is_cancelled() {
             listed.becomes(Task::Heartbeat, hold.ticket);
         }
     }
 
-    /// A hold has ended, and its place holds nothing any more.
+    /// Notes that a hold has ended, and that its place holds nothing any more.
     pub(crate) fn lets_go(&self, hold: &Hold) {
         self.directory.lets_go(hold);
     }
 
-    /// What was granted to a call that is not polled, so that it is not kept from others.
+    /// Takes back what was granted to a call that is not polled, so that it is not kept from other callers.
     pub(crate) async fn untaken<G>(&self, offer: Offer<G>) -> Option<G> {
         let config = self.store.config();
         offer.untaken(&config.clock, config.request_timeout).await
@@ -252,24 +255,24 @@ impl ClientInner {
         self.directory.all_held()
     }
 
-    /// Ends all holds, and has them released, whatever their guards do.
+    /// Ends all holds and has them released, whatever their guards do.
     pub(crate) fn release_all(&self) {
         for hold in self.holds() {
-            // One whose guard was first is being released. One that was lost before waits for its guard.
+            // A hold that its guard gave back first is being released. A hold that was lost before waits for its guard.
             if hold.lose(LossReason::ShutDown) {
                 self.directory.is_to_release(&hold);
             }
         }
     }
 
-    /// Tells all who wait behind holds that there will be no turn.
+    /// Refuses all callers that wait behind holds: no turn will come.
     pub(crate) fn refuse_all(&self) {
         for batch in self.directory.all_batches() {
             batch.refuse(Refused::GaveUp);
         }
     }
 
-    /// Hands the lock over, trying until the lease ends.
+    /// Hands the lock off, and tries until the lease ends.
     pub(crate) async fn release(
         self: &Arc<Self>,
         hold: &Hold,
@@ -278,7 +281,7 @@ impl ClientInner {
         let policy = self.policy_until(deadline);
         let slots = self.slots(&hold.name, &policy);
         let ended = slots.release(&hold.attempt, hold.held()).await;
-        // Before the item is taken in, which may show that a late copy of the enter has come.
+        // Done before the item is taken in, because the item may show that a late copy of the enter request has come.
         self.forget(&hold.attempt);
         match &ended {
             Ok(Ended::HandedOver(item) | Ended::Before(Some(item))) => {
@@ -302,7 +305,7 @@ impl ClientInner {
         }
     }
 
-    /// Lets successors in who need not wait any more, in the background. They would see to it themselves with their next look.
+    /// Admits the successors that need not wait any more, in the background. Otherwise they would admit themselves with their next poll.
     pub(crate) fn admit(self: &Arc<Self>, name: &LockName, item: &LockItem) {
         let (first, admitted) = (
             item.first_successor(),

@@ -1,4 +1,4 @@
-//! How long the requests of a client are tried again, by what they are for.
+//! How long the requests of a client are retried, by their purpose.
 
 use std::time::Duration;
 
@@ -9,34 +9,34 @@ use crate::hold::Hold;
 use crate::store::{Limit, RetryPolicy};
 use fairlock_protocol::moment::Moment;
 
-/// Attempts at a request on which nobody's place depends.
+/// Attempts at a request on which no place depends.
 const FEW: usize = 4;
 /// Attempts at a request of a caller that does not wait.
 const ATTEMPTS_AT_ONCE: u32 = 4;
-/// Attempts at a draw. Each that is applied unseen leaves a gap, so after these the way into the queue begins again, with
+/// Attempts at a draw. Each draw that is applied without an answer leaves a gap. So after these attempts the place starts over, with
 /// requests that leave nothing.
 const ATTEMPTS_TO_DRAW: usize = 4;
 
 impl ClientInner {
-    /// When a call that does not wait has tried for long enough: for as long as its attempts take if none is answered. A little less,
-    /// so that the last one has said what failed before the call returns.
+    /// When a call that does not wait stops trying. It tries for as long as its attempts take if none is answered. The time is a little
+    /// less, so that the last attempt has reported its failure before the call returns.
     pub(crate) fn no_wait_ends(&self, started: Moment) -> Moment {
         let timeout = self.store.config().request_timeout;
         started + (timeout * ATTEMPTS_AT_ONCE).saturating_sub(timeout / 10)
     }
 
-    /// Such a call has returned after that, whatever its last attempt has become.
+    /// How long a call that does not wait lasts at most, whatever becomes of its last attempt.
     pub(crate) fn no_wait_lasts(&self) -> Duration {
         self.store.config().request_timeout * (ATTEMPTS_AT_ONCE + 1)
     }
 
-    /// For what an operator or an onlooker asks.
+    /// For requests that administer or inspect locks.
     pub(crate) fn policy_of_few(&self, stop: CancellationToken) -> RetryPolicy {
         RetryPolicy::stopped_by(&stop).within(Limit::Attempts(FEW))
     }
 
-    /// For a place that is asked for. A claim that does not wait tries a few times, and for no longer than these requests take
-    /// without an answer. One that waits tries for as long as it waits.
+    /// For requests that ask for a place. A claim that does not wait tries a few times, and for no longer than these requests take without
+    /// an answer. A claim that waits tries for as long as it waits.
     pub(crate) fn policy_to_ask(
         &self,
         batch: &Batch,
@@ -66,18 +66,19 @@ impl ClientInner {
         }
     }
 
-    /// For what a hold needs while it goes on.
+    /// For the requests of a hold that goes on.
     pub(crate) fn policy_to_hold(&self, hold: &Hold) -> RetryPolicy {
         let policy = RetryPolicy::stopped_by(&self.closed);
         policy.until(hold.believed_until()).through_refusals()
     }
 
-    /// For what gives something back, and what ends with the lease of a hold.
+    /// For requests that give something back, and for requests that end with the lease of a hold.
     pub(crate) fn policy_until(&self, deadline: Moment) -> RetryPolicy {
         RetryPolicy::default().until(deadline).through_refusals()
     }
 
-    /// For as long as what is left in the table could be in somebody's way: then others have removed it.
+    /// For leaving a place. Lasts as long as what is left in the table could be in another client's way. After that, others have removed
+    /// it.
     pub(crate) fn policy_to_leave(&self) -> RetryPolicy {
         let config = self.store.config();
         self.policy_until(self.store.now() + config.lease * 2 + config.join_timeout)
@@ -85,7 +86,7 @@ impl ClientInner {
 }
 
 impl Batch {
-    /// For as long as one of them waits.
+    /// For as long as some member waits.
     pub(crate) fn policy(&self) -> RetryPolicy {
         let policy = RetryPolicy::stopped_by(&self.stop);
         match self.until() {

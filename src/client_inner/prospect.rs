@@ -1,4 +1,4 @@
-//! What is before somebody in the queue, and how long that may take.
+//! What is before a caller in the queue, and how long that may take.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use fairlock_protocol::pace;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Prospect {
-    /// How many are before it, the holder included.
+    /// How many turns are before it, the holder's included.
     pub(crate) place: usize,
-    /// The place; none while it has none.
+    /// The place. `None` while there is none.
     pub(crate) id: Option<PlaceId>,
     /// The mean time of a turn, as seen in this queue.
     turn: Option<Duration>,
@@ -25,12 +25,12 @@ impl Prospect {
         }
     }
 
-    /// Of one with so many others between.
+    /// The prospect of a caller with `others` more turns before it.
     pub(crate) fn behind(&self, others: usize) -> Self {
         self.at(self.place.saturating_add(others))
     }
 
-    /// The same queue, seen from a place in it.
+    /// The same queue, seen from another position in it.
     pub(crate) fn at(&self, place: usize) -> Self {
         Prospect {
             place,

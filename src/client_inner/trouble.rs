@@ -1,4 +1,4 @@
-//! DynamoDB does not answer.
+//! An outage: DynamoDB does not answer.
 
 use std::time::SystemTime;
 
@@ -7,7 +7,7 @@ use crate::state::Outage;
 use crate::store::Failure;
 use fairlock_protocol::moment::Moment;
 
-/// DynamoDB does not answer, as those who wait are told of it.
+/// An outage, as waiting callers are told of it.
 #[derive(Debug)]
 pub(crate) struct Trouble {
     pub(super) since: Moment,
@@ -30,7 +30,7 @@ impl Trouble {
         }
     }
 
-    /// The same twice, for two batches.
+    /// Returns the outage twice, for two batches.
     pub(crate) fn shared(self) -> (Self, Self) {
         let (since, outage) = (self.since, self.outage);
         let (one, other) = self.failure.shared();
@@ -42,7 +42,7 @@ impl Trouble {
         (trouble(outage.clone(), one), trouble(outage, other))
     }
 
-    /// The failure, and the same again.
+    /// Returns the failure, and the outage with the same failure.
     pub(super) fn failure(self) -> (Failure, Self) {
         let (one, other) = self.failure.shared();
         (

@@ -23,25 +23,25 @@ const TAKEN_AWAY: &str = "its lease ran out for others, or another process gave 
 pub enum LossReason {
     /// The lease ran out with no renewal under way: the process was stopped, or its runtime did not run.
     Expired,
-    /// Others saw the lease run out and took the lock away, or another process [gave the hold up](crate::LockClient::give_up). Of a [`Lease`](crate::Lease) whose time is over also that it
-    /// was released: nothing tells the two apart then.
+    /// Other clients saw the lease run out and took the lock away, or another process [gave the hold up](crate::LockClient::give_up). For a
+    /// [`Lease`](crate::Lease) whose time has run out, it can also mean that the lease was released: nothing tells the two apart then.
     Evicted {
-        /// Who has the lock now, if somebody does.
+        /// The holder now, if there is one.
         by: Option<Holder>,
     },
     /// The lock item was deleted from the table.
     Deleted,
     /// The lease ran out while renewals failed or got no answer.
     Unreachable {
-        /// What became of the last renewal that failed, for people.
+        /// What became of the last renewal that failed, as a text for people.
         cause: String,
     },
-    /// The runtime in which its client was built is gone, and nothing renews it any more.
+    /// The runtime in which the hold's client was built is gone, and nothing renews the hold any more.
     NoRuntime,
-    /// [`shutdown`](crate::LockClient::shutdown) was asked to release it.
+    /// [`shutdown`](crate::LockClient::shutdown) was asked to release the hold.
     ShutDown,
-    /// The [`Lease`](crate::Lease) has been released before, by this process or by another that has its text: its time is
-    /// not over, so nobody may have taken the lock from it.
+    /// The [`Lease`](crate::Lease) was released before, by this process or by another process that has its text. Its time has not run out,
+    /// so no other caller may have taken the lock from it.
     Released,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for LossReason {
     }
 }
 
-/// Which hold ended before it was released, and why. An error by itself, and a part of [`Error::Lost`].
+/// A hold that ended before it was released, and the reason. An error by itself, and a part of [`Error::Lost`].
 ///
 /// # Examples
 ///

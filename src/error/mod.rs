@@ -14,14 +14,14 @@ pub use loss::{LockLost, LossReason};
 pub(crate) use shown::Chain;
 use shown::Said;
 
-/// A cause from below: the SDK's own error.
+/// The cause of an error, such as the SDK's own error.
 pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 
 /// What went wrong, sorted by what the caller must do.
 ///
-/// An error displays all that is known of it in one queue, its causes included. So it has no
-/// [`source`](std::error::Error::source) to be told once more; programs find the cause in the fields. Its `Debug` is the same queue behind
-/// the name of the variant: a `main` that returns the error prints that, and neither headers nor bodies of requests and answers.
+/// An error displays all that is known of it in one line, its causes included. So it has no [`source`](std::error::Error::source), which a
+/// report would print once more; programs find the cause in the fields. Its `Debug` is the same line behind the name of the variant. A
+/// `main` that returns the error prints that, and neither headers nor bodies of requests and answers.
 ///
 /// # Examples
 ///
@@ -34,17 +34,17 @@ pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 /// ```
 #[non_exhaustive]
 pub enum Error {
-    /// Another caller has the lock, or this call was not polled when it was granted. Try again later, or wait longer. The queue is
-    /// left, unless that takes longer than one request time-out: then it goes on in the background.
+    /// Another caller holds the lock, or this call was not polled when it was granted. Try again later, or wait longer. The call has left
+    /// the queue, unless that takes longer than one request time-out. Then leaving goes on in the background.
     NotGranted {
         /// The lock.
         lock: String,
-        /// Who has it, as far as the last answer showed.
+        /// The holder, as far as the last answer showed.
         holder: Option<Holder>,
-        /// Since when it has it, by DynamoDB's clock.
+        /// Since when it holds the lock, by DynamoDB's clock.
         since: Option<SystemTime>,
-        /// How many are before this caller, the holder included, those who have the lock together as one; none if it
-        /// took no place in the queue.
+        /// How many callers are before this caller, the holder included. Callers that hold the lock together count as one. `None` if the
+        /// call took no place in the queue.
         position: Option<usize>,
         /// Whether the lock was granted and given back, because the call was not polled for two request time-outs after the
         /// grant.
@@ -53,18 +53,18 @@ pub enum Error {
         waited: Duration,
     },
 
-    /// As many wait as [`max_waiters`](crate::FairLock::max_waiters) allows, or more. Turn the work away, or try again
-    /// later; nothing of this attempt stays in the queue.
+    /// As many callers wait as [`max_waiters`](crate::FairLock::max_waiters) allows, or more. Turn the work away, or try again later.
+    /// Nothing of this attempt stays in the queue.
     QueueFull {
         /// The lock.
         lock: String,
-        /// How many wait before this caller would, the holder not counted.
+        /// How many callers wait before this caller would, the holder not counted.
         waiting: usize,
-        /// How many may wait.
+        /// How many callers may wait.
         limit: usize,
     },
 
-    /// The hold ended before it was released. Stop the work it protected, and do not commit what is not fenced.
+    /// The hold ended before it was released. Stop the work that it protected, and do not commit what is not fenced.
     Lost {
         /// The lock.
         lock: String,
@@ -77,9 +77,8 @@ pub enum Error {
     /// A value or a combination of values cannot work. Change it; nothing was sent.
     Invalid(Invalid),
 
-    /// An item in the table is not what this version wrote. Upgrade, or repair as `docs/operations.md` says. An item of
-    /// a newer format is never written to; a place in the queue that this call had taken before it met a damaged one is
-    /// given up again.
+    /// An item in the table is not what this version writes. Upgrade, or repair as `docs/operations.md` says. fairlock never writes to an
+    /// item of a newer format. If the call had taken a place in the queue before it met a damaged item, it gives the place up again.
     InvalidItem {
         /// The table.
         table: String,
@@ -89,22 +88,22 @@ pub enum Error {
         problem: ItemProblem,
     },
 
-    /// DynamoDB refuses the request, and would again. Set right what it names: the table, permissions, credentials.
+    /// DynamoDB refuses the request, and would refuse it again. Correct what the error names: the table, permissions, credentials.
     Refused {
         /// The table.
         table: String,
-        /// What was asked for.
+        /// The operation that was asked for.
         verb: &'static str,
         /// DynamoDB's answer, or why the request could not be sent.
         source: Box<dyn StdError + Send + Sync>,
     },
 
-    /// DynamoDB did not answer, or was too busy, for as long as this call may wait. Try again later; what the
-    /// attempt may have left in the queue is removed in the background, or lapses with its lease.
+    /// DynamoDB did not answer, or was too busy, for as long as this call may wait. Try again later. What the attempt may have left in the
+    /// queue is removed in the background, or lapses with its lease.
     Unavailable {
         /// The table.
         table: String,
-        /// What was asked for.
+        /// The operation that was asked for.
         verb: &'static str,
         /// How long the call tried.
         waited: Duration,
@@ -116,7 +115,7 @@ pub enum Error {
     ShutDown(Closed),
 }
 
-/// How a client came to its end, or one call of it.
+/// Why a client has ended, or a call of it.
 ///
 /// # Examples
 ///
@@ -132,7 +131,7 @@ pub enum Error {
 pub enum Closed {
     /// [`shutdown`](crate::LockClient::shutdown) was called.
     ShutDown,
-    /// The runtime in which it was built is gone, and the background work of the client with it; or that runtime has no timers, which
+    /// The runtime in which the client was built is gone, and the client's background work with it. Or that runtime has no timers, which
     /// ends the work by a panic. Build clients in a runtime with `enable_time` that lasts as long as they are used.
     NoRuntime,
     /// The [observer](crate::FairLock::observed) of this call panicked. The client works on.
@@ -159,7 +158,7 @@ impl From<Invalid> for Error {
     }
 }
 
-/// Who has a lock, as its entry says.
+/// The holder of a lock, as its entry shows it.
 ///
 /// # Examples
 ///
@@ -174,14 +173,14 @@ impl From<Invalid> for Error {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The owner's name for people.
+    /// The owner's name, for people.
     pub owner: String,
-    /// Its ticket. Of callers of one client who have their turns one after the other at one place, the first of those tickets
-    /// that are left there as far as the table shows.
+    /// The holder's ticket. If callers of one client take turns at one place, the first of the tickets that are left there, as far as the
+    /// table shows.
     pub ticket: Ticket,
-    /// Whether a guard of this process holds it: one in another task, or one that this very caller has, for locks are not re-entrant.
+    /// Whether a guard of this process holds the lock, in another task or in the calling one: locks are not re-entrant.
     pub is_this_process: bool,
-    /// Whether it leaves permits to others: a reader does, and a caller that has some of a semaphore's permits.
+    /// Whether it leaves permits to other callers. A reader does, and so does a caller that holds some of a semaphore's permits.
     pub is_shared: bool,
 }
 
@@ -215,13 +214,13 @@ pub enum Invalid {
         /// Its limit in bytes.
         limit: usize,
     },
-    /// Several locks at once are at least one.
+    /// A multi-lock needs at least one name.
     #[error("several locks at once take one name or more, and none was given")]
     NoNames,
-    /// A wait of zero says neither that nor for how long to wait.
+    /// A time-out of zero never waits. Use `RecordWait::NoWait` for a call that does not wait.
     #[error("RecordWait::Timeout(0) never waits: say RecordWait::NoWait")]
     ZeroTimeout,
-    /// Nobody may wait, which says neither that nor to have the lock at once.
+    /// A limit of zero waiters never waits. Use `RecordWait::NoWait` for a call that does not wait.
     #[error("max_waiters(0) never waits: say RecordWait::NoWait")]
     ZeroWaiters,
     /// A text setting is empty, too long, or not usable.
@@ -234,7 +233,7 @@ pub enum Invalid {
         /// What it must be.
         rule: &'static str,
     },
-    /// One duration must not be below another.
+    /// A duration is below its lower bound.
     #[error("{setting} is {value:?} and must be at least {bound_value:?}: {bound}")]
     TooShort {
         /// The setting.
@@ -246,7 +245,7 @@ pub enum Invalid {
         /// The bound.
         bound_value: Duration,
     },
-    /// One duration must not be above another.
+    /// A duration is above its upper bound.
     #[error("{setting} is {value:?} and must be at most {bound_value:?}: {bound}")]
     TooLong {
         /// The setting.
@@ -265,50 +264,52 @@ pub enum Invalid {
         setting: &'static str,
         /// Its value.
         value: usize,
-        /// The least it may be.
+        /// The least value that is allowed.
         least: usize,
-        /// The most it may be.
+        /// The greatest value that is allowed.
         most: usize,
     },
-    /// So many permits cannot be had of this lock, or no lock has so many.
+    /// The number of permits is out of range for this lock, or for any lock.
     #[error("{said} permits were asked for, where there are 1 to {most}")]
     Permits {
-        /// What was asked for.
+        /// How many permits were asked for.
         said: u64,
-        /// The most that can be.
+        /// The most permits that are possible.
         most: u64,
     },
-    /// A lock carries small things only.
+    /// The data is too large: a lock carries small things only.
     #[error("{bytes} bytes of data are too many for a lock, which carries at most {most}")]
     TooMuchData {
-        /// How many there are.
+        /// How many bytes there are.
         bytes: usize,
-        /// How many there may be.
+        /// How many bytes there may be.
         most: usize,
     },
-    /// A caller says less of itself.
+    /// The attributes are too large.
     #[error("{bytes} bytes of attributes are too many, of which a call has at most {most}")]
     TooManyAttributes {
-        /// How many there are, names and values.
+        /// How many bytes there are, in names and values.
         bytes: usize,
-        /// How many there may be.
+        /// How many bytes there may be.
         most: usize,
     },
-    /// All who may have one of so many permits at a time would not fit into the lock's item, or no renewal of theirs. Bytes are
-    /// counted as DynamoDB counts them: attributes cost a byte each besides their names and values, and fourteen together.
+    /// The owner's name and attributes are too large for the number of permits. If every permit had a holder of this size, they would not
+    /// fit into the lock's item, or a renewal of theirs would not.
+    ///
+    /// Bytes are counted as DynamoDB counts them. Attributes cost a byte each besides their names and values, and fourteen bytes together.
     #[error(
         "an owner's name and attributes take {bytes} bytes on the lock's item, and at a lock of {permits} permits they may take \
          {most}: shorten them, or have fewer permits"
     )]
     TooLargeForPermits {
-        /// How many there are.
+        /// How many bytes there are.
         bytes: usize,
-        /// How many there may be.
+        /// How many bytes there may be.
         most: usize,
         /// How many permits the lock has.
         permits: u64,
     },
-    /// Of those who share a lock none writes its data: nothing would keep one from writing over another's.
+    /// The hold shares the lock, and no sharing holder writes its data. Otherwise a sharing holder could write over another's data.
     #[error("data is written by who has the lock alone, and this hold shares it")]
     SharedData,
     /// The client was built outside a tokio runtime.
@@ -329,7 +330,7 @@ mod tests {
         source: Option<Source>,
     }
 
-    /// An error of these words, caused by one of the words that follow.
+    /// An error with the first of these words, caused by an error with the words that follow.
     fn caused(words: &[&'static str]) -> Option<Source> {
         let (words, causes) = words.split_first()?;
         let source = caused(causes);

@@ -1,4 +1,4 @@
-//! Errors in words, each in one queue.
+//! Errors in words, each in one line.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -71,7 +71,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The queue for people, behind the variant. What the SDK's errors show to programmers has whole requests and answers in it.
+/// Prints the line for people, behind the variant. The `Debug` output of the SDK's errors has whole requests and answers in it.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let variant = match self {
@@ -88,10 +88,10 @@ impl fmt::Debug for Error {
     }
 }
 
-/// A text of the caller's own in quotation marks, of which only the beginning is said if it is long.
+/// A caller's text in quotation marks. Only the beginning is shown if the text is long.
 pub(super) struct Said<'a>(pub(super) &'a str);
 
-/// In characters. No rule about a text needs more of it to be understood.
+/// The most characters that are shown. The reader needs no more of a text to understand the rule about it.
 const MAX_SAID: usize = 80;
 
 impl fmt::Display for Said<'_> {
@@ -103,7 +103,7 @@ impl fmt::Display for Said<'_> {
     }
 }
 
-/// Why DynamoDB refuses a request, and what to do about the commonest reasons.
+/// Why DynamoDB refuses a request, and what to do about the most common reasons.
 struct Reason<'a>(&'a (dyn StdError + Send + Sync + 'static));
 
 const NO_TABLE: &str = "there is no such table: one for locks is made by `LockClient::create_table` or `fairlock table create`";
@@ -111,7 +111,7 @@ const DENIED: &str = "a policy denies it: for a table of locks `LockClient::chec
 const OTHER_KEYS: &str = "the table has other keys: for a table of locks `LockClient::check_table` tells which, and \
                           `LockClientBuilder::key_names` names them";
 
-/// DynamoDB's codes and words, and what they come from. It has many words for keys that are not the table's.
+/// DynamoDB's codes and words, and what they come from. DynamoDB has many words for keys that are not the table's.
 const ADVICE: [(&str, &str); 7] = [
     ("ResourceNotFoundException", NO_TABLE),
     ("AccessDeniedException", DENIED),
@@ -133,7 +133,7 @@ impl fmt::Display for Reason<'_> {
     }
 }
 
-/// Who stands before a caller that was not granted.
+/// What is before a caller that was not granted the lock.
 struct Held<'a>(Option<&'a Holder>, Option<usize>, bool);
 
 impl fmt::Display for Held<'_> {
@@ -147,7 +147,7 @@ impl fmt::Display for Held<'_> {
             None => f.write_str("others are before this caller")?,
         }
         match self.1 {
-            // The holder is before everybody, and does not wait.
+            // The holder is before all waiters, and does not wait.
             Some(0 | 1) => f.write_str(", and nobody waits before this caller"),
             Some(2) => f.write_str(", and 1 waits before this caller"),
             Some(place) => write!(f, ", and {} wait before this caller", place - 1),
@@ -156,7 +156,7 @@ impl fmt::Display for Held<'_> {
     }
 }
 
-/// Which task of a process has a lock is not known, so a caller that waits for itself is told of the possibility.
+/// Describes the holder. Which task of a process holds a lock is not known, so the text says that the caller may wait for itself.
 fn has(f: &mut fmt::Formatter<'_>, holder: &Holder) -> fmt::Result {
     let Holder { owner, ticket, .. } = holder;
     match (holder.is_shared, holder.is_this_process) {
@@ -176,7 +176,7 @@ fn has(f: &mut fmt::Formatter<'_>, holder: &Holder) -> fmt::Result {
     }
 }
 
-/// An error and what caused it, in one queue. A cause that the one before it ends with is not said again.
+/// An error and its causes, in one line. Leaves out a cause if the text before it already ends with that cause.
 pub(crate) struct Chain<'a>(pub(crate) &'a (dyn StdError + Send + Sync + 'static));
 
 impl fmt::Display for Chain<'_> {

@@ -1,4 +1,4 @@
-//! What a hold gives to writes of the caller's own: its fence, and a check that it is still the holder.
+//! What a hold gives to the caller's own writes: a fence, and a check that the hold is still the holder.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::guard::LockGuard;
 
 impl LockGuard {
-    /// A fence of this hold's ticket, for writes to items that remember the newest one in this attribute.
+    /// Returns a fence with this hold's ticket, for writes to items that remember the newest token in `attribute`.
     ///
     /// # Examples
     ///
@@ -20,7 +20,7 @@ impl LockGuard {
     ///     .put_item()
     ///     .table_name("reports")
     ///     .item("id", AttributeValue::S("nightly".into()))
-    ///     .item("queues", AttributeValue::N("1234".into()));
+    ///     .item("lines", AttributeValue::N("1234".into()));
     /// guard.fence("fence").on(put).send().await?;
     /// # Ok(())
     /// # }
@@ -29,28 +29,29 @@ impl LockGuard {
         Fence::new(attribute, self.ticket())
     }
 
-    /// A part of a transaction of the caller's own: `TransactWriteItems` that contains it applies only if this hold
-    /// is still the holder at that moment, by what the table says and not by anybody's clock.
+    /// Returns a part for the caller's own transaction. A `TransactWriteItems` that contains it applies only if this hold is
+    /// still the holder at that moment. The table decides that, no clock does.
     ///
-    /// Unlike [a fence](Self::fence) it needs nothing in the items that are written, and lets nothing through once
-    /// somebody else has the lock, before that one has written too. It costs a transaction, which is twice the write
-    /// units of all its items and of the lock item, and it can meet conflicts: with a renewal, or with those who come
-    /// to the queue. The transaction is then cancelled for `TransactionConflict` and can be sent again: the cancellation reasons, of which
-    /// each item of the transaction has one in its place, [tell this from a hold that is over](#a-conflict-or-a-stale-hold). The table of
-    /// locks must be in the same account and region, and the caller needs `dynamodb:ConditionCheckItem` on it.
+    /// Unlike [a fence](Self::fence) it needs no attribute in the items that are written. It lets nothing through once another
+    /// caller holds the lock, even before that caller has written. It costs a transaction, which takes twice the write units for
+    /// all its items and the lock item. The table of locks must be in the same account and region, and the caller needs
+    /// `dynamodb:ConditionCheckItem` on it.
     ///
-    /// A check of a hold that was [downgraded](Self::downgrade) afterwards refuses too: what it was made for has the lock no more.
-    /// A check of the share that is left refuses while callers of the same client that came together with this one wait to have
-    /// the lock next: ask for another when they have gone.
+    /// The transaction can conflict with a renewal, or with callers that join the queue. DynamoDB then cancels it with
+    /// `TransactionConflict`, and the caller can send it again. The cancellation reasons, one for each item of the transaction in
+    /// its order, [tell this from a hold that has ended](#a-conflict-or-a-stale-hold).
     ///
-    /// Of callers of one client who came together and have the lock [at one
-    /// place](crate::FairLock::acquire), one after the other, each has a check of its own. Where one
-    /// of them asked for a check, its release is a write before the next of them has the lock, as it is between
-    /// clients.
+    /// A check of a hold that was [downgraded](Self::downgrade) afterwards refuses too: the exclusive hold that it was made for
+    /// has ended. A check of the share that is left refuses while other callers of this hold's batch wait for the lock: ask for
+    /// another check when they have gone.
+    ///
+    /// Callers of one client that form a batch hold the lock [at one place](crate::FairLock::acquire), one after the other, and
+    /// each has a check of its own. If one of them asked for a check, its release is a write before the next of them holds the
+    /// lock, as it is between clients.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the hold is not believed in any more: nothing is sent to find out.
+    /// [`Error::Lost`] if this process no longer considers the hold valid. It sends nothing to find out.
     ///
     /// # Examples
     ///
@@ -92,10 +93,10 @@ impl LockGuard {
     ///         let Some(TransactionCanceledException(cancelled)) = error.as_service_error() else {
     ///             return Err(error.into());
     ///         };
-    ///         // In the order of the items: the check is the second.
+    ///         // The reasons are in the order of the items; the check is the second.
     ///         let mut reasons = cancelled.cancellation_reasons().iter().map(|reason| reason.code());
     ///         if reasons.clone().nth(1) == Some(Some("ConditionalCheckFailed")) {
-    ///             return Ok(false); // the hold is over: stop
+    ///             return Ok(false); // the hold has ended: stop
     ///         }
     ///         if !reasons.any(|code| code == Some("TransactionConflict")) {
     ///             return Err(error.into()); // a condition of the caller's own, or its capacity

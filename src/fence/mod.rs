@@ -1,4 +1,4 @@
-//! A fence for the caller's own writes: items that remember the newest token refuse those that come with an older one.
+//! A fence for the caller's own writes: items that remember the newest token refuse writes with an older one.
 
 mod hold;
 mod request;
@@ -15,28 +15,27 @@ pub use request::Fenceable;
 /// 2 to the 64th.
 const BEYOND_TOKENS: f64 = 18_446_744_073_709_551_616.0;
 
-/// A condition, and an update, for writes to items that remember the newest token: a write under an older one is
-/// refused.
+/// A condition and an update for writes to items that remember the newest token: such an item refuses a write under an older
+/// token.
 ///
-/// An item accepts a token that is not smaller than the newest it remembers, so several writes under one hold are
-/// fine, and an item without the attribute accepts any. What refuses is the item, when the write arrives: no clock
-/// takes part, and it does not matter whether the writer has noticed that it lost the lock.
+/// An item accepts a token that is not smaller than the newest it remembers, so a hold may write several times. An item without
+/// the attribute accepts any token. The item itself refuses the write when the write arrives. No clock takes part, and it does
+/// not matter whether the writer has noticed that it lost the lock.
 ///
 /// # Limitations
 ///
-/// - **All who write the item must fence it**, with the same attribute and tokens of the same lock.
-/// - **The fence closes with the first write under the newer token**, and not when that is granted. Who reads an item
-///   and then decides should [raise the fence](#raising-the-fence) first: what a stale writer wrote before that is
-///   then seen, and nothing comes after it.
-/// - **A deletion forgets the token**: any writer can make the item again, a stale one too. Where that matters put a
+/// - **All writers of the item must fence it**, with the same attribute and tokens of the same lock.
+/// - **The fence closes with the first write under the newer token**, and not when the lock is granted. A caller that reads an
+///   item and then decides should [raise the fence](#raising-the-fence) first. It then sees what a stale writer wrote before, and
+///   nothing comes after it.
+/// - **A deletion forgets the token**: any writer can then make the item again, a stale one too. Where that matters, put a
 ///   [tombstone](#tombstones) in place of the item.
-/// - It does not tell whether one still has the lock. [`check_item`](crate::LockGuard::check_item) does, in a
+/// - A fence does not tell whether the caller still holds the lock. [`check_item`](crate::LockGuard::check_item) does, in a
 ///   transaction.
 ///
 /// # Raising the fence
 ///
-/// An update without an update expression of its own writes the token and nothing else, also to an item that is not
-/// there yet:
+/// An update without an update expression of its own writes only the token. It also works for an item that does not exist yet:
 ///
 /// ```
 /// # async fn raise(dynamodb: aws_sdk_dynamodb::Client, guard: fairlock::LockGuard) -> Result<(), Box<dyn std::error::Error>> {
@@ -50,8 +49,8 @@ const BEYOND_TOKENS: f64 = 18_446_744_073_709_551_616.0;
 ///
 /// # Tombstones
 ///
-/// A fenced put of the key, the token and the TTL attribute alone: readers take it for no item, stale writers are
-/// refused by it, and DynamoDB deletes it when no write of the old holder can arrive any more.
+/// A fenced put of the key, the token and the TTL attribute alone. Readers take it for no item, it refuses stale writers, and
+/// DynamoDB deletes it when no write of the old holder can arrive any more.
 ///
 /// ```
 /// # async fn bury(dynamodb: aws_sdk_dynamodb::Client, guard: fairlock::LockGuard, tomorrow: u64) -> Result<(), Box<dyn std::error::Error>> {
@@ -90,10 +89,10 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// A fence of this ticket, for items that remember the newest one in the top-level attribute of this name.
+    /// Creates a fence with this ticket, for items that remember the newest token in the top-level attribute of this name.
     ///
-    /// For a token that was passed on, to another process say; whoever has the guard asks it for
-    /// [its fence](crate::LockGuard::fence). DynamoDB refuses a write whose attribute has no name, or is a key.
+    /// For a token that was passed on, for example to another process. A caller that has the guard asks it for
+    /// [its fence](crate::LockGuard::fence) instead. DynamoDB refuses a write whose attribute has an empty name, or is a key.
     ///
     /// # Examples
     ///
@@ -140,19 +139,18 @@ impl Fence {
         self.ticket
     }
 
-    /// The same request, fenced: its own condition and the fence's must both hold, and what it writes remembers the
-    /// token. Takes the SDK's builders of puts, updates and deletions, and those of the same for a transaction.
+    /// Returns the request with the fence on it. Its own condition and the fence's must both hold, and the item that it writes
+    /// remembers the token. Takes the SDK's builders of puts, updates and deletions, alone or for a transaction.
     ///
-    /// Comes last: a condition that is set afterwards takes the place of the fenced one, and the values that the
-    /// fence then left unused make DynamoDB refuse the request.
+    /// Call this last. A condition that is set afterwards replaces the fenced one, and DynamoDB refuses the request for the
+    /// values that the fence then left unused.
     ///
-    /// Fences of several locks go on one request if their attributes differ.
+    /// Fences of several locks fit on one request if their attributes differ.
     ///
     /// # Errors
     ///
-    /// The request fails with `ConditionalCheckFailedException` for either condition. Which one it was shows the
-    /// item, if the request asks for it with `ReturnValuesOnConditionCheckFailure::AllOld`: see
-    /// [`refused_by`](Self::refused_by).
+    /// The request fails with `ConditionalCheckFailedException` for either condition. The item shows which one it was, if the
+    /// request asks for the item with `ReturnValuesOnConditionCheckFailure::AllOld`: see [`refused_by`](Self::refused_by).
     ///
     /// # Examples
     ///
@@ -170,7 +168,8 @@ impl Fence {
         request.fenced(self)
     }
 
-    /// The newer token that this item remembers, if it does: why it refuses what comes with this fence.
+    /// Returns the newer token that this item remembers, because of which it refuses writes with this fence. Returns `None` if it
+    /// remembers no newer token.
     ///
     /// # Examples
     ///
@@ -188,7 +187,7 @@ impl Fence {
         Some(Ticket::new(newest)).filter(|newest| *newest > self.ticket)
     }
 
-    /// What the item has in the attribute, if it is nothing that a token can take the place of.
+    /// Returns what the item has in the attribute, if a token cannot replace it.
     pub(crate) fn blocked_by(&self, item: &HashMap<String, AttributeValue>) -> Option<String> {
         match item.get(&self.attribute)? {
             AttributeValue::N(number) => {
@@ -201,8 +200,8 @@ impl Fence {
         }
     }
 
-    /// The condition alone, in parentheses, for requests that are put together otherwise than by the SDK's builders.
-    /// It takes [`name`](Self::name) and [`compared`](Self::compared).
+    /// The condition alone, in parentheses, for requests that are not made with the SDK's builders. It uses [`name`](Self::name)
+    /// and [`compared`](Self::compared).
     ///
     /// # Examples
     ///
@@ -222,8 +221,8 @@ impl Fence {
         format!("(attribute_not_exists({name}) OR {name} <= {value})")
     }
 
-    /// What a `SET` clause has to contain, without the word. It takes [`name`](Self::name) and
-    /// [`assigned`](Self::assigned). A put has [`value`](Self::value) in its item instead, and a deletion nothing.
+    /// The assignment that a `SET` clause has to contain, without the word `SET`. It uses [`name`](Self::name) and
+    /// [`assigned`](Self::assigned). A put has [`value`](Self::value) in its item instead, and a deletion needs neither.
     ///
     /// # Examples
     ///
@@ -232,8 +231,8 @@ impl Fence {
         format!("{} = {}", self.name().0, self.assigned().0)
     }
 
-    /// The expression attribute name that both expressions use: placeholder and attribute. Placeholders are different
-    /// for different attributes.
+    /// The expression attribute name that both expressions use, as placeholder and attribute. Different attributes have different
+    /// placeholders.
     ///
     /// # Examples
     ///
@@ -251,8 +250,8 @@ impl Fence {
         (format!(":{}_by", self.placeholder()), self.value())
     }
 
-    /// The expression attribute value of the assignment: the same, but not under the same name, so that none of the two
-    /// expressions can get lost unnoticed.
+    /// The expression attribute value of the assignment. It has the same value as the condition's under another name, so that
+    /// neither expression can be lost unnoticed.
     ///
     /// # Examples
     ///
@@ -261,7 +260,7 @@ impl Fence {
         (format!(":{}_to", self.placeholder()), self.value())
     }
 
-    /// The token as an attribute. DynamoDB's numbers are exact to 38 digits, and tokens have 20 at the most.
+    /// The token as an attribute. DynamoDB's numbers are exact to 38 digits, and tokens have at most 20.
     ///
     /// # Examples
     ///
@@ -270,7 +269,7 @@ impl Fence {
         AttributeValue::N(self.ticket.to_string())
     }
 
-    /// Different for different attributes: what a placeholder cannot have in it stands there as its bytes.
+    /// Different for different attributes: a byte that a placeholder cannot contain is written in hexadecimal.
     fn placeholder(&self) -> String {
         let mut placeholder = String::from("fenced_");
         for byte in self.attribute.bytes() {

@@ -1,4 +1,4 @@
-//! How a fence goes on the SDK's builders of requests, beside what the caller said there.
+//! Puts a fence on the SDK's request builders, beside the expressions that the caller set there.
 
 use aws_sdk_dynamodb::operation::delete_item::builders::DeleteItemFluentBuilder;
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::builders::{DeleteBuilder, PutBuilder, UpdateBuilder
 
 use super::Fence;
 
-/// A write that [`Fence::on`] takes: the SDK's builders of puts, updates and deletions, alone or in a transaction.
+/// A write that [`Fence::on`] takes: the SDK's builders of puts, updates and deletions, alone or for a transaction.
 ///
 /// # Examples
 ///
@@ -26,13 +26,13 @@ pub trait Fenceable: sealed::Fenceable {}
 impl<R: sealed::Fenceable> Fenceable for R {}
 
 mod sealed {
-    /// Not to be named, nor implemented, by anybody else.
+    /// Sealed: other crates can neither name nor implement it.
     pub trait Fenceable: Sized {
         fn fenced(self, fence: &super::Fence) -> Self;
     }
 }
 
-/// The builders call what they have in common by the same names.
+/// The SDK's builders have no common trait, but the same method names.
 macro_rules! fenceable {
     ($($builder:ident remembers by $how:ident;)*) => {$(
         impl sealed::Fenceable for $builder {
@@ -79,7 +79,7 @@ fn both(own: Option<&str>, fence: String) -> String {
     }
 }
 
-/// Whether one pair of parentheses is around all of it: DynamoDB refuses a second one.
+/// Whether one pair of parentheses encloses the whole condition: DynamoDB refuses a second pair.
 fn is_enclosed(condition: &str) -> bool {
     let condition = condition.trim();
     let mut depth = 0;
@@ -90,7 +90,7 @@ fn is_enclosed(condition: &str) -> bool {
     condition.starts_with('(') && closes.is_some_and(|at| at + 1 == condition.len())
 }
 
-/// The update with an assignment more, in its `SET` clause if it has one: each clause may be there once.
+/// Adds an assignment to the update, in its `SET` clause if it has one: an update may have each clause only once.
 fn also_set(update: &str, assignment: &str) -> String {
     match behind_set(update) {
         Some(at) => {
@@ -101,7 +101,7 @@ fn also_set(update: &str, assignment: &str) -> String {
     }
 }
 
-/// Where the word `SET` ends. An attribute cannot be called so but by a placeholder, for it is reserved.
+/// Where the word `SET` ends. No attribute can have this name but through a placeholder, because the word is reserved.
 fn behind_set(update: &str) -> Option<usize> {
     let belongs = |c: char| c == '_' || c.is_ascii_alphanumeric();
     let upper = update.to_ascii_uppercase();

@@ -1,4 +1,4 @@
-//! Leading for as long as a lock is held: stands in queue, leads, loses or resigns, and stands again.
+//! Leadership for as long as a lock is held: a candidate stands in the queue, leads, loses the lock or resigns, and stands again.
 
 mod resignation;
 mod rests;
@@ -27,15 +27,15 @@ use rests::Rests;
 
 pub use resignation::ResignHandle;
 
-/// The first pause after DynamoDB did not answer, and the longest; each is made longer by up to its double.
+/// The first and the longest pause after DynamoDB did not answer. Jitter makes each up to twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(15);
 
-/// One who leads whenever it has the lock, until it is stopped or has done what it was to do.
+/// A candidate that leads whenever it holds the lock, until it is stopped or its work is done.
 ///
-/// Of all candidates of one lock at most one believes that it leads, as of all who acquire it; each of its terms has
-/// a ticket, greater than that of every term before, which is the fencing token of that term. Work that does not await
-/// is not stopped when the lock is lost, as [`FairLock::run`] says.
+/// At most one candidate of a lock considers itself the leader, as at most one caller considers itself the exclusive holder. Each
+/// term has a ticket, greater than that of every term before. It is the fencing token of that term. The loss of the lock does not
+/// stop work that does not await, as [`FairLock::run`] says.
 ///
 /// # Examples
 ///
@@ -48,7 +48,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(15);
 /// let candidate = locks.fair_lock("feed/leader")?.candidate().until(shutdown_asked());
 /// let stopped = candidate.lead::<()>(async |guard| {
 ///     loop {
-///         publish(guard.ticket()).await; // dropped here when the lock is lost
+///         publish(guard.ticket()).await; // the loss of the lock drops the work here
 ///         tokio::time::sleep(Duration::from_secs(10)).await;
 ///     }
 /// });
@@ -71,7 +71,7 @@ struct Campaign {
 
 type Observer = Box<dyn Fn(&LeadershipEvent) + Send + Sync>;
 
-/// What becomes of a candidate, as its observer is told.
+/// An event of a candidate, as its observer sees it.
 ///
 /// # Examples
 ///
@@ -85,38 +85,39 @@ type Observer = Box<dyn Fn(&LeadershipEvent) + Send + Sync>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LeadershipEvent {
-    /// It leads from now on.
+    /// The candidate leads from now on.
     Began {
         /// The fencing token of this term.
         ticket: Ticket,
     },
-    /// It leads no more: the work returned or was told to stop, and the lock was given back.
+    /// The candidate no longer leads: the work returned or was told to stop, and the lock was given back.
     Ended {
         /// The fencing token of the term that ended.
         ticket: Ticket,
         /// How the release went, as [`LockGuard::release`] says.
         released: Result<(), Error>,
     },
-    /// It leads no more: the lock was lost, and the work was dropped.
+    /// The candidate no longer leads: the lock was lost, and the work was dropped.
     Lost {
         /// The fencing token of the term that ended.
         ticket: Ticket,
         /// Why the lock was lost.
         reason: LossReason,
     },
-    /// DynamoDB does not answer while it waits to lead. It keeps its place in the queue, if it has one, and goes on trying.
+    /// DynamoDB does not answer while the candidate waits to lead. The candidate keeps its place in the queue, if it has one, and
+    /// goes on trying.
     OutageBegan {
-        /// Since when, and why.
+        /// When the outage began, and why.
         outage: Outage,
     },
     /// DynamoDB answers again.
     OutageEnded,
-    /// DynamoDB did not answer for as long as [`outage_timeout`](crate::LockClientBuilder::outage_timeout) allows, or the
-    /// queue is as long as [`max_waiters`](crate::FairLock::max_waiters) allows: it stands again after a pause.
+    /// DynamoDB did not answer for as long as [`outage_timeout`](crate::LockClientBuilder::outage_timeout) allows, or the queue
+    /// is as long as [`max_waiters`](crate::FairLock::max_waiters) allows. The candidate stands again after a pause.
     Unavailable {
         /// What went wrong.
         error: Error,
-        /// How long it waits before it tries again.
+        /// How long the candidate waits before it tries again.
         pause: Duration,
     },
 }
@@ -130,7 +131,7 @@ enum Term<T> {
 }
 
 impl FairLock {
-    /// One who leads whenever it has this lock.
+    /// Returns a candidate that leads whenever it holds this lock.
     ///
     /// # Examples
     ///
@@ -154,8 +155,8 @@ impl FairLock {
 }
 
 impl Candidate {
-    /// Stops when `stop` resolves, whether it leads or waits; [`lead`](Self::lead) then returns `None`. Of several such
-    /// calls the last counts.
+    /// Sets a future that stops the candidate when it resolves, whether the candidate leads or waits. [`lead`](Self::lead) then
+    /// returns `None`. Of several such calls the last counts.
     ///
     /// # Examples
     ///
@@ -172,11 +173,10 @@ impl Candidate {
         self
     }
 
-    /// Tells `observer` what becomes of the candidate. How far it has come in the queue is told to the lock's own
-    /// [observer](FairLock::observed).
+    /// Sets an observer of the candidate's events. The lock's own [observer](FairLock::observed) learns how far the candidate has
+    /// come in the queue.
     ///
-    /// It runs where [`lead`](Self::lead) is polled, so it must be quick and never block; its panics are those of
-    /// `lead`.
+    /// The observer runs where [`lead`](Self::lead) is polled, so it must be quick and never block. If it panics, `lead` panics.
     ///
     /// # Examples
     ///
@@ -197,7 +197,7 @@ impl Candidate {
         self
     }
 
-    /// What ends this candidate's terms from elsewhere.
+    /// Returns a handle that ends this candidate's terms from elsewhere.
     ///
     /// # Examples
     ///
@@ -213,27 +213,29 @@ impl Candidate {
         ResignHandle::new(resigned, self.campaign.clock().clone())
     }
 
-    /// Waits for its turn, runs `work` for as long as the lock is held, and again.
+    /// Waits for the candidate's turn, runs `work` for as long as the lock is held, and starts over.
     ///
-    /// A term ends when its work returns: [`ControlFlow::Break`] ends all and is returned, [`ControlFlow::Continue`]
-    /// gives the lock back and stands at the end of the queue, so that others lead if there are any. It ends too when
-    /// the lock is lost, upon a [resignation](Self::resignation), and when the candidate is [stopped](Self::until):
-    /// the work is dropped where it awaits, and before the lock is given back. A term whose lock was lost before its
-    /// work returned is lost, whatever the work returned, and the candidate stands again.
+    /// A term ends when its work returns. Upon [`ControlFlow::Break`], `lead` returns the value. Upon [`ControlFlow::Continue`],
+    /// the candidate gives the lock back and stands at the end of the queue, so that other candidates lead if there are any.
     ///
-    /// While DynamoDB does not answer, it keeps its place in the queue and goes on trying. When the
-    /// [outage time-out](crate::LockClientBuilder::outage_timeout) is over, or the queue is
-    /// [too long for it](FairLock::max_waiters), it pauses for one to two seconds, and then for twice as long each time, up
-    /// to 30 s.
+    /// A term also ends when the lock is lost, upon a [resignation](Self::resignation), and when the candidate is
+    /// [stopped](Self::until). The work is then dropped where it awaits, and before the lock is given back. A term whose lock was
+    /// lost before its work returned is lost, whatever the work returned, and the candidate stands again.
     ///
-    /// After a term shorter than 100 ms the candidate pauses before it stands again: for 10 to 20 ms, and for twice as
-    /// long after each further one, up to two seconds, until a term lasts longer. So work that returns at once does not
-    /// spend the table's capacity on terms. Work that has many small jobs does several of them in a term.
+    /// While DynamoDB does not answer, the candidate keeps its place in the queue and goes on trying. When the
+    /// [outage time-out](crate::LockClientBuilder::outage_timeout) ends, or the queue is
+    /// [too long for it](FairLock::max_waiters), the candidate pauses for one to two seconds, and then for twice as long each
+    /// time, up to 30 s.
     ///
-    /// In a spawned task the work owns what it uses, as `async move` closures do.
+    /// After a term shorter than 100 ms, the candidate pauses for 10 to 20 ms before it stands again. Each further short term
+    /// doubles the pause, up to two seconds, until a term lasts longer. So work that returns at once does not spend the table's
+    /// capacity on terms. Work that has many small jobs does several of them in a term.
     ///
-    /// Returns `None` when it was stopped, with the lock released; a place in the queue is given up in the background. A
-    /// release that failed is told to the observer and logged: the next leader then waits for the lease to end.
+    /// In a spawned task, the work must own what it uses, as `async move` closures do.
+    ///
+    /// Returns `None` if the candidate was stopped. The lock is released then, and a place in the queue is given up in the
+    /// background. If a release fails, the candidate logs it and tells the observer: the next leader then waits for the lease to
+    /// end.
     ///
     /// # Fairness
     ///
@@ -241,8 +243,8 @@ impl Candidate {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work, and then gives up the lock, or the place in the queue, in the background. So
-    /// does a panic of the work, which comes through.
+    /// Dropping the future drops the work, and then gives up the lock, or the place in the queue, in the background. A panic of
+    /// the work does the same, and reaches the caller.
     ///
     /// # Errors
     ///
@@ -256,7 +258,7 @@ impl Candidate {
     /// # async fn work_off(lock: fairlock::FairLock) -> Result<(), fairlock::Error> {
     /// use std::ops::ControlFlow;
     ///
-    /// // Leads a job at a time, and ends when there is none.
+    /// // Does one job a term, and ends when there is none.
     /// let candidate = lock.candidate();
     /// let ended = candidate.lead(async |guard| match next_job(guard.ticket()).await {
     ///     Some(_) => ControlFlow::Continue(()),
@@ -272,7 +274,7 @@ impl Candidate {
     ) -> Result<Option<T>, Error> {
         let Candidate { campaign, mut stop } = self;
         let mut rests = campaign.rests();
-        // Ends when it is stopped, by the work, or by an error.
+        // Ends when the candidate is stopped, by the work, or by an error.
         loop {
             let guard = tokio::select! {
                 biased;
@@ -304,7 +306,7 @@ impl Campaign {
         Rests::new(self.lock.inner.store.config().chance.clone())
     }
 
-    /// Waits for the lock once, and tells of outages meanwhile.
+    /// Waits for the lock once, and reports outages meanwhile.
     async fn stand_once(&self) -> Result<LockGuard, Error> {
         let outages = Arc::new(Signal::new(None));
         let noted = Arc::clone(&outages);
@@ -338,7 +340,8 @@ impl Campaign {
         }
     }
 
-    /// Waits for the lock, also while DynamoDB does not answer or the queue is full. Ends with the lock, or for good.
+    /// Waits for the lock, also while DynamoDB does not answer or the queue is full. Returns with the lock, or with an error for
+    /// good.
     async fn stand(&self) -> Result<LockGuard, Error> {
         let config = self.lock.inner.store.config();
         let mut pauses = ExponentialBuilder::new()
@@ -350,7 +353,7 @@ impl Campaign {
             .build();
         loop {
             let error = match self.stand_once().await {
-                // It was given back, for this candidate was not polled in time. Each such turn took a grant.
+                // The lock was given back, because this candidate was not polled in time. Each such round took a grant.
                 Err(Error::NotGranted { .. }) => continue,
                 Err(error @ (Error::Unavailable { .. } | Error::QueueFull { .. })) => error,
                 granted_or_refused => return granted_or_refused,
@@ -370,7 +373,7 @@ impl Campaign {
         work: &mut impl AsyncFnMut(&LockGuard) -> ControlFlow<T>,
     ) -> Term<T> {
         let (ticket, before) = (guard.ticket(), self.resigned.get());
-        // Between the grant and here others may know that it leads, and have it resign.
+        // Between the grant and this line, another task may learn that the candidate leads, and make it resign.
         let is_resigned = before.is_after(guard.hold().begun);
         tracing::info!(lock = guard.name(), %ticket, "leads");
         self.tell(&LeadershipEvent::Began { ticket });

@@ -1,4 +1,4 @@
-//! A candidate's term that is ended from elsewhere.
+//! A handle that ends a candidate's term from elsewhere.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::signal::Signal;
 use fairlock_protocol::moment::Moment;
 
-/// How often it was resigned, and when last.
+/// How often the candidate was told to resign, and when last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Resigned {
     times: u64,
@@ -28,7 +28,7 @@ impl Resigned {
 /// let candidate = lock.candidate();
 /// let resignation = candidate.resignation();
 /// tokio::spawn(candidate.lead::<()>(async |_| std::future::pending().await));
-/// resignation.resign(); // somebody else is to lead, if there is somebody
+/// resignation.resign(); // another candidate leads next, if there is one
 /// # }
 /// ```
 #[derive(Clone, Debug)]
@@ -42,8 +42,8 @@ impl ResignHandle {
         ResignHandle { resigned, clock }
     }
 
-    /// Ends the term that is under way: its work is dropped, the lock is released, and the candidate stands at the
-    /// end of the queue. A term is under way from the moment at which the client has the lock, also before
+    /// Ends the term that is under way: its work is dropped, the lock is released, and the candidate stands at the end of the
+    /// queue. A term is under way from the moment at which the client holds the lock, also before
     /// [`lead`](crate::Candidate::lead) is polled again and begins the work. Does nothing while the candidate waits.
     ///
     /// # Examples

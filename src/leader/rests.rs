@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::random_source::RandomSource;
 
-/// A term that is over sooner is a short one: the requests for it take longer than its work.
+/// A term that ends sooner is short: its requests take longer than its work.
 const SHORT_TERM: Duration = Duration::from_millis(100);
-/// The pauses after short terms, each made longer by up to its double.
+/// The first and the longest pause after short terms. Jitter makes each up to twice as long.
 const FIRST_REST: Duration = Duration::from_millis(10);
 const MAX_REST: Duration = Duration::from_secs(1);
 
@@ -24,13 +24,13 @@ impl Rests {
         }
     }
 
-    /// How long to rest after a term that lasted so long.
+    /// How long to rest after a term of this length.
     pub(super) fn after(&mut self, term: Duration) -> Duration {
         if term >= SHORT_TERM {
             self.next = FIRST_REST;
             return Duration::ZERO;
         }
-        // Jitter is a factor between 0.8 and 1.2; the pause is one of 1 to 2.
+        // The jitter is a factor between 0.8 and 1.2; the pause needs one between 1 and 2.
         let rest = self.next.mul_f64(2.5 * self.chance.jitter() - 1.0);
         self.next = (self.next * 2).min(MAX_REST);
         rest

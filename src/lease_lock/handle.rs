@@ -1,4 +1,4 @@
-//! A lease as it is carried from process to process.
+//! A lease as one process passes it on to another.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,8 @@ use fairlock_protocol::ticket::Ticket;
 
 const MAX_ID: usize = 256;
 
-/// A lease of a [`LeaseLock`](crate::LeaseLock), by which any process may extend or release it. Its text form reads back.
+/// A handle to a lease of a [`LeaseLock`](crate::LeaseLock). Any process that has it may extend or release the lease. Parsing its
+/// text form returns the same handle.
 ///
 /// # Examples
 ///
@@ -36,7 +37,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// None: the entry is no lease of this kind, or has no date.
+    /// Returns `None` if the entry is no lease of this kind, or has no date.
     pub(super) fn of(name: &LockName, entry: &Entry) -> Option<Self> {
         let expires = in_millis(entry.renewed_at?.0 + lease::believed(entry.lease));
         Some(Lease {
@@ -61,7 +62,7 @@ impl Lease {
         &self.lock
     }
 
-    /// What the caller calls it.
+    /// The id that the caller gave to the lease.
     ///
     /// # Examples
     ///
@@ -87,10 +88,10 @@ impl Lease {
         self.ticket
     }
 
-    /// Until when it may be believed in, by DynamoDB's clock: 2 % of the lease before others may take the lock.
+    /// When the owner must stop relying on the lease, by DynamoDB's clock: 2 % of the lease before others may take the lock.
     ///
-    /// DynamoDB has many front ends, and each has a clock. This is counted from the earlier of two answers; whoever measures
-    /// what is left by a clock that may be slower than theirs, this host's for one, stops as much earlier.
+    /// DynamoDB has many front ends, and each has a clock. The time counts from the earlier of two answers. An owner that
+    /// measures what is left by a clock that may be slower than theirs, for example this host's, must stop earlier by as much.
     ///
     /// # Examples
     ///
@@ -111,13 +112,14 @@ pub(super) fn check_id(id: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// A lease ends at a whole millisecond, as its text has it: so it reads back the same. It ends earlier by that, never later.
+/// Rounds the end of a lease down to a whole millisecond, as its text form has it, so that it reads back the same. The lease ends
+/// earlier by that, never later.
 fn in_millis(span: Duration) -> Duration {
     let nanos = span.subsec_nanos();
     Duration::new(span.as_secs(), nanos - nanos % 1_000_000)
 }
 
-/// One queue; the names come last, for they may have anything in them.
+/// A single line. The names come last, because they may contain anything.
 impl fmt::Display for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (nonce, ticket) = (self.nonce, self.ticket);

@@ -1,4 +1,4 @@
-//! A lock that is held for a time by a name, across processes: nothing runs in the background.
+//! A lock that a name holds for a time, across processes: nothing runs in the background.
 
 mod handle;
 
@@ -29,32 +29,32 @@ use handle::check_id;
 /// DynamoDB's dates have whole seconds.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// Reads for the time, where answers tell it and do not agree.
+/// The most reads that find out the time, where answers tell it and do not agree.
 const MAX_READS: usize = 4 * READS;
 const DISCORD: &str = "no two of its answers agree in their `Date`, and leases end by it";
-/// Tries to enter: each failed because somebody was in the way who is gone now.
+/// The most tries to enter. A try is repeated if the participant that was in its way is gone by now.
 const TRIES: u8 = 6;
 
-/// A lock that is held by a name of the caller's own for a time that it says, across processes: for Lambdas and jobs that end
-/// before their work does. Nothing runs in the background, and nothing is released when a handle is dropped.
+/// A lock that a name of the caller's choice holds for a time of the caller's choice, across processes: for Lambdas and jobs that
+/// end before their work does. Nothing runs in the background, and dropping a handle releases nothing.
 ///
-/// It is the same lock as the [fair lock](crate::LockClient::fair_lock) of its name: whoever waits in its queue waits for the
-/// lease to be released or to end, and this never goes before those who wait. Only a lease that is over and that nobody
-/// has taken yet begins again for its own name.
+/// It is the same lock as the [fair lock](crate::LockClient::fair_lock) of its name. Callers in its queue wait until the lease is
+/// released or ends, and a lease never goes before callers that wait. Only a lease that has expired and that no other caller has
+/// taken yet begins again for its own name.
 ///
-/// **A lease is over by DynamoDB's own clock.** Others take the lock when the time is over, and by the allowance of the common
-/// clock and its grain later at the latest (12 s by default), those who wait in the queue too. Who has it counts with
-/// [`Lease::expires_at`], which is early by as much as hosts' clocks may run apart and by the grain of that clock (2 % of the time
-/// that was asked for), and fences what must not be written late with the [`ticket`](Lease::ticket).
+/// **A lease expires by DynamoDB's own clock.** Other callers, those in the queue included, take the lock when the lease's time
+/// has ended. They take it at the latest one allowance of the server clock and its grain later (12 s by default). The owner goes
+/// by [`Lease::expires_at`]. That is early by as much as hosts' clocks may run apart and by the grain of that clock (2 % of the
+/// time that was asked for). The owner fences with the [`ticket`](Lease::ticket) what must not be written late.
 ///
-/// A call returns within five request time-outs; with [`Error::Unavailable`] where its requests together took longer, and then what
-/// is under way may be applied all the same.
+/// A call returns within five request time-outs. If its requests together take longer, it returns [`Error::Unavailable`], and
+/// DynamoDB may still apply the request that is under way.
 ///
-/// Nobody is left to undo what a request does that the network held up. A request that took the lock may come a second time after
-/// the release. A request of a call that failed, or was told [`Error::NotGranted`], may come after that call. Then the lock is
-/// taken for that time, unless the lease is [found](Self::find) under its name and released. This client does not give it up by
-/// itself, for another process may have asked under the same name and been told that it has the lease. So take no longer times
-/// than the work needs, and extend.
+/// No task is left to undo what a delayed request does. A request that took the lock may arrive a second time after the release.
+/// A request of a call that failed, or that returned [`Error::NotGranted`], may arrive after that call. The name then holds the
+/// lock for the lease's time, unless a caller [finds](Self::find) the lease under its name and releases it. This client does not
+/// give it up by itself, because another process may have asked under the same name and been told that it holds the lease. So
+/// take leases no longer than the work needs, and extend them.
 ///
 /// # Examples
 ///
@@ -65,7 +65,7 @@ const TRIES: u8 = 6;
 ///
 /// let lock = locks.lease_lock("import/7")?;
 /// let lease = lock.acquire("transaction-1234", Duration::from_secs(300)).await?;
-/// let handle = lease.to_string(); // to be kept, in a message or a workflow's state
+/// let handle = lease.to_string(); // keep it in a message or a workflow's state
 ///
 /// // another process, later
 /// let lease: Lease = handle.parse()?;
@@ -91,7 +91,8 @@ impl LeaseLock {
         }
     }
 
-    /// The same lock, whose leases [say this of themselves](crate::FairLock::attributes) as long as they last.
+    /// Sets attributes that leases of the returned handle [publish about themselves](crate::FairLock::attributes) as long as they
+    /// last.
     ///
     /// # Examples
     ///
@@ -110,24 +111,25 @@ impl LeaseLock {
         self
     }
 
-    /// Takes the lock if it can be had now, under this name and for so long, from one second to a day, and to half of
-    /// the [idle retention](crate::LockClientBuilder::idle_retention). One request if it is free; two
-    /// more where no two answers told this client the time within the last 25 s, and up to sixteen each time that answers disagree.
+    /// Takes the lock if it is available now, under the name `id` and for `span`: from one second to a day, and at most half of
+    /// the [idle retention](crate::LockClientBuilder::idle_retention). A single request if the lock is free. Two more where no
+    /// two answers told this client the time within the last 25 s, and up to sixteen each time that answers disagree.
     ///
-    /// The same name again is recognised: whoever has the lock under it gets the lease as it stands, not a longer one; one that
-    /// is over, and that nobody has taken, begins again.
-    /// So a name is for one piece of work, and a retried step may ask again.
+    /// A call under the same name again is recognised. If the name holds the lock, the call returns the lease as it stands, not a
+    /// longer one. A lease that has expired, and that no other caller has taken, begins again. So a name is for one piece of
+    /// work, and a retried step may ask again.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves open whether the lock was taken: ask again with the same name, or leave it to the lease.
+    /// Dropping the future leaves open whether the lock was taken: ask again with the same name, or let the lease expire.
     ///
     /// # Errors
     ///
-    /// [`Error::NotGranted`] if somebody else has it, or waits for it. [`Error::Refused`] where answers have no `Date`, as those of
-    /// DynamoDB Local: by whose clock the lease ends nobody could tell. [`Error::Unavailable`] also where no two of sixteen answers tell
-    /// the same time: then it may have the lock for as long, and the same name finds it again. [`Error::Invalid`] for a name that is empty or longer than
-    /// 256 bytes, or a time out of its range. Else as [`FairLock::acquire`](crate::FairLock::acquire).
+    /// [`Error::NotGranted`] if another caller holds the lock, or waits for it. [`Error::Refused`] where answers have no `Date`,
+    /// as those of DynamoDB Local: no clock could tell then when the lease ends. [`Error::Unavailable`] also where no two of
+    /// sixteen answers tell the same time. The name may then hold the lock for the lease's time, and a call under the same name
+    /// finds it again. [`Error::Invalid`] for a name that is empty or longer than 256 bytes, or a time out of its range. Else as
+    /// [`FairLock::acquire`](crate::FairLock::acquire).
     ///
     /// # Examples
     ///
@@ -135,7 +137,7 @@ impl LeaseLock {
     /// # async fn step(lock: fairlock::LeaseLock) -> Result<(), fairlock::Error> {
     /// match lock.acquire("transaction-1234", std::time::Duration::from_secs(60)).await {
     ///     Ok(lease) => println!("until {:?}", lease.expires_at()),
-    ///     Err(fairlock::Error::NotGranted { .. }) => {} // another is at it
+    ///     Err(fairlock::Error::NotGranted { .. }) => {} // another caller holds the lock
     ///     Err(other) => return Err(other),
     /// }
     /// # Ok(())
@@ -160,9 +162,10 @@ impl LeaseLock {
             let lease = Lease::of(&self.name, &entry).filter(|_| is_kept);
             match lease {
                 Some(lease) if self.is_before(lease.expires).await => return Ok(lease),
-                // One of this name that was over, and that nobody has taken; or DynamoDB may delete the item too soon.
+                // A lease of this name that has expired and that no other caller has taken, or one whose item DynamoDB may delete
+                // too soon.
                 _ => match self.prolong(entry, span).await {
-                    // Somebody has taken it, or the item is deleted: nobody was told of this lease.
+                    // Another caller has taken the lock, or the item is deleted: no caller was told of this lease.
                     Err(Error::Lost { .. }) => {}
                     done => return done,
                 },
@@ -172,7 +175,8 @@ impl LeaseLock {
         Err(hold::not_granted(&self.name, seen.as_ref(), None, waited))
     }
 
-    /// The lease under this name, if it has the lock now: also one that is over, as long as nobody has taken the lock. One read.
+    /// Returns the lease under this name if it holds the lock now. That includes an expired lease, as long as no other caller has
+    /// taken the lock. Costs a single read.
     ///
     /// # Cancel safety
     ///
@@ -198,18 +202,17 @@ impl LeaseLock {
         Ok(holder.and_then(|holder| Lease::of(&self.name, &holder).filter(|it| it.id == id)))
     }
 
-    /// Has the lease last for so long from now on, or for as long as it does, if that is longer: whoever has it in another
-    /// process may believe in what it was told there. Two requests, and one more where no two answers
-    /// told this client the time within the last 25 s; where answers disagree, up to sixteen more.
+    /// Extends the lease to `by` from now. Never shortens it: another process may rely on the later expiry. Two requests, and one
+    /// more where no two answers told this client the time within the last 25 s. Where answers disagree, up to sixteen more.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves open whether it lasts longer.
+    /// Dropping the future leaves open whether the lease was extended.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if it does not have the lock any more, which is as it was then. [`Error::Invalid`] if the time is out of
-    /// its range, or the lease is of another lock. Else as [`acquire`](Self::acquire).
+    /// [`Error::Lost`] if the lease no longer holds the lock; the lock is then as it was. [`Error::Invalid`] if the time is out
+    /// of its range, or the lease is of another lock. Else as [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -233,19 +236,19 @@ impl LeaseLock {
         self.prolong(seen, by).await
     }
 
-    /// Hands the lock over. One request; where that had no answer, or finds that the lease does not have the lock any more, as many more
-    /// as it takes to know the time.
+    /// Releases the lease and hands the lock over. A single request. If that had no answer, or finds that the lease no longer
+    /// holds the lock, as many more as it takes to know the time.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves open whether it is released.
+    /// Dropping the future leaves open whether the lease was released.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if it does not have the lock any more, which is as it was then: with
-    /// [`LossReason::Released`](crate::LossReason::Released) if it was released before and its time is not over. Also if its time is
-    /// over and a request that had no answer may have released it. [`Error::Invalid`] if the lease is of another lock. Else as
-    /// [`acquire`](Self::acquire).
+    /// [`Error::Lost`] if the lease no longer holds the lock; the lock is then as it was. The reason is
+    /// [`LossReason::Released`](crate::LossReason::Released) if the lease was released before and its time has not ended. Also
+    /// [`Error::Lost`] if its time has ended and a request that had no answer may have released it. [`Error::Invalid`] if the
+    /// lease is of another lock. Else as [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -280,7 +283,7 @@ impl LeaseLock {
                 Ok(())
             }
             Ended::PassedOn => Ok(()),
-            // Released by the request that had no answer, unless the lease was over, and others could end it.
+            // The request that had no answer released it, unless the lease had expired and others could end it.
             Ended::Before(_) if self.is_before(lease.expires).await => Ok(()),
             Ended::Before(item) | Ended::NotOurs(item) => {
                 Err(self.lost(lease.ticket, Some(lease.expires), item).await)
@@ -288,8 +291,8 @@ impl LeaseLock {
         }
     }
 
-    /// However its requests fare, a call returns in the time that one has which does not wait. What is under way then may be
-    /// applied all the same.
+    /// Bounds a call by the time of one that does not wait, whatever becomes of its requests. DynamoDB may still apply the
+    /// request that is under way then.
     async fn in_time<T>(
         &self,
         verb: &'static str,
@@ -306,12 +309,12 @@ impl LeaseLock {
         }
     }
 
-    /// The entry that has the lock under this name, and whether its item stays for long enough; and the item, which is in the way
-    /// if there is no such entry.
+    /// Returns the entry that holds the lock under this name, and whether its item stays for long enough. Returns the item too,
+    /// which is in the way if there is no such entry.
     ///
-    /// An attempt that was not given the lock may get it yet, by a request that is still under way. It is found again by its
-    /// name, and is not given up when it is seen: this process or another may have asked again under that name, and been
-    /// told that it has the lease.
+    /// An attempt that was refused may still get the lock, by a request that is under way. The lease is then found by its name.
+    /// The client does not give it up when it sees it: this process or another may have asked again under that name, and been
+    /// told that it holds the lease.
     async fn enter(
         &self,
         id: &str,
@@ -320,7 +323,7 @@ impl LeaseLock {
         let policy = self.inner.policy_of_few(self.inner.closed.clone());
         let slots = self.inner.slots(&self.name, &policy);
         let permits = self.name.permits().unwrap_or_default();
-        // Nobody renews what waits: it asks for a free lock.
+        // No task renews a place in the queue here, so the claim is for a free lock only.
         let wish = Wish {
             most: Ticket::new(u64::MAX),
             waits: false,
@@ -357,7 +360,7 @@ impl LeaseLock {
         Seen::Item(Sight::of(item, permits, self.inner.store.config().slots))
     }
 
-    /// Whoever has the lock under this name, and whether its item stays for long enough.
+    /// Returns the entry that holds the lock under this name, and whether its item stays for long enough.
     fn own(&self, id: &str, seen: Option<&LockItem>) -> Option<(Entry, bool)> {
         let item = seen?;
         let own = item.holder().filter(|holder| is_of(holder, id))?;
@@ -370,7 +373,7 @@ impl LeaseLock {
         attempt.lasting(id.to_owned(), lease)
     }
 
-    /// Each turn of the loop, another has extended the lease meanwhile.
+    /// Each further round of the loop means that another caller has extended the lease meanwhile.
     async fn prolong(&self, mut seen: Entry, by: Duration) -> Result<Lease, Error> {
         let policy = self.inner.policy_of_few(CancellationToken::new());
         loop {
@@ -407,7 +410,7 @@ impl LeaseLock {
         }
     }
 
-    /// By answers, if none have told it lately: a time by which a lease may begin.
+    /// Returns a time at which a lease may begin. Reads the lock to learn it, if no answers have told it lately.
     async fn know_the_past(&self, verb: &'static str) -> Result<ServerTime, Error> {
         let (store, started) = (&self.inner.store, self.inner.store.now());
         self.ask_for_the_time(|| store.past().is_some()).await?;
@@ -418,14 +421,16 @@ impl LeaseLock {
         })
     }
 
-    /// Whether that is still to come. Where nothing tells, which costs its caller no more than an error that says less.
+    /// Whether `then` is still to come. Returns `false` where nothing tells, which costs the caller no more than an error that
+    /// says less.
     async fn is_before(&self, then: ServerTime) -> bool {
         let store = &self.inner.store;
         let asked = self.ask_for_the_time(|| store.knows_the_date()).await;
         asked.is_ok() && store.is_before(then)
     }
 
-    /// Front ends that are wrong, each by something else, are asked until two agree; where no answer tells any time, nobody asks on.
+    /// Reads the lock until the time is known, because several front ends may be wrong, each by another amount. Stops early if no
+    /// answer tells any time.
     async fn ask_for_the_time(&self, is_known: impl Fn() -> bool) -> Result<(), Error> {
         for read in 0..MAX_READS {
             if is_known() || read >= READS && self.inner.store.is_told_no_time() {
@@ -443,7 +448,7 @@ impl LeaseLock {
         Ok(Box::pin(self.inner.told(read)).await?.value)
     }
 
-    /// Nothing renews the item's TTL, which is by the clock of a host, before the lease is over.
+    /// Nothing renews the item's TTL, which is by the clock of a host, before the lease has expired.
     fn check_span(&self, lease: Duration) -> Result<(), Invalid> {
         let setting = "the time of a lease";
         if lease < SHORTEST {
@@ -470,7 +475,7 @@ impl LeaseLock {
         Ok(())
     }
 
-    /// Before its time is over nobody takes the lock from a lease: then it was released.
+    /// Before a lease's time ends, no caller takes the lock from it. So a lease that is gone earlier was released.
     async fn lost(
         &self,
         ticket: Ticket,
@@ -501,7 +506,7 @@ impl LeaseLock {
     }
 }
 
-/// Where an answer shows an attempt, and what it shows.
+/// Where an answer shows an attempt's place, and the item that it shows.
 fn shown(asked: Asked, attempt: &Attempt) -> (Found, Option<LockItem>) {
     match asked {
         Asked::Taken(taken) => {

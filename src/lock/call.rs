@@ -1,4 +1,4 @@
-//! One call of a lock, from the moment at which it is made until it returns.
+//! A single call of a lock, from its start until it returns.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,10 @@ use crate::offer::Granted;
 use crate::wait::RecordWait;
 use fairlock_protocol::moment::Moment;
 
-/// So often other tasks are let run before a call says that its time is over.
+/// How often a call lets other tasks run before it reports that its time has ended.
 const TURNS: usize = 64;
 
-/// One call of `acquire`: the acquisition runs in a task of its own, so that no request of it is ever cut short.
+/// A single call of `acquire`. The acquisition runs in a task of its own, so that none of its requests is ever cut short.
 pub(super) struct Call<'a> {
     inner: &'a ClientInner,
     pub(super) started: Moment,
@@ -28,7 +28,7 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Of a caller who has waited since the first of these moments, until the other.
+    /// Starts the call of a caller that has waited since `started` and stops waiting at `until`.
     pub(super) fn start(
         lock: &'a FairLock,
         permits: u64,
@@ -49,7 +49,8 @@ impl<'a> Call<'a> {
             limit: *max_waiters,
             observer: observer.clone(),
         };
-        // Those who wait for all of it go together with others of this client, who are shown as one.
+        // A call that waits for all permits may join a batch of this client. A call with attributes may not, because a batch is
+        // shown as one participant.
         let is_for_batches = waits && Some(permits) == name.permits() && attributes.is_empty();
         let (batch, (number, told), turnstile) = if is_for_batches {
             inner.take_in(name, caller)
@@ -96,7 +97,7 @@ impl<'a> Call<'a> {
         }
         let now = self.inner.store.now();
         self.batch.part(now);
-        // A request under way may still bring the lock, or say why not. What follows it is for the background.
+        // A request under way may still bring the lock, or say why not. The steps after it are left to the background.
         let timeout = self.inner.store.config().request_timeout;
         let end = match self.waits || !self.batch.is_under_way() {
             true => now + timeout,
@@ -110,7 +111,8 @@ impl<'a> Call<'a> {
         if self.waits {
             return Err(Refused::GaveUp);
         }
-        // Where the machine was busy for long, the last attempt may have ended in time and not been taken in.
+        // On a machine that was busy for long, the last attempt may have ended in time while its answer still waits to be taken
+        // in.
         let mut turns = TURNS;
         let others = poll_fn(|context| {
             turns -= 1;
@@ -128,7 +130,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Takes the guard, unless it was given back before its caller came for it.
+/// Takes the guard, unless it was given back before the caller came for it.
 fn taken(told: Result<Result<Granted<Holding>, Refused>, RecvError>) -> Result<LockGuard, Refused> {
     let granted = told.unwrap_or(Err(Refused::Dropped))?;
     granted.take().map(LockGuard::of).ok_or(Refused::Untaken)

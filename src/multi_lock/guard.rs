@@ -13,9 +13,9 @@ use crate::guard::LockGuard;
 use crate::run::{self, RunOutcome, Tenure};
 use fairlock_protocol::ticket::Ticket;
 
-/// Several locks that are held, each with its own lease, until they are released, dropped, or lost.
+/// Several held locks, each with its own lease, until they are released, dropped, or lost.
 ///
-/// Dropping the guard releases all of them in the background, without saying how that went.
+/// Dropping the guard releases all of them in the background, and reports nothing.
 ///
 /// # Examples
 ///
@@ -50,8 +50,8 @@ impl MultiLockGuard {
         &self.guards
     }
 
-    /// The ticket of the hold of one of the locks, which is the fencing token for what that lock protects; none if
-    /// the lock is not one of these.
+    /// Returns the ticket of this guard's hold of `lock`, which is the fencing token for what that lock protects. Returns `None`
+    /// if the guard does not hold `lock`.
     ///
     /// # Examples
     ///
@@ -65,7 +65,7 @@ impl MultiLockGuard {
         guard.map(LockGuard::ticket)
     }
 
-    /// Whether all of them are still held, as [`LockGuard::is_held`] says of each.
+    /// Whether all of the locks are still held, as [`LockGuard::is_held`] says of each.
     ///
     /// # Examples
     ///
@@ -80,8 +80,8 @@ impl MultiLockGuard {
         self.guards.iter().all(LockGuard::is_held)
     }
 
-    /// How long all of them may still be believed in if no renewal succeeds from now on: the least
-    /// [`LockGuard::remaining`] of them.
+    /// How long the caller may rely on all of the locks if no renewal succeeds from now on: the shortest [`LockGuard::remaining`]
+    /// of them.
     ///
     /// # Examples
     ///
@@ -95,13 +95,13 @@ impl MultiLockGuard {
         remaining.min().unwrap_or_default()
     }
 
-    /// Resolves when the first of them is lost, and says which. Never resolves once they were released or dropped.
+    /// Resolves when the first of the locks is lost, and says which. Never resolves once the locks were released or dropped.
     ///
     /// The others are still held then: release them, or drop the guard.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a loss is remembered, and told to every future of these holds.
+    /// Cancel safe: a loss is remembered, and every future of these holds reports it.
     ///
     /// # Panics
     ///
@@ -137,7 +137,7 @@ impl MultiLockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when one of the locks was lost before the work was done.
+    /// [`Error::Lost`] if one of the locks was lost before the work was done.
     ///
     /// # Examples
     ///
@@ -150,13 +150,13 @@ impl MultiLockGuard {
         run::run(self, async |_| work.await).await
     }
 
-    /// Releases all of the locks at once, each as [`LockGuard::release`] does: what goes wrong with one keeps none of
-    /// the others.
+    /// Releases all of the locks at once, each as [`LockGuard::release`] does. A release that fails does not keep the others from
+    /// theirs.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] of the first of them, in the order of their names, that was no longer ours; if all still were,
-    /// the error of the first that could not be released. Those of the others are logged.
+    /// [`Error::Lost`] for the first lock, in the order of their names, that the guard no longer held. If it held all of them,
+    /// the error of the first lock that could not be released. The errors of the others are logged.
     ///
     /// # Cancel safety
     ///

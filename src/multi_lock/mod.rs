@@ -1,4 +1,5 @@
-//! Several locks at once, all or none, taken in one order so that those who name them otherwise never wait in a ring.
+//! Several locks at once, all or none. They are taken in one order, so that callers that name them in different orders never wait
+//! for each other in a ring.
 //!
 //! `docs/multi-lock.md` says why the order is enough, and why the same ticket on each lock is not.
 
@@ -25,21 +26,22 @@ use fairlock_protocol::moment::Moment;
 
 pub use guard::MultiLockGuard;
 
-/// What is left of a time-out that is all but over.
+/// What is left of a time-out that has all but ended.
 const NO_TIME: Duration = Duration::from_nanos(1);
 
-/// How a call for several is told.
+/// Sends the result to the caller of several locks.
 type Tell = oneshot::Sender<Result<Granted<MultiLockGuard>, Error>>;
 
-/// Names of locks to be had at the same time. Cheap to clone; naming them neither acquires them nor sends anything.
+/// A handle to several locks that are held at the same time. Cheap to clone; naming them neither acquires them nor sends
+/// anything.
 ///
 /// # Limitations
 ///
-/// - **Deadlocks are ruled out only among those who take all of their locks this way.** Who holds one lock and then
-///   asks for a lesser one by itself is outside of the order; time-outs end what comes of that.
-/// - **The first is held while the next is waited for**, renewed all the time. Whoever wants only the first waits for
-///   that too.
-/// - **One after the other**: with all of them free it takes a round trip each.
+/// - **Callers must take all of their locks this way**: only among such callers deadlocks are ruled out. A caller that holds one
+///   lock and then asks for a lesser one by itself is outside of the order. Time-outs end what comes of that.
+/// - **The first lock stays held and renewed while the call waits for the next.** A caller that wants only the first lock waits
+///   for that too.
+/// - **The locks are taken one after the other**: if all of them are free, it takes a round trip each.
 /// - **Tickets are those of each lock.** Nothing orders one lock's holds against another's.
 ///
 /// # Examples
@@ -67,12 +69,12 @@ pub struct MultiLock {
 }
 
 impl LockClient {
-    /// Names several locks, to be had all or none; sends nothing. In which order they are named makes no difference,
-    /// and a lock that is named twice is one lock: the two accounts of a transfer may be the same.
+    /// Names several locks, to be held all or none; sends nothing. The order in which they are named makes no difference. A lock
+    /// that is named twice is one lock: the two accounts of a transfer may be the same.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if there is no name, or one that [`fair_lock`](Self::fair_lock) would refuse.
+    /// [`Error::Invalid`] if there is no name, or a name that [`fair_lock`](Self::fair_lock) would refuse.
     ///
     /// # Examples
     ///
@@ -103,7 +105,7 @@ impl LockClient {
 }
 
 impl MultiLock {
-    /// The names of the locks in the order in which they are taken, which is that of their bytes, each once.
+    /// The names of the locks in the order in which they are taken, which is that of their bytes. Each name comes once.
     ///
     /// # Examples
     ///
@@ -116,32 +118,34 @@ impl MultiLock {
         self.locks.iter().map(FairLock::name)
     }
 
-    /// Waits for its turn at each of the locks in the order of their names, and has all of them, or none.
+    /// Waits for this call's turn at each of the locks, in the order of their names, and takes all of them, or none.
     ///
-    /// All who take several locks take them in this one order, so nobody who holds a lock waits for one who waits for
-    /// it. A lock that was taken is held and renewed while the others are waited for; if it is lost meanwhile, all
-    /// are released, and it begins again within the same time.
+    /// All callers that take several locks take them in this one order, so no holder of a lock waits for a caller that waits for
+    /// this lock. A lock that was taken stays held and renewed while the call waits for the others. If it is lost meanwhile, the
+    /// call releases all of them, and begins again within the same time.
     ///
-    /// With [`RecordWait::NoWait`] each is tried once, for as long as [there](FairLock::acquire), and the first that is held ends the
-    /// call; of calls that stand in each other's way, one has its locks. The call returns within five request time-outs for each
-    /// lock, and one more in which those that were taken are released. After a loss it begins again unless no more than
-    /// the time of one lock is left.
-    /// With [`RecordWait::Timeout`] the time is that of all of them together, and the call returns at most one request time-out
-    /// after it. A call that is not polled keeps nothing either, as [there](FairLock::acquire).
+    /// With [`RecordWait::NoWait`] the call tries each lock once, for [as long as a call for one lock does](FairLock::acquire),
+    /// and the first held lock ends it. Of calls that stand in each other's way, one call takes its locks. The call returns
+    /// within five request time-outs for each lock, and one more in which it releases the locks that it took. After a loss it
+    /// begins again unless no more than the time of one lock is left.
+    ///
+    /// With [`RecordWait::Timeout`] the time covers all of the locks together, and the call returns at most one request time-out
+    /// after it. A call that is not polled [keeps nothing either](FairLock::acquire).
     ///
     /// # Fairness
     ///
-    /// First come, first served at each lock by itself, as [`FairLock::acquire`]. Between calls that want several
-    /// there is no order: who came later and wants fewer may be done sooner.
+    /// First come, first served at each lock by itself, as [`FairLock::acquire`]. Calls that want several locks have no order
+    /// among them: a later call that wants fewer locks may be done sooner.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future at any point releases what was taken, and gives up the place in the queue, in the background.
+    /// Dropping the future at any point releases the locks that were taken, and gives up the place in the queue, in the
+    /// background.
     ///
     /// # Errors
     ///
-    /// As [`FairLock::acquire`], of the lock that could not be had: [`Error::NotGranted`] says which, and who has it.
-    /// The error is returned when the locks that were taken are released. What takes longer than one request time-out goes on in
+    /// As [`FairLock::acquire`], for the lock that could not be taken: [`Error::NotGranted`] names the lock and its holder. The
+    /// call returns the error when it has released the locks that it took. What takes longer than one request time-out goes on in
     /// the background.
     ///
     /// # Panics
@@ -166,7 +170,7 @@ impl MultiLock {
     /// ```
     pub async fn acquire(&self, wait: RecordWait) -> Result<MultiLockGuard, Error> {
         let time = Time::from_now(&self.inner, wait, self.locks.len());
-        // Each turn but the last has lost a lock after the last was granted, and before this future was polled again.
+        // Each round but the last has lost a lock after the last lock was granted, and before this future was polled again.
         loop {
             let ended = self.take_behind(time).await;
             let granted = ended.map_err(|error| in_all(error, time.waited(&self.inner)))?;
@@ -180,7 +184,7 @@ impl MultiLock {
         }
     }
 
-    /// In a task of its own, so that what was taken is given back in time though the call is not polled.
+    /// Runs in a task of its own, so that the locks are given back in time even if the call is not polled.
     async fn take_behind(&self, time: Time) -> Result<Granted<MultiLockGuard>, Error> {
         let (tell, told) = oneshot::channel();
         let stop = CancellationToken::new();
@@ -192,7 +196,7 @@ impl MultiLock {
         let late = time.ends_late(&self.inner).map(|late| late + STANDSTILL);
         tokio::select! {
             biased;
-            // Its runtime is gone, if nothing is told.
+            // If no answer comes, the task's runtime is gone.
             told = told => told.unwrap_or(Err(Error::ShutDown(Closed::NoRuntime))),
             () = clock.sleep_until_if_counted(late.unwrap_or_default()), if late.is_some() => {
                 Err(self.inner.stands_still("acquire", time.waited(&self.inner)))
@@ -200,7 +204,7 @@ impl MultiLock {
         }
     }
 
-    /// Returns how it tells of an error. A guard it tells of itself, and sees to it that it is taken in time.
+    /// Returns a closure that reports an error. Reports a guard itself, and gives it back if the caller does not take it in time.
     async fn take_and_tell(self, time: Time, stop: CancellationToken, tell: Tell) -> impl FnOnce() {
         let taken = tokio::select! {
             biased;
@@ -215,7 +219,7 @@ impl MultiLock {
             Some(Err(error)) => Some((tell, error)),
             None => None,
         };
-        // Whoever has gone need not be told.
+        // A caller that has gone need not be told.
         move || drop(failed.map(|(tell, error)| tell.send(Err(error))))
     }
 
@@ -227,7 +231,7 @@ impl MultiLock {
     }
 
     async fn take_in_time(&self, time: Time) -> Result<MultiLockGuard, Error> {
-        // Each turn but the last has lost a lock on the way.
+        // Each round but the last has lost a lock on the way.
         loop {
             match self.take_all(time).await {
                 Taken::All(guard) => return Ok(guard),
@@ -241,8 +245,8 @@ impl MultiLock {
         }
     }
 
-    /// Gives back what was taken before it is asked for again, for one of the locks was lost; the error if the time is over by
-    /// then.
+    /// Gives back the locks that were taken before the call asks again, because one of them was lost. Returns the error if the
+    /// time has ended by then.
     async fn begin_again(
         &self,
         guard: MultiLockGuard,
@@ -262,8 +266,8 @@ impl MultiLock {
         Ok(())
     }
 
-    /// Takes the locks if all of them can be had now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for
-    /// callers to whom somebody else's hold is no error.
+    /// Takes the locks if all of them are available now: [`acquire`](Self::acquire) with [`RecordWait::NoWait`], for callers to
+    /// which a held lock is no error. Returns `None` if another caller holds one of them, or waits for it.
     ///
     /// # Fairness, cancel safety
     ///
@@ -271,7 +275,7 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire), but for [`Error::NotGranted`], which is `None` here.
+    /// As [`acquire`](Self::acquire), except that [`Error::NotGranted`] is returned as `None`.
     ///
     /// # Examples
     ///
@@ -279,7 +283,7 @@ impl MultiLock {
     /// # async fn once(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
     /// match locks.multi_lock(["account/42", "account/7"])?.try_acquire().await? {
     ///     Some(guard) => guard.release().await,
-    ///     None => Ok(()), // somebody is at one of them
+    ///     None => Ok(()), // another caller holds one of them
     /// }
     /// # }
     /// ```
@@ -291,8 +295,8 @@ impl MultiLock {
         }
     }
 
-    /// Acquires the locks, runs `work` for as long as all of them are held, and releases them: [`FairLock::run`] for
-    /// several.
+    /// Acquires the locks, runs `work` for as long as all of them are held, and releases them: [`FairLock::run`] for several
+    /// locks.
     ///
     /// # Fairness, panics
     ///
@@ -300,13 +304,13 @@ impl MultiLock {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up what was taken so far; or drops the work, and then releases the locks in the
-    /// background.
+    /// Dropping the future gives up the locks that were taken so far. If the work has begun, it drops the work, and then releases
+    /// the locks in the background.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire): the work was never begun. [`Error::Lost`] when one of the locks was lost before
-    /// the work was done.
+    /// As [`acquire`](Self::acquire), if the work never began. [`Error::Lost`] if one of the locks was lost before the work was
+    /// done.
     ///
     /// # Examples
     ///
@@ -328,26 +332,27 @@ impl MultiLock {
         run::run(self.acquire(wait).await?, work).await
     }
 
-    /// Takes one after the other, until one cannot be had or one that was taken is lost.
+    /// Takes one lock after the other, until one cannot be taken, or one that was taken is lost.
     async fn take_all(&self, time: Time) -> Taken {
         let inner = &self.inner;
         let mut taken = MultiLockGuard {
             guards: Vec::with_capacity(self.locks.len()),
         };
         for lock in &self.locks {
-            // The one before it came when the time was over: this one is not asked for any more.
+            // The lock before this one came after the time had ended, so this one is not asked for any more.
             if !taken.guards.is_empty() && time.is_over(inner) {
                 let error = hold::not_granted(&lock.name, None, None, time.waited(inner));
                 return Taken::Failed(taken, error);
             }
             let lost = async {
                 match time.wait {
-                    // It is over soon, and must be: what it leaves under way would be in the way of the next try.
+                    // The attempt ends soon, and must run to its end: a request that it leaves under way would be in the way of
+                    // the next try.
                     RecordWait::NoWait => pending().await,
                     RecordWait::Timeout(_) | RecordWait::Infinite => taken.lost().await,
                 }
             };
-            // When the time is over there is no other try, and this one tells who has the lock.
+            // Once the time has ended there is no other try, and the error of this one names the holder.
             let granted = tokio::select! {
                 biased;
                 lost = time.or_never(inner, lost) => return Taken::Part(taken, lost),
@@ -365,12 +370,12 @@ impl MultiLock {
     }
 }
 
-/// What came of taking one lock after the other.
+/// The result of taking one lock after the other.
 enum Taken {
     All(MultiLockGuard),
-    /// One of these was lost.
+    /// A lock that was taken was lost.
     Part(MultiLockGuard, LockLost),
-    /// The next could not be had.
+    /// The next lock could not be taken.
     Failed(MultiLockGuard, Error),
 }
 
@@ -379,7 +384,7 @@ enum Taken {
 struct Time {
     wait: RecordWait,
     started: Moment,
-    /// From then on no further lock is asked for, nor all of them again. None: it waits without end.
+    /// From then on the call asks for no further lock, and does not begin again. `None` if it waits without end.
     ends: Option<Moment>,
 }
 
@@ -388,7 +393,7 @@ impl Time {
         let started = inner.store.now();
         let ends = match wait {
             RecordWait::Timeout(span) => Some(started + span),
-            // By then the last is asked for, however long each of those before it took.
+            // By then the call asks for the last lock, however long each lock before it took.
             RecordWait::NoWait => {
                 let before = u32::try_from(locks.saturating_sub(1)).unwrap_or(u32::MAX);
                 Some(started + inner.no_wait_lasts().saturating_mul(before))
@@ -410,19 +415,19 @@ impl Time {
         self.ends.is_some_and(|ends| ends <= inner.store.now())
     }
 
-    /// The call returns no later than this, unless its client's runtime stands still: what it asked for last has its time, and
-    /// then what was taken has a request time-out to be released.
+    /// When the call returns at the latest, unless its client's runtime stands still. The lock that it asked for last has its
+    /// time, and then the release of the locks that it took has a request time-out.
     fn ends_late(self, inner: &ClientHandle) -> Option<Moment> {
         let release = inner.store.config().request_timeout;
         let late = match self.wait {
             RecordWait::NoWait => inner.no_wait_lasts() + release,
-            // Which covers leaving the queue and the release.
+            // This covers leaving the queue and the release.
             RecordWait::Timeout(_) | RecordWait::Infinite => release,
         };
         self.ends.map(|ends| ends + late)
     }
 
-    /// What is left of it for the next lock.
+    /// The time that is left for the next lock.
     fn left(self, inner: &ClientHandle) -> RecordWait {
         match self.wait {
             RecordWait::Timeout(span) if !span.is_zero() => {
@@ -433,7 +438,7 @@ impl Time {
         }
     }
 
-    /// What comes of `work` within the time; nothing ever, if that is later.
+    /// Resolves with the result of `work` within the time, and never if that comes later.
     async fn or_never<T>(self, inner: &ClientHandle, work: impl Future<Output = T>) -> T {
         let Some(ends) = self.ends else {
             return work.await;
@@ -446,7 +451,7 @@ impl Time {
     }
 }
 
-/// What one lock's error says of the time is meant of all.
+/// Replaces the waiting time in a single lock's error by that of the whole call.
 fn in_all(mut error: Error, in_all: Duration) -> Error {
     if let Error::NotGranted { waited, .. } | Error::Unavailable { waited, .. } = &mut error {
         *waited = in_all;

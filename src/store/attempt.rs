@@ -11,7 +11,7 @@ use fairlock_protocol::ticket::Ticket;
 
 use super::failure::Failure;
 
-/// One attempt to get a place, over all the retries of its requests.
+/// An attempt to get a place, over all the retries of its requests.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) nonce: Nonce,
@@ -20,11 +20,11 @@ pub(crate) struct Attempt {
     /// How many of the lock's permits each of them takes.
     pub(crate) permits: u64,
     pub(super) attributes: Attributes,
-    /// For how long it takes its place, if not for the client's own lease, and what the caller calls it.
+    /// The caller's id for a lease and the time for which it takes its place. `None` if it takes the client's own lease duration.
     pub(super) lasting: Option<(String, Duration)>,
     /// A request of this attempt got no answer, so its nonce may turn up in the table at any later time.
     in_doubt: AtomicBool,
-    /// How many renewals were sent, for all who have its place.
+    /// How many renewals were sent, by all callers that have its place.
     renewals: Arc<AtomicU64>,
 }
 
@@ -41,7 +41,7 @@ impl Attempt {
         }
     }
 
-    /// The attempt to get a lease that lasts for so long by itself, and that the caller calls so.
+    /// The attempt to get a lease with this id, which lasts for `lease` without renewals.
     pub(crate) fn lasting(self, id: String, lease: Duration) -> Self {
         Attempt {
             lasting: Some((id, lease)),
@@ -49,7 +49,7 @@ impl Attempt {
         }
     }
 
-    /// The attempt of a caller that says this of itself.
+    /// The attempt of a caller that publishes these attributes.
     pub(crate) fn described(self, attributes: &Attributes) -> Self {
         Attempt {
             attributes: attributes.clone(),
@@ -57,7 +57,7 @@ impl Attempt {
         }
     }
 
-    /// The attempt that an entry is of which came late: more copies of its request may be under way.
+    /// The attempt to which a late entry belongs: more copies of its request may be under way.
     pub(crate) fn late(entry: &Entry) -> Self {
         Attempt {
             in_doubt: AtomicBool::new(true),
@@ -65,12 +65,12 @@ impl Attempt {
         }
     }
 
-    /// Its place, by the newest of its tickets.
+    /// The name of its place, by the newest of its tickets.
     pub(crate) fn place_id(&self, name: &LockName, newest: Ticket) -> PlaceId {
         PlaceId::of(name, self.nonce, (newest, self.tickets), self.permits)
     }
 
-    /// The same attempt, for the next who has its place.
+    /// The same attempt, for the next caller at its place.
     pub(crate) fn again(&self) -> Self {
         Attempt {
             nonce: self.nonce,
@@ -83,8 +83,8 @@ impl Attempt {
         }
     }
 
-    /// The beat of the next renewal, which no other one of this attempt has, answered or not: so a beat in the table tells
-    /// which renewal made it.
+    /// The beat of the next renewal. No other renewal of this attempt has it, answered or not: so a beat in the table tells which
+    /// renewal made it.
     pub(super) fn next_beat(&self) -> u64 {
         self.renewals.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -93,7 +93,7 @@ impl Attempt {
         self.in_doubt.load(Ordering::Relaxed)
     }
 
-    /// It is for a lease, which whoever knows its name has.
+    /// Whether it is for a lease, which belongs to any process that knows its name.
     pub(crate) fn is_named(&self) -> bool {
         self.lasting.is_some()
     }

@@ -50,7 +50,7 @@ impl Store {
         self.denials.left()
     }
 
-    /// Whether an action that only cleaning needs was done: not if a policy denies it, or did so a while ago.
+    /// Runs an action that only cleaning needs. Returns `false` if a policy denies it, or denied it a while ago.
     async fn permitted(
         &self,
         action: Operation,
@@ -81,7 +81,7 @@ impl Store {
         Ok(())
     }
 
-    /// The first by itself, so that no more than one request is denied.
+    /// Deletes the first row by itself, so that no more than one request is denied.
     async fn delete_each(&self, name: &LockName, batch: &[Ticket]) -> Result<(), Failure> {
         let Some((first, others)) = batch.split_first() else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A check of the holder for transactions of the caller's own, which nothing here sends, and what ends it.
+//! A check of the holder for the caller's own transactions, which fairlock does not send, and the write that ends such a check.
 
 use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
 use fairlock_protocol::item::Held;
@@ -12,8 +12,8 @@ use super::request::owned;
 use super::{Attempt, Store};
 
 impl Store {
-    /// Whatever is written with this is written only while the attempt has the lock at this place, and so many are left
-    /// to have a turn there.
+    /// A transaction with this part applies only while the attempt holds the lock at this place, and at least `turns_left`
+    /// tickets have a turn left there.
     pub(crate) fn check_holder(
         &self,
         name: &LockName,
@@ -40,7 +40,7 @@ impl Store {
         Ok(part.build())
     }
 
-    /// Takes the turns that were had off the holder's place, so that no check of them passes any more.
+    /// Takes the turns that have ended off the holder's place, so that no check of them passes any more.
     pub(crate) async fn pass_on(
         &self,
         name: &LockName,

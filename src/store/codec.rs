@@ -16,7 +16,7 @@ pub(crate) fn text(s: impl Into<String>) -> AttributeValue {
     AttributeValue::S(s.into())
 }
 
-/// As a request has it.
+/// A value as a request has it.
 pub(crate) fn attribute(value: Value) -> AttributeValue {
     match value {
         Value::N(digits) => AttributeValue::N(digits),
@@ -33,7 +33,7 @@ pub(crate) fn attributes(map: Map) -> Item {
     each.map(|(name, value)| (name, attribute(value))).collect()
 }
 
-/// As an answer has it.
+/// A value as an answer has it.
 pub(crate) fn value(attribute: AttributeValue) -> Value {
     match attribute {
         AttributeValue::N(digits) => Value::N(digits),

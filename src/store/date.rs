@@ -1,8 +1,9 @@
 //! DynamoDB's own time, read off the `Date` of its answers.
 //!
-//! What is made of the answers is up to `told`; and no entry is judged by the `Date` of one answer alone: that is up to
-//! `witness`. A connection leads to one front end for as long as it is kept, so one whose time nothing confirms is not kept: the
-//! next answer comes from another. What a gateway says of the time while DynamoDB is out of reach does not count.
+//! The protocol's `told` decides what the answers mean. No entry is judged by the `Date` of one answer alone: its `witness` sees
+//! to that. A connection leads to one front end for as long as it is kept. So a connection whose time nothing confirms is not
+//! kept, and the next answer comes from another front end. What a gateway says of the time while DynamoDB is out of reach does
+//! not count.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,7 +28,7 @@ use fairlock_protocol::told::{Heard, Here, Seen, Told};
 use super::exchange;
 use super::front_end::{self, FrontEnd};
 
-/// The newest `Date`s seen by a client, and when the requests were sent that brought them.
+/// The newest `Date`s seen by a client, and when it sent the requests that brought them.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerClock {
     clock: Clock,
@@ -52,17 +53,17 @@ impl ServerClock {
         self.told().has_stamp(self.here())
     }
 
-    /// The latest that any answer told lately, whether or not anything confirms it.
+    /// The latest time that any answer told lately, whether or not anything confirms it.
     pub(crate) fn latest(&self) -> Option<ServerTime> {
         self.told().latest(self.clock.now())
     }
 
-    /// Whether there is a stamp, or one answer more may bring it.
+    /// Whether there is a stamp, or one more answer may bring it.
     pub(crate) fn may_stamp_soon(&self) -> bool {
         self.told().may_stamp_soon(self.here())
     }
 
-    /// Whether it is so late by an answer that tells it lately, but for the grain of a `Date`.
+    /// Whether a recent answer tells the time `unix`, give or take the grain of a `Date`.
     pub(crate) fn shows(&self, unix: Duration) -> bool {
         let here = Here {
             unix,
@@ -81,17 +82,17 @@ impl ServerClock {
         self.told().past(self.here())
     }
 
-    /// The same by young answers alone.
+    /// Such a time by young answers alone.
     pub(crate) fn young_past(&self) -> Option<ServerTime> {
         self.told().young_past(self.here())
     }
 
-    /// What time the newest answer told, for whoever judges by it.
+    /// The time that the newest answer told, to judge by.
     pub(crate) fn newest(&self) -> Option<ServerTime> {
         self.told().newest(self.here())
     }
 
-    /// Answers come, and none tells the time.
+    /// Whether answers come, and none tells the time.
     pub(crate) fn is_silent(&self) -> bool {
         self.told().is_silent()
     }
@@ -155,8 +156,9 @@ impl Intercept for ServerClock {
 }
 
 impl ServerClock {
-    /// An answer came that tells the time. The connection that it came over is not used again if nothing confirms that time, or
-    /// nothing young where this host's wall clock tells another: over the same connection nothing more would be learnt.
+    /// Takes in an answer that tells the time. Its connection is not used again if nothing confirms that time. Nor is it if
+    /// nothing young confirms it and this host's wall clock tells another time. Over the same connection nothing more would be
+    /// learnt.
     fn hear(&self, date: Duration, sent: Moment, connection: Option<ConnectionMetadata>) {
         let here = self.here();
         let seen = Seen {
@@ -177,8 +179,8 @@ impl ServerClock {
     }
 }
 
-/// Whether it is what DynamoDB says. A gateway before it, which cannot reach it or lets nobody through, answers by a clock of its
-/// own, or by none.
+/// Whether the answer is DynamoDB's own. A gateway that cannot reach DynamoDB, or lets no request through, answers by its own
+/// clock, or by none.
 fn is_own(response: &HttpResponse) -> bool {
     let is_json = |kind: &str| kind.starts_with("application/x-amz-json");
     let kind = response.headers().get("content-type");

@@ -1,4 +1,4 @@
-//! The verb that gives a date to whatever has none and stands in somebody's way.
+//! The verb that stamps what has no date and stands in a caller's way.
 
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::{At, LockItem, TicketRow};
@@ -10,14 +10,14 @@ use super::Store;
 use super::failure::Failure;
 use super::lock_item::all_of;
 
-/// Holds that one write dates at the most: an expression has 4 KB, and each hold some 150 bytes of the condition.
+/// The most holds that one write stamps: an expression has 4 KB, and each hold some 150 bytes of the condition.
 const DATED_AT_ONCE: usize = 16;
 
 impl Store {
-    /// Dates what has no date, if the time is known: holds, the oldest of them first and as many as one write takes; else the
-    /// first successor, else the newest ticket of which a row is missing, else the first row. It is one write whatever is there, and
-    /// sent only if something has no date. Refused: it was renewed, dated or ended since the look, and the next who comes
-    /// dates what is left.
+    /// Stamps what has no date, if the time is known: holds first, the oldest before the others and as many as one write takes.
+    /// If no hold lacks a date, then the first successor, else the newest ticket of which a row is missing, else the first row.
+    /// Sends one write at most, and none if nothing lacks a date. A refusal means that something was renewed, stamped or ended
+    /// since the snapshot. The next caller stamps what is left.
     pub(crate) async fn date(
         &self,
         name: &LockName,
@@ -41,7 +41,7 @@ impl Store {
     }
 }
 
-/// What is to be dated next.
+/// What is to be stamped next.
 enum Undated<'a> {
     /// As many as one write takes.
     Holds(Vec<(At, &'a Entry)>),
@@ -51,7 +51,7 @@ enum Undated<'a> {
     Row(&'a Entry),
 }
 
-/// Whether anything of this has no date.
+/// Whether anything in the item or the rows has no date.
 pub(crate) fn lacks_a_date(item: &LockItem, rows: &[TicketRow]) -> bool {
     first_undated(item, rows).is_some()
 }
@@ -78,7 +78,8 @@ fn first_undated<'a>(item: &'a LockItem, rows: &'a [TicketRow]) -> Option<Undate
     row.map(Undated::Row)
 }
 
-/// The holds of one write: their beats are the same, which it names once. The beat of a hold that was never renewed is zero.
+/// The holds that one write stamps. They have the same beat, which the write names once. The beat of a hold that was never
+/// renewed is zero.
 fn undated_holds(item: &LockItem) -> Vec<(At, &Entry)> {
     let holder = item.holder().map(|holder| (At::Slot(0), holder));
     let sharers = item.sharers.iter();

@@ -1,4 +1,5 @@
-//! Actions that only cleaning needs and that a policy denies: told once to each client, and tried again now and then.
+//! Actions that only cleaning needs and that a policy denies. Each client reports a denial once, and tries the action again now
+//! and then.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,13 +9,13 @@ use fairlock_protocol::moment::Moment;
 
 use super::Operation;
 
-/// A policy that was mended is noticed after so long.
+/// A client notices after this time that a policy was mended.
 const TRIED_AGAIN: Duration = Duration::from_secs(600);
 
-/// What one client knows of them.
+/// The denials that one client knows of.
 #[derive(Debug, Default)]
 pub(super) struct Denials {
-    /// When each was denied last.
+    /// When each action was last denied.
     denied: Mutex<Vec<(Operation, Moment)>>,
     /// Settled rows that stayed in the table.
     left: AtomicU64,
@@ -28,7 +29,7 @@ impl Denials {
         of_it.any(|(_, at)| now.since(*at) < TRIED_AGAIN)
     }
 
-    /// Notes that an action was denied. Whether that is news.
+    /// Notes that an action was denied. Returns whether that is news.
     pub(super) fn note(&self, action: Operation, now: Moment) -> bool {
         let mut denied = self.denied();
         let known = denied.len();

@@ -10,12 +10,13 @@ use crate::name::LockName;
 use super::lock_item::{Answer, all_of, below};
 use super::{Store, Timed, Write};
 
-/// Each try but the first knows better what stands on the item: a later date, or a shorter grace.
+/// The most tries. Each further try knows better what stands on the item: a later date, or a shorter join timeout.
 const TRIES: usize = 3;
 
 impl Store {
-    /// Draws the next tickets, so many of them, if none is newer than `most`. The newest is `last` of the answer. Under the
-    /// later date if one stands there, as in a renewal; and the grace that stands there is as long as this client's after it.
+    /// Draws the next `tickets` tickets, if none newer than `most` was drawn. The newest is `last` of the answer. If a later date
+    /// stands on the item, it stays, as in a renewal. Afterwards the join timeout on the item is at least as long as this
+    /// client's.
     pub(crate) async fn draw(
         &self,
         name: &LockName,
@@ -48,7 +49,7 @@ impl Store {
         })
     }
 
-    /// As the item asks for, as far as it is known.
+    /// How to draw as the item asks for, as far as that is known.
     fn drawing(&self, seen: Option<&LockItem>, stamp: Option<ServerTime>) -> Drawing {
         let dating = match (stamp, seen.and_then(|item| item.drawn_at)) {
             (Some(stamp), Some(drawn_at)) if drawn_at > newest(stamp) => Dating::UnderLater(stamp),

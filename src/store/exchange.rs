@@ -30,8 +30,8 @@ tokio::task_local! {
     static TRACE: Trace;
 }
 
-/// Sends a request. Boxed at once: the SDK's own futures are so deep that the compiler gives up on what
-/// is built on them, and so large that it costs to move one.
+/// Sends a request. Boxed at once: the SDK's own futures are so deep that the compiler gives up on what is built on them, and so
+/// large that moving one is costly.
 pub(crate) fn ask<'a, T: Send + 'a, E: Send + 'a>(
     request: impl Future<Output = Result<T, SdkError<E, HttpResponse>>> + Send + 'a,
 ) -> BoxFuture<'a, Result<T, Failed<E>>> {
@@ -50,7 +50,7 @@ pub(crate) fn ask<'a, T: Send + 'a, E: Send + 'a>(
     asked.boxed()
 }
 
-/// Runs what asks, and says what `Date` the last answer had that it brought.
+/// Runs `asks`. Returns its result, and the `Date` of the last answer that it brought.
 pub(super) async fn dated<T>(asks: impl Future<Output = T>) -> (T, Option<Duration>) {
     let noted = TRACE.scope(Trace::default(), async {
         let answer = asks.await;
@@ -61,7 +61,7 @@ pub(super) async fn dated<T>(asks: impl Future<Output = T>) -> (T, Option<Durati
 
 /// The request is about to be handed to the transport.
 pub(super) fn leaves() {
-    // Outside of the door there is nothing to be noted.
+    // Outside of the door there is nothing to note.
     let _ = TRACE.try_with(|trace| trace.has_left.set(true));
 }
 

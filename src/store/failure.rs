@@ -24,15 +24,16 @@ pub(crate) struct Failure {
     pub(crate) kind: Kind,
 }
 
-/// What to make of it.
+/// What a failure means.
 #[derive(Debug)]
 pub(crate) enum Kind {
     /// Not applied, and may be if sent again: DynamoDB was too busy.
     Busy(Source),
-    /// Not applied, and may be if sent again: somebody's transaction was at the item just then, or somebody at the table.
+    /// Not applied, and may be if sent again: at that moment another client's transaction was using the item, or another process
+    /// was changing the table.
     Conflict(Source),
-    /// Not applied, and may be if sent again, but not for want of time: a read without an answer, a request that got no
-    /// connection, or one whose credentials or signature are not taken.
+    /// Not applied, and may be if sent again, but not for want of time. This is a read without an answer, a request that got no
+    /// connection, or a request with rejected credentials or a rejected signature.
     Unserved(Source),
     /// No answer: it may have been applied, or may be yet.
     Ambiguous(Source),
@@ -42,8 +43,8 @@ pub(crate) enum Kind {
     InvalidItem { item: String, problem: ItemProblem },
 }
 
-/// Codes of DynamoDB and its front end for "not now": all that the SDK takes for throttling, whose own retries are off, and one that
-/// it misses.
+/// Codes of DynamoDB and its front end for "not now": all that the SDK takes for throttling, and one that it misses. The SDK's
+/// own retries are off.
 const BUSY: [&str; 15] = [
     "ProvisionedThroughputExceededException",
     "ProvisionedThroughputExceeded",
@@ -62,7 +63,7 @@ const BUSY: [&str; 15] = [
     "PriorRequestNotComplete",
 ];
 
-/// Codes by which a server says that it waited too long for the request, or for an answer to it. A proxy says so too, of a request
+/// Codes by which a server says that it waited too long for the request, or for an answer to it. A proxy says so too of a request
 /// that it has passed on.
 const LATE: [&str; 2] = ["RequestTimeout", "RequestTimeoutException"];
 
@@ -81,7 +82,7 @@ impl Failure {
         )
     }
 
-    /// Whether DynamoDB said no, for as long as nobody mends what it names.
+    /// Whether DynamoDB refused the request, and will until what it names is mended.
     pub(crate) fn is_refused(&self) -> bool {
         matches!(self.kind, Kind::Refused(_))
     }
@@ -95,7 +96,7 @@ impl Failure {
         code == Some("AccessDeniedException")
     }
 
-    /// Whether a newer version uses this lock.
+    /// Whether a newer version of fairlock uses this lock.
     pub(crate) fn is_newer_format(&self) -> bool {
         matches!(
             self.kind,
@@ -116,7 +117,7 @@ impl Failure {
         matches!(self.kind, Kind::Busy(_) | Kind::Conflict(_))
     }
 
-    /// Whether DynamoDB was not reached, as far as is known, or looked at nothing.
+    /// Whether DynamoDB was not reached, as far as is known, or did not look at the request.
     pub(crate) fn is_unanswered(&self) -> bool {
         matches!(self.kind, Kind::Unserved(_) | Kind::Ambiguous(_))
     }
@@ -135,7 +136,7 @@ impl Failure {
         Failure { kind, ..self }
     }
 
-    /// The same failure twice, for two who are told of it.
+    /// The same failure twice, for two callers.
     pub(crate) fn shared(self) -> (Self, Self) {
         let verb = self.verb;
         let (one, other) = match self.kind {
@@ -155,7 +156,7 @@ impl Failure {
         (Failure { verb, kind: one }, Failure { verb, kind: other })
     }
 
-    /// What the caller is told who waited for `waited`.
+    /// The error for a caller that has waited for `waited`.
     pub(crate) fn into_error(self, table: &str, waited: Duration) -> Error {
         let (table, verb) = (table.to_owned(), self.verb);
         match self.kind {
@@ -182,7 +183,7 @@ impl Failure {
     }
 }
 
-/// What DynamoDB called it, if it refused this kind of request.
+/// DynamoDB's code, if it refused a request of this kind.
 fn code<E: ProvideErrorMetadata + std::error::Error + 'static>(source: &Source) -> Option<&str> {
     source
         .downcast_ref::<SdkError<E, HttpResponse>>()
@@ -197,7 +198,7 @@ fn twice(source: Source, kind: impl Fn(Source) -> Kind) -> (Kind, Kind) {
     (kind(Box::new(shared.clone())), kind(Box::new(shared)))
 }
 
-/// An error that several are told of.
+/// An error that several callers share.
 #[derive(Clone)]
 struct Shared(Arc<dyn std::error::Error + Send + Sync>);
 
@@ -219,7 +220,7 @@ impl std::error::Error for Shared {
     }
 }
 
-/// For logs, in one queue: the words of errors, and nothing else of requests and answers.
+/// For logs, in one line: the words of errors, and nothing else of requests and answers.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` {}", self.verb, self.kind)
@@ -272,7 +273,7 @@ impl Refusal {
     }
 }
 
-/// Takes refusals, which are answers, out of what came of a request. Those not of DynamoDB itself stay failures.
+/// Takes refusals, which are answers, out of the result of a request. Refusals that are not DynamoDB's own stay failures.
 pub(crate) fn answered<T, E>(
     verb: &'static str,
     answer: Result<T, Failed<E>>,
@@ -329,7 +330,7 @@ where
         SdkError::ServiceError(answer) => {
             sort_answer(answer.err().code(), answer.raw().status().as_u16())
         }
-        // Nothing that comes before a request is handed over takes long, but for loading credentials.
+        // Before a request is handed over, only loading credentials can take long.
         SdkError::TimeoutError(_) if !has_left => Err(Hindrance::Credentials),
         unanswered => sort_unanswered(unanswered, has_left),
     };
@@ -352,7 +353,7 @@ where
     Failure { verb, kind }
 }
 
-/// An answer of whatever stands between, a proxy or a gateway: DynamoDB names each of its errors.
+/// An answer of a proxy or gateway in between: DynamoDB names each of its errors, and this one has no name.
 #[derive(Debug, thiserror::Error)]
 #[error("HTTP status {status}, in an answer that is not DynamoDB's")]
 struct NotDynamoDb {
@@ -371,7 +372,7 @@ fn status_of_another<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>)
 /// DynamoDB's words for an item that is larger than it stores, in puts and in updates.
 const TOO_LARGE: &str = "Item size";
 
-/// A refusal that does not say by itself what is to be done.
+/// A refusal that does not say by itself what to do.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the item would be larger than 400 KB: shorten what stands on it, the data of a lock, and the owners and attributes of those who have \
@@ -379,7 +380,7 @@ const TOO_LARGE: &str = "Item size";
 )]
 struct TooLarge(#[source] Source);
 
-/// What to make of an error, or what kept the request from being looked at.
+/// What an error means, or what kept DynamoDB from looking at the request.
 type Sorted = Result<fn(Source) -> Kind, Hindrance>;
 
 fn sort_answer(code: Option<&str>, status: u16) -> Sorted {
@@ -389,7 +390,7 @@ fn sort_answer(code: Option<&str>, status: u16) -> Sorted {
         (Some(code), _) if LATE.contains(&code) => Kind::Ambiguous,
         (_, 429) => Kind::Busy,
         (_, 500..) => Kind::Ambiguous,
-        // An answer that was cut short, or is not DynamoDB's: the request may have come through to it all the same.
+        // The answer was cut short, or is not DynamoDB's. The request may have reached DynamoDB all the same.
         (None, ..=400 | 408) => Kind::Ambiguous,
         (code, _) => match code.and_then(Hindrance::of_answer) {
             Some(hindrance) => return Err(hindrance),
@@ -398,8 +399,8 @@ fn sort_answer(code: Option<&str>, status: u16) -> Sorted {
     })
 }
 
-/// How the transport names what went wrong does not matter once the request was handed to it, unless it had no connection:
-/// of a connection that was closed it says neither that it failed nor that no answer came.
+/// Once the request was handed to the transport, the transport's name for the error does not matter, unless there was no
+/// connection. For a closed connection that name says neither that the request failed nor that no answer came.
 fn sort_unanswered(error: &(dyn std::error::Error + 'static), has_left: bool) -> Sorted {
     if has_left {
         return Hindrance::of_connecting(error).map_or(Ok(Kind::Ambiguous), Err);

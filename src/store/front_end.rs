@@ -7,7 +7,7 @@ use aws_smithy_runtime_api::client::connection::{
     CaptureSmithyConnection, ConnectionId, ConnectionMetadata,
 };
 
-/// A connection, by what its transport tells of it: a number, or the port that it goes out by.
+/// A connection, by what its transport tells of it: a number, or the local port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrontEnd {
     id: Option<ConnectionId>,
@@ -15,7 +15,7 @@ pub(super) struct FrontEnd {
 }
 
 impl FrontEnd {
-    /// None if the transport tells nothing by which it would be known again.
+    /// Returns `None` if the transport tells nothing by which to recognise the connection.
     pub(super) fn of(connection: &ConnectionMetadata) -> Option<FrontEnd> {
         let (id, local) = (connection.connection_id(), connection.local_addr());
         let is_known = id.is_some() || local.is_some();

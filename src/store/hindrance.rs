@@ -1,4 +1,4 @@
-//! What keeps a request from being looked at by DynamoDB: no connection, no credentials, or a signature that it does not take.
+//! What keeps DynamoDB from looking at a request: no connection, no credentials, or a rejected signature.
 
 use std::error::Error as StdError;
 
@@ -6,7 +6,7 @@ use aws_credential_types::provider::error::CredentialsError;
 
 use crate::error::Source;
 
-/// Codes for credentials that DynamoDB does not take; the SDK may have others the next time.
+/// Codes for credentials that DynamoDB rejects; the SDK may have others the next time.
 const CREDENTIALS: [&str; 7] = [
     "ExpiredTokenException",
     "ExpiredToken",
@@ -17,7 +17,7 @@ const CREDENTIALS: [&str; 7] = [
     "MissingAuthenticationToken",
 ];
 
-/// Codes for a signature that DynamoDB does not take. A wrong secret key gives the same code as a clock that is far off.
+/// Codes for a signature that DynamoDB rejects. A wrong secret key gives the same code as a clock that is far off.
 const SIGNATURE: [&str; 6] = [
     "InvalidSignatureException",
     "SignatureDoesNotMatch",
@@ -27,7 +27,7 @@ const SIGNATURE: [&str; 6] = [
     "RequestTimeTooSkewed",
 ];
 
-/// What the request lacks. It was not applied, and may be if it is sent again when somebody has mended that.
+/// What the request lacks. It was not applied, and may be if it is sent again once that is mended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hindrance {
     /// There was no connection, so nothing was sent on it.
@@ -58,7 +58,7 @@ impl Hindrance {
     /// What an error says of a request that was not handed to the transport.
     pub(super) fn of_preparing(error: &(dyn StdError + 'static)) -> Option<Self> {
         let is_it = |cause: &(dyn StdError + 'static)| {
-            // The SDK's own time-out for loading them has no public type.
+            // The SDK's own time-out for loading credentials has no public type.
             let is_late = cause.to_string().starts_with("identity resolver timed out");
             is_late || cause.is::<CredentialsError>()
         };
@@ -81,7 +81,7 @@ impl Hindrance {
     }
 }
 
-/// The SDK's error, and before it what to do.
+/// The SDK's error, after words that say what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{advice}")]
 struct Hindered {
@@ -89,8 +89,8 @@ struct Hindered {
     source: Source,
 }
 
-/// Why the SDK makes no request of this client, and will make none, with what to do. It takes the place of the SDK's error, whose words
-/// are for those who generate SDKs, or hold the whole request.
+/// Why the SDK makes no request of this client, and will make none, with what to do. It replaces the SDK's error, whose words are
+/// for developers of SDKs, or contain the whole request.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Misconfigured {
     #[error(
@@ -107,7 +107,7 @@ pub(super) enum Misconfigured {
     Endpoint(String),
 }
 
-/// The SDK's words, whose errors have no public types.
+/// The SDK's words for errors that have no public types.
 const NO_PROVIDER: &str = "there was no identity resolver";
 const NO_REGION: [&str; 2] = ["Missing Region", "missing signing region"];
 const BAD_ENDPOINT: &str = "failed to apply endpoint `";

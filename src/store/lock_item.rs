@@ -14,14 +14,14 @@ use super::codec::{Item, values};
 use super::failure::Failure;
 use super::{Attempt, Store, Timed, Write, broken_answer};
 
-/// What one asks for who asks for a slot.
+/// What a caller that asks for a slot wants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     /// The newest ticket that may have been drawn before.
     pub(crate) most: Ticket,
-    /// Else only the first slot of a free lock will do.
+    /// If `false`, only the first slot of a free lock will do.
     pub(crate) waits: bool,
-    /// Until when the item was seen to stay. None: no item was seen.
+    /// Until when the item was seen to stay. `None` if no item was seen.
     pub(crate) stays_until: Option<u64>,
 }
 
@@ -51,9 +51,9 @@ impl Store {
         })
     }
 
-    /// None: that is not known before an answer told the time. One who does not know the time takes only a place on an item that is
-    /// there: where the counter begins, and how long the item stays, are not up to this host's clock. If no item is shown then, the
-    /// next try makes one: that answer told the time.
+    /// The lock item to create. Returns `None` before an answer has told the time. A client that does not know the time takes
+    /// only a place on an existing item. This host's clock does not decide where the counter begins, or how long an item stays.
+    /// If no item is shown then, the next try makes one, because that answer told the time.
     fn new_item(&self) -> Option<NewItem> {
         let (now, expiry) = (self.time_of_items()?, self.expiry()?);
         let start = self.start_of_tickets(now).as_micros();
@@ -63,8 +63,8 @@ impl Store {
         })
     }
 
-    /// Takes permits of a lock that nobody waits for, beside one who has so many at the most. The ticket is the one that this write
-    /// draws.
+    /// Takes permits of a lock that no caller waits for. A participant in the first slot may have at most `first` permits. The
+    /// ticket is the one that this write draws.
     pub(crate) async fn share(&self, name: &LockName, attempt: &Attempt, first: u64) -> Answer {
         let me = self.new_entry(attempt, Ticket::default());
         let write = LockWrite::share(all_of(name), me, first);
@@ -105,8 +105,7 @@ impl Store {
         self.write(name, &write).await
     }
 
-    /// Gives the first successors the permits that they wait for: they stand beside those who have some. The first
-    /// of them is in the slot `first`.
+    /// Gives the first successors the permits that they wait for: they become sharers. The first of them is in the slot `first`.
     pub(crate) async fn admit(
         &self,
         name: &LockName,
@@ -119,20 +118,20 @@ impl Store {
         self.write(name, &write).await
     }
 
-    /// Ends a hold. If nobody else has the lock, the first successor has it the moment this applies.
+    /// Ends a hold. If no other participant holds the lock, the first successor holds it the moment this applies.
     pub(crate) async fn release(&self, name: &LockName, attempt: &Attempt, held: Held) -> Answer {
         let granted = self.server.stamp();
         let write = LockWrite::release(all_of(name), attempt.nonce, held, granted);
         attempt.note(self.write(name, &write).await)
     }
 
-    /// Ends the hold of one who is dead, as release would.
+    /// Ends the hold of a dead holder, as a release would.
     pub(crate) async fn evict(&self, name: &LockName, dead: &Entry, held: Held) -> Answer {
         let write = LockWrite::evict(all_of(name), dead, held, self.server.stamp());
         self.write(name, &write).await
     }
 
-    /// Keeps one of the permits that a hold has, and frees the others.
+    /// Keeps one of the permits of a hold, and frees the others.
     pub(crate) async fn downgrade(&self, name: &LockName, nonce: Nonce, held: Held) -> Answer {
         let write = LockWrite::downgrade(all_of(name), nonce, held);
         self.write(name, &write).await
@@ -144,20 +143,20 @@ impl Store {
         self.write(name, &write).await
     }
 
-    /// Gives up one's own slot.
+    /// Gives up the attempt's own slot.
     pub(crate) async fn give_up_slot(&self, name: &LockName, at: At, own: &Entry) -> Answer {
         let write = LockWrite::give_up_slot(all_of(name), at, own);
         self.write(name, &write).await
     }
 
-    /// Says that a waiter left the queue, so that no look from before can slot it.
+    /// Records that a waiter left the queue, so that no client can give it a slot by an earlier snapshot.
     pub(crate) async fn leave(&self, name: &LockName, ticket: Ticket) -> Answer {
         let write = LockWrite::leave(all_of(name), ticket);
         self.write(name, &write).await
     }
 
-    /// Renews a hold or a slot, under the later date if one stands there; and keeps the item for longer if it would go too
-    /// soon. The answer shows who else there is.
+    /// Renews a hold or a slot, without its stamp if a later date stands there. Keeps the item for longer if it would go too
+    /// soon. The answer shows the other participants.
     pub(crate) async fn renew(
         &self,
         name: &LockName,
@@ -182,7 +181,8 @@ impl Store {
         own.await
     }
 
-    /// Writes, and has the item stay until then. Refused because somebody keeps it for longer: writes without.
+    /// Writes, and has the item stay until `keeps`. If that is refused because another client keeps the item for longer, writes
+    /// without it.
     async fn write_keeping(&self, name: &LockName, write: LockWrite, keeps: Option<u64>) -> Answer {
         let answer = self.write(name, &write.clone().keeping(keeps)).await?;
         match &answer.value {
@@ -193,7 +193,7 @@ impl Store {
         }
     }
 
-    /// Has the holder's lease last for so long from now on, and as long as it does at the least. Now is no earlier than `past`.
+    /// Extends the holder's lease to `by` from now, and never shortens it. Now is no earlier than `past`.
     pub(crate) async fn extend(
         &self,
         name: &LockName,
@@ -216,7 +216,7 @@ impl Store {
         self.timed(self.get_lock(name)).await
     }
 
-    /// Removes an idle lock item that nobody has touched since `seen`. Whether it is gone.
+    /// Removes an idle lock item that no client has touched since `seen`. Returns whether it is gone.
     pub(crate) async fn remove_idle(
         &self,
         name: &LockName,
@@ -236,7 +236,7 @@ impl Store {
         .await
     }
 
-    /// The same for one who tries again if no item is shown to be in the way.
+    /// As `write`, for a caller that tries again if no item is shown to be in the way.
     async fn write_unread(&self, name: &LockName, write: &LockWrite) -> Answer {
         self.timed(async {
             let (verb, key) = (write.verb, self.lock_key(name));
@@ -265,12 +265,12 @@ impl Store {
     }
 }
 
-/// What the counter must be below, for no newer ticket to be drawn than this one, and for so many to be left.
+/// The ticket that the counter must be below: no ticket newer than `most` was drawn, and `tickets` tickets are left.
 pub(super) fn below(most: Ticket, tickets: u64) -> Ticket {
     most.next().unwrap_or(most).min(end(tickets))
 }
 
-/// No lock has none: of a name that says nothing, nothing is written.
+/// The permits of the lock. Zero if the name has no number: no lock has zero permits, and under such a name nothing is written.
 pub(super) fn all_of(name: &LockName) -> u64 {
     name.permits().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The only place that builds requests: one verb per protocol step, each one conditional write or consistent read.
+//! The only place that builds requests: one verb per protocol step. Each is one conditional write or consistent read.
 //!
 //! A verb is a single attempt with a time-out. Trying again is [`Store::retry`], in one place for all.
 
@@ -59,7 +59,7 @@ pub(crate) use room::check_room;
 pub(crate) use rows::{Cursor, Page};
 pub(crate) use scan::Place as ScanPlace;
 
-/// A place that was taken with a process's first request, before any answer told the time, is renewed this soon: without a date,
+/// A place that a process took with its first request, before any answer told the time, is renewed this soon. Without a date,
 /// callers that do not wait could never tell that it is dead.
 const DATE_SOON: Duration = Duration::from_secs(1);
 
@@ -80,7 +80,7 @@ pub(crate) struct Timed<T> {
     pub(crate) value: T,
     pub(crate) sent: Moment,
     pub(crate) arrived: Moment,
-    /// What time the answer told, if it did.
+    /// The time that the answer told, if it told one.
     pub(crate) date: Option<ServerTime>,
 }
 
@@ -116,7 +116,7 @@ impl<T> Timed<Option<T>> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Write<T> {
     Applied(T),
-    /// None: there is no such item.
+    /// `None` if there is no such item.
     Refused(Option<T>),
 }
 
@@ -162,7 +162,7 @@ impl Store {
         }
     }
 
-    /// The same with `factor` times the time-out, for one whose requests turned out to be too slow.
+    /// The same store with `factor` times the time-out, for a caller whose requests turned out to be too slow.
     pub(crate) fn with_more_time(&self, factor: u32) -> Self {
         let timeout = self.config.request_timeout.saturating_mul(factor);
         let conf = self
@@ -176,7 +176,7 @@ impl Store {
         }
     }
 
-    /// The same for one call, which is told whether DynamoDB answers it.
+    /// The same store for one call. `reach` is told whether DynamoDB answers it.
     pub(crate) fn telling(&self, reach: Reach) -> Self {
         Store {
             reach,
@@ -184,7 +184,7 @@ impl Store {
         }
     }
 
-    /// When the call that is told gives up, if DynamoDB does not answer before; none while it answers.
+    /// When the call gives up, if DynamoDB does not answer before. Returns `None` while DynamoDB answers.
     pub(crate) fn outage_ends(&self) -> Option<Moment> {
         self.reach.until()
     }
@@ -207,7 +207,7 @@ impl Store {
         self.server.has_stamp()
     }
 
-    /// After how long a place is renewed: soon, if that may bring the date that it has not.
+    /// After how long a place is renewed: soon, if that may bring the date that it lacks.
     pub(crate) fn heartbeat(&self, is_dated: bool) -> Duration {
         let heartbeat = self.config.heartbeat;
         match !is_dated && self.server.may_stamp_soon() {
@@ -216,40 +216,41 @@ impl Store {
         }
     }
 
-    /// When a lease begins that is written now: none if it could not be believed in by DynamoDB's clock, for nearly as long as it
-    /// lasts.
+    /// When a lease that is written now begins. Returns `None` if its owner could not rely on it, by DynamoDB's clock, for nearly
+    /// as long as it lasts.
     pub(crate) fn past(&self) -> Option<ServerTime> {
         self.server.young_past().filter(|_| self.knows_the_date())
     }
 
-    /// Answers come, and none has told the time.
+    /// Whether answers come, and none has told the time.
     pub(crate) fn is_told_no_time(&self) -> bool {
         self.server.is_silent()
     }
 
-    /// Whether that is still to come, as far as is known.
+    /// Whether `then` is still to come, as far as is known.
     pub(crate) fn is_before(&self, then: ServerTime) -> bool {
         self.server.stamp().is_some_and(|now| now < then)
     }
 
-    /// What time the answer told that came last.
+    /// The time that the last answer told.
     pub(crate) fn newest_date(&self) -> Option<ServerTime> {
         self.server.newest()
     }
 
-    /// Whether an item that may be deleted at `expires_at` stays for as long as anybody relies on it who has a place on it
-    /// now: half of the idle retention, and every lease is shorter than that. Whoever finds that it does not renews its place
-    /// before it believes in it.
+    /// Whether an item that may be deleted at `expires_at` stays for as long as any participant that is on it now relies on it.
+    /// That is half of the idle retention, and every lease is shorter. A client that finds its item not kept renews its place
+    /// before it relies on it.
     pub(crate) fn is_kept(&self, expires_at: u64) -> bool {
         self.stays_for(expires_at, self.config.idle_retention / 2)
     }
 
-    /// Until when an item that shows this is to stay that somebody comes to. None: it stays.
+    /// Until when an item with this expiry is to stay, for a client that takes a place on it. Returns `None` if it stays long
+    /// enough.
     fn keeps(&self, expires_at: u64) -> Option<u64> {
         self.expiry().filter(|_| !self.is_kept(expires_at))
     }
 
-    /// Whether a renewal should have an item stay for longer: an eighth of the idle retention is over.
+    /// Whether a renewal should have an item stay for longer: an eighth of the idle retention has passed.
     fn goes_early(&self, expires_at: u64) -> bool {
         let retention = self.config.idle_retention;
         expires_at == 0 || !self.stays_for(expires_at, retention - retention / 8)
@@ -259,12 +260,13 @@ impl Store {
         let Some(now) = self.time_of_items() else {
             return true;
         };
-        // What has no time to be deleted at is never deleted.
+        // An item without an expiry is never deleted.
         expires_at == 0 || (now + span).as_secs() <= expires_at
     }
 
-    /// By DynamoDB's clock, and by this host's only where answers do not tell the time. Where nothing confirms what answers told, by
-    /// the latest of them: it is safe to keep an item for too long. None: no answer has come.
+    /// The time by which items expire: DynamoDB's, and this host's only where answers do not tell the time. Where nothing
+    /// confirms the answers, it is the latest that they told: it is safe to keep an item for too long. Returns `None` if no
+    /// answer has come.
     fn time_of_items(&self) -> Option<Duration> {
         match self.server.stamp().or_else(|| self.server.latest()) {
             Some(told) => Some(told.0),
@@ -273,7 +275,7 @@ impl Store {
         }
     }
 
-    /// Whether what is written now has a date, or never will, for answers tell no time.
+    /// Whether what is written now has a date, or never will because answers tell no time.
     pub(crate) fn knows_the_time(&self) -> bool {
         self.server.has_stamp() || self.server.is_silent()
     }
@@ -283,8 +285,8 @@ impl Store {
         !self.server.has_stamp() && self.server.latest().is_some()
     }
 
-    /// Where the tickets of a new lock begin: at this host's time if DynamoDB's is the same but for the grain of a `Date`, so that
-    /// they grow also over an item that somebody has just deleted; else at DynamoDB's.
+    /// Where the tickets of a new lock begin. They begin at this host's time if DynamoDB's is the same, give or take the grain of
+    /// a `Date`: so they grow also past an item that was just deleted. Otherwise they begin at DynamoDB's time.
     fn start_of_tickets(&self, now: Duration) -> Duration {
         let unix = self.config.clock.unix();
         match self.server.shows(unix) {
@@ -293,14 +295,14 @@ impl Store {
         }
     }
 
-    /// Slows looks down if a failure says that DynamoDB is too busy.
+    /// Slows polls down if a failure says that DynamoDB is too busy.
     pub(crate) fn note_throttling(&self, failure: &Failure) {
         if failure.is_busy() {
             self.backoff().press(self.now());
         }
     }
 
-    /// By how much looks are slowed down, because DynamoDB is too busy for us.
+    /// By how much polls are slowed down, because DynamoDB is too busy for us.
     pub(crate) fn braked(&self) -> u32 {
         self.backoff().factor(self.now())
     }
@@ -309,7 +311,7 @@ impl Store {
         self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends one request and notes when. Boxed, as [`ask`] is.
+    /// Sends one request and notes the times. Boxed, as [`ask`] is.
     fn timed<'a, T: Send + 'a>(
         &'a self,
         request: impl Future<Output = Result<T, Failure>> + Send + 'a,
@@ -351,8 +353,8 @@ impl Store {
         }
     }
 
-    /// Renews what `entry` finds in the item. Refused because of a later renewal of the same attempt, or because this one came
-    /// twice: it is renewed all the same.
+    /// Renews what `entry` finds in the item. If a refusal is due to a later renewal of the same attempt, or to a second copy of
+    /// this one, the entry is renewed all the same.
     async fn renewed<T, Fut>(
         &self,
         attempt: &Attempt,
@@ -376,11 +378,11 @@ impl Store {
         }))
     }
 
-    /// Writes with a date where one is known; under the later one that stands in the way, if one does. `only_date` says of
-    /// the item in the way that nothing but its date is.
+    /// Writes with a stamp where the time is known. If a later date stands in the way, writes without the stamp. `only_date` says
+    /// of the item in the way whether its date alone is.
     ///
-    /// A lease counts from before its date is taken: a process that stops in between, and then sends, must not believe for
-    /// longer than others who judge it by the date.
+    /// A lease counts from before its stamp is taken. A process that stops in between, and then sends, must not rely on the lease
+    /// for longer than the clients that judge it by the date.
     async fn with_date<T, Fut>(
         &self,
         write: impl Fn(Dating) -> Fut + Send,
@@ -406,7 +408,7 @@ impl Store {
         })
     }
 
-    /// When DynamoDB may delete what is written now. None: that is not known before an answer told the time.
+    /// When DynamoDB may delete what is written now. Returns `None` before an answer has told the time.
     fn expiry(&self) -> Option<u64> {
         let now = self.time_of_items()?;
         Some((now + self.config.idle_retention).as_secs())
@@ -428,8 +430,8 @@ impl Store {
         ])
     }
 
-    /// What the `#names` of an expression stand for: themselves, but for the configured ones. Exactly those that
-    /// occur, because DynamoDB refuses an unused one.
+    /// What the `#names` of an expression stand for: themselves, except the configured ones. Only names that occur, because
+    /// DynamoDB refuses an unused one.
     fn names(&self, expressions: &[&str]) -> HashMap<String, String> {
         let starts = expressions
             .iter()
@@ -439,7 +441,7 @@ impl Store {
                 .next()
                 .unwrap_or("")
         });
-        // They are few, and there are two lists of them in every turn.
+        // There are few names, and two lists of them in every turn.
         let mut once = Vec::with_capacity(16);
         words.for_each(|word| {
             if !once.contains(&word) {
@@ -477,7 +479,7 @@ impl Store {
 }
 
 fn timeouts(attempt: Duration) -> TimeoutConfig {
-    // Said one by one: what is left unsaid is taken from the caller's client.
+    // Every time-out is set here: the caller's client would supply any that is not.
     TimeoutConfig::builder()
         .operation_attempt_timeout(attempt)
         .connect_timeout(attempt)
@@ -494,7 +496,7 @@ fn broken_answer(verb: &'static str, what: &'static str) -> Failure {
     }
 }
 
-/// A lease that nobody renews ends by DynamoDB's clock, which its answers do not tell.
+/// The failure for a lease that nobody renews: it ends by DynamoDB's clock, which the answers do not tell.
 pub(crate) fn dateless(verb: &'static str) -> Failure {
     broken_answer(verb, "its answers have no `Date`, and leases end by it")
 }

@@ -21,7 +21,7 @@ pub(crate) enum Operation {
 /// The partition key of all probes, for policies that name leading keys.
 const PARTITION: &str = "#fairlock-check";
 
-/// Never: at the key of a probe, with its new nonce, there is no item.
+/// A condition that never holds: at the key of a probe, with its new nonce, there is no item.
 const SOMETHING_THERE: &str = "attribute_exists(#pk)";
 
 type Answer = Result<Result<(), Refusal>, Failure>;
@@ -37,7 +37,7 @@ impl Operation {
         Operation::Scan,
     ];
 
-    /// As DynamoDB calls it.
+    /// DynamoDB's name for the operation.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Operation::GetItem => "GetItem",
@@ -125,7 +125,7 @@ impl Store {
         answered("check DeleteItem", ask(request.send()).await).map(nothing)
     }
 
-    /// A batch takes no condition; deleting what is not there changes nothing either.
+    /// A batch takes no condition. Deleting an item that is not there changes nothing either.
     #[expect(
         clippy::expect_used,
         reason = "every required field of the request is set here"
@@ -145,7 +145,7 @@ impl Store {
     }
 }
 
-/// A failed condition was looked at, so the operation is permitted.
+/// If the condition failed, DynamoDB looked at it, so the operation is permitted.
 fn permitted(answer: Result<(), Refusal>) -> Result<(), Refusal> {
     answer.or_else(|refusal| match refusal.code.as_str() {
         "ConditionalCheckFailedException" => Ok(()),

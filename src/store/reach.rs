@@ -1,4 +1,4 @@
-//! Whether DynamoDB answers a call that waits: since when it does not, and who is told.
+//! Whether DynamoDB answers a waiting call, since when it does not, and the listener that is told.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use fairlock_protocol::moment::Moment;
 
 use super::failure::Failure;
 
-/// What a call that waits is told of its requests.
+/// What a waiting call is told of its requests.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// One of them had no answer.
+    /// A request had no answer.
     Unanswered {
-        /// When the first of them was sent that had none.
+        /// When the first request without an answer was sent.
         since: Moment,
-        /// None before it was lost since the last answer.
+        /// No request has been lost before this one since the last answer.
         is_first: bool,
         failure: Failure,
     },
@@ -25,7 +25,7 @@ pub(crate) enum News {
 
 type Listener = Box<dyn Fn(News) + Send + Sync>;
 
-/// Whether DynamoDB answers one call, for whoever asks through the store that carries it. By default nobody is told.
+/// Whether DynamoDB answers one call. The store that the call uses carries it. By default there is no listener.
 #[derive(Clone, Default)]
 pub(crate) struct Reach(Option<Arc<Told>>);
 
@@ -37,7 +37,7 @@ struct Told {
 }
 
 impl Reach {
-    /// Tells `listener` of requests without an answer; the first of them may have been sent before, by another call.
+    /// Tells `listener` of requests without an answer. Another call may have sent the first of them before.
     pub(crate) fn new(
         most: Option<Duration>,
         since: Option<Moment>,
@@ -50,7 +50,7 @@ impl Reach {
         })))
     }
 
-    /// Takes in what came of a request.
+    /// Takes in the result of a request.
     pub(super) fn heard<T>(
         &self,
         sent: Moment,
@@ -71,13 +71,13 @@ impl Reach {
         }
     }
 
-    /// When there are no more attempts: at the end of a call's policy, or when there were no answers for as long as it
+    /// When there are no more attempts: at the end of a call's policy, or when there have been no answers for as long as the call
     /// puts up with that.
     pub(super) fn ends(&self, until: Option<Moment>) -> Option<Moment> {
         until.into_iter().chain(self.until()).min()
     }
 
-    /// When there were no answers for as long as the call puts up with that.
+    /// When there will have been no answers for as long as the call puts up with that.
     pub(super) fn until(&self) -> Option<Moment> {
         let told = self.0.as_ref()?;
         let since = *told.since();

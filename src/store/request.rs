@@ -8,7 +8,7 @@ use super::codec::{self, Item};
 use super::failure::{Failure, refusal, sort};
 use super::{Store, Write, ask, broken_answer};
 
-/// What the `:values` of an expression stand for; none of them, if there are none.
+/// What the `:values` of an expression stand for. Returns `None` if there are none.
 pub(super) fn owned(values: Values) -> Option<Item> {
     let each = values.into_iter();
     let owned: Item = each
@@ -67,7 +67,8 @@ impl Store {
         }
     }
 
-    /// The same for one who need not know what is in the way: it is none too if the engine is too old to send it along.
+    /// As `update`, for a caller that need not know what is in the way. If the engine is too old to send the item along, the item
+    /// is `None` too.
     pub(super) async fn update_unread(
         &self,
         verb: &'static str,
@@ -97,7 +98,7 @@ impl Store {
         }
     }
 
-    /// Deletes an item, on a condition. Whether it did.
+    /// Deletes an item, on a condition. Returns whether it did.
     pub(super) async fn delete(
         &self,
         verb: &'static str,

@@ -15,21 +15,22 @@ use super::failure::Failure;
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
-/// How many attempts there are.
+/// How many attempts may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
     None,
     Attempts(usize),
-    /// So many that the table does not answer for us; that it is too busy is an answer, and shows that it is there.
+    /// This many attempts that the table does not serve. An answer that it is too busy does not count, because it shows that the
+    /// table is there.
     Unanswered(usize),
 }
 
-/// What to make of a refusal.
+/// What to do about a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnRejection {
-    /// It is for good.
+    /// The refusal is for good.
     Fail,
-    /// A policy, say, which may be mended in time: what stands in the table is in the way of others until then.
+    /// An access policy, for example, may be mended in time. Until then, what stands in the table is in the way of others.
     Retry,
 }
 
@@ -43,9 +44,9 @@ pub(crate) struct RetryPolicy {
     pub(crate) stop: CancellationToken,
 }
 
-/// The one room in which it is put together.
+/// The only place that puts a policy together.
 impl RetryPolicy {
-    /// Goes on until a request is answered, or refused for good, or this stops it.
+    /// Goes on until a request is answered, or refused for good, or `stop` is cancelled.
     pub(crate) fn stopped_by(stop: &CancellationToken) -> Self {
         RetryPolicy {
             until: None,
@@ -55,13 +56,13 @@ impl RetryPolicy {
         }
     }
 
-    /// No longer than until then.
+    /// Ends the policy at `then` at the latest.
     pub(crate) fn until(mut self, then: Moment) -> Self {
         self.until = Some(self.until.map_or(then, |until| until.min(then)));
         self
     }
 
-    /// Whether its time is over, whatever else could end it.
+    /// Whether its time has ended, whatever else could end it.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
@@ -70,7 +71,7 @@ impl RetryPolicy {
         RetryPolicy { limit, ..self }
     }
 
-    /// Goes on where it is refused: a policy, say, may be mended in time.
+    /// Goes on where a request is refused: an access policy, for example, may be mended in time.
     pub(crate) fn through_refusals(self) -> Self {
         RetryPolicy {
             refusals: OnRejection::Retry,
@@ -159,7 +160,7 @@ impl Store {
             .await
     }
 
-    /// Whether to try again after a failure; it counts them.
+    /// Whether to try again after a failure. Counts the failures.
     fn worth_another(&self, policy: &RetryPolicy) -> impl FnMut(&Failure) -> bool {
         let mut counted = 0;
         move |failure| {

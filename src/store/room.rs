@@ -1,4 +1,4 @@
-//! How much of the lock item an entry takes when it is at its largest, and how much there is for each.
+//! How much of the lock item an entry takes at its largest, and how much of it each entry may take.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -15,18 +15,19 @@ use fairlock_protocol::codec as protocol;
 /// What the lock item has besides data and entries: its keys, which have 3 KB at the most, names and numbers.
 const REST: usize = 8 * 1024;
 
-/// Left for all entries together.
+/// What is left for all entries together.
 const ROOM: usize = LARGEST_ITEM - MAX_DATA - REST;
 
-/// The slots of those who wait, and the first, in which one may wait behind sharers who have all permits.
+/// The slots of the successors, and the first slot, in which a participant may wait behind sharers that have all permits.
 const SLOTS: usize = MAX_SLOTS + 1;
 
-/// What a sharer takes besides its entry: its nonce in `sharers`, and on the item with its ticket. One in a slot takes less.
+/// What a sharer takes besides its entry: its nonce in `sharers`, and its nonce with its ticket on the item. An entry in a slot
+/// takes less.
 const PLACE: usize = 2 * (1 + 32) + 11;
 
-/// Whether every client that obeys this rule can be written, and renewed, when all permits and all slots are taken and the lock
-/// carries as much data as it may. Each counts its own entry, with every number in it at its largest, and no entry may take more
-/// than its share.
+/// Checks that an entry takes no more than its share of the lock item, with every number in it at its largest. If each client
+/// checks its own entry, every entry can be written and renewed. That holds even when all permits and all slots are taken and the
+/// lock carries as much data as it may.
 pub(crate) fn check_room(
     owner: &str,
     attributes: &Attributes,
@@ -45,10 +46,10 @@ pub(crate) fn check_room(
     }
 }
 
-/// What an entry takes that says nothing of its owner.
+/// What an entry takes that has no owner and no attributes.
 static NOTHING: LazyLock<usize> = LazyLock::new(|| taken("", &Attributes::default()));
 
-/// What it takes besides, without an entry being made: this is asked in every turn.
+/// What owner and attributes take besides. No entry is made for this, because every turn asks.
 fn said(owner: &str, attributes: &Attributes) -> usize {
     let each = |(name, value): (&String, &String)| ELEMENT + name.len() + value.len();
     let described = match attributes.is_empty() {
@@ -77,7 +78,7 @@ fn largest(owner: String, attributes: Attributes) -> Entry {
         tickets: u64::MAX,
         permits: u64::MAX,
         attributes,
-        // Leases by a name of the caller's own are of locks with as many permits as can be shared, where there is room for it.
+        // Leases with an id of the caller's own are on locks with the permits of a fair lock, where there is room for the id.
         id: None,
         beat: u64::MAX,
         lease: longest,
@@ -98,7 +99,7 @@ mod tests {
     use crate::size::bytes_of;
     use crate::store::codec::{Item, number, text};
 
-    /// The lock item when everybody is there who can be, all of them with this entry, with keys as long as they can be.
+    /// The lock item with as many participants as there can be, all with this entry, and with keys as long as they can be.
     fn fullest(owner: &str, attributes: &Attributes, permits: u64) -> Item {
         let entry = largest(owner.to_owned(), attributes.clone());
         let nonce = |sharer: u64| format!("{sharer:032x}");
@@ -149,7 +150,7 @@ mod tests {
         item
     }
 
-    /// As many pairs of as few bytes as there can be in a kilobyte.
+    /// As many attributes as fit into a kilobyte, each of as few bytes as possible.
     fn tiny() -> Attributes {
         let letters: Vec<char> = ('!'..='~').collect();
         let pairs = letters
@@ -163,7 +164,7 @@ mod tests {
         Attributes::said(names.map(|name| (name, "")))
     }
 
-    /// As much of an owner's name as is accepted with these attributes.
+    /// The longest owner that is accepted with these attributes.
     fn longest_owner(attributes: &Attributes, permits: u64) -> Option<String> {
         let accepts = |bytes: &usize| check_room(&"o".repeat(*bytes), attributes, permits).is_ok();
         (1..=512).rev().find(accepts).map(|bytes| "o".repeat(bytes))
@@ -214,7 +215,7 @@ mod tests {
     fn who_shares_a_fair_lock_may_say_all_that_there_is_to_be_said() {
         let (owner, tiny) = ("o".repeat(512), tiny());
         assert!(check_room(&owner, &tiny, SHARERS).is_ok());
-        // And an id of a lease besides, on each.
+        // Each entry may have the id of a lease besides.
         let spare = LARGEST_ITEM - bytes_of(&fullest(&owner, &tiny, SHARERS));
         assert!(spare > (SHARERS as usize + SLOTS) * (256 + 3));
     }

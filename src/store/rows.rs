@@ -1,4 +1,4 @@
-//! The verbs on ticket rows, and the look along the queue.
+//! The verbs on ticket rows, and the read along the queue.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use super::{Attempt, Store, Timed, Write, ask};
 /// A range query from the lock item, or from a ticket on, to the end of the queue.
 const LINE: &str = "#pk = :pk AND #sk BETWEEN :from AND :to";
 
-/// One page of the queue.
+/// A page of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     /// The lock item, if the page began with it and there is one.
     pub(crate) lock: Option<LockItem>,
     pub(crate) rows: Vec<TicketRow>,
-    /// Where to read on; none at the end of the queue.
+    /// Where to read on. `None` at the end of the queue.
     pub(crate) next: Option<Cursor>,
 }
 
@@ -39,7 +39,7 @@ impl Store {
         attempt.note(self.write_row(name, ticket, write).await)
     }
 
-    /// Settles tickets whose row never came: this one, and those just before it.
+    /// Settles tickets whose row never came: this one, and the tickets just before it.
     pub(crate) async fn void_gap(&self, name: &LockName, ticket: Ticket, tickets: u64) -> Answer {
         let gap = TicketRow {
             ticket,
@@ -56,7 +56,7 @@ impl Store {
             .await
     }
 
-    /// Settles one's own tickets, whether their row came or not.
+    /// Settles the attempt's own tickets, whether their row came or not.
     pub(crate) async fn void_own(
         &self,
         name: &LockName,
@@ -67,7 +67,7 @@ impl Store {
         self.write_row(name, ticket, write).await
     }
 
-    /// Renews a waiting row, under the later date if one stands there.
+    /// Renews a waiting row, without its stamp if a later date stands there.
     pub(crate) async fn renew_row(
         &self,
         name: &LockName,
@@ -83,7 +83,7 @@ impl Store {
         self.renewed(attempt, renew, TicketRow::waiting).await
     }
 
-    /// Dates a row that its owner has not dated.
+    /// Stamps a row that its owner has not stamped.
     pub(super) async fn date_row(
         &self,
         name: &LockName,
@@ -105,7 +105,7 @@ impl Store {
         self.timed(self.query_queue(name, from, limit)).await
     }
 
-    /// Deletes a row that is still as it was seen. Whether it is gone.
+    /// Deletes a row that is still as it was seen. Returns whether it is gone.
     pub(crate) async fn remove_row(
         &self,
         name: &LockName,
@@ -120,7 +120,8 @@ impl Store {
         Cursor(self.row_key(name, ticket))
     }
 
-    /// Whoever writes a row has had the answer to a draw, so this host's clock counts only where answers do not tell the time.
+    /// A client that writes a row has had the answer to a draw, so this host's clock counts only where answers do not tell the
+    /// time.
     fn row_expiry(&self) -> u64 {
         let by_host = || (self.config.clock.unix() + self.config.idle_retention).as_secs();
         self.expiry().unwrap_or_else(by_host)
@@ -175,7 +176,7 @@ impl Store {
         self.decode_page(verb, name, answer.items.unwrap_or_default(), next)
     }
 
-    /// Items that are neither the lock item nor a ticket's row are somebody else's, and passed over.
+    /// Skips items that are neither the lock item nor a ticket's row: they are not fairlock's.
     fn decode_page(
         &self,
         verb: &'static str,

@@ -9,7 +9,7 @@ use super::codec::{Item, text};
 use super::failure::{Failure, sort};
 use super::{Store, Timed, ask};
 
-/// Everything of this namespace, rows too: whatever is left of a lock is to be found.
+/// Everything of this namespace, rows too, so that anything that is left of a lock is found.
 const OURS: &str = "begins_with(#sk, :prefix)";
 const NAME: &str = "#pk";
 
@@ -26,7 +26,7 @@ const LIST: &str = "list the locks";
 pub(crate) struct Place(Item);
 
 impl Store {
-    /// The locks that one page of the table tells of, each once, and where to go on; none at the table's end.
+    /// The locks of which one page of the table tells, each once, and where to go on. That is `None` at the table's end.
     pub(crate) async fn scan_locks(
         &self,
         from: Option<Place>,
@@ -44,7 +44,7 @@ impl Store {
         .await
     }
 
-    /// The lock items on one page of the table, and where to go on; none at the table's end.
+    /// The lock items on one page of the table, and where to go on. That is `None` at the table's end.
     pub(crate) async fn scan_lock_items(
         &self,
         from: Option<Place>,
@@ -89,7 +89,7 @@ impl Store {
         LockName::new(name, &self.config.namespace).ok()
     }
 
-    /// A scan shows all items of a partition in a row.
+    /// A scan shows all items of a partition in a row, so each name is kept once.
     fn lock_names(&self, items: Vec<Item>) -> Vec<LockName> {
         let names = items.iter().filter_map(|item| self.name_of(item));
         let mut names: Vec<_> = names.collect();

@@ -9,14 +9,14 @@ use super::finding::{Finding, Severity, TableReport};
 use super::requests::{self, Ttl};
 use super::schema::Schema;
 
-/// Looks at the table and tries every operation on it, changing nothing.
+/// Describes the table and tries every operation on it, changing nothing.
 pub(crate) async fn check(store: &Store, policy: &RetryPolicy) -> Result<TableReport, Failure> {
     let check = Check { store, policy };
     let (mut findings, is_strong) = check.table().await?;
     if !findings.contains(&Finding::NoTable) {
         findings.extend(check.ttl(is_strong).await?);
     }
-    // A table that cannot be used refuses everything, and so says nothing about permissions.
+    // A table that cannot be used refuses everything, so its answers say nothing about permissions.
     let is_usable = |finding: &Finding| finding.severity() < Severity::Fatal;
     if findings.iter().all(is_usable) {
         findings.extend(check.operations().await?);
@@ -33,7 +33,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// And whether it is a global table whose replicas agree on each write.
+    /// Returns the findings, and whether this is a global table whose replicas agree on each write.
     async fn table(&self) -> Result<(Vec<Finding>, bool), Failure> {
         let describe = || requests::describe(self.store);
         let answer = self.store.retry(self.policy, describe).await?;
@@ -61,7 +61,7 @@ impl Check<'_> {
             Ok(Ttl::Off | Ttl::Going) if !is_strong => Ok(Some(Finding::NoTtl)),
             Ok(Ttl::Off | Ttl::Going) => Ok(Some(Finding::WithoutTtl)),
             Err(refusal) if refusal.is_unknown() => Ok(Some(Finding::WithoutTtl)),
-            // Said already, or about to be said.
+            // Another finding says so already, or will.
             Err(refusal) if refusal.is_missing() => Ok(None),
             Err(refusal) => {
                 finding(requests::DESCRIBE_TTL, "DescribeTimeToLive", refusal).map(Some)
@@ -103,7 +103,7 @@ fn not_usable(table: &TableDescription) -> Option<Finding> {
     }
 }
 
-/// Such a table has no TTL.
+/// Whether this is a global table whose replicas agree on each write. Such a table has no TTL.
 pub(super) fn is_strong(table: &TableDescription) -> bool {
     table.multi_region_consistency() == Some(&MultiRegionConsistency::Strong)
 }
@@ -119,7 +119,8 @@ fn replicas(table: &TableDescription) -> Option<Finding> {
         .then_some(Finding::EventuallyConsistentReplicas { regions })
 }
 
-/// What a refusal says about the table. One that is about the caller, its credentials say, is a failure of the check.
+/// What a refusal says about the table. A refusal that is about the caller, for example its credentials, is a failure of the
+/// check.
 fn finding(
     verb: &'static str,
     operation: &'static str,

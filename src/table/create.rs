@@ -1,7 +1,8 @@
-//! Brings a table of locks about, whoever else is at it and however far they have come.
+//! Creates a table of locks, whatever other processes do about it at the same time, and however far they have come.
 //!
-//! Everything is done in rounds: look, do what is missing, look again. A round that is not the last fails as one that others
-//! were in the way of, and [`Store::retry`] makes the next one. Not as "too busy": the client's looks would slow down.
+//! The work is done in rounds: describe the table, do what is missing, describe it again. A round that is not the last fails with
+//! a conflict, as if others were in its way, and [`Store::retry`] makes the next one. It does not fail as "too busy", because
+//! that would slow the client's polls down.
 
 use std::time::Duration;
 
@@ -21,9 +22,10 @@ use super::schema::Schema;
 const WITHIN: Duration = Duration::from_secs(300);
 /// DynamoDB may take an hour over switching TTL on, and nothing depends on when it is done.
 const TTL_WITHIN: Duration = Duration::from_secs(60);
-/// Attempts at the first request, before anything is known to be there.
+/// The most attempts at the first request, before anything is known to be there.
 const FIRST_ATTEMPTS: usize = 4;
-/// Attempts that find neither a table nor others who are at it: some ten seconds, for a disk that is full, say.
+/// The most attempts that find neither a table nor another process that creates it: some ten seconds, for example for a full
+/// disk.
 const ATTEMPTS: usize = 10;
 /// Requests about tables take longer than those about items, by up to this factor.
 const MORE_TIME: u32 = 5;
@@ -36,7 +38,7 @@ pub(crate) async fn create(
 ) -> Result<(), Failure> {
     let policy = RetryPolicy::stopped_by(&stop).until(store.now() + WITHIN);
     let first = policy.clone().within(Limit::Attempts(FIRST_ATTEMPTS));
-    // A wrong endpoint must show itself quickly, whatever a table may take: by the time-out of any request.
+    // A wrong endpoint must show itself quickly, however long a table may take. So this request has the time-out of any request.
     let _ = store.retry(&first, || requests::describe(store)).await?;
     let store = store.with_more_time(MORE_TIME);
     let policy = policy.within(Limit::Unanswered(ATTEMPTS));
@@ -53,7 +55,7 @@ pub(crate) async fn create(
         .await
 }
 
-/// One round: the table as it is when nothing more is to be done.
+/// A single round. Returns the table if nothing more is to be done.
 async fn bring_about(store: &Store, options: &TableOptions) -> Result<TableDescription, Failure> {
     match requests::describe(store).await? {
         Ok(table) => usable(store, table),
@@ -89,7 +91,7 @@ fn usable(store: &Store, table: TableDescription) -> Result<TableDescription, Fa
     }
 }
 
-/// One round. Being switched on counts as on after `until`.
+/// A single round. After `until`, TTL that is being switched on counts as on.
 async fn bring_ttl_about(store: &Store, until: Moment) -> Result<(), Failure> {
     let needed = &store.config().names.ttl;
     match requests::describe_ttl(store).await? {
@@ -112,7 +114,7 @@ async fn switch_on(store: &Store) -> Result<(), Failure> {
         Ok(()) => Err(not_yet(SWITCH_ON_TTL, "TTL is being switched on")),
         Err(refusal) if refusal.is_unknown() => without_ttl(store),
         Err(refusal) => match requests::describe_ttl(store).await? {
-            // Refused because somebody else was faster: look at what they made of it.
+            // DynamoDB refuses it if another process was faster, so this reads what that process made of TTL.
             Ok(Ttl::On(_) | Ttl::Coming(_)) => {
                 Err(not_yet(SWITCH_ON_TTL, "somebody else switched TTL on"))
             }
@@ -129,7 +131,7 @@ fn without_ttl(store: &Store) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Another process is at it: that passes, and the next round sees.
+/// Ignores a refusal because of another process at work on the table: that passes, and the next round sees what it did.
 fn may_pass(verb: &'static str, refusal: Refusal) -> Result<(), Failure> {
     match refusal.code.as_str() {
         "ResourceInUseException" => Ok(()),

@@ -1,4 +1,4 @@
-//! What a look at a table found, and what to do about it.
+//! What a check of a table found, and what to do about it.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl TableReport {
 }
 
 impl fmt::Display for TableReport {
-    /// One queue a finding.
+    /// A line for each finding.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((last, others)) = self.findings.split_last() else {
             return f.write_str("all is well");
@@ -67,9 +67,9 @@ impl fmt::Display for TableReport {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Locks work; something beside them does not, which may be as it is meant.
+    /// Locks work. Something beside them does not, which may be intended.
     Note,
-    /// Locks work, but not all that is promised about them.
+    /// Locks work, but not all that is promised about them holds.
     Warning,
     /// Locks do not work.
     Fatal,
@@ -85,10 +85,10 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing about a table that is not as it should be.
+/// A single thing about a table that is not as it should be.
 ///
-/// Shows itself in one queue, with what to do about it. As the source of an [`Error::Refused`](crate::Error::Refused)
-/// it says why [`create_table`](crate::LockClient::create_table) cannot use the table that is there.
+/// Its text is one line, with what to do about it. As the source of an [`Error::Refused`](crate::Error::Refused) it says why
+/// [`create_table`](crate::LockClient::create_table) cannot use the existing table.
 ///
 /// # Examples
 ///
@@ -129,19 +129,19 @@ pub enum Finding {
         /// DynamoDB's answer.
         answer: String,
     },
-    /// DynamoDB's own deletion is off: what crashed clients leave, and the items of locks out of use, stay.
+    /// TTL, DynamoDB's own deletion, is off: what crashed clients leave stays, and so do the items of unused locks.
     NoTtl,
-    /// The same stays, for DynamoDB's own deletion cannot be switched on: this engine does not know it, or the table is a global one
-    /// of strong consistency.
+    /// The same stays, because TTL cannot be switched on: this engine does not know it, or the table is a global one of strong
+    /// consistency.
     WithoutTtl,
-    /// DynamoDB's own deletion looks at another attribute.
+    /// TTL uses another attribute.
     OtherTtl {
-        /// The attribute that it looks at.
+        /// The attribute that TTL uses.
         found: String,
         /// The attribute that this client writes.
         needed: String,
     },
-    /// The table has replicas that learn of writes only later: clients of two regions may both get a lock.
+    /// The table has replicas that learn of writes only later: clients in two regions may both be granted a lock.
     EventuallyConsistentReplicas {
         /// The regions of the replicas.
         regions: Vec<String>,
@@ -150,11 +150,11 @@ pub enum Finding {
     MissingDateHeader,
 }
 
-/// Operations without which only what looks at whole tables does not work.
+/// Operations that are needed only for work on whole tables.
 const BESIDE_LOCKS: [&str; 3] = ["DescribeTable", "DescribeTimeToLive", "Scan"];
 
 impl Finding {
-    /// How much it matters.
+    /// How much the finding matters.
     ///
     /// # Examples
     ///
@@ -179,7 +179,7 @@ impl Finding {
         }
     }
 
-    /// What to do about it.
+    /// What to do about the finding.
     ///
     /// # Examples
     ///
@@ -243,7 +243,7 @@ impl fmt::Display for Finding {
 
 impl std::error::Error for Finding {}
 
-/// A finding without its weight and remedy.
+/// A finding without its severity and remedy.
 struct What<'a>(&'a Finding);
 
 impl fmt::Display for What<'_> {

@@ -1,4 +1,4 @@
-//! The table that the locks are in: how it is made, what it must be, and whether it is that.
+//! The table of the locks: how it is created, what it must be, and whether it is that.
 
 mod check;
 mod create;

@@ -1,9 +1,9 @@
-//! What can be chosen about a table when it is created.
+//! Options for the creation of a table.
 
 use crate::error::Invalid;
 
-/// What can be chosen about a table when [`create_table`](crate::LockClient::create_table) makes it. Its name and
-/// the names of its keys are the client's.
+/// Options for the table that [`create_table`](crate::LockClient::create_table) makes. Its name and the names of its keys are the
+/// client's.
 ///
 /// # Examples
 ///
@@ -30,11 +30,10 @@ pub(super) enum Billing {
 }
 
 impl TableOptions {
-    /// Provisioned throughput, in read and write capacity units (both at least 1), in place of billing by the request.
+    /// Sets provisioned throughput, in read and write capacity units (both at least 1), in place of billing by the request.
     ///
-    /// A turn that nobody waits for writes twice; a successor looks at the lock up to fifty times a second. Requests
-    /// beyond the capacity are throttled, which makes waiting slower, not unsafe; a lease that cannot be renewed is
-    /// lost.
+    /// An uncontended turn writes twice. A successor polls the lock up to fifty times a second. DynamoDB throttles requests
+    /// beyond the capacity, which makes waiting slower, not unsafe. A lease that cannot be renewed is lost.
     ///
     /// # Examples
     ///
@@ -47,7 +46,7 @@ impl TableOptions {
         }
     }
 
-    /// DynamoDB would refuse it too, but not where the table is there already.
+    /// Refuses a capacity of zero. DynamoDB would refuse it too, but not if the table exists already.
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         let Billing::Provisioned { read, write } = self.billing else {
             return Ok(());

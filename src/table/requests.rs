@@ -19,7 +19,7 @@ pub(super) const DESCRIBE_TTL: &str = "describe TTL";
 const NOT_DYNAMODB: &str =
     "the answer describes no table, so it is not DynamoDB's: look at the endpoint";
 
-/// How the table stands with DynamoDB's own deletion, and by which attribute.
+/// The state of the table's TTL, and the attribute that it uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ttl {
     Off,
@@ -39,7 +39,7 @@ impl Refusal {
         self.code == "AccessDeniedException"
     }
 
-    /// The engine does not know such requests.
+    /// Whether the engine does not know such requests.
     pub(super) fn is_unknown(&self) -> bool {
         self.code == "UnknownOperationException"
     }
@@ -54,8 +54,8 @@ pub(super) async fn describe(store: &Store) -> Answered<TableDescription> {
     }
 }
 
-/// A table of DynamoDB's has a state and keys, though one that is being deleted may no longer show those. Any server may
-/// answer `{}` to whatever it is asked.
+/// A table of DynamoDB has a state and keys, though a table that is being deleted may no longer show its keys. Another server may
+/// answer `{}` to any request.
 fn described(table: Option<TableDescription>) -> Result<TableDescription, Failure> {
     let is_one =
         |table: &TableDescription| table.table_status.is_some() || table.key_schema.is_some();

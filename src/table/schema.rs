@@ -43,7 +43,7 @@ impl Schema {
         }
     }
 
-    /// What is wrong with a table whose keys are others than locks need.
+    /// What is wrong with a table whose keys are not those that locks need. Returns `None` if they are.
     pub(super) fn mismatch(table: &TableDescription, names: &Names) -> Option<Finding> {
         let (found, needed) = (Schema::of(table), Schema::needed(names));
         (found != needed).then(|| Finding::WrongKeys {

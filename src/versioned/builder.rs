@@ -61,7 +61,7 @@ impl VersionedTableBuilder {
         }
     }
 
-    /// The attribute with an item's version, a number. Default: `version`.
+    /// Sets the attribute that holds an item's version, a number. Default: `version`.
     ///
     /// # Examples
     ///
@@ -75,7 +75,7 @@ impl VersionedTableBuilder {
         self
     }
 
-    /// The attribute with the ids of an item's newest writes, a map. Default: the version attribute's name and
+    /// Sets the attribute that holds the ids of an item's newest writes, a map. Default: the version attribute's name and
     /// `_writes`.
     ///
     /// # Examples
@@ -90,7 +90,8 @@ impl VersionedTableBuilder {
         self
     }
 
-    /// How often an item is read and its change decided on before others have won too often. Default: 16.
+    /// Limits how often an update reads the item and decides on its change, before it fails because others won each time.
+    /// Default: 16.
     ///
     /// # Examples
     ///
@@ -104,7 +105,7 @@ impl VersionedTableBuilder {
         self
     }
 
-    /// How long an update may take in all; the call may take one request time-out more. Default: 30 s.
+    /// Limits the time of an update in all; the call may take one request time-out more. Default: 30 s.
     ///
     /// # Examples
     ///
@@ -118,7 +119,7 @@ impl VersionedTableBuilder {
         self
     }
 
-    /// How long one request may take before it is sent again. Default: 2 s.
+    /// Sets how long one request may take before it is sent again. Default: 2 s.
     ///
     /// # Examples
     ///
@@ -132,7 +133,7 @@ impl VersionedTableBuilder {
         self
     }
 
-    /// Where the time comes from; for tests.
+    /// Sets where the time comes from; for tests.
     ///
     /// # Examples
     ///
@@ -146,7 +147,7 @@ impl VersionedTableBuilder {
         self
     }
 
-    /// Where ids of writes and the jitter of pauses come from; for tests.
+    /// Sets where ids of writes and the jitter of pauses come from; for tests.
     ///
     /// # Examples
     ///
@@ -160,12 +161,12 @@ impl VersionedTableBuilder {
         self
     }
 
-    /// Checks the settings.
+    /// Checks the settings and builds the table.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a table's or an attribute's name that cannot be one, the same name twice, no attempt at
-    /// all, or a time-out below a millisecond or above an hour.
+    /// [`Error::Invalid`] for an unusable name of the table or an attribute, the same name twice, no attempt at all, or a
+    /// time-out below a millisecond or above an hour.
     ///
     /// # Examples
     ///
@@ -180,7 +181,7 @@ impl VersionedTableBuilder {
         let defaults = Settings::default();
         let config = Config::try_from(Settings {
             table: self.table,
-            // Nothing is leased: time-outs and the pauses between requests are bounded by it, and that is all.
+            // Nothing is leased here: the lease only bounds time-outs and the pauses between requests.
             lease: defaults.lease.max(self.request_timeout * 6),
             request_timeout: Some(self.request_timeout),
             clock: self.clock,

@@ -5,8 +5,8 @@ use fairlock_protocol::ticket::Ticket;
 
 use super::revision::Version;
 
-/// Why [`update`](crate::VersionedTable::update) did not change an item, by what the caller must do. `E` is the error
-/// of the caller's own closure.
+/// Why [`update`](crate::VersionedTable::update) did not change an item, by what the caller must do. `E` is the error of the
+/// caller's own closure.
 ///
 /// # Examples
 ///
@@ -25,12 +25,12 @@ use super::revision::Version;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateError<E> {
-    /// The closure's own error, as it gave it. Nothing of this call was written.
+    /// The closure's own error, unchanged. Nothing of this call was written.
     #[error(transparent)]
     Caller(E),
 
-    /// Others changed the item between each read and its write. Nothing of this call was written: try again later, or
-    /// take a lock first where this happens often.
+    /// Other writers changed the item between each read and its write. Nothing of this call was written: try again later, or take
+    /// a lock first where this happens often.
     #[error(
         "item `{key}` of table `{table}` was changed by others, after {attempts} attempts: the last expected {expected} and found {found}"
     )]
@@ -39,11 +39,11 @@ pub enum UpdateError<E> {
         table: String,
         /// The item's key.
         key: String,
-        /// What the last attempt had read.
+        /// The version that the last attempt had read.
         expected: Version,
-        /// What stood there when it wrote.
+        /// The version that stood there when it wrote.
         found: Version,
-        /// How often the item was read and the closure asked.
+        /// How often the item was read and the closure called.
         attempts: usize,
     },
 
@@ -56,12 +56,12 @@ pub enum UpdateError<E> {
         key: String,
         /// The fence's own token.
         ticket: Ticket,
-        /// The one that the item remembers.
+        /// The token that the item remembers.
         newest: Ticket,
     },
 
-    /// The answer to the write was lost, and nothing tells whether it was applied. Snapshot before doing it again: the
-    /// change may have been made, and others may have used it up and deleted the item since.
+    /// The answer to the write was lost, and nothing tells whether it was applied. Read the item before you repeat the change: it
+    /// may have been made, and others may have used it up and deleted the item since.
     #[error(
         "no answer to a write of item `{key}` in table `{table}` on {expected}: it may have been applied"
     )]
@@ -70,16 +70,16 @@ pub enum UpdateError<E> {
         table: String,
         /// The item's key.
         key: String,
-        /// What the write was conditional on.
+        /// The version that the write was conditional on.
         expected: Version,
-        /// What stands there now; none if that is not known either, and the write may still be on its way.
+        /// The version that stands there now. `None` if that is not known either, and the write may still be on its way.
         found: Option<Version>,
-        /// The last failure, if it was one that ended the attempts.
+        /// The last failure, if a failure ended the attempts.
         source: Option<Box<Error>>,
     },
 
-    /// The version attribute is something else than a number that can be counted on, or the attribute of the writes'
-    /// ids something else than those. Name another attribute, or mend the item. Nothing of this call was written.
+    /// The version attribute is no number that can be counted up, or the attribute for the ids of writes holds something else.
+    /// Name another attribute, or mend the item. Nothing of this call was written.
     #[error("`{attribute}` of item `{key}` in table `{table}` is not of a version: {value}")]
     NotAVersion {
         /// The table.
@@ -88,12 +88,12 @@ pub enum UpdateError<E> {
         key: String,
         /// The attribute.
         attribute: String,
-        /// What it is.
+        /// Its value.
         value: String,
     },
 
-    /// The attribute of the fence is something else than a token, and gives way to none. Name another attribute, or
-    /// mend the item. Nothing of this call was written.
+    /// The attribute of the fence holds something else than a token, which no token replaces. Name another attribute, or mend the
+    /// item. Nothing of this call was written.
     #[error("`{attribute}` of item `{key}` in table `{table}` is no fencing token: {value}")]
     NotAToken {
         /// The table.
@@ -102,11 +102,11 @@ pub enum UpdateError<E> {
         key: String,
         /// The attribute.
         attribute: String,
-        /// What it is.
+        /// Its value.
         value: String,
     },
 
-    /// The request itself: [`Error::Invalid`], [`Error::Refused`] or [`Error::Unavailable`]. Nothing of this call was
+    /// The request itself failed: [`Error::Invalid`], [`Error::Refused`] or [`Error::Unavailable`]. Nothing of this call was
     /// written.
     #[error(transparent)]
     Table(#[from] Error),

@@ -5,13 +5,13 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use super::Item;
 use super::revision::{Attributes, Fate, Revision};
 
-/// So many events after the read.
+/// The most events of a history after the read.
 const LONGEST: usize = 5;
 
 /// What can happen at a key after it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
-    /// A copy of the write arrives, the first one, a retry or a late one.
+    /// A copy of the write arrives: the first one, a retry or a late one.
     Copy,
     /// Another update reads and writes.
     Other,
@@ -22,7 +22,7 @@ enum Event {
     MakePlain,
     /// A writer of another kind makes an item, of version 1.
     MakeNumbered,
-    /// Another update writes so much that only the newest id has room.
+    /// Another update writes so much that only the newest id fits.
     Fill,
 }
 
@@ -36,7 +36,7 @@ const EVENTS: [Event; 7] = [
     Event::Fill,
 ];
 
-/// What decides on the fate of the write.
+/// Decides on the fate of the write.
 type Judge = fn(&Revision, &Attributes, &str, Option<&Item>) -> Fate;
 
 const OWN: &str = "own";
@@ -102,7 +102,7 @@ impl World {
             (Event::Fill, item) => {
                 let big = AttributeValue::S("x".repeat(400 * 1024 - 80));
                 let full = self.other([("big".to_owned(), big)].into(), item);
-                // A row of full items would be slow to compare.
+                // A series of full items would be slow to compare.
                 let full = full.into_iter().filter(|(name, _)| name != "big");
                 self.item = Some(full.collect());
             }
@@ -127,8 +127,7 @@ impl World {
         attributes().marked(item, &id, &revision(seen.as_ref()))
     }
 
-    /// Whether what the writer is told now is true, as is what it was told before. It is told only when its condition
-    /// does not hold.
+    /// Whether all that the writer was told is true, now and before. It is told something only when its condition does not hold.
     fn is_told_the_truth(&mut self, judge: Judge) -> bool {
         if !self.is_as_read() {
             match judge(&self.base, &attributes(), OWN, self.item.as_ref()) {
@@ -153,7 +152,7 @@ fn bases() -> [Option<Item>; 5] {
     ]
 }
 
-/// The first history in which the writer is told what is not true. Ends with the longest.
+/// The first history in which the writer is told something untrue. Ends with the longest.
 fn broken(world: World, judge: Judge) -> Option<Vec<Event>> {
     EVENTS.into_iter().find_map(|event| {
         let mut world = world.clone().after(event);
@@ -175,7 +174,7 @@ fn no_history_makes_what_an_item_tells_of_a_write_untrue() {
     assert!(found.iter().all(Option::is_none), "{found:?}");
 }
 
-/// Another write in its place is taken for a proof, whatever was read.
+/// Planted fault: takes another write in its place for a proof, whatever was read.
 fn trusting(read: &Revision, own: &Attributes, id: &str, found: Option<&Item>) -> Fate {
     let now = found.map(|item| own.revision(Some(item)).unwrap());
     let at_next = now.as_ref().and_then(|now| now.ids_at(read.next()));
@@ -185,7 +184,7 @@ fn trusting(read: &Revision, own: &Attributes, id: &str, found: Option<&Item>) -
     }
 }
 
-/// A newer version is taken for a proof.
+/// Planted fault: takes a newer version for a proof.
 fn counting(read: &Revision, own: &Attributes, id: &str, found: Option<&Item>) -> Fate {
     let is_newer = found.and_then(version) > Some(read.next());
     match read.fate(own, id, found) {
@@ -194,7 +193,7 @@ fn counting(read: &Revision, own: &Attributes, id: &str, found: Option<&Item>) -
     }
 }
 
-/// The version alone is taken for the write's own.
+/// Planted fault: takes the version alone for the write's own.
 fn hopeful(read: &Revision, own: &Attributes, id: &str, found: Option<&Item>) -> Fate {
     match read.fate(own, id, found) {
         Fate::Unknown if found.and_then(version) == Some(read.next()) => Fate::Applied,
@@ -212,7 +211,7 @@ fn each_planted_way_to_read_too_much_out_of_an_item_is_found() {
         let found = broken_by(judge);
         assert!(found.iter().any(Option::is_some), "{name}");
     }
-    // Of what carried no id, another write in its place tells nothing; of what did, there is nothing to be found.
+    // Where the item that was read carried no id, another write in its place tells nothing. Where it did, `trusting` is right.
     let trusting: Vec<_> = broken_by(trusting).iter().map(Option::is_some).collect();
     assert_eq!(trusting, [true, true, true, false, true]);
 }

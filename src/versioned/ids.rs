@@ -8,8 +8,8 @@ use crate::size::{LARGEST_ITEM, bytes_of};
 
 use super::Item;
 
-/// The most ids that an item keeps. A writer whose answer was lost finds its own id among them, or the id of the write
-/// that came in its place, unless more writes came before it looked.
+/// The most ids that an item keeps. A writer whose answer was lost finds its own id among them, or the id of the write in its
+/// place. It finds neither if more writes came before it read the item.
 pub(super) const REMEMBERED: usize = 16;
 
 /// The ids of an item's newest writes, by the versions that they made.
@@ -17,7 +17,7 @@ pub(super) const REMEMBERED: usize = 16;
 pub(super) struct Ids(BTreeMap<u64, String>);
 
 impl Ids {
-    /// The ids in an attribute's value. None: the value is something else, which a write here would destroy.
+    /// The ids in an attribute's value. Returns `None` if the value is something else, which a write here would destroy.
     pub(super) fn read(value: &AttributeValue) -> Option<Self> {
         let ids = value.as_m().ok()?.iter().map(|(version, id)| {
             let id = id.as_s().ok()?.clone();
@@ -31,8 +31,8 @@ impl Ids {
         self.0.get(&version).map(String::as_str)
     }
 
-    /// These ids after the write `id` has made `version`. Ids of versions that come later are of an item that was there
-    /// before, and are forgotten.
+    /// These ids after the write `id` has made `version`. Ids of later versions belong to an item that was there before, and are
+    /// forgotten.
     pub(super) fn and(mut self, version: u64, id: &str) -> Self {
         self.0.split_off(&version);
         self.0.insert(version, id.to_owned());
@@ -43,8 +43,8 @@ impl Ids {
         self
     }
 
-    /// Adds the ids to an item, without the oldest where the item would be too large for DynamoDB otherwise. The newest
-    /// stays in any case: without it no write could be told from another.
+    /// Adds the ids to an item, without the oldest ones if the item would otherwise be too large for DynamoDB. The newest stays
+    /// in any case: without it no write could be told from another.
     pub(super) fn put_into(mut self, item: &mut Item, attribute: &str) {
         let rest = bytes_of(item);
         loop {

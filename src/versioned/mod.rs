@@ -28,7 +28,7 @@ pub use builder::VersionedTableBuilder;
 pub use error::UpdateError;
 pub use revision::Version;
 
-/// The first pause after a conflict, and the longest.
+/// The first and the longest pause after a conflict.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
@@ -43,30 +43,30 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// ```
 pub type Item = HashMap<String, AttributeValue>;
 
-/// A table of the caller's own whose items have versions: an item is read, changed and written back, and the write
-/// applies only if nobody else changed the item meanwhile. No lock is taken, and nobody waits.
+/// A table of the caller's own whose items have versions. An update reads an item, changes it and writes it back. The write
+/// applies only if no other writer changed the item meanwhile. It takes no lock, and no caller waits.
 ///
-/// For changes of one item that take little time and seldom meet. Where they often meet, each of those who lose reads
-/// and decides again, and the slow ones may never win: take a [`FairLock`](crate::FairLock) first, and
-/// [fence](Self::fenced) the writes.
+/// Use it for changes of one item that take little time and seldom meet. Where they often meet, each update that loses reads and
+/// decides again, and slow updates may never win. Take a [`FairLock`](crate::FairLock) first there, and [fence](Self::fenced) the
+/// writes.
 ///
-/// The version is a number in an attribute of the item, one more with each write; it begins with 1. Beside it stand
-/// the ids of the newest writes, up to 16 of about 36 bytes each, by which a writer whose answer was lost finds out
-/// whether it wrote. An item near DynamoDB's limit of 400 KB keeps fewer of them, but always the newest: an item is
-/// refused as too large only if it has no room for its version and one id. To the closure neither of the two is shown.
+/// The version is a number in an attribute of the item. It begins with 1, and each write adds one. Beside it stand the ids of the
+/// newest writes, up to 16 of about 36 bytes each. By these a writer whose answer was lost finds out whether it wrote. An item
+/// near DynamoDB's limit of 400 KB keeps fewer of them, but always the newest. It is refused as too large only if it has no room
+/// for its version and one id. The closure sees neither the version nor the ids.
 ///
 /// # Limitations
 ///
-/// - **Who writes without the condition is not noticed**, unless it counts the version up. Those who do as in other
-///   languages (the version as read in the condition, and one more written) work together with this.
-/// - An item **without a version** gets one with its first write here. Until then only its existence can be
-///   conditional, so what others change in it without a version between the read and that write is lost.
-/// - **A write on an item that carries no id can be applied late, or again.** That is a write on a key without an item,
-///   on an item without a version, and on a version that another kind of writer gave. Its condition holds again when
-///   the item is deleted and its key is as it was: a retry or a late copy of the write, which the network delivers within
-///   the lifetime of a connection, also after its answer, then makes the item again. Where keys are used again within
-///   that time, put a tombstone in place of the deletion.
-/// - One item at a time. For several in one step there is `TransactWriteItems`.
+/// - **A writer that omits the condition is not noticed**, unless it counts the version up. Writers that do as in other languages
+///   (the version as read in the condition, and one more written) are compatible.
+/// - An item **without a version** gets one with its first write here. Until then only its existence can be conditional, so what
+///   other writers change in it without a version between the read and that write is lost.
+/// - **A write on an item that carries no id can be applied late, or again**. That is a write on a key without an item, on an
+///   item without a version, or on a version that another kind of writer gave. Its condition holds again when the item is deleted
+///   and its key is as it was. A retry or a late copy of the write then makes the item again. The network delivers such a copy
+///   within the lifetime of a connection, also after the answer to the write. Where keys are used again within that time, put a
+///   tombstone in place of the deletion.
+/// - It changes a single item at a time. For several in one step there is `TransactWriteItems`.
 /// - A write puts the whole item. Attributes that grow without end do not belong in it.
 ///
 /// # Examples
@@ -128,7 +128,7 @@ struct Inner {
     within: Duration,
 }
 
-/// What is to become of an item.
+/// What an update does with an item.
 ///
 /// # Examples
 ///
@@ -146,15 +146,15 @@ struct Inner {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Change {
-    /// The item is this from now on. Its key, version and fencing token are added, whatever it says of them.
+    /// Writes this item. The update adds key, version and fencing token, whatever the item says of them.
     Put(Item),
-    /// There is no item from now on.
+    /// Deletes the item.
     Delete,
-    /// It stays as it is; nothing is written.
+    /// Keeps the item as it is; nothing is written.
     Keep,
 }
 
-/// What an update came to.
+/// The result of an update.
 ///
 /// # Examples
 ///
@@ -166,21 +166,21 @@ pub enum Change {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct UpdateOutcome {
-    /// The item as this update left it, without its version; none if there is none.
+    /// The item as this update left it, without its version. `None` if there is no item.
     pub item: Option<Item>,
     /// Its version.
     pub version: Version,
-    /// How often the item was read and the closure asked.
+    /// How often the item was read and the closure called.
     pub attempts: usize,
 }
 
 impl VersionedTable {
-    /// A table with the default settings. Credentials, region and endpoint are those of the SDK client; retries and
-    /// time-outs are fairlock's own.
+    /// Creates a handle to a table with the default settings. Credentials, region and endpoint are those of the SDK client;
+    /// retries and time-outs are fairlock's own.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a name that no table has.
+    /// [`Error::Invalid`] for a name that no table can have.
     ///
     /// # Examples
     ///
@@ -194,7 +194,7 @@ impl VersionedTable {
         VersionedTable::builder(dynamodb, table).build()
     }
 
-    /// Settings, said one by one.
+    /// Returns a builder that takes the settings one by one.
     ///
     /// # Examples
     ///
@@ -208,10 +208,10 @@ impl VersionedTable {
         VersionedTableBuilder::new(dynamodb, table.into())
     }
 
-    /// The same table, whose writes carry this fence too: an item that remembers a newer token is not changed.
+    /// Adds this fence to the writes of the returned handle: an item that remembers a newer token is not changed.
     ///
-    /// Versions protect from what others wrote since the read; the fence also from what a stale holder of a lock reads
-    /// and writes after the next holder is done.
+    /// Versions protect against what others wrote since the read. The fence also protects against a stale holder of a lock that
+    /// reads and writes after the next holder is done.
     ///
     /// # Examples
     ///
@@ -227,22 +227,21 @@ impl VersionedTable {
         }
     }
 
-    /// Reads an item, strongly consistent, asks `decide` what is to become of it, and does that if the item is still
-    /// as it was read. If it is not, all of it again, after a pause that grows with each conflict.
+    /// Reads an item, strongly consistent, asks `decide` what to do with it, and does that if the item is still as it was read.
+    /// If it is not, the update starts over, after a pause that grows with each conflict.
     ///
-    /// The key is the partition key, and the sort key if the table has one. `decide` is shown no item where there is
-    /// none, and may be called several times: it must do nothing that counts by itself.
+    /// The key is the partition key, and the sort key if the table has one. `decide` gets `None` where there is no item. It may
+    /// be called several times, so it must do nothing that counts by itself.
     ///
     /// # A lost answer
     ///
-    /// A write whose answer is lost is sent again under the same condition, so it is never applied to what it did not
-    /// see; and it is known by its id, also under up to 15 later writes (fewer in an item near 400 KB). So a change is
-    /// made once or not at all, and `Ok` says once. Where the item does not tell, the error is
-    /// [`UpdateError::OutcomeUnknown`]: a deleted item cannot, nor can another first write in an item that had no id when it
-    /// was read.
+    /// A write whose answer is lost is sent again under the same condition, so it is never applied to an item that it did not
+    /// see. Its id identifies it, also under up to 15 later writes (fewer in an item near 400 KB). So a change is made once or
+    /// not at all, and `Ok` means once. Where the item does not tell, the error is [`UpdateError::OutcomeUnknown`]. A deleted
+    /// item cannot tell, nor can another first write in an item that had no id when it was read.
     ///
-    /// The [limitations](Self#limitations) name the one exception: what was read carried no id, and the item was
-    /// deleted after this update had written it.
+    /// The [limitations](Self#limitations) name the one exception: the item that was read carried no id, and the item was deleted
+    /// after this update had written it.
     ///
     /// # Cancel safety
     ///
@@ -250,7 +249,7 @@ impl VersionedTable {
     ///
     /// # Errors
     ///
-    /// [`UpdateError`] says which of them leave the item unchanged: all but [`UpdateError::OutcomeUnknown`].
+    /// [`UpdateError`] says which errors leave the item unchanged: all but [`UpdateError::OutcomeUnknown`].
     ///
     /// # Panics
     ///

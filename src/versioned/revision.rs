@@ -1,4 +1,4 @@
-//! Which version of an item was read, what a write on it is conditional on, and whether a later one shows that it
+//! The version of an item that was read, the condition of a write on it, and whether a later version shows that the write
 //! applied.
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use super::ids::Ids;
 pub enum Version {
     /// No item.
     Absent,
-    /// An item without the version attribute, as writers leave that know nothing of versions.
+    /// An item without the version attribute, as a writer leaves it that knows nothing of versions.
     Unversioned,
     /// An item of this version.
     Number(u64),
@@ -40,7 +40,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// The attributes that are the table's own.
+/// The attributes of an item that belong to fairlock.
 #[derive(Clone, Debug)]
 pub(super) struct Attributes {
     pub(super) version: String,
@@ -55,14 +55,14 @@ pub(super) struct Revision {
     ids: Ids,
 }
 
-/// A value at an attribute of the table's own that no write of this kind has put there.
+/// A value in an attribute of fairlock that no write of this kind has put there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Foreign {
     pub(super) attribute: String,
     pub(super) value: String,
 }
 
-/// What a write is conditional on, ready to be sent.
+/// The condition of a write, ready to be sent.
 #[derive(Clone, Debug)]
 pub(super) struct Condition {
     pub(super) expression: &'static str,
@@ -70,11 +70,11 @@ pub(super) struct Condition {
     pub(super) values: Option<Item>,
 }
 
-/// What became of a write that was sent and not answered, and whose condition does not hold any more.
+/// What became of a write that was sent and not answered, and whose condition no longer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Applied,
-    /// And never will be.
+    /// Not applied, and never will be.
     NotApplied,
     Unknown,
 }
@@ -89,7 +89,7 @@ impl Attributes {
             return Ok(Version::Unversioned);
         };
         let number = value.as_n().ok().and_then(|digits| digits.parse().ok());
-        // The last number of all has none after it.
+        // No number follows the largest one.
         let number = number.filter(|number| *number < u64::MAX);
         number
             .map(Version::Number)
@@ -107,14 +107,14 @@ impl Attributes {
         Ok(Revision { version, ids })
     }
 
-    /// The item as it is shown to whoever changes it.
+    /// The item as the caller's closure sees it.
     pub(super) fn stripped(&self, mut item: Item) -> Item {
         item.remove(&self.version);
         item.remove(&self.writes);
         item
     }
 
-    /// The item as the write `id` puts it over `seen`, of which it is the next version.
+    /// The item as the write `id` puts it over `seen`, with the next version.
     pub(super) fn marked(&self, mut item: Item, id: &str, seen: &Revision) -> Item {
         let number = seen.next();
         let version = AttributeValue::N(number.to_string());
@@ -149,7 +149,7 @@ impl Revision {
         }
     }
 
-    /// The id of the write that made this version. None where a writer made it that leaves no ids.
+    /// The id of the write that made this version. Returns `None` if a writer made it that leaves no ids.
     pub(super) fn write(&self) -> Option<&str> {
         match self.version {
             Version::Number(number) => self.ids.at(number),
@@ -162,8 +162,8 @@ impl Revision {
         self.ids.at(version)
     }
 
-    /// Unchanged since it was read. The id of the last write tells an item from another one, made again under the same
-    /// key, that has come to the same version.
+    /// The condition that the item is unchanged since it was read. The id of the last write tells the item from another one that
+    /// was made again under the same key and has come to the same version.
     pub(super) fn condition(&self, attributes: &Attributes, key: &str) -> Condition {
         let (expression, number) = match (&self.version, self.write()) {
             (Version::Absent, _) => ("attribute_not_exists(#key)", None),
@@ -209,8 +209,8 @@ impl Revision {
 
     /// What the item that stands there now tells of the write `id` on this revision.
     ///
-    /// Another write in its place shows that it was never applied only in an item that still has the id of the very
-    /// write that was read: else this write may have been applied, and the item deleted and made again.
+    /// Another write in its place shows that this write was never applied, but only if the item still has the id of the very
+    /// write that was read. Otherwise this write may have been applied, and the item deleted and made again.
     pub(super) fn fate(&self, attributes: &Attributes, id: &str, found: Option<&Item>) -> Fate {
         let ids = attributes.ids(found).unwrap_or_default();
         let next = self.next();
@@ -224,7 +224,7 @@ impl Revision {
     }
 }
 
-/// Those that the expression uses: DynamoDB refuses others.
+/// The names or values that the expression uses: DynamoDB refuses unused ones.
 fn used<T>(expression: &str, all: impl Iterator<Item = (&'static str, T)>) -> HashMap<String, T> {
     all.filter(|(name, _)| expression.contains(name))
         .map(|(name, it)| (name.to_owned(), it))
@@ -299,7 +299,7 @@ mod tests {
             let ids: Vec<_> = ids.iter().map(String::as_str).collect();
             assert_eq!(fate(&["a"], "b", &ids), fate_is, "{count} later writes");
         }
-        // The write that was read must be there too for another one to be told from a new item's.
+        // The write that was read must be there too, to tell another write from the first ones of a new item.
         for (count, fate_is) in [(14, Fate::NotApplied), (15, Fate::Unknown)] {
             let ids = of("a", &later[..count]);
             let ids: Vec<_> = ids.iter().map(String::as_str).collect();

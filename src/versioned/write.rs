@@ -1,4 +1,4 @@
-//! One update of one item: its reads, its conditional writes, and what became of a write without an answer.
+//! An update of one item: its reads, its conditional writes, and what became of a write without an answer.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,11 +16,11 @@ use super::error::UpdateError;
 use super::revision::{Condition, Fate, Foreign, Revision, Version};
 use super::{Change, Item, VersionedTable};
 
-/// One call of `update`.
+/// A single call of `update`.
 pub(super) struct Call<'a> {
     table: &'a VersionedTable,
     key: Item,
-    /// An attribute of the key: there if and only if the item is.
+    /// An attribute of the key, which exists if and only if the item does.
     key_attribute: String,
     started: Moment,
     policy: RetryPolicy,
@@ -32,10 +32,10 @@ pub(super) struct Seen {
     revision: Revision,
 }
 
-/// What came of a write.
+/// The result of a write.
 pub(super) enum Written {
     Done(Version, Option<Item>),
-    /// What stood there in place of what was read.
+    /// The version that stood there in place of the version that was read.
     Conflict(Version),
 }
 
@@ -44,10 +44,10 @@ struct Attempt<'a> {
     verb: &'static str,
     seen: &'a Seen,
     condition: Condition,
-    /// None: the item is to be deleted.
+    /// `None` if the item is to be deleted.
     item: Option<Item>,
     id: String,
-    /// Some request was never answered.
+    /// A request of this write was never answered.
     in_doubt: AtomicBool,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Call<'a> {
         self.table.inner.store.has_patience(&self.policy)
     }
 
-    /// What the caller's closure is shown of it.
+    /// The item as the caller's closure sees it.
     pub(super) fn shown(&self, seen: &Seen) -> Option<Item> {
         let item = seen.item.clone();
         item.map(|item| self.table.inner.attributes.stripped(item))
@@ -103,7 +103,7 @@ impl<'a> Call<'a> {
         Ok(Seen { item, revision })
     }
 
-    /// Does what was decided of the item, if it is still as it was read.
+    /// Does what the closure decided, if the item is still as it was read.
     pub(super) async fn write<E>(
         &self,
         seen: &Seen,
@@ -140,7 +140,7 @@ impl<'a> Call<'a> {
         let id = self.table.inner.store.config().chance.nonce().to_string();
         let item = item.map(|mut item| {
             item.extend(self.key.clone());
-            // Before the ids, which get what room the rest leaves.
+            // Added before the ids, which get the room that the rest leaves.
             let fence = self.table.fence.as_ref();
             item.extend(fence.map(|fence| (fence.attribute().to_owned(), fence.value())));
             attributes.marked(item, &id, &seen.revision)
@@ -320,7 +320,7 @@ impl Attempt<'_> {
     }
 }
 
-/// The names of a key's attributes, none of which may be one of the table's own. Some one of them.
+/// Checks that no attribute of the key is one of fairlock's own. Returns the name of one of the key's attributes.
 fn checked<'k>(table: &VersionedTable, key: &'k Item) -> Result<&'k str, Invalid> {
     let attributes = &table.inner.attributes;
     let own = [&attributes.version, &attributes.writes];

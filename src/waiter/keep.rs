@@ -1,4 +1,4 @@
-//! When a waiter looks, and how it keeps its place: each renewal of a slot is a look too.
+//! When a waiter polls, and how it keeps its place: each renewal of a slot is a poll too.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::Position;
 use fairlock_protocol::step::Standing;
 
-/// So near to its slot a waiter watches the rows before it with every look, for when they die.
+/// A waiter this near to its slot watches the rows before it with every poll, to see when their owners die.
 const NEAR: u64 = 32;
-/// Up to here it does so once a heartbeat. Those further back read only the lock item: one look reads no more rows.
+/// A waiter up to this far back does so once a heartbeat. A waiter further back reads only the lock item: one poll reads no more
+/// rows.
 const FAR: u64 = WATCHED as u64;
 
 impl Waiter {
-    /// Looks again: by renewing a slot that is due, by reading the lock item, or by reading the queue where the rows
-    /// are due to be watched. A row far back that is due before the look is renewed without one. None: there is no lock item any
-    /// more.
+    /// Polls again: renews a slot that is due, reads the lock item, or reads the queue where the rows are due to be watched. A
+    /// row far back that is due before the poll is renewed without one. Returns `None` if there is no lock item any more.
     pub(crate) async fn poll_again(&mut self, policy: &RetryPolicy) -> Result<Option<()>, Failure> {
         let is_due = self.renewal_due() <= self.store.now();
         match self.spot() {
@@ -51,7 +51,7 @@ impl Waiter {
         }
     }
 
-    /// As much of the policy as there is before the next renewal, to which all else gives way.
+    /// The part of the policy that ends before the next renewal, to which all else gives way.
     pub(super) fn until_due(&self, policy: &RetryPolicy) -> RetryPolicy {
         policy.clone().until(self.renewal_due())
     }
@@ -61,8 +61,8 @@ impl Waiter {
         failure.is_transient() && self.store.has_patience(policy)
     }
 
-    /// Who has a slot needs no rows; who is far from it has those before it looked at now and then, and who is
-    /// farther, by others.
+    /// Whether the next poll reads the rows. A waiter with a slot needs none. A waiter near a slot reads them each time, and one
+    /// farther back once a heartbeat. A waiter still farther back leaves them to others.
     fn wants_rows(&self) -> bool {
         if self.spot().is_some() {
             return false;
@@ -74,7 +74,7 @@ impl Waiter {
         self.is_row_missing || behind <= NEAR || behind <= FAR && is_stale
     }
 
-    /// Who is far from a slot leaves it to those near one to give it, unless nobody does.
+    /// Whether this waiter fills slots. A waiter far from a slot leaves that to waiters near one, unless none of them does.
     pub(super) fn sees_to_slots(&self) -> bool {
         let (now, heartbeat) = (self.store.now(), self.store.config().heartbeat);
         let stands_still = now.since(self.watermark.1) >= heartbeat;
@@ -94,7 +94,7 @@ impl Waiter {
         self.until_due_poll()
     }
 
-    /// Until a look that only makes sure.
+    /// The time until a poll that only makes sure.
     pub(crate) fn at_leisure(&mut self) -> Duration {
         let longest = self.store.config().max_poll_interval;
         let place = u32::try_from(self.place()).unwrap_or(u32::MAX);
@@ -104,13 +104,13 @@ impl Waiter {
         self.until_due_poll()
     }
 
-    /// Until the look that is due, or a renewal before it.
+    /// The time until the poll that is due, or a renewal before it.
     pub(crate) fn until_due_poll(&self) -> Duration {
         let due = self.look_due.min(self.renewal_due());
         due.since(self.store.now())
     }
 
-    /// Slots are given again when half of them are free.
+    /// Waiters fill slots again when half of them are free.
     fn turns_to_a_slot(&self) -> u64 {
         self.behind_the_slots() + self.snapshot.item.successors().len() as u64 / 2
     }
@@ -122,8 +122,8 @@ impl Waiter {
         }
     }
 
-    /// A slot shows the beat that it was given with; when that was long ago it is due at once. So is one with the long
-    /// lease of a place far back. One without a date is due soon.
+    /// When the renewal of a slot is due. A slot shows the beat that it was given with, so it is due at once if that was long
+    /// ago. So is a slot with the long lease of a place far back. A slot without a date is due soon.
     fn slot_due(&self, entry: &Entry) -> Moment {
         let config = self.store.config();
         let heartbeat = self.store.heartbeat(entry.renewed_at.is_some());
@@ -133,13 +133,14 @@ impl Waiter {
         }
     }
 
-    /// Until its slot, if the queue is fast, and has been since the last look.
+    /// The time until this waiter gets a slot, if the queue is fast and has been since the last poll.
     fn left(&self) -> Duration {
         let left = self.pace.time_of(self.behind_the_slots());
         left.saturating_sub(self.store.now().since(self.polled))
     }
 
-    /// At once if the queue got so much faster that the turn would come before the lease of one who died is over.
+    /// When the renewal of the row is due. It is due at once if the queue got so much faster that the waiter's turn would come
+    /// before its lease ended, should it die.
     fn row_due(&self) -> Moment {
         let config = self.store.config();
         let left = self.left();
@@ -150,7 +151,8 @@ impl Waiter {
         }
     }
 
-    /// A renewal shows holder and neighbours, so it is a look; refused, it shows where the slot has shifted to.
+    /// Renews a slot. The answer shows the holder and the neighbours, so it is a poll. A refusal shows where the slot has moved
+    /// to.
     async fn renew_slot(
         &mut self,
         footing: Footing,
@@ -168,7 +170,7 @@ impl Waiter {
         Ok(self.take_in(answer.map(Write::shown)))
     }
 
-    /// Renews the row while it waits; one that is no longer there to be renewed is found out about by reading the queue.
+    /// Renews the row while it waits. If the row is no longer there, reading the queue shows why.
     async fn renew_row(&mut self, policy: &RetryPolicy) -> Result<(), Failure> {
         let (config, left) = (self.store.config(), self.left());
         let lease = lease::stretched(config.lease, config.longest_lease(), left);
@@ -194,14 +196,14 @@ impl Waiter {
     }
 
     pub(super) async fn read_queue(&mut self, policy: &RetryPolicy) -> Result<Option<()>, Failure> {
-        // All who are before it: those who died together are then timed together.
+        // This reads all rows before the waiter, so that waiters that died together are timed together.
         let before = self.behind_the_slots() as usize;
         let answer = Snapshot::read(&self.store, &self.name, before, policy).await?;
         Ok(answer.map(|answer| self.saw(answer)))
     }
 }
 
-/// Renews for this lease.
+/// Sends a renewal that asks for `lease`.
 async fn ask_for<T, Fut>(
     store: &Store,
     beats: &mut RenewalHistory,

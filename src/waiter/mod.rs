@@ -1,4 +1,4 @@
-//! A waiter in the queue: looks, keeps its place renewed, clears what is over out of its way, and has its turn.
+//! A waiter in the queue: it polls, keeps its place renewed, clears expired entries and gaps out of its way, and has its turn.
 
 mod keep;
 mod overlap;
@@ -21,7 +21,7 @@ use fairlock_protocol::step::{self, Filling, Known, Occupant, Standing, Step};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::witness::Witnesses;
 
-/// One ticket's wait for its turn.
+/// The wait of a ticket for its turn.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     store: Store,
@@ -29,38 +29,37 @@ pub(crate) struct Waiter {
     pub(crate) attempt: Attempt,
     pub(crate) ticket: Ticket,
     pub(crate) beats: RenewalHistory,
-    /// What its row showed when it was written last, if it has one.
+    /// The entry that its row showed when it was last written, if the waiter has a row.
     pub(crate) row: Option<Entry>,
     watches: LivenessTracker,
-    /// What time the last looks told.
+    /// The time that the last polls told.
     witnesses: Witnesses,
     gaps: Gaps,
     pub(crate) pace: Pace,
     snapshot: Snapshot,
-    /// When it arrived.
+    /// When the snapshot arrived.
     polled: Moment,
-    /// When the row, while it is in the queue, was renewed last, and for which lease; a slot is renewed by what it
-    /// shows.
+    /// When the row was last renewed while it was in the queue, and for which lease. A slot is renewed by what it shows.
     row_renewed: Moment,
     row_lease: Duration,
     look_due: Moment,
-    /// The row was renewed since the last look: nothing more is decided by it.
+    /// The row was renewed since the last poll, so the snapshot decides nothing more.
     pub(crate) is_spent: bool,
-    /// The newest ticket with a slot, and since when this has been seen to be so.
+    /// The newest ticket with a slot, and since when this waiter has seen that.
     watermark: (Ticket, Moment),
-    /// A look that was sent before the last one was answered.
+    /// A poll that was sent before the last one was answered.
     ahead: Option<overlap::Sent>,
     /// When the rows were last read and watched.
     rows_read: Option<Moment>,
     /// The row was found void: the ticket will be granted only if it got a slot before.
     is_void: bool,
-    /// The row was not there to be renewed: the queue is to be read.
+    /// The row was not there to be renewed, so the queue must be read.
     is_row_missing: bool,
     settled_rows: Vec<Ticket>,
 }
 
 impl Waiter {
-    /// A waiter whose place the answer shows or, if it has a row only, whose ticket was drawn with that answer.
+    /// A waiter whose place the answer shows. If it has only a row, the answer drew its ticket.
     pub(crate) fn new(
         store: Store,
         name: LockName,
@@ -98,7 +97,7 @@ impl Waiter {
         waiter
     }
 
-    /// The lock item as the last look showed it.
+    /// The lock item as the last poll showed it.
     pub(crate) fn item(&self) -> &LockItem {
         &self.snapshot.item
     }
@@ -107,7 +106,7 @@ impl Waiter {
         self.attempt.place_id(&self.name, self.ticket)
     }
 
-    /// How many are before this waiter, the holder included, who have it together as one; void tickets among them count
+    /// How many turns are before this waiter, the holder's included. Callers that share the lock count as one. Void tickets count
     /// until they are seen.
     pub(crate) fn place(&self) -> usize {
         let item = &self.snapshot.item;
@@ -122,12 +121,12 @@ impl Waiter {
         usize::try_from(before).unwrap_or(usize::MAX)
     }
 
-    /// Where the last look showed it on the lock item.
+    /// Where the last poll showed the waiter on the lock item.
     fn spot(&self) -> Option<Spot<'_>> {
         self.snapshot.item.standing(self.attempt.nonce, self.ticket)
     }
 
-    /// Tickets from the last one with a slot to the first of this waiter's.
+    /// The number of tickets from the last one with a slot to the first of this waiter's.
     fn behind_the_slots(&self) -> u64 {
         let first = self.ticket.first_of(self.attempt.tickets);
         first
@@ -135,12 +134,12 @@ impl Waiter {
             .saturating_sub(self.snapshot.item.watermark.get())
     }
 
-    /// Rows seen that the steps of this waiter have settled, for whoever cleans.
+    /// Takes the rows that the steps of this waiter have settled, for the client to delete.
     pub(crate) fn take_litter(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.settled_rows)
     }
 
-    /// What its newest poll asks for.
+    /// The step for which the newest snapshot asks.
     pub(crate) fn decide(&self) -> Step {
         let grace = self.snapshot.item.grace(self.store.config().join_timeout);
         let now = self.store.now();
@@ -159,8 +158,8 @@ impl Waiter {
         }
     }
 
-    /// Does what its place asks for, by its newest poll, whose successor it then has. Given up for a renewal that is due. None: there is
-    /// no lock item any more.
+    /// Does what its place asks for by the newest snapshot, and takes in the snapshot that comes of it. Gives up when a renewal
+    /// is due. Returns `None` if there is no lock item any more.
     pub(crate) async fn does(
         &mut self,
         act: Act,
@@ -181,7 +180,7 @@ impl Waiter {
         }
     }
 
-    /// Slots the next in the queue. The rows passed are settled then, and settled_rows.
+    /// Gives slots to the next in the queue. The rows up to the watermark are settled then, and kept in `settled_rows`.
     async fn fill(
         &mut self,
         filling: Filling,
@@ -210,7 +209,7 @@ impl Waiter {
         snapshot.map(|snapshot| self.saw(snapshot))
     }
 
-    /// By DynamoDB's clock, or by this waiter's own watches: whichever knows first.
+    /// Judges by DynamoDB's clock, or by this waiter's own watches: whichever tells first.
     fn judge(&self, place: Place, entry: &Entry) -> Occupant {
         let now = self.store.now();
         if (entry.nonce, entry.ticket) == (self.attempt.nonce, self.ticket) {
@@ -218,14 +217,14 @@ impl Waiter {
         } else if self.watches.is_dead(place, entry, now) {
             Occupant::Dead
         } else {
-            match snapshot::by_common_clock(self.store.config(), entry, self.witnesses.time()) {
+            match snapshot::by_server_clock(self.store.config(), entry, self.witnesses.time()) {
                 Occupant::Alive if self.watches.is_late(place, entry, now) => Occupant::Late,
                 judged => judged,
             }
         }
     }
 
-    /// Adds rows that are known without reading them: those of this client, if they reach from the slots to this one.
+    /// Adds rows that are known without a read: those of this client, if they reach from the slots to this waiter.
     pub(crate) fn knows(&mut self, rows: impl FnOnce(Ticket, usize) -> Vec<TicketRow>) {
         let (watermark, slots) = (self.snapshot.item.watermark, self.store.config().slots);
         let is_near = self.ticket > watermark && self.behind_the_slots() <= slots as u64;
@@ -237,19 +236,19 @@ impl Waiter {
         }
     }
 
-    /// Takes in a lock item that somebody else's answer showed.
+    /// Takes in a lock item that the answer to another request of this client showed.
     pub(crate) fn hear(&mut self, item: LockItem) {
         let now = self.store.now();
         self.shows(Snapshot::of(item), now);
     }
 
-    /// The first ticket of those who have the lock, by which turns are counted.
+    /// The first ticket of the holder, by which turns are counted.
     fn holder(&self) -> Option<Ticket> {
         let holder = self.snapshot.item.first_holder();
         holder.map(Entry::first)
     }
 
-    /// Takes in a look at the lock item alone. None: there is none.
+    /// Takes in a snapshot of the lock item alone. Returns `None` if there is no lock item.
     fn take_in(&mut self, answer: Timed<Option<LockItem>>) -> Option<()> {
         self.took(Snapshot::answered(answer))
     }
@@ -270,7 +269,7 @@ impl Waiter {
         self.pace.saw(self.holder(), arrived);
     }
 
-    /// LivenessTracker everyone whom the look shows from its arrival on, and the gaps that it shows.
+    /// Watches all entries that the snapshot shows, and its gaps, from its arrival on.
     fn watch(&mut self, arrived: Moment) {
         let Waiter {
             snapshot,

@@ -1,4 +1,4 @@
-//! A successor that expects the lock any moment sends the next look before the last one is answered.
+//! A successor that expects the lock at any moment sends the next poll before the last one is answered.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,22 +13,22 @@ use fairlock_protocol::moment::Moment;
 
 type Answer = Result<Timed<Option<LockItem>>, Failure>;
 
-/// A look that is under way.
+/// A poll that is under way.
 pub(crate) struct Sent {
     at: Moment,
     answer: BoxFuture<'static, Answer>,
 }
 
 impl Sent {
-    /// Takes the answer, of which nobody needs to know, and with it the connection back that it came on.
+    /// Awaits the answer, which no caller needs, so that the connection that it comes over is free again.
     pub(crate) async fn drain(self) {
-        // Whoever sent it waits for nothing any more.
+        // The waiter that sent it waits for nothing any more.
         let _ = self.answer.await;
     }
 }
 
 impl Waiter {
-    /// Reads the lock item, by the look that is under way if there is one.
+    /// Reads the lock item, by the poll that is under way if there is one.
     pub(super) async fn read_lock(&mut self, policy: &RetryPolicy) -> Result<Option<()>, Failure> {
         let overlap = self.overlap();
         if let Some(sent) = self.recent().or_else(|| overlap.map(|_| self.send())) {
@@ -39,7 +39,7 @@ impl Waiter {
             match answer {
                 Ok(answer) => return Ok(self.take_in(answer)),
                 Err(failure) if !self.store.has_patience(policy) => return Err(failure),
-                // Tried again, with policy.
+                // The read below tries again, with the policy.
                 Err(failure) => self.store.note_throttling(&failure),
             }
         }
@@ -48,20 +48,20 @@ impl Waiter {
         Ok(self.take_in(answer))
     }
 
-    /// The look that is under way, unless something else, a pause or a renewal, came between.
+    /// The poll that is under way, unless something else, a pause or a renewal, came between.
     fn recent(&mut self) -> Option<Sent> {
         let now = self.store.now();
         let sent = self.ahead.take();
         sent.filter(|sent| self.pace.is_news(sent.at, now))
     }
 
-    /// A look that is under way and of no more use.
+    /// A poll that is under way and of no more use.
     pub(crate) fn take_ahead(&mut self) -> Option<Sent> {
         self.ahead.take()
     }
 
-    /// So long after a look another one is sent, if no answer has come. Whichever is answered first counts: the later one
-    /// makes the earlier one old, and the earlier one leaves the later one under way.
+    /// Sends another poll `overlap` after the one that is under way, if no answer has come. The first answer counts. The later
+    /// poll makes the earlier one old; the earlier poll leaves the later one under way.
     async fn overlapping(&mut self, mut sent: Sent, overlap: Duration) -> Answer {
         let next = sent.at + overlap;
         let clock = self.store.config().clock.clone();
@@ -80,7 +80,7 @@ impl Waiter {
         }
     }
 
-    /// How long after a look the next is sent, by a successor that may have the lock any moment.
+    /// How long after a poll the next one is sent, by a successor that may hold the lock at any moment.
     fn overlap(&self) -> Option<Duration> {
         match self.spot()? {
             Spot::Successor(before, _) if self.store.braked() == 1 => {

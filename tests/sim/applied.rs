@@ -1,4 +1,4 @@
-//! One write as the server applied it, whether or not its sender ever heard of that.
+//! A write as the server applied it, whether or not its sender received the answer.
 
 use fairlock::embedded::{Exchange, Outcome, Request};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::shown::{Shown, number};
 use fairlock_testkit::verbs::verb;
 
-/// What only a holder does.
+/// Writes that only a holder sends.
 const ACTS: [&str; 7] = [
     "renew hold",
     "renew share",
@@ -21,13 +21,13 @@ const ACTS: [&str; 7] = [
 pub(crate) struct Applied {
     pub(crate) lock: String,
     pub(crate) verb: &'static str,
-    /// By which hold it was done, if only a holder does that.
+    /// The hold that sent the write, if only a holder sends such writes.
     pub(crate) act: Option<Act>,
-    /// The name of a transaction: the server answers a repeated one again, and does not apply it again.
+    /// The name of a transaction. The server answers a repeated transaction again, and does not apply it again.
     pub(crate) transaction: Option<String>,
-    /// What it wrote under a check of the hold.
+    /// The token that the transaction wrote under a check of the hold.
     pub(crate) token: Option<u64>,
-    /// The lock item afterwards.
+    /// The lock item after the write.
     pub(crate) shown: Option<Shown>,
 }
 
@@ -55,7 +55,7 @@ impl Applied {
         let values = &request.body()["ExpressionAttributeValues"];
         let shown = Shown::of(answer);
         let act = Act::of(values).filter(|_| ACTS.contains(&verb));
-        // Also one renews in the first slot that waits there behind sharers.
+        // A waiter in the first slot, behind sharers, sends the same renewal as a holder.
         let waits = |act: &Act| {
             let mut successors = shown.iter().flat_map(Shown::successors);
             successors.any(|successor| successor.nonce == act.nonce)
@@ -70,7 +70,7 @@ impl Applied {
         }
     }
 
-    /// One of the caller's own, in which a hold is checked.
+    /// A transaction of the caller's own, which checks a hold.
     fn transaction(body: &Value) -> Option<Applied> {
         let parts = body["TransactItems"].as_array()?;
         let check = parts.iter().map(|part| &part["ConditionCheck"]);

@@ -1,4 +1,4 @@
-//! The turns of those who have one place in the queue together, gathered from a history.
+//! The turns of callers that share one place in the queue, gathered from a history.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -8,37 +8,37 @@ use crate::exchange::Answer;
 use crate::history::{End, Event};
 
 type Events = [(Duration, Event)];
-/// By their numbers, which are in the order in which they were made.
+/// Calls by their numbers, which follow the order in which the calls were made.
 pub(crate) type Calls<'a> = BTreeMap<usize, Asked<'a>>;
 
-/// One call for a lock.
+/// A call for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
     pub(crate) number: usize,
     pub(crate) host: usize,
     pub(crate) lock: &'a str,
-    /// Who shares a lock goes for itself.
+    /// A call that shares the lock joins no batch.
     pub(crate) is_alone: bool,
-    /// When it was made, and until when it waits at the most.
+    /// When the call was made, and until when it waits at most.
     pub(crate) at: Duration,
     pub(crate) until: Option<Duration>,
-    /// When it was granted, or went without.
+    /// When the call was granted, or ended without a grant.
     pub(crate) granted: Option<Duration>,
     pub(crate) gone: Option<Duration>,
 }
 
 impl Asked<'_> {
-    /// Whether it waits at all, and goes together with others.
+    /// Whether the call waits at all, and may join a batch.
     pub(crate) fn has_patience(&self) -> bool {
         self.until != Some(self.at) && self.is_alone
     }
 
-    /// Whether it waits for the same lock, in the same client.
+    /// Whether both calls wait for the same lock, in the same client.
     pub(crate) fn waits_with(&self, other: &Asked<'_>) -> bool {
         self.has_patience() && (self.host, self.lock) == (other.host, other.lock)
     }
 
-    /// Whether it is neither granted nor gone, and has time left.
+    /// Whether the call is neither granted nor gone, and has time left.
     pub(crate) fn waits(&self, at: Duration) -> bool {
         let ends = [self.until, self.granted, self.gone];
         let end = ends.into_iter().flatten().min();
@@ -87,7 +87,7 @@ pub(crate) fn calls(events: &Events) -> Calls<'_> {
     calls
 }
 
-/// How often a call had several locks at once.
+/// How many calls held several locks at once.
 pub(crate) fn together(events: &Events) -> u64 {
     let granted = events.iter().filter_map(|(_, event)| match event {
         Event::Granted { call, .. } => Some(call),
@@ -98,7 +98,7 @@ pub(crate) fn together(events: &Events) -> u64 {
     times.into_values().filter(|locks| *locks > 1).count() as u64
 }
 
-/// One turn at a place.
+/// A turn at a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     pub(crate) at: Duration,
@@ -107,20 +107,20 @@ pub(crate) struct Turn {
     pub(crate) end: Option<(Duration, End)>,
 }
 
-/// A place for several tickets, and the turns that were had there.
+/// A place with several tickets, and the turns that were taken there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// When its tickets were asked for, if an answer tells.
+    /// When its tickets were requested, if an answer tells that.
     pub(crate) drawn: Option<Duration>,
     pub(crate) turns: Vec<Turn>,
 }
 
-/// By lock and newest ticket.
+/// Places by lock and newest ticket.
 type Places<'a> = BTreeMap<(&'a str, u64), Batch>;
 
-/// All places of several tickets at which somebody had a turn.
+/// All places with several tickets at which at least one turn was taken.
 pub(crate) fn batches(events: &Events) -> Vec<Batch> {
     let (mut batches, ends, calls) = (places(events), ends(events), calls(events));
     for (at, event) in events {
@@ -133,7 +133,7 @@ pub(crate) fn batches(events: &Events) -> Vec<Batch> {
         } = event
             && let Some((_, batch)) = batches.range_mut(of_lock(lock, *ticket)).next()
             && (batch.first..=batch.last).contains(ticket)
-            // When a call for several locks asked for this one only itself knows.
+            // Only the call itself knows when a call for several locks requested this one.
             && calls.get(call).is_some_and(|asked| asked.is_alone)
         {
             batch.turns.push(Turn {
@@ -184,7 +184,7 @@ fn ends(events: &Events) -> BTreeMap<usize, (Duration, End)> {
     ends.collect()
 }
 
-/// What became of batches in one history.
+/// What became of the batches in one history.
 pub(crate) fn fates(events: &Events) -> Vec<&'static str> {
     let calls = calls(events);
     let batches = batches(events);
@@ -194,7 +194,7 @@ pub(crate) fn fates(events: &Events) -> Vec<&'static str> {
         .collect()
 }
 
-/// What happens to batches, in every thousand seeds.
+/// What happens to batches in every thousand seeds.
 pub(crate) const FATES: [&str; 5] = [
     "batch",
     "turn passed on",
@@ -215,7 +215,7 @@ impl Batch {
         fates
     }
 
-    /// Its last turn ended by force while the next of it waited.
+    /// Whether the last turn ended by force while the batch's next caller waited.
     fn cut(&self, calls: &Calls<'_>) -> Option<&'static str> {
         let turn = self.turns.last().filter(|turn| turn.ticket < self.last)?;
         let (at, how) = turn.end?;
@@ -231,13 +231,13 @@ impl Batch {
     }
 }
 
-/// The next of the same client that waits for the same lock.
+/// The next call of the same client that waits for the same lock.
 fn next<'a>(calls: &'a Calls<'a>, call: usize) -> Option<&'a Asked<'a>> {
     let mut later = calls.range(call + 1..).map(|(_, later)| later);
     later.find(|later| later.waits_with(&calls[&call]))
 }
 
-/// Whether somebody stood between two who had their turns one after the other, and went during the first of them.
+/// Whether some call waited between two calls with successive turns, and left during the first of these turns.
 fn is_between(calls: &Calls<'_>, one: &Turn, other: &Turn) -> bool {
     let mut between = calls.range(one.call + 1..other.call);
     between.any(|(_, call)| {

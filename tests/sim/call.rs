@@ -1,4 +1,4 @@
-//! One call for a lock, or for several, written down from the asking until it is granted or waits no more.
+//! A call for a lock, or for several, recorded from the request until it is granted or stops waiting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use crate::history::{Event, History};
 use crate::wanted::Wanted;
 use crate::world::{Host, World};
 
-/// Clocks differ in rate: by every clock within the margin a call waits for this share of its time-out.
+/// Clocks differ in rate. By any clock within the margin, a call waits at least for this share of its time-out.
 const BY_ANY_CLOCK: f64 = 0.98;
-/// A call for one lock that does not wait returns within so many request time-outs.
+/// A call for one lock that does not wait returns within this many request time-outs.
 const AT_ONCE: u32 = 5;
-/// Such a call for several waits for the release of what it has for so many more.
+/// Such a call for several locks waits this many more for the release of the locks that it already holds.
 const RELEASE: u32 = 1;
-/// Timers round up to milliseconds, of which a call has several.
+/// Timers round up to milliseconds, and a call has several timers.
 const TICKS: Duration = Duration::from_millis(10);
 
-/// A call that is dropped without having been granted has gone.
+/// A call that is dropped before it was granted is recorded as gone.
 pub(crate) struct Call {
     pub(crate) number: usize,
     history: Arc<History>,
@@ -26,21 +26,21 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// To be followed at once by the call itself, so that calls are numbered in the order in which they are made.
+    /// Records a call. The caller must make the call right after this, so that calls are numbered in the order in which they are made.
     pub(crate) fn begin(world: &World, host: &Host, wanted: &Wanted, wait: RecordWait) -> Call {
         let is_alone = wanted.permits == wanted.of;
         Call::of(world, host, (wanted.name(), is_alone), wait, AT_ONCE)
     }
 
-    /// The same for so many locks. When it asks for each of them only itself knows. One that does not wait has the time of one
-    /// call for each of them, one after the other: it may have all but the last. What it has it then releases, before it tells
-    /// the error of the last.
+    /// The same for `locks` locks. Only the call itself knows when it requests each of them. A call that does not wait may take as long as
+    /// one call for each lock, one after the other: it may get all locks but the last. It then releases those before it returns the error
+    /// of the last.
     pub(crate) fn for_several(world: &World, host: &Host, locks: usize, wait: RecordWait) -> Call {
         let at_once = AT_ONCE * u32::try_from(locks).unwrap() + RELEASE;
         Call::of(world, host, ("multi_lock", false), wait, at_once)
     }
 
-    /// If it does not wait, it returns within so many request time-outs.
+    /// A call that does not wait must return within `at_once` request time-outs.
     fn of(
         world: &World,
         host: &Host,

@@ -1,4 +1,4 @@
-//! Transports that mislead their client: mistakes that are planted on the wire, for no request has them in it.
+//! Transports that mislead their client. These planted mistakes are made in the transport, because no change to a request could make them.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{HttpClient, RuntimeComponents, SharedHttpClient};
@@ -9,13 +9,13 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use fairlock::embedded::Network;
 
-/// A client whose transport says of a connection that was closed without an answer that the request was refused: the mistake
-/// of one that takes what may have been applied for what was not.
+/// Returns a client whose transport reports a connection that was closed without an answer as a refused request. The mistake: it takes a
+/// request that may have been applied for one that was not.
 pub(crate) fn takes_closed_for_refused(network: &Network) -> Client {
     client(network, Mistake::ClosedIsRefused)
 }
 
-/// A client whose transport does not say over which connection an answer came, and keeps each: the mistake of one that takes
+/// Returns a client whose transport does not report which connection an answer came by, and keeps every connection. The mistake: it takes
 /// two answers of one front end for two witnesses.
 pub(crate) fn knows_no_connections(network: &Network) -> Client {
     client(network, Mistake::ConnectionsUnknown)
@@ -60,7 +60,7 @@ impl HttpConnector for Careless<SharedHttpConnector> {
                     }
                 })
             }
-            // A copy has nothing in it by which the client would be told.
+            // A copy of the request lacks the extension through which the client learns the connection.
             Mistake::ConnectionsUnknown => to.call(request.try_clone().unwrap()),
         }
     }

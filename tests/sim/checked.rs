@@ -1,4 +1,4 @@
-//! What holders write in transactions of their own, which apply only while the hold is checked to be there.
+//! What holders write in transactions of their own. Such a transaction is applied only while the hold exists.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
@@ -14,7 +14,7 @@ use crate::world::{Host, World, wait};
 
 const TABLE: &str = "cells";
 
-/// The table of what the locks protect.
+/// Creates the table of what the locks protect.
 pub(crate) async fn create_table(engine: &Engine) {
     let key = KeySchemaElement::builder()
         .attribute_name("lock")
@@ -29,7 +29,8 @@ pub(crate) async fn create_table(engine: &Engine) {
     table.send().await.unwrap();
 }
 
-/// Writes once, and may give up before the answer comes: then the write is under way still. One who believes is not refused.
+/// Writes once. The caller may give up before the answer comes, and then the write is still under way. A caller that believes in its hold
+/// must not be refused.
 pub(crate) async fn write(world: &World, host: &Host, guard: &LockGuard) {
     let Ok(check) = guard.check_item() else {
         return;
@@ -49,9 +50,9 @@ pub(crate) async fn write(world: &World, host: &Host, guard: &LockGuard) {
 
 #[derive(PartialEq)]
 enum Written {
-    /// The check failed.
+    /// The check of the hold failed.
     Refused,
-    /// Applied, or it is not known.
+    /// The write was applied, or its outcome is unknown.
     Perhaps,
 }
 

@@ -1,4 +1,4 @@
-//! What holders leave on their locks, written down as it is left and found.
+//! The data that holders leave on their locks, recorded when it is left and when it is found.
 
 use fairlock::{LockData, LockGuard};
 use fastrand::Rng;
@@ -6,7 +6,7 @@ use fastrand::Rng;
 use crate::history::{Event, Left};
 use crate::world::World;
 
-/// What a hold has with its grant.
+/// Records the data that came with the grant.
 pub(crate) fn found(world: &World, guard: &LockGuard) {
     world.history.note(Event::Found {
         lock: guard.name().to_owned(),
@@ -16,7 +16,7 @@ pub(crate) fn found(world: &World, guard: &LockGuard) {
     });
 }
 
-/// Leaves something once or twice. Lost, or not answered: whoever has the lock next finds the one or the other.
+/// Leaves data once or twice. If a write is lost or not answered, the next holder finds either the old or the new data.
 pub(crate) async fn put(world: &World, guard: &LockGuard, rng: &mut Rng) {
     for count in 1..=rng.u64(1..=2) {
         let (lock, left) = (guard.name(), (guard.ticket().get(), count));
@@ -31,7 +31,7 @@ pub(crate) async fn put(world: &World, guard: &LockGuard, rng: &mut Rng) {
     }
 }
 
-/// Which hold's write it is, said by the bytes and by the item.
+/// Reads which hold's write this is. The bytes and the item must agree.
 fn read(data: &LockData) -> Left {
     let text = std::str::from_utf8(&data.bytes).unwrap();
     let (ticket, count) = text.split_once(' ').unwrap();

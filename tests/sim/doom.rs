@@ -1,5 +1,5 @@
-//! Everybody who holds or waits dies at one moment. Those who come afterwards never wait, each in a process of its own that
-//! lives for one call and whose clock shows anything: one of them is let in before long.
+//! All holders and waiters die at one moment. Later callers never wait. Each of them is a process of its own that makes one call, and its
+//! clock may show any time. The lock must be granted to one of them before long.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,22 +23,22 @@ use crate::worker::turn;
 use crate::world::{World, wait};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// Requests that are sent before all die.
+/// How many requests are sent before all hosts die.
 const REQUESTS: u64 = 150;
-/// A caller comes this often at the rarest.
+/// The longest pause between two callers.
 const EVERY: Duration = Duration::from_secs(4);
-/// What whole seconds of dates, and clocks that run at other rates, come to.
+/// An allowance for dates in whole seconds, and for clocks that run at other rates.
 const GRAIN: Duration = Duration::from_secs(3);
 
-/// What the dead left of the locks.
+/// What the dead hosts left in the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Remains {
     pub(crate) holders: usize,
-    /// Holders that entered with their process's first request, and died before they said when.
+    /// Holders that entered with their process's first request, and died before they added a date.
     pub(crate) undated: usize,
     pub(crate) successors: usize,
     pub(crate) rows: usize,
-    /// Free, with tickets open.
+    /// Locks without a holder, but with open tickets.
     pub(crate) gaps: usize,
     longest: Duration,
 }
@@ -59,7 +59,7 @@ pub(crate) async fn run(plan: Plan, mutation: Option<Mutation>) -> Run {
     ended(&world, counts, troubled)
 }
 
-/// Calls until one is granted, or the bound is over.
+/// Makes calls until one is granted, or the bound has passed.
 async fn outlive(world: &Arc<World>, lock: &str, mut rng: Rng) {
     let died = Instant::now();
     let mut remains = Remains::of(&world.raw(lock).await);
@@ -70,21 +70,21 @@ async fn outlive(world: &Arc<World>, lock: &str, mut rng: Rng) {
             return world.history.note(Event::Barred(told));
         }
         wait(EVERY.mul_f64(rng.f64())).await;
-        // What was on its way arrives.
+        // Requests that were under way may have arrived.
         let now = Remains::of(&world.raw(lock).await);
         remains.longest = remains.longest.max(now.longest);
     }
 }
 
-/// Within this from the moment of their death somebody is let in: what was on its way arrives, and whoever has no date yet
-/// is given one by the next caller; then the longest lease, or the grace of a gap, is over by the server clock; and the
-/// next caller finds it so, or the one after it where the first cleared the way for others.
+/// A caller is granted the lock within this time after all hosts died. First the requests under way arrive, and the next caller adds
+/// missing dates. Then the longest lease, or the join timeout of a gap, ends by the server clock. The next caller finds that. If it only
+/// clears the way for others, the caller after it is granted the lock.
 fn bound(plan: &Plan, remains: Remains) -> Duration {
     let longest = remains.longest.max(plan.longest_grace());
     LATEST + EVERY + longest + plan.longest_allowance() + GRAIN + 2 * EVERY
 }
 
-/// One process.
+/// Makes one call from a new process.
 async fn is_granted(world: &Arc<World>, lock: &str, rng: &mut Rng) -> bool {
     let plan = HostPlan {
         ahead: rng.u32(0..=6) * HOUR,
@@ -125,7 +125,7 @@ impl Remains {
         let slots: Vec<_> = slots.into_iter().flatten().filter_map(map).collect();
         let sharers = item.get("sharers").and_then(map).into_iter();
         let sharers: Vec<_> = sharers.flat_map(|it| it.values().filter_map(map)).collect();
-        // Beside sharers the first of the slots waits, if it takes more than they leave.
+        // If there are sharers, the first slot belongs to a waiter that needs more permits than the sharers leave.
         let (holder, successors) = slots.split_at(usize::from(sharers.is_empty()).min(slots.len()));
         for successor in successors {
             self.successors += self.lives(successor);
@@ -140,7 +140,7 @@ impl Remains {
         }
     }
 
-    /// Notes its lease.
+    /// Records the entry's lease.
     fn lives(&mut self, entry: &Item) -> usize {
         let lease = entry.get("lease_ms").and_then(|lease| lease.as_n().ok());
         let lease = lease.and_then(|lease| lease.parse().ok());

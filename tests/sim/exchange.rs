@@ -1,4 +1,4 @@
-//! One request and its answer, as far as an oracle reads them.
+//! A request and its answer, as far as an oracle reads them.
 
 use std::time::Duration;
 
@@ -14,22 +14,22 @@ pub(crate) struct Exchange {
     pub(crate) host: usize,
     pub(crate) verb: &'static str,
     pub(crate) lock: String,
-    /// Of whom it speaks, or for whom it asks.
+    /// The nonce of the place that the request is about, or that it asks for.
     pub(crate) nonce: Option<String>,
     pub(crate) ticket: Option<u64>,
-    /// How many tickets it draws.
+    /// How many tickets the request draws.
     pub(crate) draws: Option<u64>,
-    /// How many permits it asks for.
+    /// How many permits the request asks for.
     pub(crate) permits: Option<u64>,
-    /// For how long it asks for them.
+    /// The lease that the request asks for.
     pub(crate) lease: Option<Duration>,
-    /// It takes a slot behind others, too.
+    /// The request accepts a slot behind others.
     pub(crate) waits: bool,
-    /// Only if the newest ticket is below this one.
+    /// The request succeeds only if the newest ticket is below this one.
     pub(crate) below: Option<u64>,
-    /// Only if the item does not stay for longer than until then.
+    /// The request succeeds only if the item does not stay longer than until this time.
     pub(crate) keeps: Option<u64>,
-    /// Conditional on a beat, so judged from outside.
+    /// The request is conditional on a beat, so it judges the place from outside.
     pub(crate) judges: bool,
     pub(crate) sent: Duration,
     pub(crate) answer: Answer,
@@ -39,11 +39,11 @@ pub(crate) struct Exchange {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Done as asked.
+    /// Done as requested.
     Ok,
     /// The condition did not hold.
     Refused,
-    /// None, or no use.
+    /// There was no answer, or an unusable one.
     Failed,
 }
 
@@ -76,21 +76,21 @@ impl Exchange {
         }
     }
 
-    /// Whether the item that it shows stays. A client that knows no time cannot see to that by the write that takes its place, and
-    /// renews its hold before it believes in it; if TTL deletes the item before that, the client takes another place.
+    /// Whether the item in the answer stays. A client that does not know the time yet cannot make sure of that with the write that takes
+    /// its place. So it renews its hold before it believes in it. If TTL deletes the item before that, the client takes another place.
     pub(crate) fn item_stays(&self, at: Duration) -> bool {
         let expires_at = self.shown.as_ref().and_then(|shown| shown.expires_at);
         expires_at.is_none_or(|expires_at| (unix(at) + RETENTION / 2).as_secs() <= expires_at)
     }
 
-    /// What the waiting row shows of which it speaks.
+    /// The beat of the waiting row that the request is about.
     pub(crate) fn beat_of_row(&self) -> Option<u64> {
         let nonce = self.nonce.as_deref()?;
         let row = self.rows.iter().find(|row| row.waits_for(nonce))?;
         row.state.beat()
     }
 
-    /// The rows of a look that shows the lock item too, up to whose `watermark` a row is settled_rows.
+    /// The rows behind the slots, in a snapshot that shows the lock item too. Rows up to the item's `watermark` are settled.
     pub(crate) fn behind_the_slots(&self) -> impl Iterator<Item = &Row> {
         let watermark = self
             .shown
@@ -106,17 +106,17 @@ fn lock(request: &Request) -> String {
     lock.unwrap_or_default().to_owned()
 }
 
-/// Whether its condition names this value.
+/// Whether the request's condition names this value.
 fn is_bound_by(request: &Request, value: &str) -> bool {
     let condition = request.body()["ConditionExpression"].as_str();
     condition.is_some_and(|condition| condition.contains(value))
 }
 
-/// The entry that it writes for itself.
+/// The entry that the request writes for itself.
 fn me(request: &Request) -> Option<&Value> {
     let (body, values) = (request.body(), &request.body()["ExpressionAttributeValues"]);
     let slot = &values[":me"]["L"][0]["M"];
-    // Over the settled it knows its ticket before.
+    // A client that enters over settled rows knows its ticket before.
     let over = match verb(request) {
         "enter over" => &values[":found"]["L"][0]["M"],
         _ => &Value::Null,
@@ -150,7 +150,7 @@ fn read_answer(outcome: &Outcome) -> Answer {
     }
 }
 
-/// The rows that the answer shows; it does not repeat one that was put.
+/// The rows that the answer shows. An answer does not repeat a row that was put.
 fn rows(request: &Request, answer: Answer, shown: &Value) -> Vec<Row> {
     match (request.operation(), answer) {
         ("PutItem", Answer::Ok) => Row::all(request.body()),

@@ -1,4 +1,4 @@
-//! What goes wrong with single requests, by chance, and a count of what did.
+//! Random faults of single requests, and a count of those that happened.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use fairlock::embedded::{Fault, Request, When};
 use fastrand::Rng;
 
-/// The longest that a request is late on its way.
+/// The longest delay of a request on its way.
 pub(crate) const LATEST: Duration = Duration::from_secs(8);
 /// The longest time from a request to its duplicate.
 pub(crate) const DUPLICATE_WITHIN: Duration = Duration::from_secs(120);
 
-/// To add a fault, add its name here and what it is to [`fault`].
+/// To add a fault, add its name here, and its effect to [`fault`].
 pub(crate) const KINDS: [&str; 14] = [
     "request lost",
     "answer lost",
@@ -55,7 +55,7 @@ fn fault(kind: usize, rng: &mut Rng) -> Fault {
 pub(crate) struct Rates([f64; KINDS.len()]);
 
 impl Rates {
-    /// About two thirds of the kinds, each up to one request in thirty.
+    /// Draws rates: about two thirds of the kinds, each for up to one request in thirty.
     pub(crate) fn draw(rng: &mut Rng) -> Rates {
         Rates(std::array::from_fn(|_| {
             let rate = rng.f64() / 30.0;
@@ -63,17 +63,17 @@ impl Rates {
         }))
     }
 
-    /// What befalls this request. At most one: gates and latency come on top.
+    /// Draws the fault of this request. A request has at most one; gates and latency come on top.
     pub(crate) fn befall(&self, request: &Request, rng: &mut Rng) -> Option<(&'static str, Fault)> {
         let kind = (0..KINDS.len()).find(|kind| rng.f64() < self.0[*kind])?;
         let is_read = matches!(request.operation(), "Query" | "GetItem" | "Scan");
-        // Reads meet no conflicts, and a read that is applied again is nothing to anybody.
+        // Reads meet no conflicts, and applying a read twice has no effect.
         let means_nothing = is_read && matches!(KINDS[kind], "conflict" | "duplicate");
         (!means_nothing).then(|| (KINDS[kind], fault(kind, rng)))
     }
 }
 
-/// How many requests were sent by clients that live, and what went wrong how often.
+/// How many requests living clients sent, and how often each fault happened.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(Mutex<Counts>);
 

@@ -12,22 +12,22 @@ use crate::exchange::Exchange;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// A call was made, which waits until then, or for ever.
+    /// A call was made. It waits until `until`, or for ever.
     Asked {
         call: usize,
         host: usize,
         lock: String,
-        /// It wants the lock alone.
+        /// The call wants the lock exclusively.
         is_alone: bool,
         until: Option<Duration>,
-        /// It returns by then, whatever happens.
+        /// The call returns by then, whatever happens.
         ends: Option<Duration>,
     },
-    /// It waits no more, and was not granted.
+    /// A call stopped waiting without a grant.
     Gone {
         call: usize,
     },
-    /// A caller was given a guard, and believes.
+    /// A caller was given a guard, and believes in its hold.
     Granted {
         hold: usize,
         call: usize,
@@ -36,37 +36,37 @@ pub(crate) enum Event {
         ticket: u64,
         share: Share,
     },
-    /// It keeps one permit, and frees the others.
+    /// The hold keeps one permit, and frees the others.
     Downgraded {
         hold: usize,
     },
-    /// Another host gives up the place of one that is dead, by the newest of its tickets.
+    /// Another host gives up the place of a dead host. The place is named by its newest ticket.
     GivenUp {
         host: usize,
         lock: String,
         ticket: u64,
     },
-    /// It believes no more.
+    /// The holder stops believing in its hold.
     Ended {
         hold: usize,
         how: End,
     },
-    /// It wrote to what the lock protects, with its ticket as token.
+    /// The holder wrote to what the lock protects, with its ticket as token.
     Wrote {
         hold: usize,
         lock: String,
         token: u64,
         accepted: bool,
     },
-    /// A hold has with its grant, or its last renewal, what this write of a hold left on the lock.
+    /// A hold found this data with its grant, or with its last renewal. `left` names the write of a hold that left the data.
     Found {
         lock: String,
         ticket: u64,
-        /// It believes in the hold: nobody else has written since.
+        /// The finder still believes in its hold, so no later holder has written since.
         is_held: bool,
         left: Option<Left>,
     },
-    /// A hold is about to leave that on the lock; and it is there.
+    /// A hold is about to leave this data on the lock. With `LeftThere`, the data is there.
     Leaving {
         lock: String,
         left: Left,
@@ -76,25 +76,25 @@ pub(crate) enum Event {
         left: Left,
     },
     Exchanged(Box<Exchange>),
-    /// The server did that.
+    /// The server applied this write.
     Applied(Box<Applied>),
     Mischief(String),
-    /// A caller was told what it never should be, or a task panicked.
+    /// A caller got a result that it must never get, or a task panicked.
     Surprise(String),
-    /// Somebody still waited when the bound was over.
+    /// A waiter still waited when the bound had passed.
     Stuck(String),
-    /// What the table had when it should have had less.
+    /// What the table contained when it should have contained less.
     Left(String),
-    /// What was there of a lock when all died.
+    /// What was left of a lock when all hosts died.
     Remains(Remains),
-    /// Nobody who does not wait was let in after that.
+    /// No caller that does not wait was granted the lock within the bound after that.
     Barred(String),
 }
 
-/// The ticket of a hold, and which of its writes.
+/// The ticket of a hold, and the number of its write.
 pub(crate) type Left = (u64, u64);
 
-/// So many of a lock's permits.
+/// Some of a lock's permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) permits: u64,
@@ -146,7 +146,7 @@ impl History {
         self.log.lock().unwrap().events.push((now, event));
     }
 
-    /// Of a transaction that the server answers again, without applying it again, only the first.
+    /// Records a write. If the server answers a transaction again without applying it again, only the first answer counts.
     pub(crate) fn note_applied(&self, applied: Applied) {
         let name = applied.transaction.clone();
         let is_new = name.is_none_or(|name| self.log.lock().unwrap().applied.insert(name));
@@ -178,7 +178,7 @@ impl History {
     }
 }
 
-/// The turns, and what befell whole hosts, for people.
+/// The turns, and the faults of whole hosts, for people.
 pub(crate) fn story(events: &[(Duration, Event)]) -> String {
     let queues = events.iter().filter_map(|(at, event)| match event {
         Event::Granted {
@@ -190,7 +190,7 @@ pub(crate) fn story(events: &[(Duration, Event)]) -> String {
     queues.collect()
 }
 
-/// One number for a whole history (FNV-1a), the same wherever it is computed.
+/// Returns a number for a whole history (FNV-1a), the same wherever it is computed.
 pub(crate) fn digest(events: &[(Duration, Event)]) -> u64 {
     let texts = events.iter().map(|event| format!("{event:?}\n"));
     texts.fold(0xcbf2_9ce4_8422_2325, |hash, text| {

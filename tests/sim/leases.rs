@@ -1,4 +1,4 @@
-//! Turns by leases that nobody renews: taken by one host, extended or released by another, or left until they are over.
+//! Turns by leases that are not renewed. A host takes a lease, and another may extend or release it; otherwise it runs out.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::world::{Host, World, wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Takes the lock if it can be had, and has it for a while.
+/// Takes the lock if it is free, and holds it for a while.
 pub(crate) async fn take_turn(world: &World, host: &Host, lock: &Wanted, rng: &mut Rng) {
     let began = Instant::now();
     let mut call = Call::begin(world, host, lock, RecordWait::NoWait);
@@ -31,7 +31,7 @@ pub(crate) async fn take_turn(world: &World, host: &Host, lock: &Wanted, rng: &m
     }
 }
 
-/// Works, and others may go on with it, by its text.
+/// Works under the lease, while other hosts may continue it from its text form.
 async fn stay(world: &World, host: &Host, call: &mut Call, lease: &Lease, rng: &mut Rng) {
     if left(world, lease).is_zero() {
         return;
@@ -68,7 +68,7 @@ async fn stay(world: &World, host: &Host, call: &mut Call, lease: &Lease, rng: &
     }
     if rng.bool() {
         stay.give_back();
-        // Lost, or not answered: the history shows whether that did any harm.
+        // The call may be lost or not answered: the history shows whether that did any harm.
         let _ = world
             .any_locks(rng)
             .lease_lock(lock)
@@ -84,7 +84,7 @@ fn span_of(host: &Host, rng: &mut Rng) -> Duration {
     SECOND.max(host.plan.lease.mul_f64(rng.f64()))
 }
 
-/// Whoever has it stops as much earlier as the clocks of two front ends may differ from the time.
+/// How long the owner may still believe in the lease. It stops early, by as much as a front end's clock may differ from the time.
 fn left(world: &World, lease: &Lease) -> Duration {
     let over = lease.expires_at() + world.lease_overstay();
     let over = over - world.plan.skew();

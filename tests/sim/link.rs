@@ -1,4 +1,4 @@
-//! One host's link to the table, on which a seed's faults happen to it.
+//! The link of one host to the table, on which the faults of a seed happen.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,19 +14,19 @@ use crate::plan::HostPlan;
 use fairlock::embedded::Signal;
 use fairlock_testkit::verbs::verb;
 
-/// How a host fares as a whole.
+/// The state of a whole host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mood {
     Well,
-    /// Nothing that it sends arrives.
+    /// Nothing that the host sends arrives.
     CutOff,
-    /// Its credentials are refused.
+    /// The host's credentials are refused.
     Denied,
-    /// It renews whatever it has at the last moment, or a moment too late.
+    /// The host renews whatever it holds at the last moment, or a moment too late.
     Tardy,
-    /// It stands still: what it sends waits until it goes on, and so do the answers to what it sent before.
+    /// The host stands still. What it sends is held back until it goes on, and so are the answers to what it sent before.
     Frozen,
-    /// It never sends anything again, and hears of nothing.
+    /// The host never sends anything again, and receives nothing.
     Dead,
 }
 
@@ -42,18 +42,18 @@ pub(crate) struct Link {
     tally: Arc<Tally>,
 }
 
-/// The front ends of DynamoDB that answer, one behind each connection: none is off by more than a few seconds, but for one that
-/// is wrong altogether.
+/// DynamoDB's front ends, one behind each connection. None of their clocks is off by more than a few seconds, except for one that is
+/// completely wrong.
 struct FrontEnds {
     rng: Rng,
     wrong: Wrong,
-    /// All of them are behind by as much: a planted fault that the contract excludes.
+    /// All front ends are behind by this: a planted fault that the contract excludes.
     behind: i64,
-    /// What the host's wall clock is off by, in seconds: one that is wrong by just as much is excluded by the contract.
+    /// How far the host's wall clock is off, in seconds. The contract excludes a front end that is wrong by the same amount.
     host: i64,
 }
 
-/// For how long one is wrong.
+/// For how long a front end is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WrongFor {
     Answer,
@@ -61,20 +61,20 @@ pub(crate) enum WrongFor {
 }
 
 enum Wrong {
-    /// Once, after so many answers.
+    /// For one answer, after this many answers.
     AnswerAfter(u32),
     /// For as long as this connection is kept.
     Connection(u64),
 }
 
-/// What the clocks of the others are off by, in seconds, at the most.
+/// How far the clocks of the other front ends are off at most, in seconds.
 pub(crate) const SKEW: i64 = 3;
-/// By no more than so many seconds a wall clock and an answer differ that tell the same time, with time for the answer.
+/// A wall clock and an answer that show the same time differ by at most this many seconds, including the time for the answer.
 const AGREE: u64 = 12;
 
 impl FrontEnds {
     fn new(mut rng: Rng, host: i64, wrong: WrongFor) -> FrontEnds {
-        // One of its first answers, too, when there is no other to say that it is wrong.
+        // The wrong answer may be one of the first, when no other answer contradicts it.
         let wrong = match wrong {
             WrongFor::Answer => {
                 let latest = if rng.bool() { 5 } else { 60 };
@@ -90,14 +90,14 @@ impl FrontEnds {
         }
     }
 
-    /// In seconds.
+    /// Draws how far the wrong front end is off, in seconds.
     fn wrong(&mut self) -> i64 {
         let mut wrong = vec![-3600_i64, -60, 13, 60, 3600];
         wrong.retain(|wrong| wrong.abs_diff(self.host) > AGREE);
         wrong[self.rng.usize(0..wrong.len())]
     }
 
-    /// By how many seconds the one is ahead to which a connection leads.
+    /// How many seconds the front end behind this connection is ahead.
     fn ahead(&mut self, connection: u64) -> i64 {
         match self.wrong {
             Wrong::Connection(wrong) if connection == wrong => self.wrong(),
@@ -105,7 +105,7 @@ impl FrontEnds {
         }
     }
 
-    /// By how many seconds more an answer is.
+    /// How many seconds this answer is ahead in addition.
     fn answer(&mut self) -> i64 {
         let wrong = match &mut self.wrong {
             Wrong::AnswerAfter(more) => {
@@ -119,7 +119,7 @@ impl FrontEnds {
     }
 }
 
-/// What is sent by one who has no place yet.
+/// Verbs that a client without a place sends.
 const ASKING: [&str; 6] = [
     "enter",
     "enter known",
@@ -135,28 +135,28 @@ struct Asked {
     under_way: u32,
     /// When the last of them ended without an answer.
     in_vain: Option<Instant>,
-    /// When the last one came to its end.
+    /// When the last of them ended.
     ended: Option<Instant>,
 }
 
-/// When something last befell a request, its own slowness too, or the host.
+/// When something last went wrong with a request or with the host. A slow request counts too.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Harm {
     pub(crate) any: Option<Instant>,
     pub(crate) denied: Option<Instant>,
 }
 
-/// What may befall single requests.
+/// What may go wrong with single requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Weather {
     pub(crate) rates: Rates,
     /// These verbs are slow, mostly for longer than a time-out.
     pub(crate) slow: Vec<&'static str>,
-    /// This share of their writes.
+    /// The share of their writes that are slow.
     pub(crate) slow_writes: f64,
 }
 
-/// Since when a nonce has been trying to renew.
+/// Since when each nonce has been trying to renew.
 #[derive(Default)]
 struct Tardy {
     lease: Duration,
@@ -190,14 +190,14 @@ impl Link {
         }
     }
 
-    /// Every answer tells a time that is so many seconds behind.
+    /// Makes every answer tell a time that is this many seconds behind.
     pub(crate) fn is_behind(&self, seconds: i64) {
         if let Some(front_ends) = &self.front_ends {
             front_ends.lock().unwrap().behind = seconds;
         }
     }
 
-    /// By how many seconds the clock of the front end is ahead to which a connection leads.
+    /// How many seconds the clock of the front end behind this connection is ahead.
     pub(crate) fn front_end(&self, connection: u64) -> i64 {
         let front_ends = self.front_ends.as_ref();
         front_ends.map_or(0, |ends| ends.lock().unwrap().ahead(connection))
@@ -211,7 +211,7 @@ impl Link {
         *self.harm.lock().unwrap()
     }
 
-    /// A request meets a fault, or takes too long.
+    /// Records that a request met a fault, or took too long.
     pub(crate) fn is_harmed(&self) {
         let mut harm = self.harm.lock().unwrap();
         harm.any = Some(Instant::now());
@@ -228,7 +228,7 @@ impl Link {
         }
     }
 
-    /// A request has come to its end.
+    /// Records that a request has ended.
     pub(crate) fn has_asked(&self, exchange: &Exchange) {
         if ASKING.contains(&exchange.verb) {
             let mut asked = self.asked.lock().unwrap();
@@ -241,8 +241,8 @@ impl Link {
         }
     }
 
-    /// Whether a request for that lock has no answer yet, or gets it at this very moment, which ends a call behind it too; or found none since
-    /// then.
+    /// Whether a request for this lock is unanswered, or is answered at this very moment, which also ends a call that waits behind it. Also
+    /// true if a request ended without an answer since `since`.
     pub(crate) fn is_asking_for(&self, lock: &str, since: Instant) -> bool {
         let asked = self.asked.lock().unwrap();
         let asked = asked.get(lock).copied().unwrap_or_default();
@@ -261,23 +261,23 @@ impl Link {
         }
     }
 
-    /// What may befall single requests from now on.
+    /// Sets what may go wrong with single requests from now on.
     pub(crate) fn turns(&self, weather: Weather) {
         self.chance.lock().unwrap().1 = weather;
     }
 
-    /// Returns at once unless the host stands still.
+    /// Waits while the host stands still.
     pub(crate) async fn awake(&self) {
         self.mood.is(|mood| *mood != Mood::Frozen).await;
     }
 
-    /// Returns when the host has sent so many more requests.
+    /// Waits until the host has sent this many more requests.
     pub(crate) async fn has_sent(&self, more: u64) {
         let until = self.sent.get() + more;
         self.sent.is(|sent| *sent >= until).await;
     }
 
-    /// What becomes of a request. Its answer passes the gate, so that one who freezes or dies hears of nothing.
+    /// Decides the fate of a request. Its answer must pass the gate, so a host that freezes or dies receives nothing.
     pub(crate) fn decide(&self, request: &Request) -> Option<Fault> {
         self.asks(request);
         let mood = self.mood();
@@ -323,7 +323,7 @@ impl Weather {
         if !self.slow.contains(&verb) {
             return befalls;
         }
-        // A look that comes back late shows what was; a write that arrives late does what was to be done then.
+        // A read that returns late shows an old state. A write that arrives late does what was right when it was sent.
         match verb.starts_with("read") {
             true if is_late < 0.3 => Some(("slow look", Fault::Delay(When::After, late / 2))),
             false if is_late < self.slow_writes => {
@@ -335,7 +335,7 @@ impl Weather {
 }
 
 impl Tardy {
-    /// A renewal is due when a third of the lease is over; it gets through when five sixths are, or later.
+    /// A renewal is due when a third of the lease has passed. It gets through when five sixths have passed, or later.
     fn befall(&mut self, request: &Request, rng: &mut Rng) -> Option<(&'static str, Fault)> {
         let nonce = request.body()["ExpressionAttributeValues"][":nonce"]["S"].as_str()?;
         if !verb(request).starts_with("renew") {
@@ -343,7 +343,7 @@ impl Tardy {
         }
         let since = self.since.entry(nonce.to_owned());
         let tried = since.or_insert_with(Instant::now).elapsed();
-        // A hold is believed in for 98 %; a row or a slot lives until somebody has timed it.
+        // A holder believes in its hold for 98 % of the lease. A row or a slot lives until another client has observed it for a lease.
         let spread = if verb(request) == "renew hold" {
             0.1
         } else {

@@ -1,6 +1,6 @@
-//! The real client on a bad network in virtual time, one seed deciding everything: the promises hold of every history.
+//! Runs the real client on a bad network in virtual time. A seed decides everything, and every history must keep the promises.
 //!
-//! `FAIRLOCK_SIM_SEEDS=N` runs more seeds, `FAIRLOCK_SIM_FIRST=N` others, `FAIRLOCK_SIM_SEED=N` replays one.
+//! `FAIRLOCK_SIM_SEEDS=N` runs N seeds, `FAIRLOCK_SIM_FIRST=N` begins with seed N, `FAIRLOCK_SIM_SEED=N` replays one seed.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -45,7 +45,7 @@ use mutation::Mutation;
 use report::Report;
 use seeds::Trial;
 
-/// Seeds of a run for every change, and of a thorough one.
+/// How many seeds a run for every change has, and a thorough run.
 const SEEDS: (u64, u64) = (100, 1_000);
 
 fn of((brief, thorough): (u64, u64)) -> u64 {
@@ -82,7 +82,7 @@ fn the_promises_hold_of_every_seed() {
     assert!(!report.is_tame(), "too few kinds of faults in too many");
 }
 
-/// Seeds that were drawn once and failed, for a fault of the product, until it was mended.
+/// Seeds that once failed because of a fault of the product, which has been repaired.
 const MENDED: [u64; 3] = [20_001_620, 30_002_321, 30_004_248];
 
 #[test]
@@ -95,7 +95,7 @@ fn the_promises_hold_of_seeds_that_broke_them_once() {
     }
 }
 
-/// A child process of the test below says this many seeds' digests.
+/// A child process of the test below prints the digests of these seeds.
 const DIGESTS: std::ops::Range<u64> = 0..12;
 const CHILD: &str = "FAIRLOCK_SIM_CHILD";
 
@@ -126,7 +126,7 @@ fn digests() -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// The planted mistakes, the oracle that notices, and within how many seeds.
+/// The planted mistakes, the oracle that notices each, and the number of seeds within which it does.
 const MUTATIONS: [(Mutation, &str, u64); 38] = [
     (Mutation::ClosedIsRefused, "no surprise", 10),
     (Mutation::StartAtOne, "fencing", 10),
@@ -135,7 +135,7 @@ const MUTATIONS: [(Mutation, &str, u64); 38] = [
     (Mutation::EnterHeld, "a slot for the asking", 10),
     (Mutation::EnterPastTickets, "nobody timely passed", 30),
     (Mutation::EnterOneAtATime, "a slot for the asking", 10),
-    (Mutation::FillWithoutSlotted, "the line in order", 30),
+    (Mutation::FillWithoutWatermark, "the queue in order", 30),
     (Mutation::FillWithoutLeft, "who left is gone", 60),
     (Mutation::FillByMemory, "who left is gone", 30),
     (Mutation::ReleaseWithoutNonce, "nobody timely passed", 20),
@@ -151,13 +151,13 @@ const MUTATIONS: [(Mutation, &str, u64); 38] = [
     (Mutation::DrawOneLess, "fencing", 10),
     (Mutation::DrawOneLess, "turns as asked", 10),
     (Mutation::PlaceOfOneLess, "nobody timely voided", 30),
-    (Mutation::PlaceOfOneMore, "the line in order", 10),
+    (Mutation::PlaceOfOneMore, "the queue in order", 10),
     (Mutation::Overstay, "exclusion", 10),
     (Mutation::ToldLate, "calls end in time", 10),
-    (Mutation::ShareWithoutRoom, "the line in order", 10),
-    (Mutation::SharePastSuccessors, "the line in order", 10),
+    (Mutation::ShareWithoutRoom, "the queue in order", 10),
+    (Mutation::SharePastSuccessors, "the queue in order", 10),
     (Mutation::AdmitWhoeverIsThere, "no surprise", 10),
-    (Mutation::ShareWithoutFirst, "the line in order", 10),
+    (Mutation::ShareWithoutFirst, "the queue in order", 10),
     (Mutation::LeaseOverstayed, "exclusion", 10),
     (Mutation::DataOfTheLost, "data in order", 20),
     (Mutation::DataGoesBack, "data in order", 20),
@@ -183,7 +183,7 @@ fn every_planted_mistake_is_noticed_by_its_oracle() {
     }
 }
 
-/// The seed in which this oracle noticed.
+/// The seed in which this oracle noticed the mistake.
 fn caught(trial: Trial, oracle: &str, within: u64) -> Option<u64> {
     let first = Mutex::new(None);
     seeds::each(seeds::first(within), trial, |seed, _, violations| {
@@ -198,11 +198,11 @@ fn caught(trial: Trial, oracle: &str, within: u64) -> Option<u64> {
     first.into_inner().unwrap()
 }
 
-/// Seeds in which all die.
+/// How many seeds in which all hosts die, in a brief and in a thorough run.
 const DOOMED: (u64, u64) = (40, 200);
 
 #[test]
-fn who_never_waits_gets_past_all_who_died_by_the_common_clock() {
+fn who_never_waits_gets_past_all_who_died_by_the_server_clock() {
     let (trial, left) = (Trial::Doomed(None), Mutex::new(Remains::default()));
     seeds::each(seeds::first(of(DOOMED)), trial, |seed, run, violations| {
         let (story, replay) = (history::story(&run.events), seeds::replay(seed, trial));
@@ -240,7 +240,7 @@ fn a_planted_mistake_of_dates_keeps_out_who_never_waits() {
     }
 }
 
-/// Seeds of each bent plan: most mistakes are noticed within as many. `FAIRLOCK_SIM_SEEDS` plays more.
+/// How many seeds of each bent plan: most mistakes are noticed within as many. `FAIRLOCK_SIM_SEEDS` runs more.
 const BENT: (u64, u64) = (1, 4);
 
 #[test]

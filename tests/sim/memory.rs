@@ -1,11 +1,11 @@
-//! A planted mistake of a whole client: its memory goes on offering rows of its own whose leaving is on its way.
+//! A planted mistake of a whole client: its memory goes on offering rows of its own that it is leaving.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use serde_json::Value;
 
-/// What one client wrote: the rows that it put into queues, and those of them that it leaves, by lock and ticket.
+/// What one client wrote: the rows that it put into queues, and the rows that it leaves, by lock and ticket.
 #[derive(Default)]
 pub(crate) struct Memory(Mutex<Known>);
 
@@ -16,7 +16,7 @@ struct Known {
 }
 
 impl Memory {
-    /// A slot write of the client slots a row as well that it leaves, or has left.
+    /// Makes a write that fills slots also give a slot to a row that the client leaves or has left.
     pub(crate) fn rewrite(&self, body: &mut Value) {
         let mut known = self.0.lock().unwrap();
         known.learn(body);
@@ -37,7 +37,7 @@ impl Known {
         self.left.extend(place(&body["Key"]).filter(|_| is_leaving));
     }
 
-    /// The first of them behind the slots, if there is one slot more.
+    /// Adds the first such row behind the slots, if one more slot is free.
     fn offer(&self, body: &mut Value) {
         let lock = text(&body["Key"]["pk"]["S"]).to_owned();
         let values = &mut body["ExpressionAttributeValues"];

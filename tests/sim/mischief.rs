@@ -1,4 +1,4 @@
-//! What happens to whole hosts and to the table, one thing after the other until the faults stop.
+//! Faults of whole hosts and of the table, one after the other until the faults stop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ const ALL: [Kind; 7] = [
 ];
 
 impl Kind {
-    /// Those that happen in one seed: three of all, drawn with repetition, so that some seeds are about one thing.
+    /// Draws the kinds that happen in one seed: three, with repetition, so that some seeds are about one kind only.
     pub(crate) fn some(rng: &mut Rng) -> Vec<Kind> {
         (0..3).map(|_| ALL[rng.usize(0..ALL.len())]).collect()
     }
@@ -73,7 +73,7 @@ async fn happen(world: &Arc<World>, kind: Kind, host: &Host, span: Duration, rng
     }
 }
 
-/// TTL at random moments. Never ends by itself.
+/// Runs TTL at random moments. Never ends by itself.
 pub(crate) async fn expire_often(world: &World, mut rng: Rng) {
     loop {
         wait(Duration::from_millis(rng.u64(0..1_000))).await;
@@ -96,7 +96,7 @@ async fn moody(host: &Host, mood: Mood, span: Duration) {
     host.link.set(Mood::Well);
 }
 
-/// Sweeps all the time, by every way there is, over the same bad link.
+/// Sweeps all the time, by every available way, over the same bad link.
 async fn run_wild(world: &Arc<World>, host: &Host, span: Duration, rng: &mut Rng) {
     let every = SweepOptions::every(Duration::from_secs(1)).idle_locks(IdleLocks::Remove);
     let _sweeping = host.locks.start_sweeper(every).unwrap();
@@ -106,7 +106,7 @@ async fn run_wild(world: &Arc<World>, host: &Host, span: Duration, rng: &mut Rng
         let tally = world.tally.clone();
         let once = spawn(async move {
             if lock.sweep().await.is_ok_and(|swept| !swept.is_nothing()) {
-                tally.fault("sweep_report");
+                tally.fault("swept");
             }
         });
         wait(span / 3).await;

@@ -1,4 +1,4 @@
-//! Turns with several of the locks at once: all or none, whatever befalls one of them.
+//! Turns with several locks at once: all or none, whatever happens to one of them.
 
 use fairlock::MultiLockGuard;
 use fastrand::Rng;
@@ -30,7 +30,7 @@ pub(crate) async fn take_turn(world: &World, host: &Host, rng: &mut Rng) {
     }
 }
 
-/// Two of them at the least, in any order.
+/// Draws at least two locks, in any order.
 fn some(world: &World, rng: &mut Rng) -> Vec<String> {
     let mut names = world.plan.locks.clone();
     rng.shuffle(&mut names);
@@ -38,7 +38,7 @@ fn some(world: &World, rng: &mut Rng) -> Vec<String> {
     names
 }
 
-/// A host that stands still works on when it goes on.
+/// Takes a turn with all locks. A host that stood still works on when it continues.
 async fn turn(world: &World, host: &Host, call: &mut Call, guard: MultiLockGuard, rng: &mut Rng) {
     call.is_granted();
     let stay = |guard| Stay::begin(world, host.id, call.number, guard);
@@ -56,7 +56,7 @@ async fn turn(world: &World, host: &Host, call: &mut Call, guard: MultiLockGuard
         stay.give_back();
     }
     if rng.bool() {
-        // Lost, or not answered: the history shows whether that did any harm.
+        // The release may be lost or not answered: the history shows whether that did any harm.
         let _ = guard.release().await;
     }
 }

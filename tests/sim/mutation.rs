@@ -1,24 +1,24 @@
-//! What would go wrong if one condition of one write were missing, one write were another, or one clock ran slow: done
-//! to the wire and to the clock, never to the product.
+//! Planted mistakes: one condition of one write is missing, one write is another, or one clock runs slow. They are made in the requests and
+//! the clock, never in the product.
 
 use serde_json::Value;
 
 use crate::plan::{APART, HostPlan};
 
-/// Where a request says for how long an entry lives.
+/// Where a request contains the lease of an entry.
 const LEASES: [&str; 4] = [
     "/ExpressionAttributeValues/:me/M/lease_ms/N",
     "/ExpressionAttributeValues/:me/L/0/M/lease_ms/N",
     "/ExpressionAttributeValues/:lease/N",
     "/Item/entry/M/lease_ms/N",
 ];
-/// Where a request says how many tickets a place has that were drawn together.
+/// Where a request contains how many tickets of a place were drawn together.
 const PLACES: [&str; 3] = [
     "/ExpressionAttributeValues/:me/M/tickets/N",
     "/ExpressionAttributeValues/:me/L/0/M/tickets/N",
     "/Item/entry/M/tickets/N",
 ];
-/// Where a request says what time it is.
+/// Where a request contains the time.
 const DATES: [&str; 6] = [
     "/ExpressionAttributeValues/:me/M/renewed_at/N",
     "/ExpressionAttributeValues/:me/L/0/M/renewed_at/N",
@@ -27,100 +27,100 @@ const DATES: [&str; 6] = [
     "/ExpressionAttributeValues/:newest/N",
     "/Item/entry/M/renewed_at/N",
 ];
-/// Where a request says until when an item stays.
+/// Where a request contains until when an item stays.
 const EXPIRIES: [&str; 2] = ["/ExpressionAttributeValues/:expiry/N", "/Item/expires_at/N"];
-/// The year 2128.
+/// In the year 2128.
 const YEARS_LATER: &str = "5000000000";
 
-/// That the holder is the very one that is meant: how it begins and ends, with the nonce in between.
+/// The clause that the first slot is this very hold: its beginning and its end, with the nonce in between.
 const MINE: (&str, &str) = (
     "#slots[0].#nonce = :nonce AND (#slots[0].#ticket = :held OR ",
     " = :held))",
 );
-/// That the holder is the very one that is meant.
+/// Stands for the clause between the two parts of `MINE`.
 const IS_MINE: &str = "as `MINE` says";
 /// Takes the slot behind all others.
 const ENTERS: &str = "#slots = list_append(if_not_exists(#slots, :none), :me)";
 /// Stands before the clauses of a write.
 const OURS: &str = "#format = :format AND #permits = :permits AND ";
-/// All of these clauses.
+/// Stands for all clauses after `OURS`.
 const BEHIND_OURS: &str = "behind what every write has";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutation {
-    /// Enter: whoever has the lock, by one who does not wait.
+    /// Enter: although the lock is held, by a caller that does not wait.
     EnterHeld,
-    /// Enter: whoever has a ticket.
+    /// Enter: although there are open tickets.
     EnterPastTickets,
-    /// Enter: nobody, if there is somebody.
+    /// Enter: refuses to enter behind any other place.
     EnterOneAtATime,
-    /// Slot: whoever got a slot since the look.
-    FillWithoutSlotted,
-    /// Slot: whoever left since the look.
+    /// Fill slots: although slots were filled since the snapshot.
+    FillWithoutWatermark,
+    /// Fill slots: although waiters left since the snapshot.
     FillWithoutLeft,
-    /// Slot: also a row of the same client that leaves, as a memory would that goes on offering it.
+    /// Fill slots: also with a row of the same client that leaves, as if its memory went on offering it.
     FillByMemory,
-    /// Release: whoever holds the lock now.
+    /// Release: removes whichever client holds the lock now.
     ReleaseWithoutNonce,
-    /// Evict: though the holder has renewed since.
+    /// Evict: although the holder has renewed since.
     EvictWithoutBeat,
-    /// Void a dead row: though the waiter has renewed since.
+    /// Void a dead row: although the waiter has renewed since.
     VoidWithoutBeat,
-    /// Void a gap: though its row has come since.
+    /// Void a gap: although its row has arrived since.
     VoidWithoutNotExists,
-    /// Join: though the ticket has been made void.
+    /// Join: although the ticket has been made void.
     JoinWithoutNotExists,
     /// Every entry: its lease in another unit, a thousand times as long.
     LeaseInMicroseconds,
-    /// Delete a row: that of another lock, which is not there.
+    /// Delete a row: deletes a row of another lock, which does not exist.
     DeleteNoRow,
-    /// Every write: what it leaves behind is out of use years later.
+    /// Every write: the item that it leaves expires years later.
     ExpireYearsLater,
-    /// Enter: a lock item that is not there starts at one.
+    /// Enter: a missing lock item starts at one.
     StartAtOne,
-    /// Join: with a row in a state that nobody knows.
+    /// Join: with a row in an unknown state.
     UnknownState,
     /// The clock of one host runs at a quarter of the rate.
     SlowClock,
-    /// Enter and draw: the counter moves by one less than the tickets that are asked for together.
+    /// Enter and draw: the counter moves by one less than the tickets that are requested together.
     DrawOneLess,
     /// Enter and join: a place has one ticket less than were drawn together.
     PlaceOfOneLess,
-    /// Enter and join: a place of several has one ticket more, which is that of the place before it.
+    /// Enter and join: a place with several tickets has one ticket more, which belongs to the place before it.
     PlaceOfOneMore,
-    /// Share: though too many permits are taken.
+    /// Share: although too many permits are taken.
     ShareWithoutRoom,
-    /// Share: whoever stands in a slot.
+    /// Share: although slots are taken.
     SharePastSuccessors,
-    /// Share: though the one in the first slot has more than was thought.
+    /// Share: although the entry in the first slot has more permits than the sender knew.
     ShareWithoutFirst,
-    /// Admit: the first successors, whoever they are by now.
+    /// Admit: the first successors at that moment, even if they are others than the sender saw.
     AdmitWhoeverIsThere,
     /// Every date: by the clock of the host that writes it.
     DatesOfHosts,
-    /// Every write that says for how long an item stays: by the wall clock of its host.
+    /// Every write that says how long an item stays: by the wall clock of its host.
     ExpiryOfHosts,
-    /// Every date: years ahead, so that nobody is ever taken for dead by it.
+    /// Every date: years ahead, so that no entry ever counts as dead by its date.
     DatesYearsLater,
-    /// No write: a caller believes on after it gave the lock back.
+    /// No write: a caller goes on believing after it released the lock.
     Overstay,
-    /// No write: a caller is told a request time-out later that it has not got the lock.
+    /// No write: a caller learns one request time-out late that it did not get the lock.
     ToldLate,
     /// No write: a caller believes in a lease for longer than it lasts.
     LeaseOverstayed,
-    /// Write data: whoever has the lock by now.
+    /// Write data: although another client may hold the lock by now.
     DataOfTheLost,
     /// Write data: over a later write.
     DataGoesBack,
-    /// Every write of a holder: whatever ticket its nonce has the lock with.
+    /// Every write of a holder: for any ticket with which its nonce holds the lock.
     NonceAlone,
-    /// No write: a client that starts again takes the nonces that it took before.
+    /// No write: a client that restarts uses the same nonces as before.
     NoncesAgain,
     /// No write: every answer to one host is a minute behind.
     AnswersBehind,
-    /// No write: a client does not know over which connection an answer came, and keeps every one.
+    /// No write: a client does not know which connection an answer came by, and keeps every connection.
     ConnectionsUnknown,
-    /// No write: a connection that was closed without an answer is taken for a refusal.
+    /// No write: a connection that was closed without an answer counts as a refusal.
     ClosedIsRefused,
 }
 
@@ -132,7 +132,7 @@ impl Mutation {
         }
     }
 
-    /// A request of this host.
+    /// Rewrites a request of this host.
     pub(crate) fn rewrite(self, body: &mut Value, host: &HostPlan) {
         match self {
             Mutation::DatesOfHosts => {
@@ -185,7 +185,7 @@ impl Mutation {
         }
     }
 
-    /// Weakens the clause wherever it stands in the request that is meant.
+    /// Weakens the clause wherever it stands in the affected request.
     fn weaken(self, body: &mut Value) {
         let Some((update, clause)) = self.meant() else {
             return;
@@ -201,20 +201,20 @@ impl Mutation {
             clause => clause,
         };
         if is_meant && condition.contains(clause) {
-            // What exists in every item that there is, or there is no item.
+            // This is true for every existing item, and also if there is no item.
             let always = "attribute_exists(#format) OR attribute_not_exists(#format)";
             let always = match update {
                 Update::None(_) => "attribute_exists(#pk)",
                 Update::With(_) if condition.contains("#format") => always,
                 Update::With(_) => "attribute_exists(#state)",
             };
-            // In this order, or the verb would be read as another.
+            // The order matters: in the other order, the verb of the request would be taken for another.
             let weak = condition.replace(clause, &format!("({always} OR {clause})"));
             body["ConditionExpression"] = Value::String(weak);
         }
     }
 
-    /// Which request is meant, by what it does, and which clause of its condition.
+    /// Which request is affected, by what it does, and which clause of its condition.
     fn meant(self) -> Option<(Update, &'static str)> {
         use Update::{None as Put, With};
         Some(match self {
@@ -232,7 +232,9 @@ impl Mutation {
             Mutation::DataOfTheLost => (With("#written = :written"), IS_MINE),
             Mutation::DataGoesBack => (With("#written = :written"), "#written.#ticket < :ticket"),
             Mutation::EnterPastTickets => (With(ENTERS), "#watermark = #last"),
-            Mutation::FillWithoutSlotted => (With("#watermark = :upto"), "#watermark = :watermark"),
+            Mutation::FillWithoutWatermark => {
+                (With("#watermark = :upto"), "#watermark = :watermark")
+            }
             Mutation::FillWithoutLeft => (With("#watermark = :upto"), "#departures = :departures"),
             Mutation::ReleaseWithoutNonce => (With("REMOVE #slots[0]"), IS_MINE),
             Mutation::EvictWithoutBeat => (With("REMOVE #slots[0]"), "#slots[0].#beat = :beat"),
@@ -267,20 +269,20 @@ impl Mutation {
 
 #[derive(Clone, Copy)]
 enum Update {
-    /// An update whose expression has this in it.
+    /// An update whose expression contains this text.
     With(&'static str),
-    /// No update: a row in this state is put.
+    /// No update: puts a row in this state.
     None(&'static str),
 }
 
-/// Where there is such a value.
+/// Replaces the value, if the request has one there.
 fn put(body: &mut Value, path: &str, value: &str) {
     if let Some(old) = body.pointer_mut(path) {
         *old = value.into();
     }
 }
 
-/// A condition that the holder has that nonce and that ticket: the nonce will do.
+/// Weakens a condition on the holder's nonce and ticket: the nonce alone is enough.
 fn by_nonce(body: &mut Value, path: &str) {
     let condition = body.pointer(path).and_then(Value::as_str);
     let mine = condition.and_then(|condition| Some((condition, mine(condition)?)));
@@ -291,7 +293,7 @@ fn by_nonce(body: &mut Value, path: &str) {
     }
 }
 
-/// The clause of a condition which says that the holder is the very one that is meant.
+/// The clause of a condition which says that the first slot is this very hold.
 fn mine(condition: &str) -> Option<&str> {
     let (begin, end) = MINE;
     let mine = &condition[condition.find(begin)?..];
@@ -299,7 +301,7 @@ fn mine(condition: &str) -> Option<&str> {
     Some(&mine[..ends])
 }
 
-/// Of several tickets, or of milliseconds, so many more.
+/// Adds `more` to a number of tickets or of milliseconds, if it is more than one.
 fn count(body: &mut Value, path: &str, more: i64) {
     let counted = body.pointer(path).and_then(Value::as_str);
     let counted = counted.and_then(|tickets| tickets.parse::<i64>().ok());
@@ -308,7 +310,7 @@ fn count(body: &mut Value, path: &str, more: i64) {
     }
 }
 
-/// Turns what deletes rows to those of a lock that is not there.
+/// Redirects requests that delete rows to a lock that does not exist.
 fn misdirect(body: &mut Value) {
     if let Some(tables) = body["RequestItems"].as_object_mut() {
         let writes = tables.values_mut().filter_map(Value::as_array_mut);

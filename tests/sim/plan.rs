@@ -13,13 +13,13 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Requests that a seed sends before its faults stop.
+/// How many requests a seed sends before its faults stop.
 pub(crate) const REQUESTS: u64 = 500;
-/// No outage time-out may be shorter.
+/// The shortest outage time-out.
 const TIMER_GRAIN: Duration = MS;
-/// By no more days the wall clock of any host is off.
+/// By how many days the wall clock of any host is off at most.
 pub(crate) const DAYS_OFF: i32 = 30;
-/// No other host's clock is further ahead of another's.
+/// How far one host's clock may be ahead of another's.
 pub(crate) const APART: Duration = Duration::from_secs(6 * 3600);
 
 #[derive(Clone, Debug)]
@@ -30,39 +30,39 @@ pub(crate) struct Plan {
     pub(crate) latency: Latency,
     pub(crate) weather: Weather,
     pub(crate) mischief: Vec<Kind>,
-    /// So many are sent at least before the faults stop.
+    /// How many requests are sent at least before the faults stop.
     pub(crate) requests: u64,
-    /// How often the whole is done, the table being cleaned and the hosts new each time.
+    /// How often the whole run is repeated. Each time the table is cleaned and the hosts are new.
     epochs: u64,
-    /// It is done twice, with days of silence in between, after which the same hosts go on while TTL deletes what is idle.
+    /// The run is done twice, with days of silence in between. Then the same hosts go on while TTL deletes idle items.
     pub(crate) is_silent: bool,
-    /// The hardest calls wait for ever, the others for a time or not at all.
+    /// Every call waits for ever. Otherwise some wait for a time or not at all.
     pub(crate) only_infinite: bool,
-    /// Idle locks are removed by a sweep, else by DynamoDB's TTL.
+    /// A sweep removes idle locks. Otherwise DynamoDB's TTL does.
     pub(crate) swept_when_idle: bool,
     /// What callers want of the locks.
     pub(crate) sharing: Sharing,
-    /// One turn in so many is by a lease that nobody renews; none if zero.
+    /// Every n-th turn, on average, is by a lease that is not renewed. Zero means none.
     pub(crate) leases: u8,
     /// Holders leave data on the locks.
     pub(crate) has_data: bool,
-    /// Holders write with a check that they have the lock.
+    /// Holders write with a check that they hold the lock.
     pub(crate) has_checks: bool,
-    /// One turn in so many is long, up to one and a half leases.
+    /// Every n-th turn, on average, is long: up to one and a half leases.
     pub(crate) long_turns: u8,
-    /// The front ends of DynamoDB differ in what time it is, and one is wrong for so long.
+    /// The clocks of DynamoDB's front ends differ, and one of them is wrong for this long.
     pub(crate) skew: Option<WrongFor>,
-    /// Some turns are with several of the locks at once.
+    /// Some turns take several of the locks at once.
     pub(crate) has_several: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// Each wants a lock alone.
+    /// Each caller wants a lock exclusively.
     None,
-    /// Half of them share.
+    /// Half of the callers share.
     Readers,
-    /// The locks have so many permits, and each wants some.
+    /// The locks have this many permits, and each caller wants some of them.
     Permits(u64),
 }
 
@@ -71,18 +71,18 @@ pub(crate) struct HostPlan {
     pub(crate) lease: Duration,
     pub(crate) timeout: Duration,
     pub(crate) slots: usize,
-    /// Closes gaps as soon as its settings allow, which is too soon for hosts whose time-outs are longer.
+    /// Closes gaps as soon as its settings allow, which is too soon for hosts with longer time-outs.
     pub(crate) is_hasty: bool,
     pub(crate) workers: usize,
-    /// So many callers at the most come with a worker at once.
+    /// How many callers come at once with a worker, at most.
     pub(crate) crowd: usize,
     pub(crate) ahead: Duration,
-    /// Its wall clock is off by so many days besides, which nothing but DynamoDB's own deletion could be harmed by.
+    /// By how many days its wall clock is off in addition. Only DynamoDB's own deletion could suffer from that.
     pub(crate) days_off: i32,
     pub(crate) rate: f64,
-    /// How much longer than its lease it takes one for alive by the server clock.
+    /// How much longer than its lease it takes an entry for alive by the server clock.
     pub(crate) allowance: Duration,
-    /// Its calls without end put up with an outage for so long.
+    /// How long its calls without a time limit tolerate an outage.
     pub(crate) outage_timeout: Option<Duration>,
 }
 
@@ -142,8 +142,8 @@ impl Plan {
         plan
     }
 
-    /// In some seeds TTL comes by all the time, and the wall clocks of some hosts are off by weeks; in some front ends differ.
-    /// Hosts differ in what they allow for that.
+    /// Sets the clocks. In some seeds TTL runs all the time, and the wall clocks of some hosts are off by weeks. In some, front ends
+    /// differ. Hosts differ in what they allow for that.
     fn set_clocks(&mut self, rng: &mut Rng) {
         if rng.u8(0..4) == 0 {
             self.mischief.push(Kind::Expire);
@@ -161,26 +161,26 @@ impl Plan {
             1 => Some(WrongFor::Connection),
             _ => None,
         };
-        // As "Limitations first" in the protocol has it.
+        // As "Limitations first" in the protocol requires.
         let apart = match self.skew {
             Some(_) => 2 * self.skew() + 3 * SECOND,
             None => 2 * SECOND,
         };
         for host in &mut self.hosts {
             if self.skew.is_some() && rng.bool() {
-                // A wall clock that confirms what most front ends tell.
+                // A wall clock that agrees with what most front ends tell.
                 host.ahead = APART / 2;
             }
         }
         for host in &mut self.hosts {
-            // Dates are carried on from one heartbeat to the next, or for a lease where renewals come late.
+            // A known date is advanced by the local clock from one heartbeat to the next, or for a lease if renewals come late.
             let least = apart + host.lease / 10;
             host.allowance = [least, 10 * SECOND, 20 * SECOND][rng.usize(0..3)].max(least);
         }
     }
 
-    /// Turns at one lock are long, leases short, and its two hosts cannot renew them: holds are lost that others of the same
-    /// place wait behind.
+    /// Makes turns at one lock long and leases short. Its two hosts often cannot renew, so holds are lost while other callers of the same
+    /// place wait behind them.
     fn lose_holds(&mut self) {
         self.mischief = vec![Kind::Freeze, Kind::Crash, Kind::CutOff, Kind::Freeze];
         self.hosts.truncate(2);
@@ -196,7 +196,7 @@ impl Plan {
         if self.is_silent { 2 } else { self.epochs }
     }
 
-    /// By how much the clocks of front ends differ from the time, but for one that is wrong altogether.
+    /// How far the front ends' clocks differ from the time, except for the one that is completely wrong.
     pub(crate) fn skew(&self) -> Duration {
         match self.skew {
             Some(_) => Duration::from_secs(SKEW.cast_unsigned()),
@@ -238,7 +238,7 @@ impl Plan {
     }
 }
 
-/// In every third seed two of the verbs that close a race are slow, or the looks before them.
+/// In every third seed, two of the verbs that close a race are slow, or the reads before them.
 fn slow(rng: &mut Rng) -> Vec<&'static str> {
     let verbs = [
         "join",
@@ -259,14 +259,14 @@ fn slow(rng: &mut Rng) -> Vec<&'static str> {
 }
 
 impl HostPlan {
-    /// What its wall clock is off by against DynamoDB's, in seconds.
+    /// How far its wall clock is off from DynamoDB's, in seconds.
     pub(crate) fn off(&self) -> i64 {
         let day = 24 * 3600;
         let ahead = self.ahead.as_secs().cast_signed() - (APART / 2).as_secs().cast_signed();
         i64::from(self.days_off) * day + ahead
     }
 
-    /// At least two time-outs, or the client would not be built.
+    /// At least two time-outs, or the client could not be built.
     pub(crate) fn grace(&self) -> Duration {
         let shortest = 2 * self.timeout;
         match self.is_hasty {
@@ -275,7 +275,7 @@ impl HostPlan {
         }
     }
 
-    /// Rates keep a tenth of a percent below the one that the margin allows for: timers have a grain.
+    /// Rates stay a tenth of a percent below the limit of the margin, because timers have a grain.
     fn draw(rng: &mut Rng) -> HostPlan {
         let leases = [2, 3, 6, 9, 15];
         let slots = [1, 2, 4, 4, 8];

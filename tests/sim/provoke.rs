@@ -1,5 +1,5 @@
-//! Plans bent towards the race that a planted mistake is about: what may be in its way is late, as it is in some seeds by
-//! itself. Without the mistake no promise is broken in them.
+//! Plans bent towards the race of a planted mistake: what could prevent the race is late, as it is in some seeds by chance. Without the
+//! mistake, these plans break no promise.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 impl Mutation {
     pub(crate) fn provoke(self, plan: &mut Plan) {
-        // Who waits at another lock, or has given up, sends nothing to the race.
+        // A worker that waits at another lock, or has given up, sends nothing to the race.
         plan.has_several = false;
         each(plan, |_, host| host.outage_timeout = None);
         match self {
@@ -24,7 +24,7 @@ impl Mutation {
                     host.workers = 1;
                 });
             }
-            // Slots are late too: else who renewed has a slot before the write arrives that makes the row void.
+            // Filling slots is late too: otherwise a waiter that renewed has a slot before the write arrives that makes its row void.
             Mutation::VoidWithoutBeat => {
                 one_lock(plan, 4_000, &["void dead", "fill"]);
                 renew_late(plan);
@@ -55,7 +55,7 @@ impl Mutation {
             Mutation::DrawOneLess | Mutation::PlaceOfOneLess | Mutation::PlaceOfOneMore => {
                 each(plan, |_, host| host.crowd = 4);
             }
-            // Whoever comes next is of the same client.
+            // The next caller must be of the same client.
             Mutation::Overstay => {
                 plan.hosts.truncate(1);
                 each(plan, |_, host| host.crowd = 4);
@@ -73,10 +73,10 @@ impl Mutation {
         }
     }
 
-    /// Holds are lost, and so may be what is written on their locks.
+    /// Bends plans so that holds are lost, and perhaps what is written on their locks.
     fn provoke_loss(self, plan: &mut Plan) {
         match self {
-            // While a release is late, what was written before it arrives.
+            // While a release is late, data that was written before it arrives.
             Mutation::DataGoesBack => {
                 one_lock(plan, 3_000, &["write data", "release"]);
                 (plan.sharing, plan.has_data) = (Sharing::None, true);
@@ -93,7 +93,7 @@ impl Mutation {
                     (host.lease, host.timeout) = (2 * SECOND, SECOND / 3)
                 });
             }
-            // Copies of enters come late, and so does what was sent for the holds that ended.
+            // Copies of enters arrive late, and so does what was sent for holds that have ended.
             Mutation::NonceAlone => {
                 one_lock(
                     plan,
@@ -112,7 +112,7 @@ impl Mutation {
                 plan.skew = Some(WrongFor::Answer);
                 each(plan, |_, host| host.allowance = 20 * SECOND);
             }
-            // Who does not wait goes by what the time is; and a process that has just begun has its first connection.
+            // A caller that does not wait relies on the time, and a process that has just started uses its first connection.
             Mutation::ConnectionsUnknown => {
                 plan.skew = Some(WrongFor::Connection);
                 plan.long_turns = 2;
@@ -131,27 +131,28 @@ impl Mutation {
     }
 }
 
-/// One long queue, and these verbs are slow.
+/// Makes one long queue in which these verbs are slow.
 fn one_lock(plan: &mut Plan, requests: u64, slow: &[&'static str]) {
     plan.locks.truncate(1);
     plan.requests = requests;
     plan.weather.slow = slow.to_vec();
 }
 
-/// Many renew when others just take them for dead.
+/// Makes many places renew just when others take them for dead.
 fn renew_late(plan: &mut Plan) {
     plan.mischief = vec![Kind::Tardy];
     plan.long_turns = 2;
 }
 
-/// Who waits in one process with others has a slot by them, and needs no look. Nearly all writes of the slow verbs are late.
+/// Makes eight hosts with one worker each. A waiter that shares a process with others gets a slot through them, and needs no poll. Nearly
+/// all writes of the slow verbs are late.
 fn eight_alone(plan: &mut Plan) {
     plan.hosts = plan.hosts.iter().cycle().take(8).copied().collect();
     plan.weather.slow_writes = 0.97;
     each(plan, |_, host| (host.slots, host.workers) = (2, 1));
 }
 
-/// Closes gaps early.
+/// Makes the host close gaps early.
 fn quick(host: &mut HostPlan) {
     (host.lease, host.timeout) = (2 * SECOND, SECOND / 3);
     (host.slots, host.is_hasty) = (2, true);

@@ -1,4 +1,4 @@
-//! What the locks protect: one cell each that remembers the newest token and refuses older ones.
+//! What the locks protect: one cell for each lock, which remembers the newest token and refuses older ones.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 pub(crate) struct Registers(Mutex<BTreeMap<String, u64>>);
 
 impl Registers {
-    /// Whether the write was accepted.
+    /// Returns whether the write was accepted.
     pub(crate) fn write(&self, lock: &str, token: u64) -> bool {
         let mut newest = self.0.lock().unwrap();
         let newest = newest.entry(lock.to_owned()).or_default();

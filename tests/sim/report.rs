@@ -12,7 +12,7 @@ use crate::oracles::{asked, newest, passed};
 use crate::plan::Plan;
 use crate::run::Run;
 
-/// What befalls hosts and tables.
+/// Faults of hosts and tables.
 const HOST_FAULTS: [&str; 10] = [
     "cut off",
     "refused",
@@ -21,7 +21,7 @@ const HOST_FAULTS: [&str; 10] = [
     "crash",
     "given up by another",
     "TTL",
-    "sweep_report",
+    "swept",
     "wait dropped",
     "outage given up",
 ];
@@ -82,13 +82,13 @@ impl Report {
         }
     }
 
-    /// Whether more than one seed in a hundred met less than three kinds of faults; a single one may, by chance.
+    /// Whether more than one seed in a hundred met fewer than three kinds of faults. A single seed may, by chance.
     pub(crate) fn is_tame(&self) -> bool {
         let figures = self.0.lock().unwrap();
         figures.tame > 1 + figures.seeds / 100
     }
 
-    /// What happens in every thousand seeds, and did not.
+    /// What should happen in every thousand seeds, and did not.
     pub(crate) fn missing(&self) -> Vec<&'static str> {
         let figures = self.0.lock().unwrap();
         if figures.seeds < 1_000 {

@@ -1,4 +1,4 @@
-//! One run of one plan: faults until enough was sent, then peace, and what must hold by then.
+//! Runs a plan: faults until enough requests were sent, then none, and a bound by which everything must have settled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::worker::turn;
 use crate::world::{Host, RETENTION, World, wait};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// However slowly requests come, the faults end.
+/// The faults end after this time, however slowly requests come.
 const LONGEST: Duration = Duration::from_secs(4 * 3600);
 
 pub(crate) struct Run {
     pub(crate) events: Vec<(Duration, Event)>,
     pub(crate) counts: Counts,
-    /// Requests sent while there were faults.
+    /// How many requests were sent while there were faults.
     pub(crate) troubled: u64,
     pub(crate) digest: u64,
 }
@@ -62,7 +62,7 @@ pub(crate) fn ended(world: &World, counts: Counts, troubled: u64) -> Run {
     }
 }
 
-/// Faults and work, until so many more requests were sent; returns how many. After a silence, TTL deletes meanwhile.
+/// Runs faults and work until this many more requests were sent. Returns how many were sent. After a silence, TTL runs meanwhile.
 pub(crate) async fn trouble(world: &Arc<World>, requests: u64, is_resumed: bool) -> u64 {
     let before = world.tally.counts().requests;
     let sent = || world.tally.counts().requests - before;
@@ -83,12 +83,12 @@ pub(crate) async fn trouble(world: &Arc<World>, requests: u64, is_resumed: bool)
     sent()
 }
 
-/// Within this from the end of all faults, whoever waits is granted: what is on its way arrives; the holder, the successors
-/// and those in the queue who died lapse, in the worst case one after the other where late requests bring more of them in;
-/// gaps are closed; and everybody alive has a turn, which ends at once.
+/// Every waiter is granted within this time after all faults have ended. Requests under way arrive. The dead holder, dead successors and
+/// dead waiters expire, in the worst case one after the other as late requests bring more of them in. Gaps are closed. Then every living
+/// caller has a turn, which ends at once.
 fn bound(plan: &Plan) -> Duration {
     let of_one = 5 * plan.longest_lease() + 2 * plan.longest_grace() + plan.workers() * SECOND;
-    // Whoever has one of several may wait for the next.
+    // A caller that holds one of several locks may wait for the next.
     let in_a_chain = if plan.has_several {
         plan.locks.len()
     } else {
@@ -114,8 +114,8 @@ async fn drain(world: &World) {
     }
 }
 
-/// When the last duplicate has come, a sweeper leaves one item of each lock at the most; after the idle retention
-/// there is none.
+/// Checks the table after the last duplicate has arrived. After a sweep, each lock has one item at most. After the idle retention there is
+/// none.
 async fn tidy(world: &Arc<World>) {
     wait(DUPLICATE_WITHIN + LATEST).await;
     let host = world.host(usize::MAX, world.steady(), Weather::default());
@@ -131,7 +131,7 @@ async fn tidy(world: &Arc<World>) {
     expect_items(world, "after the idle retention", 0).await;
 }
 
-/// Long enough for a sweeper to have seen everybody stand still for a lease who does.
+/// Sweeps for long enough that the sweeper sees every dead entry unchanged for a lease.
 async fn sweep(world: &World, host: &Host) {
     let every = world.plan.longest_lease() + 2 * SECOND;
     let _sweeper = host
@@ -153,7 +153,7 @@ async fn expect_items(world: &World, when: &str, most: usize) {
     }
 }
 
-/// Every lock can be had at once, with a ticket above all before.
+/// Checks that every lock is granted at once, with a ticket above all before.
 async fn last_turns(world: &Arc<World>) {
     let host = world.host(usize::MAX, world.steady(), Weather::default());
     for lock in &world.plan.locks {

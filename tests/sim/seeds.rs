@@ -1,4 +1,4 @@
-//! Runs many seeds on all cores, each on a paused runtime of its own, and tells how to replay the first that fails.
+//! Runs many seeds on all cores, each on a paused runtime of its own. Tells how to replay the first seed that fails.
 
 use std::io::Write;
 use std::ops::RangeInclusive;
@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use crate::run::{Run, run};
 use fairlock_testkit::panics::{count_panics, panics};
 
-/// No seed takes longer in real time, however much virtual time passes in it.
+/// The longest real time for one seed, however much virtual time passes in it.
 const BOUND: Duration = Duration::from_secs(180);
 
 fn number(name: &str) -> Option<u64> {
@@ -26,18 +26,18 @@ pub(crate) fn replayed() -> Option<u64> {
     number("FAIRLOCK_SIM_SEED")
 }
 
-/// Whether a planted mistake is to be run: all are, or the one that the variable names.
+/// Whether to run a planted mistake: all are run, or only the one that the variable names.
 pub(crate) fn is_meant(mutation: Mutation) -> bool {
     std::env::var("FAIRLOCK_SIM_MISTAKE").map_or(true, |name| name == format!("{mutation:?}"))
 }
 
-/// Which seeds to run: as the variables say, or so many.
+/// Which seeds to run: as the variables say, or `default` seeds.
 pub(crate) fn seeds(default: u64) -> RangeInclusive<u64> {
     let begin = number("FAIRLOCK_SIM_FIRST").unwrap_or_default();
     from(begin, number("FAIRLOCK_SIM_SEEDS").unwrap_or(default))
 }
 
-/// So many seeds, or the one that is to be run again.
+/// The first `count` seeds, or the one that is to be run again.
 pub(crate) fn first(count: u64) -> RangeInclusive<u64> {
     from(0, count)
 }
@@ -49,20 +49,20 @@ fn from(begin: u64, count: u64) -> RangeInclusive<u64> {
     }
 }
 
-/// What to make of seeds.
+/// How to run the seeds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trial {
     /// As they are.
     Plain,
-    /// Bent towards the race that a mutation is about, without it.
+    /// Bent towards the race of this mutation, but without the mutation.
     Bent(Mutation),
-    /// The same with it.
+    /// Bent towards the race of this mutation, and with it.
     Mutated(Mutation),
-    /// All die, and nobody waits who comes then; with a mutation or without.
+    /// All hosts die, and later callers never wait. With a mutation or without.
     Doomed(Option<Mutation>),
 }
 
-/// One seed from its plan to its verdict.
+/// Runs one seed, from its plan to its verdict.
 pub(crate) fn one(seed: u64, trial: Trial) -> (Run, Vec<Violation>) {
     let _watched = watchdog(seed, trial);
     let _told = Told(seed, trial);
@@ -96,7 +96,7 @@ pub(crate) fn one(seed: u64, trial: Trial) -> (Run, Vec<Violation>) {
     (done, violations)
 }
 
-/// Runs the seeds until `go_on` says no of one of them, which is asked by several threads.
+/// Runs the seeds on several threads, until `go_on` returns `false` for one of them.
 pub(crate) fn each(
     seeds: RangeInclusive<u64>,
     trial: Trial,

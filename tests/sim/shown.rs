@@ -1,4 +1,4 @@
-//! What an answer shows of the table: a lock item, and tickets' rows.
+//! What an answer shows of the table: a lock item, and the rows of tickets.
 
 use std::str::FromStr;
 
@@ -11,11 +11,11 @@ pub(crate) struct Shown {
     pub(crate) watermark: u64,
     /// In ticket order.
     pub(crate) sharers: Vec<Place>,
-    /// In the order in which they stand. The first has the lock as soon as the sharers leave what it takes.
+    /// In queue order. The first slot holds the lock as soon as the sharers leave enough permits for it.
     pub(crate) slots: Vec<Place>,
-    /// Permits counted as left by the sharers, and all there are.
+    /// The count of permits that the sharers leave, and the total.
     pub(crate) room: (i64, u64),
-    /// When DynamoDB may delete it, in seconds since 1970.
+    /// When DynamoDB may delete the item, in seconds since 1970.
     pub(crate) expires_at: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Row {
     pub(crate) state: State,
 }
 
-/// In the order in which a row goes through them.
+/// In the order in which a row goes through these states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
     Waiting { beat: u64 },
@@ -46,7 +46,7 @@ pub(crate) enum State {
 }
 
 impl Shown {
-    /// The lock item in an answer, or the first of its items.
+    /// The lock item in an answer, or the first of the answer's items.
     pub(crate) fn of(answer: &Value) -> Option<Shown> {
         let item = items(answer).find(|item| !item["watermark"].is_null())?;
         Some(Shown {
@@ -61,12 +61,12 @@ impl Shown {
         })
     }
 
-    /// Those who have the lock, and behind them those who wait for it.
+    /// The places that hold the lock, and behind them those that wait for it.
     pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
         self.holders().into_iter().chain(self.successors())
     }
 
-    /// Those who have the lock, in ticket order.
+    /// The places that hold the lock, in ticket order.
     pub(crate) fn holders(&self) -> Vec<&Place> {
         let first = &self.slots[..self.first_successor()];
         let mut holders: Vec<_> = first.iter().chain(&self.sharers).collect();
@@ -78,7 +78,7 @@ impl Shown {
         &self.slots[self.first_successor()..]
     }
 
-    /// How many in the slots have the lock: the first, or none.
+    /// How many of the slots hold the lock: one or none.
     fn first_successor(&self) -> usize {
         let (room, permits) = self.room;
         let has_it = |first: &&Place| {
@@ -91,7 +91,7 @@ impl Shown {
 }
 
 impl Place {
-    /// Who came by itself does not know its ticket when it writes its entry.
+    /// A single caller does not know its ticket when it writes its entry, so the ticket is read from the item.
     fn of(entry: &Value, item: &Value) -> Option<Place> {
         let nonce = entry["M"]["nonce"]["S"].as_str()?.to_owned();
         let beside = number(&item[&nonce]);
@@ -159,7 +159,7 @@ pub(crate) fn ticket_of(sort_key: &str) -> Option<u64> {
     sort_key.rsplit('/').next()?.parse().ok()
 }
 
-/// Those just before a ticket may have been drawn with it.
+/// The first ticket of a place: the tickets just before `ticket` may have been drawn together with it.
 fn first_of(ticket: u64, tickets: &Value) -> u64 {
     (ticket + 1).saturating_sub(number(tickets).unwrap_or(1))
 }

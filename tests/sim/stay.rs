@@ -1,4 +1,4 @@
-//! One hold as its owner believes in it, written down from the guard to the loss, the release or the crash.
+//! A hold as its owner believes in it, recorded from the guard to the loss, the release or the crash.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use tokio::task::AbortHandle;
 use crate::history::{End, Event, History, Share};
 use crate::world::{World, spawn};
 
-/// A stay that is dropped without having ended was cut short by a crash.
+/// A stay that is dropped before it ended was cut short by a crash.
 pub(crate) struct Stay {
     belief: Arc<Belief>,
     watch: AbortHandle,
@@ -44,7 +44,7 @@ impl Stay {
         Stay::until(world, grant, guard.lost())
     }
 
-    /// Believed in until that is lost, if it is not given back before.
+    /// Begins a stay. The owner believes in the hold until `lost` resolves, unless it releases the hold before.
     pub(crate) fn until<T: Send>(
         world: &World,
         grant: Grant<'_>,
@@ -67,13 +67,13 @@ impl Stay {
         Stay { belief, watch }
     }
 
-    /// Believed in until something else is lost, if it still is.
+    /// Replaces the future that ends the belief, if the belief has not ended yet.
     pub(crate) fn go_on<T: Send>(&mut self, lost: impl Future<Output = T> + Send + 'static) {
         self.watch.abort();
         self.watch = self.belief.watch(lost);
     }
 
-    /// Writes with the ticket as token, whether or not the hold is still believed in.
+    /// Writes with the ticket as token, whether or not the owner still believes in the hold.
     pub(crate) fn write(&mut self, world: &World, lock: &str, token: u64) {
         let accepted = world.registers.write(lock, token);
         world.history.note(Event::Wrote {

@@ -1,4 +1,4 @@
-//! What a caller asks for: a lock alone, or some of its permits.
+//! What a caller asks for: a whole lock, or some of its permits.
 
 use fairlock::{Error, FairLock, LockGuard, RecordWait, Semaphore, Waiting};
 use fastrand::Rng;
@@ -6,7 +6,7 @@ use fastrand::Rng;
 use crate::plan::Sharing;
 use crate::world::{Host, World};
 
-/// As many as a fair lock has.
+/// The permits of a fair lock.
 pub(crate) const ALL: u64 = 64;
 
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// One of the locks, alone.
+    /// Picks a lock, exclusively.
     pub(crate) fn alone(world: &World, host: &Host, lock: &str) -> Wanted {
         let known = host.known.clone();
         let watched = move |waiting: &Waiting| {
@@ -45,7 +45,7 @@ impl Wanted {
         }
     }
 
-    /// As much of the lock as one call wants.
+    /// What one call wants of the lock.
     pub(crate) fn draw(&self, world: &World, rng: &mut Rng) -> Wanted {
         let permits = match world.plan.sharing {
             Sharing::None => self.of,

@@ -1,4 +1,4 @@
-//! A caller: takes its turns on the locks of its plan, gives up at any moment, and writes what the locks protect.
+//! A caller: takes its turns on the locks of its plan, gives up at any moment, and writes to what the locks protect.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::stay::Stay;
 use crate::wanted::Wanted;
 use crate::world::{Host, World, wait};
 
-/// Whoever overstays believes for as long after giving the lock back.
+/// How long a caller that overstays goes on believing after it released the lock.
 const OVERSTAYED: Duration = Duration::from_millis(50);
 
-/// Takes turns until the world stops, and then one more, for which it waits: in peace that is granted. It may bring others,
-/// who want the same lock at nearly the same moment.
+/// Takes turns until the world stops, and then one more without a time limit, which is granted because there are no faults. The worker may
+/// bring other callers that want the same lock at nearly the same moment.
 pub(crate) async fn work(world: Arc<World>, host: Arc<Host>, mut rng: Rng) {
     while !world.stopping.get() {
         let lock = any_lock(&world, &host, &mut rng);
@@ -42,7 +42,7 @@ fn callers(host: &Host, rng: &mut Rng) -> impl Iterator<Item = Rng> {
     (0..count).map(|_| rng.fork())
 }
 
-/// One call, whatever comes of it.
+/// Makes one call, whatever its result.
 async fn take_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
     if world.plan.leases > 0 && rng.u8(0..world.plan.leases) == 0 {
         return leases::take_turn(world, host, lock, &mut rng).await;
@@ -68,7 +68,7 @@ async fn take_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
     }
 }
 
-/// What a caller makes of an error: a pause, if it was due.
+/// Handles an error: pauses if it was due, and otherwise records a surprise.
 pub(crate) async fn refused(
     world: &World,
     wait: RecordWait,
@@ -85,7 +85,7 @@ pub(crate) async fn refused(
     pause(world, Duration::from_millis(rng.u64(20..800))).await;
 }
 
-/// Works until the hold is lost, if it is. A host that stands still works on when it goes on.
+/// Works until the hold is lost, or the work is done. A host that stood still works on when it continues.
 pub(crate) async fn works<T>(
     world: &World,
     host: &Host,
@@ -102,7 +102,7 @@ pub(crate) async fn works<T>(
 
 async fn last_turn(world: &World, host: &Host, lock: &Wanted, mut rng: Rng) {
     let wanted = lock.draw(world, &mut rng);
-    // Ends with what was on its way when the faults ended: who joins others has their outage too.
+    // The loop ends with the requests that were under way when the faults ended: a caller that joins others shares their outage too.
     loop {
         let began = Instant::now();
         let mut call = Call::begin(world, host, &wanted, RecordWait::Infinite);
@@ -119,8 +119,8 @@ fn any_lock(world: &World, host: &Host, rng: &mut Rng) -> Wanted {
     Wanted::alone(world, host, name)
 }
 
-/// Whether a call of that lock may end so that began then: somebody else has the lock and it did not wait for ever, or its host's
-/// link gave cause, or had no answer yet.
+/// Whether a call for that lock, which began at `began`, may end with this error. Another client may hold the lock, if the call has a time
+/// limit. Or the host's link gave cause, or had no answer yet.
 pub(crate) fn is_due(
     error: &Error,
     wait: RecordWait,
@@ -129,11 +129,11 @@ pub(crate) fn is_due(
 ) -> bool {
     let harm = host.link.harm();
     let since = |at: Option<Instant>| at.is_some_and(|at| began <= at);
-    // Who joins others at the door, or of a batch, may find that their last request was not answered.
+    // A caller that joins others before they have a place, or joins their batch, may learn that their last request was not answered.
     let lately = |at: Option<Instant>| at.is_some_and(|at| began <= at + host.plan.timeout * 2);
     match error {
         Error::NotGranted { .. } => wait != RecordWait::Infinite,
-        // Without an end to its wait no outage ends it, unless it is told to.
+        // A call without a time limit does not end by an outage, unless an outage time-out is set.
         Error::Unavailable { .. }
             if wait == RecordWait::Infinite && host.plan.outage_timeout.is_none() =>
         {
@@ -159,7 +159,7 @@ pub(crate) struct RetryPolicy {
 enum Drops {
     Never,
     After(Duration),
-    /// When its host has sent so many more requests: at every step of the way in turn.
+    /// When its host has sent this many more requests, which covers every step in turn.
     Requests(u64),
     Polls(u32),
 }
@@ -181,7 +181,7 @@ impl RetryPolicy {
         RetryPolicy { wait, drop }
     }
 
-    /// What comes of a call, if it is not dropped before.
+    /// Returns the call's result. Returns `None` if the call was dropped before.
     pub(crate) async fn has<T>(
         &self,
         world: &World,
@@ -212,7 +212,7 @@ impl RetryPolicy {
     }
 }
 
-/// Polls a future as often as may be; none if it was not ready then.
+/// Polls a future as often as `drop` allows. Returns `None` if it is not ready by then.
 async fn polled<T>(future: impl Future<Output = T>, drop: &Drops) -> Option<T> {
     let mut left = match drop {
         Drops::Polls(left) => *left,
@@ -230,7 +230,7 @@ async fn polled<T>(future: impl Future<Output = T>, drop: &Drops) -> Option<T> {
     .await
 }
 
-/// One turn with the lock. A host that stands still works on when it goes on, and may write before it looks.
+/// Takes one turn with the lock. A host that stood still works on when it continues, and may write before it checks its hold.
 pub(crate) async fn turn(
     world: &World,
     host: &Host,
@@ -262,7 +262,7 @@ pub(crate) async fn turn(
     }
     if world.plan.sharing != Sharing::None && is_alone && rng.bool() {
         stay.downgrade();
-        // Lost, or not answered, like a release.
+        // The downgrade may be lost or not answered, like a release.
         let _ = guard.downgrade().await;
         pause(world, span_of_work(world, host, rng)).await;
         host.link.awake().await;
@@ -273,7 +273,7 @@ pub(crate) async fn turn(
     }
     if rng.bool() {
         stay.give_back();
-        // Lost, or not answered: the history shows whether that did any harm.
+        // The release may be lost or not answered: the history shows whether that did any harm.
         let _ = guard.release().await;
     } else {
         stay.give_back();
@@ -289,7 +289,7 @@ fn span_of_work(world: &World, host: &Host, rng: &mut Rng) -> Duration {
     }
 }
 
-/// Sleeps, but not beyond the world's stopping.
+/// Sleeps, but no longer than until the world stops.
 pub(crate) async fn pause(world: &World, span: Duration) {
     tokio::select! {
         biased;

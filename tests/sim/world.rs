@@ -1,4 +1,4 @@
-//! One table in memory, the hosts on it, and what is written down about them.
+//! A table in memory, the hosts that use it, and what is recorded about them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -26,13 +26,13 @@ use crate::register::Registers;
 use crate::worker;
 use fairlock::embedded::Signal;
 
-/// A host has more places than it has workers only for a moment.
+/// A host has more places than workers only for a moment.
 const MAX_KNOWN: usize = 6;
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// So much earlier begins the clock of which all others are made.
+/// How much earlier the clock begins from which all others are derived.
 const EARLIER: Duration = Duration::from_secs(DAYS_OFF.unsigned_abs() as u64 * 24 * 3600);
-/// After a silence the last begins so much later.
+/// After a silence, the last host begins at most this much later.
 const RESUMED_WITHIN: Duration = Duration::from_secs(3);
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
@@ -49,7 +49,7 @@ pub(crate) struct World {
     crew: Mutex<Crew>,
 }
 
-/// Who lives now: one host for each of the plan's, with its workers.
+/// The hosts that live now, one for each of the plan's, and their workers.
 #[derive(Default)]
 struct Crew {
     hosts: Vec<Arc<Host>>,
@@ -68,12 +68,12 @@ pub(crate) struct Host {
     pub(crate) known: Arc<Known>,
 }
 
-/// The newest places of a host, as another process knows them that watches over it.
+/// The newest places of a host, as far as another process that watches over it knows them.
 #[derive(Default)]
 pub(crate) struct Known(Mutex<VecDeque<PlaceId>>);
 
 impl Known {
-    /// A watcher is told of a place once it is there, and not of each look.
+    /// Records a place. A watcher learns of a place once it exists, and not of each poll.
     pub(crate) fn is_at(&self, place: &PlaceId) {
         let mut places = self.0.lock().unwrap();
         if !places.contains(place) {
@@ -85,7 +85,7 @@ impl Known {
     }
 }
 
-/// What time DynamoDB's clock shows so long after the beginning.
+/// The time on DynamoDB's clock, `at` after the beginning.
 pub(crate) fn unix(at: Duration) -> Duration {
     EPOCH + APART / 2 + at
 }
@@ -94,7 +94,7 @@ impl World {
     pub(crate) async fn new(plan: Plan, mutation: Option<Mutation>) -> Arc<World> {
         let clock = Clock::of_tokio(EPOCH - EARLIER);
         let engine = Engine::memory().unwrap();
-        // DynamoDB's own clock stands in the middle of the hosts'.
+        // DynamoDB's own clock is in the middle of the hosts' clocks.
         let engine = engine.with_clock(clock.clone().ahead(EARLIER + APART / 2));
         let world = Arc::new(World {
             plan,
@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    /// A new client. No two of one run take their chances from the same seed.
+    /// Starts a new client. No two clients of one run use the same random seed.
     pub(crate) fn host(self: &Arc<Self>, id: usize, plan: HostPlan, weather: Weather) -> Arc<Host> {
         let made = self.made();
         let link = Arc::new(Link::new(
@@ -232,12 +232,12 @@ impl World {
         }
     }
 
-    /// Whether callers believe on after they gave the lock back.
+    /// Whether callers go on believing after they released the lock.
     pub(crate) fn overstays(&self) -> bool {
         self.mutation == Some(Mutation::Overstay)
     }
 
-    /// How much later callers are told of an error than the product tells it.
+    /// How much later callers receive an error than the product returns it.
     pub(crate) fn told_late(&self, host: &Host) -> Duration {
         match self.mutation {
             Some(Mutation::ToldLate) => host.plan.timeout,
@@ -245,7 +245,7 @@ impl World {
         }
     }
 
-    /// For how much longer than a lease lasts callers believe in it.
+    /// How much longer than a lease lasts callers believe in it.
     pub(crate) fn lease_overstay(&self) -> Duration {
         match self.mutation {
             Some(Mutation::LeaseOverstayed) => Duration::from_secs(20),
@@ -278,7 +278,7 @@ impl World {
         host
     }
 
-    /// Its workers begin at any moment until then.
+    /// Starts the host's workers, each at a random moment until `latest`.
     fn employ(self: &Arc<Self>, host: &Arc<Host>, latest: Duration) {
         for number in 0..host.plan.workers {
             let mut rng = self.plan.rng(1000 * self.made() + number as u64);
@@ -292,7 +292,7 @@ impl World {
         }
     }
 
-    /// The same hosts go on, one after the other, and new ones in place of the dead.
+    /// Continues the same hosts, one after the other, and starts new ones in place of the dead.
     pub(crate) fn resume(self: &Arc<Self>) {
         self.stopping.change(|now| *now = false);
         for host in self.hosts() {
@@ -315,7 +315,7 @@ impl World {
         self.crew.lock().unwrap().hosts.clone()
     }
 
-    /// Ends a host without a last word, and starts a new one in its place.
+    /// Ends a host without notice, and starts a new one in its place.
     pub(crate) fn crash(self: &Arc<Self>, id: usize) {
         let dead = self.crew.lock().unwrap().hosts[id].clone();
         dead.link.set(Mood::Dead);
@@ -328,7 +328,7 @@ impl World {
         gone.iter().for_each(|(_, work)| work.abort());
     }
 
-    /// Another host gives up what a dead one had, as far as that is known: while requests of the dead may still be under way.
+    /// Another host gives up the places of a dead one, as far as they are known. Requests of the dead host may still be under way.
     pub(crate) async fn give_up_all_of(&self, id: usize) {
         let (dead, other) = {
             let hosts = &self.crew.lock().unwrap().hosts;
@@ -341,7 +341,7 @@ impl World {
                 lock: place.lock().to_owned(),
                 ticket: place.ticket().get(),
             });
-            // Not answered, or it has died too: the place lapses.
+            // If this is not answered, or the other host has died too, the place expires.
             if other.locks.give_up(&place).await.is_ok() {
                 self.tally.fault("given up by another");
             }
@@ -353,7 +353,7 @@ impl World {
         self.crew.lock().unwrap().hosts[id] = host;
     }
 
-    /// The end of all faults.
+    /// Ends all faults.
     pub(crate) fn heal(&self) {
         self.stopping.change(|now| *now = true);
         for host in self.hosts() {
@@ -368,7 +368,7 @@ impl World {
         std::mem::take(&mut self.crew.lock().unwrap().workers)
     }
 
-    /// The sort keys of everything that the table has for a lock.
+    /// The sort keys of all items that the table has for a lock.
     pub(crate) async fn items(&self, lock: &str) -> Vec<String> {
         let items = self.raw(lock).await;
         let keys = items.iter().filter_map(|item| item["sk"].as_s().ok());

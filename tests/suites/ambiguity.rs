@@ -1,4 +1,4 @@
-//! Requests whose answers never came: each step finds out what became of it, and no lock is lost or kept by mistake.
+//! Requests whose answers never arrive. Each step finds out what became of its request, and no lock is lost or kept by mistake.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -36,7 +36,7 @@ fn an_enter_that_was_applied_unseen_is_recognised_and_costs_no_lease() {
     }
 }
 
-/// The lock was idle for so long that DynamoDB may delete its item at any moment, and does just then.
+/// The lock was idle for so long that DynamoDB may delete its item at any moment, and deletes it at this one.
 #[test]
 fn an_enter_that_was_applied_unseen_to_an_item_that_was_then_deleted_is_made_again() {
     for fault in applied_unseen() {
@@ -47,7 +47,7 @@ fn an_enter_that_was_applied_unseen_to_an_item_that_was_then_deleted_is_made_aga
             let ticket = before.ticket();
             before.release().await.unwrap();
             lab.wait(31 * 24 * 3600 * SECOND).await;
-            // Its first request cannot know the time, nor its wall clock.
+            // Neither the first request nor the wall clock of this host can tell the time.
             let host = lab.host_with(|builder| builder.clock(Clock::of_tokio(EPOCH)));
             let late = fault.and(Fault::Delay(When::After, 3 * SECOND));
             let met = meets(&host.network, "enter known", 1, late);
@@ -166,7 +166,7 @@ fn a_lost_draw_leaves_a_gap_that_costs_the_grace_and_no_more() {
     });
 }
 
-/// How long a batch of so many waits for its first turn when the answer to its draw is lost.
+/// How long a batch of `callers` callers waits for its first turn when the answer to its draw is lost.
 #[expect(
     clippy::disallowed_methods,
     reason = "callers' tasks, not the client's"
@@ -194,7 +194,7 @@ async fn first_turn_after_a_lost_draw(callers: usize) -> Duration {
             waited
         })
     };
-    // The first goes by itself, and the others gather behind it.
+    // The first call goes alone, and the others gather behind it.
     let calls: Vec<_> = (0..=callers).map(call).collect();
     lab.settle().await;
     guard.release().await.unwrap();
@@ -232,7 +232,7 @@ fn an_enter_that_arrives_after_its_caller_gave_up_is_given_up_as_soon_as_it_is_s
         let refused = lock.acquire(RecordWait::Timeout(3 * SECOND)).await;
         assert!(refused.is_err());
         meets(&host.network, "enter", 0, Fault::Throttle);
-        // The late enters arrive, and hold the lock for nobody.
+        // The late enters arrive, and hold the lock for no caller.
         lab.wait(20 * SECOND).await;
         let started = Instant::now();
         acquire(&host).await.release().await.unwrap();
@@ -260,7 +260,7 @@ fn each_slot_that_is_given_after_its_caller_gave_up_is_given_up_as_soon_as_it_is
         let lock = b.locks.fair_lock("a").unwrap();
         let refused = lock.acquire(RecordWait::Timeout(6 * SECOND)).await;
         assert!(refused.is_err());
-        // Two copies of one request arrive, ten seconds apart and more, and take a slot for nobody.
+        // Two copies of one request arrive, at least ten seconds apart, and take a slot for no caller.
         let mut seen = 0;
         for _ in 0..20 {
             lab.wait(SECOND).await;
@@ -275,7 +275,7 @@ fn each_slot_that_is_given_after_its_caller_gave_up_is_given_up_as_soon_as_it_is
     });
 }
 
-/// Nothing that was sent before was applied, so its slot is as good as any.
+/// No earlier request was applied, so this slot is valid.
 #[test]
 fn a_slot_that_was_asked_for_through_an_outage_is_not_given_up_for_it() {
     virtual_time(async {
@@ -351,8 +351,8 @@ fn a_renewal_that_comes_after_the_release_does_not_bring_the_hold_back() {
     });
 }
 
-/// Its answer comes after a whole lease, so the slot is given up. Another call of the same client stands behind it, and learns of that
-/// from the table alone.
+/// The answer to the first call comes after a whole lease, so its slot is given up. Another call of the same client stands behind it, and
+/// learns of that from the table alone.
 #[test]
 #[expect(
     clippy::disallowed_methods,
@@ -377,7 +377,7 @@ fn a_successor_of_the_same_client_has_no_lock_by_what_no_answer_has_shown() {
             }
         });
         let first = waits(&lab, &host).await;
-        // Late enough to watch the first for longer than its lease lasts.
+        // Late enough that it can observe the first for longer than its lease lasts.
         lab.wait(9 * SECOND).await;
         let successor = host.locks.fair_lock("a").unwrap();
         let successor = successor.attributes([("of", "its own")]);

@@ -1,4 +1,4 @@
-//! What the types promise at compile time, and settings that do not go together.
+//! What the types promise at compile time, and settings that contradict each other.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -52,7 +52,7 @@ fn everything_can_be_shared_between_threads() {
     shared::<LeadershipEvent>();
 }
 
-/// Never called: that it compiles is the test.
+/// Never called: the test is that it compiles.
 #[expect(dead_code, reason = "checked by the compiler")]
 fn futures_can_be_sent(
     lock: FairLock,
@@ -62,7 +62,7 @@ fn futures_can_be_sent(
 ) {
     drop(sent(async move {
         let mut calls = 0;
-        // Neither the closure nor its error need to be shared.
+        // Neither the closure nor its error needs to be `Sync`.
         let count = |_: Option<Item>| {
             calls += 1;
             Err::<Change, _>(std::cell::Cell::new(calls))
@@ -83,7 +83,7 @@ fn futures_can_be_sent(
     }));
 }
 
-/// Never called: that it compiles is the test.
+/// Never called: the test is that it compiles.
 #[expect(dead_code, reason = "checked by the compiler")]
 fn futures_of_those_who_share_and_of_leases_can_be_sent(
     lock: FairLock,
@@ -115,7 +115,7 @@ async fn step(guard: &LockGuard) -> Ticket {
     guard.ticket()
 }
 
-/// Never called: that it compiles is the test. The work borrows the guard and what is around it, across an await.
+/// Never called: the test is that it compiles. The work borrows the guard and its surroundings across an await.
 #[expect(dead_code, reason = "checked by the compiler")]
 fn work_under_locks_can_be_sent(lock: FairLock, guard: LockGuard, locks: LockClient) {
     let wait = RecordWait::default();
@@ -212,7 +212,7 @@ fn refused() -> Error {
     }
 }
 
-/// All that a reporter writes of an error, as `{:#}` of `anyhow` does.
+/// All that a reporter writes about an error, as `{:#}` of `anyhow` does.
 fn reported(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     let causes = causes.map(|cause| format!(": {cause}"));

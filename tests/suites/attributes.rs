@@ -1,4 +1,4 @@
-//! What callers say of themselves, kept with their places and shown to whoever looks.
+//! The attributes that callers set: kept with their places, and shown to observers.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -38,7 +38,7 @@ async fn inspect(host: &Host) -> LockState {
     host.locks.fair_lock("a").unwrap().inspect().await.unwrap()
 }
 
-/// The holder, a successor, and one behind the slots; and each still when it has the lock, renewed many times.
+/// The holder, a successor, and a waiter behind the slots. Each keeps its attributes while it holds the lock, through many renewals.
 #[test]
 fn they_stay_with_a_place_from_its_first_write_until_its_release() {
     virtual_time(async {
@@ -72,7 +72,7 @@ fn they_stay_with_a_place_from_its_first_write_until_its_release() {
 
 const LATER: &str = "said_by_a_later_version";
 
-/// An entry of a row or of the lock item, by the path to it.
+/// Marks an entry of a row or of the lock item, by the path to it.
 async fn marked(lab: &Lab, sort: &str, path: &str) {
     let update = lab.engine.client().update_item().table_name("locks");
     let update = update
@@ -85,7 +85,7 @@ async fn marked(lab: &Lab, sort: &str, path: &str) {
     update.send().await.unwrap();
 }
 
-/// How many entries of the lock have it, and where: in rows, in slots, among those who share the lock.
+/// How many entries of the lock have the mark, and where: in rows, in slots, among the sharers.
 async fn marks(lab: &Lab) -> [usize; 3] {
     let has = |entry: &AttributeValue| entry.as_m().unwrap().contains_key(LATER);
     let scan = lab.engine.client().scan().table_name("locks");
@@ -104,7 +104,7 @@ async fn marks(lab: &Lab) -> [usize; 3] {
     })
 }
 
-/// From its row to a slot, and from there among those who share the lock, written by clients that do not know it.
+/// The mark moves from its row to a slot, and from there to the sharers, written by clients that do not know it.
 #[test]
 fn what_a_later_version_says_in_an_entry_goes_where_the_entry_goes() {
     virtual_time(async {

@@ -1,4 +1,4 @@
-//! A bounded queue: no more wait than a caller allows, however many come at once, and whoever is refused leaves nothing.
+//! A bounded queue: no more callers wait than a caller allows, however many come at once. A refused caller leaves nothing behind.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -20,7 +20,7 @@ const MS: Duration = Duration::from_millis(1);
 
 type Call = JoinHandle<Result<LockGuard, Error>>;
 
-/// A call that waits without end, but behind no more than so many.
+/// A call that waits without a time limit, but behind at most `most` waiters.
 fn bounded(host: &Host, most: usize) -> Call {
     let lock = host.locks.fair_lock("a").unwrap().max_waiters(most);
     tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await })
@@ -31,10 +31,10 @@ async fn waiting(onlooker: &Host) -> u64 {
     lock.inspect().await.unwrap().waiting
 }
 
-/// What became of some calls.
+/// The results of some calls.
 struct Sorted {
     granted: Vec<LockGuard>,
-    /// How many were told to wait before each who was refused.
+    /// For each refused call, how many waiters its error reported.
     refused: Vec<usize>,
     waiting: Vec<Call>,
 }
@@ -150,7 +150,7 @@ fn those_of_one_client_who_come_together_count_one_by_one() {
             let calls = (0..10).map(|_| bounded(&host, 3)).collect();
             lab.settle().await;
             let sorted = sorted(calls).await;
-            // If the lock was free, the first has it.
+            // If the lock was free, the first call holds it.
             let first = usize::from(!is_held);
             assert_eq!(sorted.granted.len(), first);
             assert_eq!(
@@ -178,7 +178,7 @@ fn each_of_those_who_come_together_has_its_own_limit() {
         let mut calls: Vec<_> = [1, 5, 2, 2, 3].map(|most| bounded(&host, most)).into();
         calls.insert(0, unbounded);
         lab.settle().await;
-        // Behind them stand one, then two; whoever is refused is in nobody's way.
+        // One waiter is ahead, then two. Refused calls do not count.
         let Sorted {
             refused, waiting, ..
         } = sorted(calls).await;
@@ -243,7 +243,7 @@ fn a_draw_whose_answer_was_lost_counts_until_its_gap_is_closed() {
     });
 }
 
-/// Its own release showed it a queue, and whoever stood there has gone since, or stands there still.
+/// The client's own release showed it a queue. Its waiters have left since, or still wait.
 #[test]
 fn a_call_is_refused_for_the_queue_as_it_is_and_not_as_its_client_saw_it_before() {
     for is_gone in [true, false] {

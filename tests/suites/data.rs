@@ -1,4 +1,4 @@
-//! What a lock carries from holder to holder.
+//! The data that a lock carries from holder to holder.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -17,7 +17,7 @@ use futures::future::{join_all, join3};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What the lock carries as an onlooker sees it.
+/// The data of the lock, as an observer sees it.
 async fn carried(host: &Host) -> Option<(Vec<u8>, Ticket)> {
     let state = host.locks.fair_lock("a").unwrap().inspect().await.unwrap();
     state.data.map(|data| (data.bytes.to_vec(), data.ticket))
@@ -191,7 +191,7 @@ fn too_much_and_what_is_shared_are_refused_and_nothing_is_sent() {
     });
 }
 
-/// Two callers of one client stand at one place, which the table knows by one name for the turns of both.
+/// Two callers of one client stand at one place. The table knows that place by one nonce for the turns of both.
 #[test]
 fn a_write_that_nobody_waited_for_never_comes_in_the_next_turn_at_the_same_place() {
     let late = Duplicate { after: SECOND };
@@ -201,7 +201,7 @@ fn a_write_that_nobody_waited_for_never_comes_in_the_next_turn_at_the_same_place
             let lab = Lab::new().await;
             let (a, b) = (lab.host(), lab.host());
             let guard = acquire(&b).await;
-            // Who comes first goes alone, and those who come meanwhile go together.
+            // The first caller goes alone, and those that come meanwhile go together.
             let (before, first, second) =
                 join3(waits(&lab, &a), waits(&lab, &a), waits(&lab, &a)).await;
             guard.release().await.unwrap();
@@ -229,7 +229,7 @@ fn a_write_that_nobody_waited_for_never_comes_in_the_next_turn_at_the_same_place
     }
 }
 
-/// The answers to renewals come late, and show what the lock carried before.
+/// The answers to renewals come late, and show older data of the lock.
 #[test]
 fn a_renewal_that_is_answered_late_takes_no_data_back() {
     virtual_time(async {
@@ -248,8 +248,8 @@ fn a_renewal_that_is_answered_late_takes_no_data_back() {
     });
 }
 
-/// The first enter of a hold and its write of data are held up. The hold ends, another has its turn, the enter comes, and then
-/// the write.
+/// The first enter of a hold and its write of data are held up. The hold ends, and another has its turn. Then the enter arrives, and after
+/// it the write.
 #[test]
 fn a_late_copy_of_an_enter_brings_no_late_write_through() {
     virtual_time(async {

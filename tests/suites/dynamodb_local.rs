@@ -9,8 +9,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A program of this name that does what a line of shell says. Another process writes it: whatever a test beside this one starts meanwhile
-/// has the files that are open here for a moment, and nobody can run a program that somebody has open to write.
+/// Creates a program of this name that runs one line of shell. Another process writes the file. A process that another test starts
+/// meanwhile briefly inherits the files that are open here, and a program that is open for writing cannot be run.
 fn stub(folder: &Path, name: &str, line: &str) {
     let program = format!("#!/bin/sh\n{line}\n");
     let mut shell = Command::new("sh");
@@ -19,8 +19,8 @@ fn stub(folder: &Path, name: &str, line: &str) {
     assert!(written.success(), "{name}");
 }
 
-/// Runs the script in a directory of its own with `npm` for the real one and `target` as cargo's directory. What it
-/// said, and what it left behind.
+/// Runs the script in a directory of its own, with `npm` in place of the real one and `target` as cargo's directory. Returns what it
+/// printed, and what it left behind.
 fn with_npm(npm: &str, target: &str) -> (String, Vec<String>) {
     let place = tempfile::tempdir().unwrap();
     let programs = tempfile::tempdir().unwrap();

@@ -135,7 +135,7 @@ fn an_operation_that_nobody_knows_is_refused_as_dynamodb_does() {
     });
 }
 
-/// The `Date` of an answer; errors are answers whose headers the SDK shows.
+/// The `Date` of an answer. Errors are answers whose headers the SDK shows.
 async fn date(client: &Client) -> Option<String> {
     let missing = client.describe_table().table_name("missing").send().await;
     let refused = missing.unwrap_err();
@@ -212,7 +212,7 @@ fn ttl_reaches_every_page_of_a_large_table() {
 /// Counts up this many times, whatever others do.
 async fn count(engine: Engine, times: u64) {
     let (client, mut seen) = (engine.client(), 0);
-    // Each failed round saw a newer count; the others make no more than `times` of them.
+    // Each failed round saw a newer count, and the other counters make no more than `times` of them.
     for _ in 0..times {
         while let Err(refused) = count_up(&client, seen).await {
             seen = n_of(&shown(&refused).expect("the newer count"));
@@ -221,7 +221,7 @@ async fn count(engine: Engine, times: u64) {
     }
 }
 
-/// An engine on a file of its own, with a table.
+/// An engine on a new file, with a table.
 fn on_a_new_file() -> (TempDir, PathBuf, Engine) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("things.db");
@@ -299,7 +299,7 @@ fn who_keeps_a_turn_at_the_file_for_ever_keeps_nobody_from_it() {
     assert_eq!(real_time(counted(&engine)), 20);
 }
 
-/// Opens a file that is not there, with as many others at the same instant.
+/// Opens a file that does not exist, on several threads at the same instant.
 fn opened_by(many: usize, path: &Path) {
     let together = Barrier::new(many);
     std::thread::scope(|threads| {
@@ -335,8 +335,7 @@ fn what_one_engine_writes_to_a_file_another_reads() {
     });
 }
 
-/// Whatever has the file's name is the file, for those who had the one before open too.
-/// As a maker leaves it that is killed, or whose disk is full, between the table's description and the table.
+/// A table's description without the table. A maker leaves this if it is killed, or its disk is full, between writing the two.
 #[test]
 fn a_table_that_was_not_made_to_its_end_is_none_and_can_be_made() {
     let (_directory, path, engine) = on_a_new_file();
@@ -350,11 +349,12 @@ fn a_table_that_was_not_made_to_its_end_is_none_and_can_be_made() {
         assert!(tables.table_names().is_empty(), "{tables:?}");
         create_table(&client).await;
         add_one(&client).await.unwrap();
-        // One that was stays.
+        // Opening the file again leaves the finished table as it is.
         assert_eq!(counted(&Engine::file(&path).unwrap()).await, 1);
     });
 }
 
+/// Whatever file has the name counts as the file, also for engines that had the earlier file open.
 #[test]
 fn a_file_that_is_deleted_takes_its_tables_with_it_and_the_next_has_its_own() {
     real_time(async {
@@ -369,7 +369,7 @@ fn a_file_that_is_deleted_takes_its_tables_with_it_and_the_next_has_its_own() {
             .unwrap_err()
             .into_service_error();
         assert!(gone.is_resource_not_found_exception(), "{gone}");
-        // SQLite's files of the one before still lie there, and are not taken for those of this one.
+        // SQLite's files of the deleted database are still there, and must not be taken for those of the new one.
         let other = Engine::file(&path).unwrap();
         create_table(&other.client()).await;
         assert_eq!(counted(&one).await, 0);
@@ -405,7 +405,7 @@ fn an_engine_that_only_reads_sees_what_others_write_and_leaves_nothing_beside_th
         let writer = Engine::file(&path).unwrap();
         create_table(&writer.client()).await;
         let reader = Engine::read_only(&path).unwrap();
-        // SQLite's log is beside the file, and not beside its other name.
+        // SQLite's log is next to the file, and not next to the link.
         let elsewhere = tempfile::tempdir().unwrap();
         let link = elsewhere.path().join("link.db");
         std::os::unix::fs::symlink(&path, &link).unwrap();
@@ -428,7 +428,7 @@ fn an_engine_that_only_reads_sees_what_others_write_and_leaves_nothing_beside_th
 const OPENED: u64 = 60;
 const EACH: u64 = 3;
 
-/// Whoever writes has the file open for that, so that what is read is now with a log beside it and now without.
+/// The writer opens the file for each write, so that it is read at times with a log next to it and at times without.
 #[test]
 fn an_engine_that_only_reads_a_file_that_is_opened_and_closed_all_the_time_reads_all_of_it() {
     real_time(async {
@@ -488,7 +488,7 @@ fn a_request_to_a_file_is_applied_though_its_future_is_dropped() {
         let engine = Engine::file(directory.path().join("things.db")).unwrap();
         create_table(&engine.client()).await;
         assert!(add_one(&engine.client()).now_or_never().is_none());
-        // Bounded by the test's watchdog.
+        // The test's watchdog bounds the loop.
         while counted(&engine).await == 0 {}
         assert_eq!(counted(&engine).await, 1);
     });

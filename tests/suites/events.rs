@@ -1,4 +1,4 @@
-//! What befalls a hold is told to whoever listens, danger by the clock alone; and the end is missed by nobody.
+//! Listeners are notified of what happens to a hold, and of danger by the clock alone. No listener misses the end.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
-/// The default lease less its margin, and less its last third.
+/// The default lease without its margin and without its last third.
 const WELL: Duration = Duration::from_millis(19_400);
 
-/// By their names alone.
+/// The name of an event, without its details.
 fn name(event: HoldEvent) -> &'static str {
     match event {
         HoldEvent::Granted => "granted",
@@ -33,7 +33,7 @@ async fn names(events: impl Stream<Item = HoldEvent>) -> Vec<&'static str> {
     events.map(name).collect().await
 }
 
-/// What is told without any time.
+/// What is reported without waiting.
 fn now(events: &mut (impl Stream<Item = HoldEvent> + Unpin)) -> Option<Option<HoldEvent>> {
     events.next().now_or_never()
 }
@@ -74,12 +74,12 @@ fn danger_is_told_when_a_third_of_the_lease_is_left_though_no_renewal_is_answere
             let lab = Lab::new().await;
             // Renewals are sent at 10 s, and once more after a time-out that ends when danger has long begun.
             let host = lab.host_with(|builder| builder.request_timeout(9_500 * MS));
-            // There is a lock, so that the first request takes it.
+            // The lock exists already, so the first request takes it.
             acquire(&lab.host()).await.release().await.unwrap();
             let guard = acquire(&host).await;
             let mut events = pin!(guard.events());
             assert_eq!(events.next().await, Some(HoldEvent::Granted));
-            // The first renewal is to bring the date.
+            // The first renewal adds the date.
             lab.wait(2 * SECOND).await;
             let renewed = Instant::now() - SECOND;
             let first = Fault::Throttle;
@@ -127,7 +127,7 @@ fn a_hold_that_was_in_danger_recovers_or_is_lost_and_each_is_told_once() {
         };
         host.network.set_faults(cut_off());
         let (told, other) = tokio::join!(told, names(listener));
-        // The first was not listened to in the first three dangers.
+        // The first listener was not polled during the first three dangers.
         assert_eq!(told, ["granted", "in danger", "lost"]);
         assert_eq!(told, other);
     });

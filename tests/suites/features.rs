@@ -1,4 +1,4 @@
-//! The tests that the pages name as proof are tests of the suites, and every suite is run.
+//! The tests that the pages name as proof exist in the suites, and every suite is run.
 
 use std::path::{Path, PathBuf};
 
@@ -6,8 +6,8 @@ const FEATURES: &str = include_str!("../../docs/features.md");
 const PROTOCOL: &str = include_str!("../../docs/protocol.md");
 const SEVERAL: &str = include_str!("../../docs/multi-lock.md");
 
-/// What stands between backticks as `suite::test`, or `suite::part::test`. Items of the library are written from their
-/// types on, which begin with a capital.
+/// What stands in backticks as `suite::test`, or `suite::part::test`. Items of the library are written from their types on, which begin
+/// with a capital.
 fn named(page: &str) -> Vec<&str> {
     let quoted = page
         .lines()
@@ -19,14 +19,14 @@ fn named(page: &str) -> Vec<&str> {
     quoted.filter(is_path).collect()
 }
 
-/// The file of a test, if there is one that could have it.
+/// The source file of a test, if there is one that could contain it.
 fn source(suite: &str, parts: &[&str]) -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = match parts {
         [] => suite.to_owned(),
         parts => format!("{suite}/{}", parts.join("/")),
     };
-    // Tests of the baselines stand beside them, for they use what no other crate can.
+    // Tests of the baselines are in this directory, because they use parts that no other crate can use.
     let beside = "crates/bench/src/contend/contender";
     let crates = ["", "crates/bench/", "crates/cli/", "crates/protocol/"];
     let programs = crates.map(|of| format!("{of}tests"));
@@ -38,12 +38,12 @@ fn source(suite: &str, parts: &[&str]) -> Option<String> {
     { files }.find_map(|file| std::fs::read_to_string(file).ok())
 }
 
-/// Whether the source has a test of this name. A helper, or a test that is commented out, is none.
+/// Whether the source has a test of this name. A helper, or a test that is commented out, does not count.
 fn has(source: &str, test: &str) -> bool {
     let head = format!("fn {test}(");
     let lines: Vec<_> = source.lines().map(str::trim).collect();
     lines.iter().enumerate().any(|(at, line)| {
-        // Attributes may go on over lines; what stands before them ends with a brace, a semicolon or an empty line.
+        // Attributes may span several lines. The line before them ends with a brace, a semicolon, or is empty.
         let is_before = |line: &str| line.is_empty() || line.ends_with(['}', ';']);
         let mut above = lines[..at].iter().rev().take_while(|line| !is_before(line));
         line.starts_with(&head) && above.any(|line| *line == "#[test]")
@@ -73,7 +73,7 @@ fn every_test_that_the_pages_name_exists() {
     }
 }
 
-/// A suite that nobody declares is not compiled, and so it is never run.
+/// A suite that is not declared as a module is not compiled, and so it is never run.
 #[test]
 fn every_suite_is_a_module_of_the_program() {
     let declared = include_str!("main.rs").lines();

@@ -1,4 +1,4 @@
-//! The renewals of a client with many holds are spread over the heartbeat, and none is ever late for it.
+//! The renewals of a client with many holds are spread over the heartbeat, and none is ever late because of that.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -40,7 +40,7 @@ fn listens(host: &Host) -> Renewals {
     renewals
 }
 
-/// So many locks, acquired at one moment.
+/// Acquires `count` locks at one moment.
 async fn burst(host: &Host, count: usize) -> Vec<LockGuard> {
     let acquire = async |lock: usize| {
         let lock = host.locks.fair_lock(lock.to_string()).unwrap();
@@ -49,7 +49,7 @@ async fn burst(host: &Host, count: usize) -> Vec<LockGuard> {
     join_all((0..count).map(acquire)).await
 }
 
-/// How many renewals were sent in each tenth of a heartbeat since then.
+/// How many renewals were sent in each tenth of a heartbeat since `since`.
 fn tenths(renewals: &Renewals, since: Instant) -> [usize; 10] {
     let mut tenths = [0; 10];
     for at in renewals.lock().unwrap().values().flatten() {
@@ -61,15 +61,15 @@ fn tenths(renewals: &Renewals, since: Instant) -> [usize; 10] {
     tenths
 }
 
-/// One that has heard DynamoDB's time, as after any answer.
+/// A host that has learned DynamoDB's time, as after any answer.
 async fn dated(lab: &Lab) -> Host {
     let host = lab.host();
     acquire(&host).await.release().await.unwrap();
     host
 }
 
-/// Multiples of the golden ratio fall into a tenth of the interval as often as their number says, or up to two times more or
-/// less; and one more either way for the grain of timers.
+/// Multiples of the golden ratio fall into a tenth of the interval as often as expected, give or take two. The grain of timers adds one
+/// more either way.
 const OFF: usize = 3;
 
 #[track_caller]
@@ -99,7 +99,7 @@ fn three_hundred_holds_acquired_at_one_moment_are_renewed_evenly_over_the_heartb
 fn a_process_that_begins_with_a_burst_spreads_its_renewals_too() {
     virtual_time(async {
         let lab = Lab::new().await;
-        // Who makes a lock knows the time by then, and has nothing to date.
+        // A client that creates a lock already knows the time, and has no date to add. So the locks exist beforehand.
         drop(burst(&lab.host(), 300).await);
         lab.settle().await;
         let host = lab.host();
@@ -107,13 +107,13 @@ fn a_process_that_begins_with_a_burst_spreads_its_renewals_too() {
         let began = Instant::now();
         let guards = burst(&host, 300).await;
         lab.wait(SECOND).await;
-        // For a date, within a second.
+        // To add a date, within a second.
         assert!(tenths(&renewals, began)[0] >= 295);
         lab.wait(3 * HEARTBEAT).await;
         let since = Instant::now();
         lab.wait(HEARTBEAT).await;
         let tenths = tenths(&renewals, since);
-        // The renewals for a date were spread as well, which puts a twentieth of all twice into one tenth.
+        // The renewals that add a date were spread as well, which puts a twentieth of all twice into one tenth.
         let is_even = |count: &usize| (30 - 2 * OFF..=45 + OFF).contains(count);
         assert!(tenths.iter().all(is_even), "{tenths:?}");
         drop(guards);
@@ -135,7 +135,7 @@ fn after_an_outage_they_are_spread_anew() {
         let since = Instant::now();
         lab.wait(HEARTBEAT).await;
         let tenths = tenths(&renewals, since);
-        // Each came back at a moment of its own, so they are not where one burst would put them.
+        // Each renewal came back at a moment of its own, so they are not where one burst would put them.
         assert!(
             tenths.iter().all(|count| (15..=45).contains(count)),
             "{tenths:?}"

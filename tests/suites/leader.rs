@@ -1,5 +1,5 @@
-//! Candidates of one lock: at most one leads, whoever loses, resigns or is stopped makes room for the next, and each
-//! learns what becomes of it.
+//! Candidates of one lock. At most one leads. A leader that loses, resigns or is stopped makes room for the next, and each candidate learns
+//! what becomes of it.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -25,14 +25,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// The default lease less its margin.
+/// The default lease without its margin.
 const BELIEVED: Duration = Duration::from_millis(29_400);
 
-/// What candidates were told, in the order in which they were.
+/// The events that candidates were told, in their order.
 #[derive(Clone, Default)]
 struct News(Arc<Mutex<Vec<Told>>>);
 
-/// Who was told what, and of which term.
+/// The candidate, the event, and the ticket of its term.
 type Told = (&'static str, String, Option<Ticket>);
 
 impl News {
@@ -48,14 +48,14 @@ impl News {
         })
     }
 
-    /// Since it was last asked.
+    /// The events since the last call.
     fn heard(&self) -> Vec<String> {
         let news = std::mem::take(&mut *self.0.lock().unwrap());
         let news = news.iter().map(|(who, what, _)| format!("{who} {what}"));
         news.collect()
     }
 
-    /// The tickets of the terms that began, in the order in which they did.
+    /// The tickets of the terms that began, in their order.
     fn terms(&self) -> Vec<Ticket> {
         let news = self.0.lock().unwrap();
         let began = news.iter().filter(|(_, what, _)| what == "began");
@@ -108,7 +108,7 @@ fn candidates_whose_work_gives_way_lead_by_turns_under_growing_tickets() {
         assert_eq!((one.unwrap(), other.unwrap()), (Some(()), Some(())));
         assert!(news.terms().is_sorted_by(|before, after| before < after));
         let turn = ["a began", "a ended", "b began", "b ended"];
-        // Who releases may be told so before the next is, or after.
+        // A candidate that releases may be told before the next one is, or after.
         let mut heard = news.heard();
         heard.chunks_mut(4).for_each(|turn| turn.sort());
         assert_eq!(heard, [turn, turn, turn].concat());
@@ -183,12 +183,12 @@ fn who_resigns_makes_room_for_those_in_queue_and_stands_behind_them() {
         resignation.resign();
         let guard = waiting.await.unwrap();
         lab.settle().await;
-        // It does not lead: there is nothing to resign from, then or later.
+        // It does not lead, so it cannot resign, and this call has no effect later either.
         resignation.resign();
         guard.release().await.unwrap();
         lab.settle().await;
         assert_eq!(news.heard(), ["a began", "a ended", "a began"]);
-        // Alone in line, it leads again.
+        // Alone in the queue, it leads again.
         resignation.clone().resign();
         lab.settle().await;
         assert_eq!(news.heard(), ["a ended", "a began"]);
@@ -239,18 +239,18 @@ fn a_resignation_between_the_grant_and_the_next_poll_ends_the_term_before_its_wo
         let mut leading = pin!(candidate.lead(work));
         assert!(poll!(&mut leading).is_pending());
         lab.settle().await;
-        // While it waits there is nothing to resign from.
+        // While it waits, it cannot resign.
         resignation.resign();
         lab.settle().await;
         guard.release().await.unwrap();
         lab.settle().await;
-        // Everybody can see by now that it has the lock.
+        // By now every client can see that it holds the lock.
         let lock = other.locks.fair_lock("a").unwrap();
         let state = lock.inspect().await.unwrap();
         assert_eq!(state.holder.unwrap().owner, "host-0");
         resignation.resign();
         let waiting = waits(&lab, &other).await;
-        // Each step of it needs another poll.
+        // Each of its steps needs another poll.
         for _ in 0..3 {
             assert!(poll!(&mut leading).is_pending());
             lab.settle().await;
@@ -258,7 +258,7 @@ fn a_resignation_between_the_grant_and_the_next_poll_ends_the_term_before_its_wo
         let next = waiting.await.unwrap();
         assert_eq!(news.heard(), ["a began", "a ended"]);
         assert_eq!(*worked.lock().unwrap(), 0);
-        // It stands again, and that term is not the one that was resigned.
+        // It joins the queue again, and the new term is not the one that it resigned from.
         next.release().await.unwrap();
         for _ in 0..3 {
             assert!(poll!(&mut leading).is_pending());
@@ -269,7 +269,7 @@ fn a_resignation_between_the_grant_and_the_next_poll_ends_the_term_before_its_wo
     });
 }
 
-/// A candidate on a network of 5 ms, for ten seconds; how many terms it led, and how many requests they took.
+/// Runs a candidate on a network of 5 ms for ten seconds. Returns how many terms it led, and how many requests they took.
 fn led_for_ten_seconds(lasting: Duration) -> (usize, u64) {
     virtual_time(async {
         let lab = Lab::new().await;
@@ -349,7 +349,7 @@ fn who_is_stopped_returns_with_the_lock_released_or_the_line_left() {
         });
         assert_eq!(waits.lead(for_ever).await.unwrap(), None);
         assert_eq!(leading.join_next().await.unwrap().unwrap().unwrap(), None);
-        // Nothing of the release is left for the background, where the end of the process would cut it short.
+        // Nothing of the release is left to background tasks, which the end of the process would cut short.
         let lock = b.locks.fair_lock("a").unwrap();
         assert!(lock.try_acquire().await.unwrap().is_some());
         assert_eq!(news.heard(), ["a began", "a ended"]);
@@ -429,7 +429,7 @@ fn a_candidate_keeps_its_place_through_an_outage_of_minutes_and_of_one_closed_co
             lab.wait(span + 30 * SECOND).await;
             assert_eq!(news.heard(), ["b out of reach", "b in reach"]);
             guard.release().await.unwrap();
-            // Its next look.
+            // Its next poll.
             lab.wait(5 * SECOND).await;
             assert_eq!(news.heard(), ["b began"]);
         });
@@ -521,7 +521,7 @@ fn work_that_was_done_after_its_term_was_lost_does_not_count() {
             assert!(poll!(&mut led).is_pending());
             tokio::task::yield_now().await;
         }
-        // The process stands still until the lease is over, and ends its work first when it goes on.
+        // The process stands still until the lease has ended, and ends its work first when it continues.
         let _ = tokio::time::advance(BELIEVED).now_or_never();
         done.send("late").unwrap();
         assert!(poll!(&mut led).is_pending());

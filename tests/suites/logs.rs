@@ -16,7 +16,7 @@ use tracing::Level;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A holder whose renewals fail for a while, and what it logs of that.
+/// What a holder logs whose renewals fail for a while.
 fn failing_renewals(fault: Fault) -> String {
     let lines = said(Level::TRACE, async || {
         let lab = Lab::new().await;
@@ -58,7 +58,7 @@ fn a_failed_request_is_told_in_one_line_without_what_was_sent_and_answered() {
     }
 }
 
-/// What a client logs that has a turn behind two others again and again, while these operations are denied to it.
+/// What a client logs that repeatedly takes a turn behind two others, while these operations are denied to it.
 fn denied_deletions(denied: &'static [&'static str]) -> Vec<String> {
     let lines = said(Level::TRACE, async || {
         let lab = Lab::new().await;

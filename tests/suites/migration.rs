@@ -1,4 +1,4 @@
-//! The cut-over of docs/migration.md, name by name: while both fleets run, nobody of the old one works beside the new one.
+//! The cut-over of docs/migration.md, name by name: while both fleets run, no client of the old one works beside the new one.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -19,11 +19,11 @@ use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// The old fleet's.
+/// The lease of the old fleet.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// A client by the old rules: whoever finds no item puts one, and who has seen one unchanged for its lease puts its own in
-/// its place; to give the lock back is to delete one's own.
+/// A client by the old rules. If it finds no item, it puts one. If it has seen an item unchanged for that item's lease, it puts its own in
+/// its place. To release the lock, it deletes its own item.
 struct Old {
     table: Client,
     worker: usize,
@@ -41,7 +41,7 @@ impl Old {
         }
     }
 
-    /// Asks more often than workers do, or it would wait for long: they stand in no queue.
+    /// Retries more often than workers do: there is no queue, so it would wait for long otherwise.
     fn gate(lab: &Lab) -> Self {
         Old {
             retry: SECOND / 10,
@@ -49,7 +49,7 @@ impl Old {
         }
     }
 
-    /// Tries until it has the lock. Ends because a lease that nobody renews is over in the end, if it is the old fleet's.
+    /// Retries until it holds the lock. The loop ends because a lease that is not renewed ends, if it is one of the old fleet.
     async fn acquire(&mut self, lease: Duration) -> String {
         self.acquired += 1;
         let version = format!("{}-{}", self.worker, self.acquired);
@@ -72,7 +72,7 @@ impl Old {
         }
     }
 
-    /// The version that stands there, and its lease.
+    /// The version of the item that is there, and its lease.
     async fn found(&self) -> Option<(String, Duration)> {
         let get = self
             .table
@@ -158,7 +158,7 @@ fn works_the_new_way(host: &Host, work: &Arc<Work>) {
     });
 }
 
-/// An old fleet at work, of which one died with the lock.
+/// An old fleet at work, after one client died while it held the lock.
 async fn old_fleet(lab: &Lab, work: &Arc<Work>) {
     create_table(&lab.engine.client(), "old", &OF_LOCKS).await;
     Old::new(lab, 100).acquire(LEASE).await;
@@ -167,7 +167,7 @@ async fn old_fleet(lab: &Lab, work: &Arc<Work>) {
 }
 
 async fn new_fleet(lab: &Lab, work: &Arc<Work>) {
-    // Looks over a network that takes no time would be many.
+    // Without a lower bound, polls would be very many, because this network takes no time.
     let host = |_| lab.host_with(|builder| builder.poll_interval(SECOND / 10, SECOND));
     let hosts = [1, 2].map(host);
     hosts.iter().for_each(|host| works_the_new_way(host, work));

@@ -1,4 +1,4 @@
-//! Many waiters in few clients: the lock goes round in the order of the tickets.
+//! Many waiters in few clients: the lock is granted in the order of the tickets.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -21,7 +21,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Who was inside, in this order.
+/// The callers that held the lock, in this order.
 #[derive(Default)]
 struct Visits {
     inside: AtomicUsize,
@@ -38,8 +38,8 @@ impl Visits {
         guard.release().await.unwrap();
     }
 
-    /// Runs those who visit and, after a while, ends the hold that they wait for. Returns who was granted, in this order,
-    /// when nothing is left of the queue.
+    /// Runs the callers, and after a while releases the hold that they wait for. Returns which callers were granted, in this order, once
+    /// nothing is left of the queue.
     async fn run(
         &self,
         lab: &Lab,
@@ -86,7 +86,8 @@ fn thirty_two_waiters_in_four_clients_are_granted_in_the_order_of_their_tickets(
     });
 }
 
-/// Nobody gains by what its own release showed it: that a ticket must be drawn the other learns by a request that is refused.
+/// A client gains nothing from what the answer to its own release showed. That answer shows that a ticket must be drawn; the newcomer
+/// learns the same from a refused request.
 #[test]
 fn whoever_has_just_had_the_lock_does_not_pass_one_who_asked_before_it() {
     virtual_time(async {
@@ -136,7 +137,7 @@ fn thirty_two_waiters_who_came_one_after_the_other_are_granted_as_they_came() {
         let guard = acquire(&hosts[0]).await;
         let locks = hosts.each_ref().map(|host| host.locks.fair_lock("a"));
         let (lab, visits, locks) = (&lab, &visits, &locks.map(Result::unwrap));
-        // Far enough apart for each to have drawn its ticket before the next comes.
+        // Far enough apart that each has drawn its ticket before the next comes.
         let waiters = (0..32_usize).map(|n| async move {
             lab.wait(n as u32 * SECOND).await;
             visits.visit(lab, n, &locks[n % 4]).await;
@@ -158,7 +159,7 @@ fn six_hundred_who_ask_one_client_at_once_stand_in_queue_together_and_are_grante
         let granted = visits.run(&lab, waiters, (guard, SECOND)).await;
         assert_eq!(granted.len(), 600);
         assert!(granted.is_sorted(), "{granted:?}");
-        // A place for the first and one for all others, and its renewals in the six seconds of their turns.
+        // One place for the first call, and one for all others, plus renewals in the six seconds of their turns.
         let requests = host.network.counts().requests();
         assert!(requests < 20, "{:?}", host.network.counts());
     });
@@ -177,7 +178,7 @@ fn two_hundred_who_ask_a_client_that_is_cut_off_learn_of_it_hardly_later_than_on
     });
 }
 
-/// How long it takes until so many are told that DynamoDB does not answer.
+/// How long it takes until `callers` callers are told that DynamoDB does not answer.
 async fn refused(lab: &Lab, callers: usize) -> Duration {
     let host = lab.host_with(|builder| {
         let builder = builder.request_timeout(REQUEST_TIMEOUT);
@@ -202,7 +203,7 @@ fn who_joins_within_the_grace_is_not_passed_by_those_who_wait_behind() {
         let hosts = lab.hosts_with_slots(3, 1);
         let guard = acquire(&hosts[0]).await;
         let successor = waits(&lab, &hosts[1]).await;
-        // It draws, and its row is on the way for less than the grace; another one joins meanwhile, and looks.
+        // It draws, and its row is under way for less than the join timeout. Meanwhile another waiter joins and polls.
         let gate = Gate::closed();
         let held = Fault::Hold(When::Before, gate.clone());
         meets(&hosts[1].network, "join", usize::MAX, held);
@@ -234,10 +235,10 @@ fn who_comes_to_those_who_have_just_given_up_waits_on_all_the_same() {
             let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
             guard.release().await.unwrap();
         };
-        // The first is at the door, and whoever came to wait behind it does so no longer, when another comes.
+        // The first call is in the doorway. A call that waited behind it has already given up when another comes.
         let brief = async {
             let refused = lock.acquire(RecordWait::Timeout(100 * MS)).await;
-            // There is no answer yet from which anybody could know that others have the lock.
+            // No answer has shown yet that another client holds the lock.
             assert!(matches!(refused, Err(Error::Unavailable { .. })));
         };
         let open = async {

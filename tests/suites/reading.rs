@@ -1,4 +1,4 @@
-//! Whoever only looks sees who has a lock, since when, and who waits in which order; and changes nothing.
+//! An observer sees which client holds a lock, since when, and which clients wait in which order. It changes nothing.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -25,7 +25,7 @@ async fn listed(host: &Host) -> Vec<LockState> {
     states
 }
 
-/// Seconds after the start of the test.
+/// Seconds since the start of the test.
 fn second(at: Option<SystemTime>) -> u64 {
     let since = at.unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     (since - EPOCH).as_secs()
@@ -112,7 +112,7 @@ fn those_who_wait_together_are_shown_as_one_with_their_number_wherever_they_stan
             let lock = host.locks.fair_lock("a").unwrap();
             tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await.unwrap() })
         };
-        // The first stands alone, the others together.
+        // The first call stands alone, the others share a place.
         let mut calls: Vec<_> = (0..4).map(|_| call(&b)).collect();
         lab.wait(SECOND).await;
         let queue = |state: &LockState| -> Vec<_> {
@@ -292,7 +292,7 @@ fn a_hold_that_a_first_request_entered_says_since_when_with_its_first_renewal() 
     virtual_time(async {
         let lab = Lab::new().await;
         let (host, onlooker) = (lab.host(), lab.host());
-        // There is a lock, so that the first request takes it.
+        // The lock exists, so the first request takes it.
         acquire(&onlooker).await.release().await.unwrap();
         let guard = acquire(&host).await;
         assert_eq!(inspect(&onlooker).await.held_since, None);

@@ -1,5 +1,5 @@
-//! Work under a lock as a scope: it is dropped when the lock is lost, what it returns comes back as it is, and the
-//! lock is released whatever became of it.
+//! Work under a lock as a scope: it is dropped when the lock is lost, its result comes back unchanged, and the lock is released whatever
+//! became of the work.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// The default lease less its margin.
+/// The default lease without its margin.
 const BELIEVED: Duration = Duration::from_millis(29_400);
 const WAIT: RecordWait = RecordWait::Timeout(Duration::from_secs(60));
 
@@ -29,7 +29,7 @@ fn lock_of(host: &Host) -> FairLock {
     host.locks.fair_lock("a").unwrap()
 }
 
-/// Notes, when the work that has it is dropped, whether its lock is held then.
+/// When the work that owns this is dropped, records whether the lock is still held.
 struct HeldAtTheEnd<'a>(&'a LockGuard, Arc<AtomicBool>);
 
 impl Drop for HeldAtTheEnd<'_> {
@@ -59,7 +59,7 @@ fn the_work_is_given_the_guard_and_what_it_returns_comes_back_when_the_lock_is_f
         ran.released.unwrap();
         assert_eq!(ran.value.0, "a");
         assert!(ran.value.1 > last);
-        // It was awaited: nothing is left for the background.
+        // The release was awaited: nothing is left to background tasks.
         assert!(lock_of(&lab.host()).try_acquire().await.unwrap().is_some());
     });
 }
@@ -163,7 +163,7 @@ fn work_is_dropped_where_it_awaits_when_the_lock_is_lost_before_anybody_else_has
     });
 }
 
-/// Says when it is dropped.
+/// Records that it was dropped.
 fn scope(dropped: Arc<AtomicBool>) -> impl Sized {
     struct Scope(Arc<AtomicBool>);
     impl Drop for Scope {
@@ -174,7 +174,7 @@ fn scope(dropped: Arc<AtomicBool>) -> impl Sized {
     Scope(dropped)
 }
 
-/// Lets time pass in which no task runs, the heartbeat neither, as where a process is stopped.
+/// Lets time pass in which no task runs, not even the heartbeat, as if the process were stopped.
 fn stopped(span: Duration) {
     let _ = tokio::time::advance(span).now_or_never();
 }

@@ -1,4 +1,4 @@
-//! Guards and what goes on around them: a caller that fails, and DynamoDB's own deletion.
+//! Guards and what happens around them: a caller that fails, and DynamoDB's own deletion.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -54,7 +54,7 @@ fn a_callers_panic_comes_through_a_turn_unchanged_and_the_lock_is_free() {
         let payload = panicked.unwrap_err().downcast::<CallersOwn>().unwrap();
         assert_eq!(*payload, CallersOwn("panic"));
         assert!(lab.is_free("a").await);
-        // The client that it happened in is none the worse.
+        // The client in which it happened still works.
         acquire(&host).await.release().await.unwrap();
     });
 }
@@ -77,13 +77,13 @@ fn a_callers_error_comes_through_unchanged_also_when_the_lock_cannot_be_released
     });
 }
 
-/// Drops what is not over after a second.
+/// Drops the future if it has not ended after a second.
 #[expect(clippy::disallowed_methods, reason = "the test's own clock is tokio's")]
 async fn is_dropped<T>(work: impl Future<Output = T>) -> bool {
     timeout(SECOND, work).await.is_err()
 }
 
-/// Work that has the lock, or waits for it, for as long as it lives.
+/// Work that holds the lock, or waits for it, for as long as it lives.
 async fn stays(locks: &LockClient) {
     let lock = locks.fair_lock("a").unwrap();
     let _guard = lock.acquire(RecordWait::Infinite).await.unwrap();
@@ -136,7 +136,7 @@ fn a_shutdown_that_is_dropped_before_its_end_leaves_the_client_to_say_what_is_no
         drop(guard);
         drop(host.locks);
         host.network.set_faults(Faults::default());
-        // The release was lost on its way. It is sent again when its time is over.
+        // The release was lost on its way. It is sent again after its time-out.
         lab.wait(2 * SECOND).await;
         assert!(lab.is_free("a").await);
     });
@@ -169,7 +169,7 @@ async fn lab_with_ttl() -> Lab {
     lab
 }
 
-/// Says that lock `a` was done with a day before the test began.
+/// Sets the expiry of lock `a` to a day before the test began.
 async fn date_back(lab: &Lab) {
     let past = AttributeValue::N((EPOCH - DAY).as_secs().to_string());
     let request = lab.engine.client().update_item().table_name("locks");
@@ -184,7 +184,7 @@ async fn date_back(lab: &Lab) {
 fn ttl_takes_nothing_of_a_lock_that_is_held_and_waited_for_however_long() {
     virtual_time(async {
         let lab = lab_with_ttl().await;
-        // Rare heartbeats and looks, for two days of them to be few.
+        // Rare heartbeats and polls, so that two days of them are few.
         let minutes = |n: u32| n * 60 * SECOND;
         let hosts: Vec<_> = (0..8)
             .map(|_| {
@@ -225,7 +225,7 @@ fn ttl_takes_nothing_of_a_lock_that_is_held_and_waited_for_however_long() {
     });
 }
 
-/// A client whose wall clock is so many days behind DynamoDB's and every other host's.
+/// A client whose wall clock is this many days behind DynamoDB's and that of every other host.
 fn host_days_behind(lab: &Lab, days: u32) -> Host {
     let late = Clock::of_tokio(EPOCH - days * DAY);
     lab.host_with(|builder| builder.clock(late))
@@ -262,12 +262,12 @@ fn a_wall_clock_makes_no_lock_that_ttl_takes_away_under_its_holder() {
                 false => Clock::of_tokio(EPOCH - days * DAY),
             };
             let wrong = lab.host_with(|builder| builder.clock(wall));
-            // Whatever its first write makes.
+            // Whatever its first write creates.
             let guard = acquire(&wrong).await;
             assert_eq!(lab.engine.expire().await.unwrap(), 0);
             let first = guard.ticket();
             guard.release().await.unwrap();
-            // The lock goes when it was out of use for long enough, and not before; and its tickets go on growing.
+            // The lock item expires after it was unused for long enough, and not before. Its tickets keep growing.
             lab.wait(3 * DAY).await;
             assert_eq!(lab.engine.expire().await.unwrap(), 0);
             lab.wait(5 * DAY).await;
@@ -289,7 +289,7 @@ fn a_lock_whose_item_would_go_soon_is_kept_before_anybody_believes_in_it() {
         let lab = lab_with_ttl().await;
         let host = lab.host();
         acquire(&host).await.release().await.unwrap();
-        // Half of the retention of seven days, and an hour, are over.
+        // Half of the retention of seven days, and an hour, have passed.
         lab.wait(7 * DAY / 2 + 3600 * SECOND).await;
         let before = host.network.counts();
         let guard = acquire(&host).await;
@@ -333,7 +333,7 @@ fn a_ttl_in_the_past_frees_no_lock_until_dynamodb_deletes_it_and_then_its_holder
         let wait = RecordWait::Timeout(5 * SECOND);
         assert!(lock.acquire(wait).await.is_err());
         assert!(guard.is_held());
-        // A heartbeat shows it, and the next puts it right.
+        // A heartbeat shows it, and the next one corrects it.
         lab.wait(25 * SECOND).await;
         assert_eq!(lab.engine.expire().await.unwrap(), 0);
         date_back(&lab).await;
@@ -343,7 +343,7 @@ fn a_ttl_in_the_past_frees_no_lock_until_dynamodb_deletes_it_and_then_its_holder
     });
 }
 
-/// Waits behind the slots for a second; its row is made void.
+/// Waits behind the slots for a second. Its row is made void.
 async fn gives_up(host: &Host) {
     let lock = host.locks.fair_lock("a").unwrap();
     let quits = lock.acquire(RecordWait::Timeout(SECOND)).await;
@@ -365,7 +365,7 @@ fn a_queue_works_in_a_table_whose_keys_are_called_like_what_stands_inside_of_an_
         });
         let guard = acquire(&hosts[0]).await;
         let successor = waits(&lab, &hosts[1]).await;
-        // Behind the slots: one that gives up, and one whose row waits.
+        // Behind the slots: one caller that gives up, and one whose row waits.
         gives_up(&hosts[2]).await;
         let last = waits(&lab, &hosts[3]).await;
         guard.release().await.unwrap();
@@ -402,7 +402,7 @@ fn a_void_row_that_ttl_deletes_before_the_queue_has_passed_it_costs_nobody_its_t
         assert_eq!(lab.engine.expire().await.unwrap(), 1);
         guard.release().await.unwrap();
         let successor = successor.await.unwrap();
-        // It is a gap again, which is watched for a grace; looks are four minutes apart.
+        // The ticket is a gap again, which is observed for one join timeout. Polls are four minutes apart.
         lab.wait(minutes(10)).await;
         let started = Instant::now();
         successor.release().await.unwrap();
@@ -425,7 +425,7 @@ fn a_void_row_that_ttl_deletes_is_passed_by_those_who_come_later_and_do_not_wait
         drop(lock.acquire(RecordWait::Timeout(SECOND)).await);
         successor.abort();
         lab.settle().await;
-        // As if the row had been there for a day: what is deleted of it is the same.
+        // As if the row had been there for a day: TTL would delete the same.
         let items = lab.items("a").await;
         let void = items.iter().find(|key| !key.ends_with("#lock"));
         if let Some(void) = void {

@@ -1,4 +1,4 @@
-//! Whole tables are swept, once or again and again, and locks that nobody uses go.
+//! Whole tables are swept, once or again and again, and unused locks are removed.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -16,7 +16,7 @@ use fairlock_testkit::virtual_time;
 use fairlock_testkit::world::*;
 
 // ---------------------------------------------------------------------------------------------------------------
-// Locks that nobody uses
+// Unused locks
 
 async fn turn(lock: &FairLock) -> Ticket {
     let guard = lock.try_acquire().await.unwrap().unwrap();
@@ -113,7 +113,7 @@ fn a_lock_that_only_those_have_who_came_beside_its_holder_is_not_idle() {
         let first = five.acquire(RecordWait::NoWait).await.unwrap();
         let second = five.acquire(RecordWait::NoWait).await.unwrap();
         first.release().await.unwrap();
-        // As if nobody had written to it for long.
+        // As if the item had not been written for a long time.
         world.set("a", "expires_at", 1_000).await;
         world.set("a", "last", 1_000).await;
         world.set("a", "watermark", 1_000).await;
@@ -139,7 +139,7 @@ fn data_stays_for_the_idle_retention_of_its_lock_and_goes_with_it() {
         let guard = lock.try_acquire().await.unwrap().unwrap();
         guard.set_data("cursor").await.unwrap();
         guard.release().await.unwrap();
-        // Each use of the lock is one.
+        // Each turn counts as a use of the lock.
         for _ in 0..2 {
             sleep(6 * DAY).await;
             let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();

@@ -1,4 +1,4 @@
-//! The table is made as locks need it, by nothing but the call that says so, and a check finds whatever is not.
+//! The table is created as locks need it, and only by the call that is meant for it. A check finds whatever is wrong.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -76,7 +76,7 @@ async fn set_ttl(engine: &Engine, attribute: &str, enabled: bool) {
     request.send().await.unwrap();
 }
 
-/// Why the table that is there cannot be used.
+/// Why the existing table cannot be used.
 fn reason(error: &Error) -> &Finding {
     match error {
         Error::Refused { source, .. } => source.downcast_ref().expect("a finding"),
@@ -189,7 +189,7 @@ fn creating_twice_is_creating_once_and_keeps_what_is_there() {
 fn many_may_create_the_table_at_once() {
     virtual_time(async {
         let engine = engine();
-        // All see that there is no table before one of them makes it.
+        // All clients see that there is no table before one of them creates it.
         let late = |request: &fairlock::embedded::Request| {
             let creates = request.operation() == "CreateTable";
             creates.then_some(Fault::Delay(When::Before, SECOND))
@@ -206,9 +206,9 @@ fn many_may_create_the_table_at_once() {
     });
 }
 
-/// How often a client looks at a lock that another one holds for a tenth of a second.
+/// How often a client polls a lock that another client holds for a tenth of a second.
 async fn looks_at_a_held_lock(network: &Network, locks: &LockClient, engine: &Engine) -> u64 {
-    // The same chance would draw the same nonce.
+    // The same random source would draw the same nonce.
     let holder = builder(&Network::to(engine)).random_source(RandomSource::seeded(2));
     let holder = holder.build().unwrap();
     let held = holder.fair_lock("a").unwrap().try_acquire().await.unwrap();

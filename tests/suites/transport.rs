@@ -1,5 +1,5 @@
-//! Real connections that end in the middle: whatever may have left the process may have been applied, and what did not
-//! leave it was not. Over TCP and over TLS, with kept connections, at every part of the answer.
+//! Real connections that end in the middle of an exchange. Whatever may have left the process may have been applied, and what did not leave
+//! it was not. The tests run over TCP and over TLS, with kept connections, at every part of the answer.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -15,15 +15,15 @@ use fairlock_testkit::wire::Wire;
 use fairlock_testkit::wire::place::{Place, TIMEOUT};
 use fairlock_testkit::wire::server::{Blow, End, Part};
 
-/// The clause by which a request is known.
+/// The clause by which a request is recognised.
 const ENTER: &str = "list_append(if_not_exists(#slots";
 const RELEASE: &str = "REMOVE #slots[0]";
 const RENEW: &str = ".#lease_ms = :lease";
 const PUT: &str = "a value of the test's own";
-/// Far below a lease: nobody waited for one.
+/// Far below a lease, so no call waited for one.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Every way in which a connection ends at every part of the answer, to a request that was applied or not.
+/// Every way in which a connection ends, at every part of the answer, to a request that was applied or not.
 fn blows() -> impl Iterator<Item = Blow> {
     let parts = Part::ALL.into_iter();
     let cells = parts.flat_map(|part| End::ALL.map(|end| (part, end)));
@@ -36,7 +36,7 @@ fn blows() -> impl Iterator<Item = Blow> {
     })
 }
 
-/// Plays a cell for each blow, and names the cell in which it failed.
+/// Plays a cell for each blow, and prints the cell, so that a failure names it.
 fn each<F: Future<Output = ()>>(wire: Wire, play: impl Fn(Place, Blow) -> F) {
     for blow in blows() {
         println!("{wire:?}, {blow:?}");
@@ -44,7 +44,7 @@ fn each<F: Future<Output = ()>>(wire: Wire, play: impl Fn(Place, Blow) -> F) {
     }
 }
 
-/// A turn of which one request meets a blow: the caller has its lock, gives it back, and nothing is left.
+/// A turn in which one request meets a blow. The caller gets its lock and releases it, and nothing is left.
 async fn turn(place: Place, blow: Blow, clause: &'static str) {
     let locks = place.locks();
     place.server.strike(clause, blow);
@@ -113,7 +113,7 @@ fn a_waiter_whose_looks_end_in_the_middle_keeps_its_place() {
     }
 }
 
-/// What becomes of a write of a caller's own, all of whose answers end so.
+/// The result of a write of a caller's own.
 async fn written(place: &Place) -> Result<(), UpdateError<Infallible>> {
     let table = place.versioned();
     let key = [("id", AttributeValue::S("x".into()))];
@@ -152,7 +152,7 @@ fn a_write_none_of_whose_answers_arrives_may_have_been_applied() {
     }
 }
 
-/// The words of a caller that does not wait, and of a write of its own, both of which never left.
+/// Checks the errors of a call that does not wait, and of a write of the caller's own. Neither request ever left.
 async fn assert_not_sent(place: &Place) {
     let lock = place.locks().fair_lock("a").unwrap();
     let refused = lock.acquire(RecordWait::NoWait).await.unwrap_err();
@@ -174,7 +174,7 @@ fn a_connection_that_is_refused_or_ends_in_the_handshake_carries_nothing() {
         real_time(async {
             let place = Place::new(wire).await;
             place.server.shuts();
-            // Without TLS there is no handshake: then it takes connections, and never reads a request.
+            // Without TLS there is no handshake: the server then accepts connections, and never reads a request.
             if wire == Wire::Tls {
                 assert_not_sent(&place).await;
             }
@@ -227,7 +227,7 @@ fn a_kept_connection_that_is_closed_between_two_requests_costs_nobody_anything()
     }
 }
 
-/// The SDK keeps a connection, and behind it is the same front end again.
+/// The SDK would keep the connection, which leads to the same front end again.
 #[test]
 fn a_connection_to_a_front_end_whose_clock_is_wrong_is_not_kept() {
     let cells = [
@@ -252,13 +252,13 @@ fn a_connection_to_a_front_end_whose_clock_is_wrong_is_not_kept() {
             let lock = holder.fair_lock("a").unwrap();
             let guard = lock.acquire(RecordWait::NoWait).await.unwrap();
             let lock = caller.fair_lock("a").unwrap();
-            // Beyond the time by which the hold has been renewed and has a date.
+            // Until after the hold has been renewed and has a date.
             for _ in 0..30 {
                 assert!(lock.try_acquire().await.unwrap().is_none(), "{says}");
                 tokio::time::sleep(TIMEOUT / 10).await;
             }
             assert!(guard.is_held(), "{says}");
-            // One that is wrong, and one that is right.
+            // One to the front end that is wrong, and one to a correct one.
             assert_eq!(place.server.connections(), 2, "{says}");
             guard.release().await.unwrap();
         });

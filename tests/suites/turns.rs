@@ -25,7 +25,7 @@ fn an_uncontended_turn_is_two_requests_and_leaves_one_item() {
     virtual_time(async {
         let lab = Lab::new().await;
         let host = lab.host();
-        // The first enter of a client makes no lock: no answer has told it the time.
+        // The first enter of a client creates no lock, because no answer has told it the time.
         for requests in [3, 5, 7] {
             acquire(&host).await.release().await.unwrap();
             let sent = host.network.counts();
@@ -47,7 +47,7 @@ fn no_wait_on_a_held_lock_is_one_request_and_leaves_nothing() {
             .acquire(RecordWait::NoWait)
             .await
             .unwrap();
-        // The holder says when it was renewed.
+        // By then, the holder's entry says when it was renewed.
         lab.wait(2 * SECOND).await;
         let refused = other
             .locks
@@ -112,13 +112,13 @@ fn no_wait_on_a_lock_whose_holder_has_no_date_yet_is_two_requests_once() {
     });
 }
 
-/// With turns of 50 ms over a network that takes no time.
+/// With turns of 50 ms, over a network that takes no time.
 async fn writes_a_turn(lab: Lab, workers: usize) -> f64 {
     writes_with(lab, workers, 10, 50 * MS, Latency::default()).await
 }
 
-/// Workers take their turns; nobody overlaps, tickets are granted in order, and one item is left. The writes sent a
-/// turn, refused ones, deletions and heartbeats included.
+/// Workers take their turns. No two overlap, tickets are granted in order, and one item is left. Returns the writes per turn, including
+/// refused ones, deletions and heartbeats.
 async fn writes_with(
     lab: Lab,
     workers: usize,
@@ -182,8 +182,8 @@ fn two_workers_have_the_lock_in_turn_for_three_writes_a_turn_at_most() {
     });
 }
 
-/// Two processes that ask again at once, over some network: no order of their requests makes them stand in the queue for
-/// each other again and again.
+/// Two processes ask again at once, over some network. No order of their requests makes them wait in the queue for each other again and
+/// again.
 #[test]
 fn two_workers_need_three_writes_a_turn_at_most_however_short_the_hold_and_long_the_way() {
     for hold in [Duration::ZERO, 5 * MS, 20 * MS] {
@@ -382,7 +382,7 @@ fn the_error_of_a_caller_in_another_task_of_the_holders_process_blames_neither_o
             refused.contains("in another task or in this one"),
             "{refused}"
         );
-        // Shares of a lock and permits are had by several at once: nobody waits for itself, but for more of them.
+        // Several callers hold shares or permits at once: a caller never waits for itself, but for more permits.
         let semaphore = |host: &lab::Host| host.locks.semaphore("s", 2).unwrap();
         let _permit = semaphore(&host).acquire_many(2, RecordWait::NoWait).await;
         let some = other.locks.semaphore("t", 2).unwrap();

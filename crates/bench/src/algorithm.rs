@@ -1,4 +1,4 @@
-//! Which algorithm the workers lock by.
+//! The algorithm by which the workers lock.
 
 use std::time::Duration;
 
@@ -11,12 +11,13 @@ pub enum Algorithm {
     Fairlock,
     /// A baseline: a FIFO queue of rows that is polled; two can hold the lock at once
     Article,
-    /// A baseline: one item with a record version number, as the AWS lock client for Java; unfair, and without tickets
+    /// A baseline: one item with a record version number, as in the AWS lock client for Java; unfair, and without tickets
     Lease,
 }
 
 impl Algorithm {
-    /// How long a baseline sleeps between two tries, as its authors have it. fairlock has a pace of its own.
+    /// How long a baseline sleeps between two attempts, by its authors' choice. Returns `None` for fairlock, which chooses its own polling
+    /// times.
     pub(crate) fn poll(self) -> Option<Duration> {
         match self {
             Algorithm::Fairlock => None,
@@ -25,7 +26,7 @@ impl Algorithm {
         }
     }
 
-    /// As the flag `--algorithm` has it.
+    /// The value of the flag `--algorithm`.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::Fairlock => "fairlock",

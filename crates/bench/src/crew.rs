@@ -1,4 +1,4 @@
-//! Workers who contend for one lock for as long as they are watched.
+//! Workers that contend for one lock for as long as they are watched.
 #![expect(
     clippy::expect_used,
     reason = "a bench whose workers cannot work measures nothing"
@@ -20,7 +20,7 @@ use crate::contend::backend::{self, Backend};
 use crate::contend::contender::Contender;
 use crate::contend::options::Options;
 
-/// How long a baseline sleeps between two tries, for each worker.
+/// How long a baseline sleeps between two attempts, for each worker.
 const POLL_MS: u32 = 5;
 
 /// Workers at one lock, each with a client of its own, on tables in memory.
@@ -28,7 +28,7 @@ pub struct Crew {
     runtime: Runtime,
     backend: Backend,
     log: Log,
-    /// Those who come when they are called; those at work work by themselves.
+    /// Workers that come when they are called. Workers started by `at_work` run in tasks of their own.
     gathered: Vec<Contender>,
 }
 
@@ -42,13 +42,13 @@ struct Log {
 #[derive(Clone, Copy, Default)]
 struct Done {
     turns: u64,
-    /// From each release that was asked for to the next grant.
+    /// The time from each requested release to the next grant.
     handing_over: Duration,
     released: Option<Instant>,
 }
 
 impl Crew {
-    /// Each asks again as soon as it has released. Already in order when this returns.
+    /// Starts workers that ask again as soon as they have released. They are already in order when this returns.
     pub fn at_work(algorithm: Algorithm, workers: u32, hold_ms: u32) -> Crew {
         let mut crew = Crew::gathered(algorithm, workers);
         let hold = Duration::from_millis(hold_ms.into());
@@ -60,7 +60,7 @@ impl Crew {
                     reason = "a caller's task, not the client's"
                 )]
                 tokio::spawn(async move {
-                    // Ends with the crew.
+                    // The loop ends with the crew.
                     loop {
                         turn(&contender, hold, &log).await;
                     }
@@ -69,7 +69,7 @@ impl Crew {
         }
         let opening = match algorithm {
             Algorithm::Fairlock => u64::from(workers) * 2,
-            // Nothing is learnt.
+            // A baseline learns nothing in its first turns.
             Algorithm::Article | Algorithm::Lease => 2,
         };
         crew.turns(opening);
@@ -77,7 +77,7 @@ impl Crew {
         crew
     }
 
-    /// They come when [`Crew::queues`] calls them.
+    /// Makes workers that come when [`Crew::queues`] calls them.
     pub fn gathered(algorithm: Algorithm, workers: u32) -> Crew {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
@@ -98,12 +98,12 @@ impl Crew {
         }
     }
 
-    /// How long so many more turns take.
+    /// How long `times` more turns take.
     pub fn turns(&mut self, times: u64) -> Duration {
         self.watch(times).0
     }
 
-    /// How long the lock is on its way to so many more turns.
+    /// How long the handoffs of `times` more turns take.
     pub fn hand_overs(&mut self, times: u64) -> Duration {
         self.watch(times).1
     }
@@ -121,7 +121,7 @@ impl Crew {
         })
     }
 
-    /// How long so many lines take in which each has one turn.
+    /// How long `times` queues take, in each of which every worker has one turn.
     pub fn queues(&mut self, times: u64) -> Duration {
         let Crew {
             runtime,
@@ -139,7 +139,7 @@ impl Crew {
         })
     }
 
-    /// Of all that was watched.
+    /// The requests per turn of everything that was watched.
     pub fn requests_a_turn(&self) -> f64 {
         let sent = self.backend.counter.counted();
         sent.of_turns().requests as f64 / self.log.done().turns.max(1) as f64
@@ -151,7 +151,7 @@ impl Crew {
     }
 }
 
-/// As the driver takes them.
+/// The options as the driver parses them.
 fn options(algorithm: Algorithm, workers: u32) -> Options {
     let poll = (workers * POLL_MS).to_string();
     let workers = workers.to_string();
@@ -168,7 +168,7 @@ async fn turn(contender: &Contender, hold: Duration, log: &Log) {
     log.granted();
     tokio::time::sleep(hold).await;
     log.releasing();
-    // One of a baseline that two had at once is not there any more.
+    // If two held a baseline's lock at once, its item may be gone already.
     let _released = held.release().await;
 }
 
@@ -187,7 +187,7 @@ impl Log {
     }
 
     async fn until(&self, turns: u64) {
-        // Ends when there were as many turns.
+        // The loop ends when there were this many turns.
         while self.done().turns < turns {
             self.changed.notified().await;
         }

@@ -1,4 +1,4 @@
-//! DynamoDB, or something that speaks its language, over HTTP.
+//! DynamoDB, or a service that speaks its protocol, over HTTP.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, Region, SharedHttpClient};
@@ -6,7 +6,7 @@ use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use fairlock::embedded::Network;
 
-/// What the SDK's own configuration would look for beside these, these drivers do not.
+/// These drivers use only these variables, and not all that the SDK's own configuration would look for.
 pub(crate) const ENVIRONMENT: &str = "\
 With --endpoint-url, credentials come from the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
 AWS_SESSION_TOKEN only, not from a profile or a role, and the region from AWS_REGION or AWS_DEFAULT_REGION.
@@ -18,20 +18,20 @@ pub(crate) fn https() -> SharedHttpClient {
     https.build_https()
 }
 
-/// A client of what is there.
+/// A client of the service at this URL.
 pub(crate) fn client(url: &str, network: &Network) -> Client {
     let config = network.client().config().to_builder();
     let config = config.endpoint_url(url).region(region());
     Client::from_conf(config.credentials_provider(credentials()).build())
 }
 
-/// A local DynamoDB takes any.
+/// A local DynamoDB accepts any region.
 fn region() -> Region {
     let named = set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION"));
     Region::new(named.unwrap_or_else(|| "us-east-1".into()))
 }
 
-/// A local DynamoDB takes any.
+/// A local DynamoDB accepts any credentials.
 fn credentials() -> Credentials {
     let id = set("AWS_ACCESS_KEY_ID").unwrap_or_else(|| "nobody".into());
     let secret = set("AWS_SECRET_ACCESS_KEY").unwrap_or_else(|| "nothing".into());

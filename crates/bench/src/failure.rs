@@ -11,9 +11,9 @@ const USAGE: u8 = 64;
 
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What was asked for cannot be done.
+    /// The request is impossible.
     Usage(String),
-    /// The run could not be started or brought to its end.
+    /// The run could not be started or finished.
     Run(String),
 }
 

@@ -1,4 +1,4 @@
-//! What fairlock's speed and endurance are measured with: the program `fairlock-bench`, and the crews of the benches.
+//! Measures fairlock's speed and endurance: the program `fairlock-bench`, and the crews of the benches.
 
 mod algorithm;
 mod contend;
@@ -38,7 +38,7 @@ enum Driver {
     Instructions(instructions::Options),
 }
 
-/// The program, by its command line.
+/// Runs the program by its command line.
 pub fn main() -> ExitCode {
     let (name, ended) = match Line::parse().driver {
         Driver::Contend(options) => ("contend", contend::run(options)),

@@ -1,4 +1,4 @@
-//! What all pictures look like.
+//! The style of all pictures.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;

@@ -1,9 +1,9 @@
-//! Standard error: what is for people.
+//! Standard error: messages for people.
 
 use std::fmt::Display;
 use std::io::Write;
 
-/// Not `eprintln!`, which panics where nobody can be told: how the run ends, its exit code says too.
+/// `eprintln!` would panic if there is no reader. The exit code tells as well how the run ended.
 pub(crate) fn tell(what: impl Display) {
     let _ = std::io::stderr().write_all(format!("{what}\n").as_bytes());
 }

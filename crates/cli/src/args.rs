@@ -32,7 +32,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Take a turn, and run a command in it
+    /// Wait for the lock, and run a command while holding it
     #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
     /// Create the table of the locks, or check it
@@ -41,13 +41,13 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: Table,
     },
-    /// Show who has a lock and who waits for it
+    /// Show who holds a lock and who waits for it
     #[command(after_help = SHOW_EXAMPLES)]
     Show(Show),
     /// List the locks of a table
     #[command(after_help = LS_EXAMPLES)]
     Ls(Ls),
-    /// Watch processes take their turns at one lock, in a file of its own
+    /// Watch several processes take turns at one lock, in a temporary file
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(Demo),
     #[command(hide = true)]
@@ -57,7 +57,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// The flags that say where the locks are, if it has them.
+    /// Returns the flags that say where the locks are. Returns `None` if the command has none.
     pub(crate) fn place(&mut self) -> Option<&mut Place> {
         match self {
             Command::Run(Run { place, .. })
@@ -134,43 +134,43 @@ Examples:
 /// `fairlock run`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// How long to wait for the turn: none, infinite, or a duration such as 90s, 5m or 1h
+    /// How long to wait for the lock: none, infinite, or a duration such as 90s, 5m or 1h
     #[arg(long, value_name = "WAIT", env = "FAIRLOCK_WAIT", default_value = "60s", value_parser = flags::wait)]
     pub(crate) wait: RecordWait,
 
-    /// As with flock: do not wait at all, which is --wait none
+    /// As with flock: do not wait at all; the same as --wait none
     #[arg(short = 'n', long, hide_short_help = true)]
     pub(crate) nonblock: bool,
 
-    /// As with flock: wait for so many seconds, and not at all for 0
+    /// As with flock: wait for this many seconds; 0 does not wait at all
     #[arg(short = 'w', long, value_name = "SECONDS", value_parser = seconds, hide_short_help = true)]
     pub(crate) timeout: Option<RecordWait>,
 
-    /// As with flock: a turn alone, which every turn is
+    /// As with flock: hold the lock exclusively, which this command always does
     #[arg(short = 'x', short_alias = 'e', long, hide_short_help = true)]
     pub(crate) exclusive: bool,
 
-    /// Of flock, and not here: who shares a lock needs the library.
+    /// A flag of flock that is not supported here: sharing a lock needs the library.
     #[arg(short = 's', long, hide = true)]
     pub(crate) shared: bool,
 
-    /// How long the others wait for a host that went away; the lock is kept for as long as the command runs
+    /// How long other waiters wait if this host fails; while the command runs, the lock stays held
     #[arg(long, value_name = "DURATION", env = "FAIRLOCK_LEASE", default_value = "30s", value_parser = duration)]
     pub(crate) lease: Duration,
 
-    /// How long the command has from SIGTERM to SIGKILL when the lock is about to be lost [default: a sixth of the lease]
+    /// How long the command has between SIGTERM and SIGKILL when the lock is about to be lost [default: a sixth of the lease]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
 
-    /// Say nothing of the wait
+    /// Print nothing about the wait
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// Say each change of the place in the queue
+    /// Print every change of the position in the queue
     #[arg(long, short)]
     pub(crate) verbose: bool,
 
-    /// Who this is, for people who look at the lock [default: user@host:pid]
+    /// The name of this process for people who inspect the lock [default: user@host:pid]
     #[arg(long, value_name = "NAME", env = "FAIRLOCK_OWNER")]
     pub(crate) owner: Option<String>,
 
@@ -182,7 +182,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "CODE", default_value_t = LOST)]
     pub(crate) lost_exit_code: u8,
 
-    /// Wait also for a lock that is held by the very command in which this runs
+    /// Wait even for a lock that is held by the very command in which this one runs
     #[arg(long, hide_short_help = true)]
     pub(crate) nested: bool,
 
@@ -193,7 +193,7 @@ pub(crate) struct Run {
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 
-    // Last, because what follows comes under its heading.
+    // After the lock and the command, because clap puts all that follows under the heading of `Place`.
     #[command(flatten)]
     pub(crate) place: Place,
 }
@@ -201,10 +201,10 @@ pub(crate) struct Run {
 /// `fairlock table`
 #[derive(Debug, Subcommand)]
 pub(crate) enum Table {
-    /// Create it, on demand unless told otherwise, and switch TTL on; one that is there is left as it is
+    /// Create the table, on demand by default, and switch TTL on; an existing table is left as it is
     #[command(after_help = CREATE_EXAMPLES)]
     Create(Create),
-    /// Say what is wrong with it, and what to do about that
+    /// Report what is wrong with the table, and what to do about it
     #[command(after_help = CHECK_EXAMPLES)]
     Check {
         #[command(flatten)]
@@ -215,11 +215,11 @@ pub(crate) enum Table {
 /// `fairlock table create`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Create {
-    /// Provisioned instead of on demand: so many units of 4 KB a second
+    /// Provisioned instead of on demand: read capacity units of 4 KB a second
     #[arg(long, value_name = "UNITS", requires = "write_capacity", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) read_capacity: Option<u32>,
 
-    /// Provisioned instead of on demand: so many units of 1 KB a second
+    /// Provisioned instead of on demand: write capacity units of 1 KB a second
     #[arg(long, value_name = "UNITS", requires = "read_capacity", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) write_capacity: Option<u32>,
 
@@ -230,19 +230,19 @@ pub(crate) struct Create {
 /// `fairlock show`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// As JSON, whose fields docs/operations.md explains
+    /// Print JSON, whose fields docs/operations.md explains
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// End with 1 if somebody has the lock, with 2 if whoever has it looks dead, and with 0 if nobody has it
+    /// Exit with 1 if the lock is held, with 2 if its holder looks dead, and with 0 if it is free
     #[arg(long)]
     pub(crate) exit_code: bool,
 
-    /// With --exit-code: only if it has been held for so long
+    /// With --exit-code: exit with 1 only if the lock has been held for at least this long
     #[arg(long, value_name = "DURATION", requires = "exit_code", value_parser = duration)]
     pub(crate) older_than: Option<Duration>,
 
-    /// Go on, and show it again whenever it has changed; it is read so often
+    /// Keep running, and show the lock again whenever it has changed; the duration is how often it is read
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "2s", value_parser = duration, conflicts_with = "exit_code")]
     pub(crate) watch: Option<Duration>,
 
@@ -256,23 +256,23 @@ pub(crate) struct Show {
 /// `fairlock ls`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ls {
-    /// As JSON, a line for each lock, in no order; docs/operations.md explains the fields
+    /// Print JSON, one line for each lock, in no order; docs/operations.md explains the fields
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Only locks that somebody has
+    /// Only locks that are held
     #[arg(long)]
     pub(crate) held: bool,
 
-    /// Only locks for which somebody waits
+    /// Only locks that have waiters
     #[arg(long)]
     pub(crate) waiting: bool,
 
-    /// Only locks that have been held for so long
+    /// Only locks that have been held for at least this long
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) older_than: Option<Duration>,
 
-    /// Only locks whose names begin so
+    /// Only locks whose names begin with this prefix
     pub(crate) prefix: Option<String>,
 
     #[command(flatten)]
@@ -286,7 +286,7 @@ pub(crate) struct Demo {
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) workers: u32,
 
-    /// Turns of each
+    /// How many turns each process takes
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) turns: u32,
 
@@ -317,7 +317,7 @@ pub(crate) struct DemoWorker {
 /// The process between `fairlock run` and its command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Supervisor {
-    /// The process group that the command is to be in
+    /// The process group in which the command is to run
     #[arg(long)]
     pub(crate) group: i32,
 
@@ -328,14 +328,14 @@ pub(crate) struct Supervisor {
     pub(crate) place: Place,
 }
 
-/// Help and version are no errors; anything else is a misuse, whose code is not that of clap.
+/// Prints help and version with code 0. Any other clap error is a misuse, and gets this program's code instead of clap's.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
         teller::say(error.render().ansi().to_string(), teller::AT_LAST);
         return ExitCode::from(MISUSE);
     }
     match error.print() {
-        // Nobody may be left to read it.
+        // A closed pipe is no failure: the reader may be gone.
         Err(unwritten) if unwritten.kind() != std::io::ErrorKind::BrokenPipe => {
             Failure::unwritten(&unwritten).tell()
         }
@@ -353,7 +353,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A number of seconds, as `flock` takes it.
+/// Parses a number of seconds, as `flock` takes it.
 fn seconds(text: &str) -> Result<RecordWait, String> {
     let seconds = text.parse().ok().filter(|_| flags::is_number(text));
     let span = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());

@@ -1,4 +1,4 @@
-//! The way to DynamoDB: what the AWS configuration says, and by which of its variables and files, for whoever has to mend it.
+//! Connects to DynamoDB: reads the AWS configuration, and tells the user which of its variables and files decided.
 
 use std::path::PathBuf;
 
@@ -13,9 +13,9 @@ const REGIONS: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 const ENDPOINTS: [&str; 2] = ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"];
 const PROFILE: &str = "AWS_PROFILE";
 
-/// A client for that URL, or for what the configuration says; and what to look at when nothing answers there.
+/// Returns a client for that URL, or for the configured endpoint, and a hint what to check when nothing answers there.
 pub(crate) async fn connect(url: Option<&str>) -> Result<(Client, String), Failure> {
-    // The SDK would panic with the first request.
+    // With an empty URL the SDK would panic at the first request.
     let is_empty = |name: &&str| std::env::var_os(name).is_some_and(|value| value.is_empty());
     if let Some(name) = ENDPOINTS.into_iter().find(is_empty) {
         let text = format!("the variable {name} is empty: unset it, or give it a URL");
@@ -30,7 +30,7 @@ pub(crate) async fn connect(url: Option<&str>) -> Result<(Client, String), Failu
     Ok((Client::new(&config), way(url, &config)))
 }
 
-/// The two things without which nothing can be sent, found out about before anything is.
+/// Checks the region and the credentials before the first request: nothing can be sent without them.
 async fn check(config: &SdkConfig) -> Result<(), Failure> {
     if let Some(region) = config
         .region()
@@ -58,14 +58,14 @@ async fn check(config: &SdkConfig) -> Result<(), Failure> {
     };
     let why = match credentials.provide_credentials().await {
         Ok(_) => return Ok(()),
-        // Nobody has any: where they were looked for is known.
+        // No provider has credentials. The SDK's error would only list where it searched.
         Err(CredentialsError::CredentialsNotLoaded(_)) => profile(),
         Err(error) => format!("{}: {}", profile(), deepest(&error)),
     };
     Err(Failure::unavailable(format!("{said} ({why})")))
 }
 
-/// It becomes a part of a host's name.
+/// The region becomes a part of a host's name.
 fn is_region(name: &str) -> bool {
     let is_of_a_host = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     !name.is_empty() && name.bytes().all(is_of_a_host)
@@ -90,7 +90,7 @@ fn way(url: Option<&str>, config: &SdkConfig) -> String {
     format!("see whether {url}{named} is right, and what answers there")
 }
 
-/// The profile in use, who names it, and whether it is there.
+/// Describes the profile in use: which variable names it, and whether any file has it.
 fn profile() -> String {
     let Some(name) = set(PROFILE) else {
         return "profile `default`".into();
@@ -107,7 +107,7 @@ fn profile() -> String {
     format!("profile `{name}` of {PROFILE}{missing}")
 }
 
-/// `[profile NAME]`, or `[NAME]`.
+/// Finds `[profile NAME]` or `[NAME]`.
 fn has_profile(text: &str, name: &str) -> bool {
     let sections = text.lines().filter_map(|line| {
         let line = line.trim().strip_prefix('[')?;
@@ -124,7 +124,7 @@ fn in_home(file: &str) -> Option<PathBuf> {
     Some(PathBuf::from(set("HOME")?).join(".aws").join(file))
 }
 
-/// An empty variable is none.
+/// Returns the variable's value. An empty variable counts as unset.
 fn set(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

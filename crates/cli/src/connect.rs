@@ -1,4 +1,4 @@
-//! A client of a place.
+//! Opens a lock client at a `Place`.
 
 use aws_sdk_dynamodb::Client;
 use fairlock::{LockClient, LockClientBuilder, TableOptions};
@@ -9,12 +9,12 @@ use crate::local::{self, Purpose};
 use crate::place::Place;
 
 impl Place {
-    /// A client with these flags and the library's defaults.
+    /// Returns a client with these flags and the library's defaults.
     pub(crate) async fn locks(&self) -> Result<LockClient, Failure> {
         self.client(Purpose::Look, |builder| builder).await
     }
 
-    /// A client with these flags and more settings.
+    /// Returns a client with these flags, after `set` has added more settings.
     pub(crate) async fn client(
         &self,
         purpose: Purpose,
@@ -48,7 +48,8 @@ impl Place {
     }
 }
 
-/// Of a file that has just been made. One with tables, but not the one that is asked for, is another's, or its name is wrong.
+/// Whether the file was just made. A file with other tables belongs to another program, or the table's name is wrong: no table is created
+/// there.
 async fn has_no_tables(dynamodb: &Client) -> bool {
     let tables = dynamodb.list_tables().send().await;
     tables.is_ok_and(|found| found.table_names().is_empty())

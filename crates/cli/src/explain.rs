@@ -1,4 +1,4 @@
-//! An error of the library as a failure of this command line: with what to do about it there.
+//! Turns an error of the library into a failure of this program, with what the user can do about it on the command line.
 
 use std::error::Error as StdError;
 
@@ -11,7 +11,7 @@ use crate::remedy;
 use crate::text::quoted;
 
 impl Failure {
-    /// An error of the library, with what to do about it on this command line.
+    /// Explains an error of the library, with what the user can do about it on this command line.
     pub(crate) fn of(error: &Error, place: &Place) -> Self {
         let code = match error {
             Error::NotGranted { .. } => NOT_GRANTED,
@@ -23,7 +23,7 @@ impl Failure {
     }
 }
 
-/// Codes of DynamoDB for credentials that it does not take.
+/// Error codes with which DynamoDB rejects the credentials.
 const UNKNOWN_CALLER: [&str; 5] = [
     "UnrecognizedClientException",
     "ExpiredToken",
@@ -32,10 +32,10 @@ const UNKNOWN_CALLER: [&str; 5] = [
     "InvalidClientTokenId",
 ];
 
-/// And for a signature.
+/// Parts of error codes with which DynamoDB rejects a signature.
 const UNSIGNED: [&str; 3] = ["Signature", "RequestExpired", "RequestTimeTooSkewed"];
 
-/// And for too many requests.
+/// Parts of error codes with which DynamoDB reports too many requests.
 const BUSY: [&str; 4] = [
     "Throughput",
     "Throttl",
@@ -88,7 +88,7 @@ fn explain(error: &Error, place: &Place) -> String {
     }
 }
 
-/// What DynamoDB answered, if it did, without the SDK's words around it, and the library's.
+/// Returns DynamoDB's own message, without the words of the SDK and of the library around it. Returns `None` if DynamoDB did not answer.
 fn answer(error: &(dyn StdError + 'static)) -> Option<String> {
     let chain = || std::iter::successors(Some(error), |&error| error.source());
     if !chain().any(|error| error.to_string().starts_with("service error")) {
@@ -127,11 +127,11 @@ fn refused(text: String, place: &Place) -> String {
             format!("there is no {}: create it with `{create}`", place.name())
         }
         _ if text.contains("AccessDenied") => {
-            // The check finds out about locks, not about who may create tables.
+            // The check covers the permissions for locks. Creating a table needs others.
             let check = check();
             format!("{text}: `{check}` says what is missing, docs/operations.md what is needed")
         }
-        // DynamoDB does not say of which item. Every item of fairlock's own is far smaller.
+        // DynamoDB does not name the item. Every item that fairlock writes is far smaller, so another program has filled one.
         _ if text.contains("Item size") => {
             format!("{text}: an item of the lock was filled by somebody else: {REPAIR}")
         }

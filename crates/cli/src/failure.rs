@@ -1,4 +1,4 @@
-//! Why the command did not do what it was asked for: an exit code, and one line that says what to do.
+//! Why the command did not do what the user asked for: an exit code, and one line that says what to do.
 
 use std::error::Error as StdError;
 use std::io;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::teller;
 use crate::text::shown;
 
-/// Exit codes, of sysexits.h where they have a name there.
+/// Exit codes. They follow sysexits.h where it has a name for the case.
 pub(crate) const UNFIT: u8 = 1;
 pub(crate) const MISUSE: u8 = 64;
 pub(crate) const UNAVAILABLE: u8 = 69;
@@ -35,7 +35,7 @@ impl Failure {
         Failure { code, ..self }
     }
 
-    /// The command line asks for what cannot be.
+    /// The command line asks for something impossible.
     pub(crate) fn misuse(text: impl Into<String>) -> Self {
         Failure::new(MISUSE, text)
     }
@@ -57,19 +57,19 @@ impl Failure {
         &self.text
     }
 
-    /// Says it, and gives the exit code.
+    /// Prints the failure, and returns its exit code.
     pub(crate) fn tell(&self) -> ExitCode {
         say_within(&self.text, teller::AT_LAST);
         ExitCode::from(self.code)
     }
 }
 
-/// The exit code of what this signal ended, as a shell has it.
+/// The exit code that a shell reports for a process that this signal ended.
 pub(crate) fn killed_by(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-/// One line on standard error. Nobody may be left to read it.
+/// Prints one line on standard error. A missing reader is no error.
 pub(crate) fn say(text: &str) {
     say_within(text, teller::SOON);
 }
@@ -78,7 +78,7 @@ fn say_within(text: &str, span: Duration) {
     teller::say(format!("fairlock: {}\n", shown(text)), span);
 }
 
-/// Ends because each cause is an error of its own.
+/// Follows the sources to the first cause. The recursion ends because each cause is an error of its own.
 pub(crate) fn deepest<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
     error.source().map_or(error, deepest)
 }

@@ -6,7 +6,7 @@ use fairlock::RecordWait;
 
 const NOT_AT_ALL: &str = "not to wait at all is called none";
 
-/// How long to wait: `none`, `infinite` or a duration.
+/// Parses how long to wait: `none`, `infinite` or a duration.
 pub fn wait(text: &str) -> Result<RecordWait, String> {
     match text {
         "none" => Ok(RecordWait::NoWait),
@@ -23,23 +23,23 @@ pub fn wait(text: &str) -> Result<RecordWait, String> {
     }
 }
 
-/// Without a unit.
+/// Whether the text is a number without a unit.
 pub fn is_number(text: &str) -> bool {
     let is_digit = |c: char| c.is_ascii_digit();
     text.starts_with(is_digit) && text.chars().all(|c| is_digit(c) || c == '.')
 }
 
-/// No time at all, without a unit: whichever it is.
+/// Whether the text is a zero without a unit. Zero is the same in every unit.
 pub fn is_nothing(text: &str) -> bool {
     is_number(text) && text.parse() == Ok(0.0)
 }
 
-/// What a number is asked that stands alone.
+/// The error message for a number without a unit.
 pub fn unit_of(text: &str) -> String {
     format!("{text} what? Say {text}s, or {text}m")
 }
 
-/// An address with a scheme and a host.
+/// Checks that the address has a scheme and a host.
 pub fn url(text: &str) -> Result<String, &'static str> {
     let rest = ["http://", "https://"]
         .iter()

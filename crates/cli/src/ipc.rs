@@ -1,4 +1,4 @@
-//! What `fairlock run` and its supervisor say to each other: one line each, over a pair of sockets.
+//! The messages between `fairlock run` and its supervisor: one line each, over a pair of sockets.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,47 +6,47 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// What the supervisor is to know and to do.
+/// Tells the supervisor what it must know or do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// What `fairlock run` has in the table now, which the supervisor gives up should it be killed: the text of a place, or nothing.
+    /// Names the place of `fairlock run` in the table, as text, or `None`. The supervisor gives this place up if `fairlock run` is killed.
     Place(Option<String>),
-    /// It has the lock by its place, and the command is to start soon: the supervisor gives up nothing of a parent that stands still any
-    /// more.
+    /// `fairlock run` holds the lock by its place, and the command is about to start. From now on the supervisor does not give up the place
+    /// of a parent that is stopped.
     Claim,
-    /// Start the command, with these variables, and the files that come with this order.
+    /// Start the command, with these environment variables and with the files that come with this order.
     Start {
         deadline: Deadline,
         environment: Vec<(String, String)>,
     },
-    /// The lease now lasts so long: end the command with SIGTERM at one time, and with SIGKILL at the other.
+    /// The lease was renewed until this deadline: end the command with SIGTERM at the first time, and with SIGKILL at the second.
     Until(Deadline),
     /// Pass a signal on to the command.
     Signal(i32),
-    /// The lock is lost already: SIGTERM now, and SIGKILL so soon.
+    /// The lock is lost already: send SIGTERM now, and SIGKILL after this duration.
     End(Duration),
 }
 
-/// Times on CLOCK_BOOTTIME, which all processes of a machine share and which goes on while it sleeps.
+/// Times on CLOCK_BOOTTIME. All processes of a machine share this clock, and it goes on while the machine sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deadline {
     pub(crate) term: Duration,
     pub(crate) kill: Duration,
 }
 
-/// What the supervisor has seen.
+/// Tells `fairlock run` what the supervisor has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// The place is as it was, and the command may start.
+    /// The place is still there, and the command may start.
     Claimed,
-    /// The place was given up, because `fairlock run` stood still: it has no turn.
+    /// The supervisor gave the place up because `fairlock run` was stopped: the command must not start.
     GivenUp,
     Started(i32),
-    /// The command could not be run, for this reason of the operating system.
+    /// The command could not be run. The number is the operating system's error code.
     Failed(i32),
     /// The command was stopped, as by SIGSTOP.
     Stopped,
-    /// The command is being ended, because the lease ends.
+    /// The supervisor is ending the command, because the lease ends.
     Ending,
     Exited(i32),
     Killed(i32),
@@ -78,7 +78,7 @@ impl FromStr for Order {
     type Err = Garbled;
 
     fn from_str(line: &str) -> Result<Self, Garbled> {
-        // A text in JSON comes last, and may have blanks in it.
+        // The JSON text comes last, because it may contain blanks.
         if let Some(place) = line.strip_prefix("place ") {
             let place = serde_json::from_str(place).map_err(|_| Garbled)?;
             return Ok(Order::Place(Some(place)));
@@ -133,7 +133,7 @@ impl FromStr for Report {
     }
 }
 
-/// Not a line of this language.
+/// The line is not a message of this protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Garbled;
 
@@ -141,7 +141,7 @@ fn parsed<T: FromStr>(word: &str) -> Result<T, Garbled> {
     word.parse().map_err(|_| Garbled)
 }
 
-/// On one line, whatever is in it.
+/// Writes the value as JSON, which stays on one line whatever the value contains.
 fn json(value: &impl Serialize) -> Result<String, fmt::Error> {
     serde_json::to_string(value).map_err(|_| fmt::Error)
 }
@@ -155,7 +155,7 @@ fn nanos(word: &str) -> Result<Duration, Garbled> {
     Ok(Duration::from_nanos(parsed(word)?))
 }
 
-/// Now, on the clock of [`Deadline`].
+/// The current time on the clock of [`Deadline`].
 #[expect(
     clippy::disallowed_methods,
     reason = "a deadline that the two processes share, not the lock's time"

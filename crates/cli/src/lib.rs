@@ -1,4 +1,4 @@
-//! What `fairlock demo` has in common with other programs in which processes contend for a lock. Nothing here is promised.
+//! What `fairlock demo` shares with other programs in which processes contend for a lock. This is not a stable API.
 
 pub mod contest;
 pub mod flags;

@@ -1,6 +1,7 @@
-//! The command line as it was given, and the variables that stand in for flags.
+//! Reads the command line, and the environment variables that stand in for flags.
 //!
-//! An empty variable is no variable. A flag beats a variable, and what contradicts is told by the names that were really given.
+//! An empty variable counts as unset. A flag beats a variable. An error about a contradiction names the flags or variables that the user
+//! really gave.
 
 use std::ffi::{OsStr, OsString};
 
@@ -39,7 +40,7 @@ fn without_empty_variables(command: Command) -> Command {
     without_variables(command, &|arg| arg.get_env().is_some_and(is_empty))
 }
 
-/// The same command, in which no variables stand in for these arguments.
+/// Returns the same command, in which no variable stands in for the arguments that `are` selects.
 fn without_variables(command: Command, are: &impl Fn(&Arg) -> bool) -> Command {
     let unset = |arg: Arg| match are(&arg) {
         true => arg.env(None::<&str>),
@@ -49,12 +50,12 @@ fn without_variables(command: Command, are: &impl Fn(&Arg) -> bool) -> Command {
     command.mut_subcommands(|below| without_variables(below, are))
 }
 
-/// The queue as it is read without variables whose values are no good, if other flags of the queue take their places: `-n` and `-w`
-/// that of a wait, `--local` that of an endpoint.
+/// Parses the command line again, without the variables whose values are invalid. This is allowed only if other flags on the command line
+/// replace them: `-n` and `-w` replace the variable of `--wait`, and `--local` replaces that of `--endpoint-url`.
 fn without_beaten_variables(error: &Error, words: &[OsString]) -> Option<ArgMatches> {
     let mut command = without_empty_variables(Args::command());
     let (mut word, mut beaten) = (invalid(error)?, Vec::new());
-    // Each turn of the loop but the last is one such variable.
+    // Each iteration but the last drops one such variable.
     let matches = loop {
         let next = BEATEN.iter().find(|it| word.starts_with(it.flag))?;
         if beaten.contains(&next) {
@@ -94,7 +95,7 @@ const BEATEN: [Beaten; 2] = [
     },
 ];
 
-/// The argument that an error is about.
+/// Returns the argument that an error is about.
 fn invalid(error: &Error) -> Option<String> {
     match error.get(ContextKind::InvalidArg)? {
         ContextValue::String(word) => Some(word.clone()),
@@ -102,25 +103,25 @@ fn invalid(error: &Error) -> Option<String> {
     }
 }
 
-/// Those of the command that is to be run, below all others.
+/// Returns the matches of the innermost subcommand, which is the one that will run.
 fn innermost(matches: &ArgMatches) -> &ArgMatches {
     matches
         .subcommand()
         .map_or(matches, |(_, below)| innermost(below))
 }
 
-/// What was given on the queue, and what by variables.
+/// Which values came from the command line, and which from variables.
 struct Given<'a>(&'a ArgMatches);
 
 impl Given<'_> {
-    /// None if it was not given at all.
+    /// Returns the source of a value. Returns `None` if the value was not given at all.
     fn by(&self, id: &str) -> Option<ValueSource> {
         let is_known = self.0.try_contains_id(id).is_ok_and(|is_there| is_there);
         let source = is_known.then(|| self.0.value_source(id)).flatten();
         source.filter(|source| *source != ValueSource::DefaultValue)
     }
 
-    /// The table is in one place.
+    /// Leaves at most one of `--endpoint-url` and `--local`: the table is in one place only.
     fn place(&self, command: &mut Command, place: &mut Place) -> Result<(), Error> {
         use ValueSource::{CommandLine, EnvVariable};
         match (self.by("endpoint_url"), self.by("local")) {
@@ -138,7 +139,7 @@ impl Given<'_> {
         Ok(())
     }
 
-    /// The wait, said as `flock` does or otherwise.
+    /// Takes the wait from `--wait`, or from the flags that `flock` has.
     fn wait(&self, command: &mut Command, run: &mut args::Run) -> Result<(), Error> {
         let is_said = self.by("wait") == Some(ValueSource::CommandLine);
         let said = [
@@ -167,7 +168,7 @@ fn conflict(command: &mut Command, both: &str, give: &str) -> Error {
     command.error(ErrorKind::ArgumentConflict, text)
 }
 
-/// With what to do about it, where the words that were given tell more than clap knows.
+/// Adds what to do about an error, where the given words tell more than clap knows.
 fn explained(mut error: Error, command: &mut Command, words: &[OsString]) -> Error {
     let Some(word) = invalid(&error) else {
         return error;
@@ -184,7 +185,7 @@ fn explained(mut error: Error, command: &mut Command, words: &[OsString]) -> Err
     error
 }
 
-/// A command that stands behind a lock's name without `--`.
+/// Suggests `--` if a command follows the lock's name without it.
 fn behind_dashes(word: &str, words: &[OsString]) -> Option<String> {
     let run = words.iter().position(|at| at == "run")?;
     if words.iter().any(|at| at == "--") {
@@ -197,7 +198,7 @@ fn behind_dashes(word: &str, words: &[OsString]) -> Option<String> {
         quoted.collect::<Vec<_>>().join(" ")
     };
     let (ours, command) = (words.get(run..at)?, words.get(at..)?);
-    // `flock` gives it to a shell.
+    // `flock` passes `-c` to a shell.
     let shell = match command.first()?.to_str() {
         Some("-c") => "sh ",
         Some(flag) if flag.starts_with('-') => return None,
@@ -207,7 +208,7 @@ fn behind_dashes(word: &str, words: &[OsString]) -> Option<String> {
     Some(format!("put -- before the command: {line}"))
 }
 
-/// A value that no flag of the queue has given.
+/// Names the variable that gave an invalid value, if no flag on the command line gave it.
 fn by_variable(flag: &str, command: &Command, words: &[OsString]) -> Option<String> {
     let long = flag.split_whitespace().next()?;
     let is_given = |word: &OsString| word.to_string_lossy().split('=').next() == Some(long);

@@ -1,4 +1,4 @@
-//! `fairlock ls`: the locks of a table.
+//! `fairlock ls`: lists the locks of a table.
 
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -17,7 +17,7 @@ pub(crate) async fn ls(options: Ls) -> Result<ExitCode, Failure> {
     let locks = options.place.locks().await?;
     let mut listing = Listing::new(&options);
     let mut states = pin!(locks.locks());
-    // Ends because each page of the table starts behind the one before.
+    // The loop ends because each page of the table starts after the page before.
     while let Some(found) = states.next().await {
         if listing.tell(found)?.is_break() {
             return Ok(listing.ended);
@@ -29,7 +29,7 @@ pub(crate) async fn ls(options: Ls) -> Result<ExitCode, Failure> {
 struct Listing<'a> {
     options: &'a Ls,
     place: &'a Place,
-    /// For people, who are shown them in order.
+    /// Locks for the human-readable list, which is sorted at the end.
     states: Vec<LockState>,
     found: usize,
     ended: ExitCode,
@@ -46,7 +46,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// A damaged lock is told of, and does not keep the others from being listed.
+    /// Adds one lock to the listing. A damaged lock is reported, and the listing goes on.
     fn tell(&mut self, found: Result<LockState, Error>) -> Result<ControlFlow<()>, Failure> {
         self.found += 1;
         match found {
@@ -61,7 +61,7 @@ impl<'a> Listing<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Whether it is one of those that are asked for.
+    /// Whether the flags select this lock.
     fn wants(&self, state: &LockState) -> bool {
         let Ls {
             held,
@@ -89,7 +89,8 @@ impl<'a> Listing<'a> {
         Ok(ended)
     }
 
-    /// A table of other keys has no locks either, and that is not to be found out by who waits for one.
+    /// Reads one lock to check the key names. A table with other keys has no locks either; the user should learn that here, and not later,
+    /// while waiting for a lock.
     async fn try_keys(&self, locks: &LockClient) -> Result<(), Failure> {
         let told = |error| Failure::of(&error, self.place);
         let any = locks.fair_lock("any").map_err(told)?;
@@ -102,7 +103,7 @@ impl<'a> Listing<'a> {
             _ if self.found == 0 => {
                 format!("no locks in {}, namespace {namespace}\n", self.place.name())
             }
-            // Each was told of already that is damaged.
+            // Every damaged lock has already been reported.
             none if none.is_empty() && self.ended == ExitCode::SUCCESS => {
                 format!(
                     "no such locks in {}, namespace {namespace}\n",

@@ -1,6 +1,6 @@
 //! `fairlock`: a fair lock for any program.
 //!
-//! Arguments, signals, exit codes and pictures. There is no lock logic here: what this program knows of locks is the
+//! This program contains the arguments, signals, exit codes and progress output. It has no lock logic of its own: it only uses the
 //! library's public API.
 
 #[cfg(not(target_os = "linux"))]
@@ -39,7 +39,7 @@ use tracing_subscriber::EnvFilter;
 use args::Command;
 use failure::Failure;
 
-/// More than a runtime and its signals need.
+/// More files than a runtime and its signal handling need.
 const FILES: usize = 18;
 
 fn main() -> ExitCode {
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     code
 }
 
-/// Where files run out while a runtime starts, it panics.
+/// A runtime that runs out of files while it starts panics. This check reports the problem instead.
 fn may_open_enough() -> Result<(), Failure> {
     let opened: std::io::Result<Vec<File>> = (0..FILES).map(|_| File::open("/dev/null")).collect();
     opened.map(drop).map_err(|error| {
@@ -72,7 +72,7 @@ fn may_open_enough() -> Result<(), Failure> {
     })
 }
 
-/// On standard error, if the environment asks for it by `RUST_LOG`.
+/// Logs on standard error, if the environment asks for it by `RUST_LOG`.
 fn log() {
     let asked = std::env::var("RUST_LOG").is_ok_and(|filter| !filter.is_empty());
     if asked {
@@ -82,7 +82,7 @@ fn log() {
     }
 }
 
-/// Runs to the end on this thread alone. A request that still waits for a file that others keep busy is left behind.
+/// Runs the work to its end on this thread alone. A request that still waits for a busy file is left behind.
 fn on_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

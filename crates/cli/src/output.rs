@@ -1,4 +1,4 @@
-//! What `show` and `ls` say, for people and for programs.
+//! What `show` and `ls` print, for people and for programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::text::shown;
 
-/// The permits of a lock that is no semaphore.
+/// The permits of a lock that is not a semaphore.
 const OF_A_LOCK: u64 = 64;
 
-/// A lock as programs are told of it, by the schema in `docs/operations.md`.
+/// A lock in JSON, by the schema in `docs/operations.md`.
 #[derive(Serialize)]
 struct Lock<'a> {
     lock: &'a str,
@@ -31,14 +31,14 @@ struct Lock<'a> {
     data: Option<Data>,
 }
 
-/// What a lock carries.
+/// The data that a lock carries.
 #[derive(Serialize)]
 struct Data {
     ticket: u64,
     base64: String,
 }
 
-/// Somebody who has a lock or waits for it.
+/// A holder or a waiter.
 #[derive(Serialize)]
 struct Person<'a> {
     ticket: u64,
@@ -97,7 +97,7 @@ impl<'a> Person<'a> {
     }
 }
 
-/// How many there are to be had, where anybody cares: of a lock that is no semaphore only if somebody shares it.
+/// The lock's total permits, where that matters. Returns `None` for a lock that is not a semaphore, unless a participant shares it.
 fn permits(state: &LockState) -> Option<u64> {
     let all = state.permits?;
     let mut there = state
@@ -108,7 +108,7 @@ fn permits(state: &LockState) -> Option<u64> {
     (all != OF_A_LOCK || there.any(|who| who.permits < all)).then_some(all)
 }
 
-/// A lock as one line of JSON.
+/// Writes a lock as one line of JSON.
 pub(crate) fn json(state: &LockState) -> Result<String, Failure> {
     let line = serde_json::to_string(&Lock::from(state));
     let mut line = line.map_err(|error| Failure::internal(format!("no JSON: {error}")))?;
@@ -116,7 +116,7 @@ pub(crate) fn json(state: &LockState) -> Result<String, Failure> {
     Ok(without_controls(&line))
 }
 
-/// JSON permits the control characters beyond ASCII, which some terminals obey; they stand in strings only.
+/// Escapes control characters beyond ASCII. JSON permits them, but some terminals obey them. They occur in strings only.
 fn without_controls(json: &str) -> String {
     let mut clean = String::with_capacity(json.len());
     for c in json.chars() {
@@ -128,7 +128,7 @@ fn without_controls(json: &str) -> String {
     clean
 }
 
-/// Prints, with colours where they are seen. Whoever reads may have read enough: then it breaks.
+/// Prints the text, with colours where the terminal shows them. Returns `Break` if the reader has closed the pipe.
 pub(crate) fn print(text: &str) -> Result<ControlFlow<()>, Failure> {
     let mut stdout = anstream::stdout();
     let printed = stdout
@@ -141,9 +141,9 @@ pub(crate) fn print(text: &str) -> Result<ControlFlow<()>, Failure> {
     }
 }
 
-/// Between columns.
+/// Spaces between columns.
 const GAP: usize = 2;
-/// No column is made narrower.
+/// No column is made narrower than this.
 const NARROW: usize = 8;
 
 const PLAIN: Style = Style::new();
@@ -151,7 +151,7 @@ const BOLD: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
 
-/// What stands in one place of a table.
+/// The contents of one cell of a table.
 struct Cell {
     text: String,
     style: Style,
@@ -185,7 +185,7 @@ impl Cell {
     }
 }
 
-/// A lock of which the table has nothing, which may be one that nobody ever meant.
+/// The text for a lock of which the table has no item. The name may be a typing error.
 pub(crate) fn unknown(state: &LockState, table: &str) -> String {
     let name = shown(&state.lock);
     format!(
@@ -193,13 +193,13 @@ pub(crate) fn unknown(state: &LockState, table: &str) -> String {
     )
 }
 
-/// For how long somebody has had a lock at `now`.
+/// How long the lock has been held at `now`.
 pub(crate) fn held_for(state: &LockState, now: SystemTime) -> Option<Duration> {
     let since = state.held_since.filter(|_| state.holder.is_some())?;
     Some(now.duration_since(since).unwrap_or_default())
 }
 
-/// One lock and its queue, at `now`.
+/// Shows one lock and its queue, at `now`.
 pub(crate) fn lock(state: &LockState, now: SystemTime) -> String {
     let name = shown(&state.lock);
     let mut text = match &state.holder {
@@ -257,7 +257,7 @@ fn stand(place: u64, who: &Participant, now: SystemTime) -> [Cell; 6] {
     ]
 }
 
-/// The locks in order of their names, at `now`.
+/// Lists the locks in order of their names, at `now`.
 pub(crate) fn locks(mut states: Vec<LockState>, now: SystemTime) -> String {
     states.sort_by(|a, b| a.lock.cmp(&b.lock));
     let head = [
@@ -314,16 +314,17 @@ fn table<const N: usize>(head: [&str; N], rows: Vec<[Cell; N]>) -> String {
     rows.iter().map(|row| line(row, &widths)).collect()
 }
 
-/// How many characters a line of the terminal has, if there is one.
+/// Returns the terminal's width in characters. Returns `None` if there is no terminal.
 fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// The widest columns give what a queue has too much, as long as anything of them is left to read.
+/// Shrinks the widest columns until a line fits the terminal. No column becomes narrower than `NARROW`, so that some of its text can still
+/// be read.
 fn fitted(mut widths: Vec<usize>, columns: Option<usize>) -> Vec<usize> {
     let gaps = GAP * widths.len().saturating_sub(1);
-    // Ends because each turn makes one column narrower.
+    // The loop ends because each iteration makes one column narrower.
     while columns.is_some_and(|columns| columns < widths.iter().sum::<usize>() + gaps)
         && let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > NARROW)
     {
@@ -332,7 +333,7 @@ fn fitted(mut widths: Vec<usize>, columns: Option<usize>) -> Vec<usize> {
     widths
 }
 
-/// As much of a text as fits.
+/// Cuts the text to the width, and marks the cut.
 fn cut(text: &str, width: usize) -> String {
     match text.chars().count() <= width {
         true => text.to_owned(),
@@ -344,7 +345,7 @@ fn cut(text: &str, width: usize) -> String {
     }
 }
 
-/// The last column is not filled up.
+/// Joins the cells of a row. The last column is not padded.
 fn line(row: &[Cell], widths: &[usize]) -> String {
     let mut line = String::new();
     for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
@@ -360,7 +361,7 @@ fn line(row: &[Cell], widths: &[usize]) -> String {
     line
 }
 
-/// Behind by DynamoDB's clock, and so only about right where this machine's is another.
+/// Writes a time, and how long ago it was. The time is DynamoDB's, so the difference is inexact if this machine's clock differs.
 fn when(at: Option<SystemTime>, now: SystemTime) -> String {
     let Some((at, text)) = at.and_then(|at| Some((at, to_the_second(at)?))) else {
         return "unknown".into();
@@ -377,7 +378,7 @@ fn left(who: &Participant) -> String {
     }
 }
 
-/// To the second, and in two units at the most.
+/// Rounds down to seconds, and uses two units at most.
 pub(crate) fn rounded(span: Duration) -> String {
     let text = humantime::format_duration(Duration::from_secs(span.as_secs())).to_string();
     text.split(' ').take(2).collect::<Vec<_>>().join(" ")
@@ -392,7 +393,7 @@ fn to_the_millisecond(at: SystemTime) -> Option<String> {
     written(humantime::format_rfc3339_millis(at))
 }
 
-/// None for times that RFC 3339 cannot write, after the year 9999, which a damaged item may hold.
+/// Returns `None` for a time after the year 9999, which RFC 3339 cannot write. A damaged item may contain such a time.
 fn written(at: impl std::fmt::Display) -> Option<String> {
     let mut text = String::new();
     write!(text, "{at}").is_ok().then_some(text)
@@ -402,7 +403,7 @@ fn milliseconds(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Its owner, and the name of its lease, whose process may be gone.
+/// The owner, and the name of the lease if it has one. A named lease can outlive its process.
 fn named(who: &Participant) -> String {
     let owner = shown(&who.owner);
     match &who.lease_id {
@@ -411,7 +412,7 @@ fn named(who: &Participant) -> String {
     }
 }
 
-/// Its ticket, or the first and the newest of several.
+/// The ticket, or the first and the newest ticket if there are several.
 fn tickets(who: &Participant) -> String {
     let newest = who.ticket.get();
     match who.tickets {
@@ -420,7 +421,7 @@ fn tickets(who: &Participant) -> String {
     }
 }
 
-/// What it has of the lock, if that is not all of it.
+/// The permits that a participant holds or asks for, if they are not all of the lock's.
 fn share(who: &Participant, state: &LockState) -> String {
     match state.permits {
         Some(all) if who.permits < all => format!(", {} of {all} permits", who.permits),
@@ -506,7 +507,7 @@ mod tests {
         assert_eq!(fitted(vec![30, 10, 5], Some(49)), [30, 10, 5]);
         assert_eq!(fitted(vec![30, 10, 5], Some(40)), [21, 10, 5]);
         assert_eq!(fitted(vec![30, 30, 5], Some(40)).iter().sum::<usize>(), 36);
-        // Below that nothing could be read.
+        // Narrower columns could not be read.
         assert_eq!(fitted(vec![30, 30, 5], Some(1)), [8, 8, 5]);
         assert_eq!(
             (cut("abcdef", 6), cut("abcdef", 3)),

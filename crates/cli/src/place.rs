@@ -1,4 +1,4 @@
-//! Where the locks are: a table of DynamoDB, of something that speaks its language, or of a file.
+//! Where the locks are: in a table of DynamoDB, of a service that speaks its protocol, or in a file.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,11 +23,11 @@ pub(crate) struct Place {
     )]
     pub(crate) table: String,
 
-    /// Another DynamoDB than that of the AWS configuration, such as http://localhost:8000
+    /// Another DynamoDB than the one in the AWS configuration, such as http://localhost:8000
     #[arg(long, value_name = "URL", env = "FAIRLOCK_ENDPOINT_URL", value_parser = flags::url)]
     pub(crate) endpoint_url: Option<String>,
 
-    /// No DynamoDB: a file that all processes of this machine share
+    /// Use no DynamoDB, but a file that all processes of this machine share
     #[arg(long, value_name = "FILE", env = "FAIRLOCK_LOCAL")]
     pub(crate) local: Option<PathBuf>,
 
@@ -67,7 +67,7 @@ pub(crate) struct Place {
     )]
     pub(crate) ttl_attribute: String,
 
-    /// What to look at when DynamoDB does not answer, once that is known.
+    /// What the user should check if DynamoDB does not answer. Empty until the client is built.
     #[arg(skip)]
     way: OnceLock<String>,
 }
@@ -83,7 +83,7 @@ impl Place {
         }
     }
 
-    /// What answers there.
+    /// The name of what answers requests: the file, or DynamoDB.
     pub(crate) fn engine(&self) -> String {
         match &self.local {
             Some(file) => file.display().to_string(),
@@ -91,7 +91,7 @@ impl Place {
         }
     }
 
-    /// By what a lock's place is the same as that of another command, as far as the command line and the environment tell.
+    /// Two commands with the same identity use the same locks, as far as the command line and the environment tell.
     pub(crate) fn identity(&self) -> String {
         let variable = |name| std::env::var(name).unwrap_or_default();
         let place = match (&self.local, &self.endpoint_url) {
@@ -105,18 +105,18 @@ impl Place {
         format!("{place} {} {}", self.table, self.namespace)
     }
 
-    /// What to look at when nothing answers, as it was found out.
+    /// Records what the user should check if nothing answers.
     pub(crate) fn is_reached_by(&self, way: String) {
         let _ = self.way.set(way);
     }
 
-    /// What to look at when nothing answers.
+    /// What the user should check if nothing answers.
     pub(crate) fn way_there(&self) -> &str {
         let way = self.way.get().map(String::as_str);
         way.unwrap_or("see who keeps the file busy")
     }
 
-    /// What has become of the file of locks and what to do about it, if that is why something failed.
+    /// Explains what has become of the file of locks, and what to do about it. Returns `None` if the error has another cause.
     pub(crate) fn explained(&self, said: &str) -> Option<String> {
         let file = self.local.as_ref()?;
         let remedy = local::remedy(file, said)?;

@@ -1,7 +1,7 @@
-//! Everything that a command has started and that still runs, whichever process group or session it went to.
+//! All processes that a command has started and that still run, whichever process group or session they moved to.
 //!
-//! Found by its ancestor, to which the kernel gives the children of parents that end (`PR_SET_CHILD_SUBREAPER`), so that
-//! nothing of it can get out of sight.
+//! Their common ancestor finds them: it is a child subreaper (`PR_SET_CHILD_SUBREAPER`), so the kernel gives it the children of parents
+//! that end. No process can leave its tree.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,14 +11,14 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, wait,
 };
 
-/// A process, told from a later one of the same number by when it started.
+/// A process. Its start time tells it from a later process with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pid: Pid,
     started: u64,
 }
 
-/// What `/proc/PID/stat` says that is of use here.
+/// The fields of `/proc/PID/stat` that are of use here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     state: u8,
@@ -30,18 +30,18 @@ struct Stat {
 }
 
 impl Stat {
-    /// A process whose first thread has ended looks dead, and is not while others of its threads run.
+    /// Whether the process is dead. A process whose first thread has ended looks dead, but is alive while other threads of it run.
     fn is_dead(&self) -> bool {
         self.state == b'Z' && self.threads <= 1
     }
 }
 
-/// All descendants of this process that are not dead.
+/// Returns all descendants of this process that are not dead.
 pub(crate) fn members() -> Vec<Member> {
     let all = processes();
     let mut found = vec![getpid().as_raw_pid()];
     let mut members = Vec::new();
-    // Ends because each round looks for the children of one more process, and a process has one parent.
+    // The loop ends because each iteration adds the children of one more process, and a process has one parent.
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
         next += 1;
@@ -56,10 +56,10 @@ pub(crate) fn members() -> Vec<Member> {
     members
 }
 
-/// What asks a process to end, and is passed on to the command.
+/// Signals that ask a process to end, and that are passed on to the command.
 pub(crate) const ENDING: [Signal; 2] = [Signal::TERM, Signal::HUP];
 
-/// Whether a process is stopped, and has been asked to end meanwhile.
+/// Whether a process is stopped, and has a pending signal that asks it to end.
 pub(crate) fn is_to_end(pid: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid()));
     let status = status.unwrap_or_default();
@@ -67,7 +67,7 @@ pub(crate) fn is_to_end(pid: Pid) -> bool {
         && pending(&status).any(|number| ENDING.iter().any(|signal| signal.as_raw() == number))
 }
 
-/// The signals that a process, as one, has yet to hear of.
+/// The signals that are pending for the process as a whole.
 fn pending(status: &str) -> impl Iterator<Item = i32> {
     let mask = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -75,21 +75,21 @@ fn pending(status: &str) -> impl Iterator<Item = i32> {
     (1..=64).filter(move |number| mask & 1 << (number - 1) != 0)
 }
 
-/// Whether a process is one of the descendants.
+/// Whether the process is a descendant of this one.
 pub(crate) fn is_member(pid: i32) -> bool {
     let members = members();
     members.iter().any(|member| member.pid.as_raw_pid() == pid)
 }
 
-/// Signals everybody. Whether there was anybody.
+/// Signals all descendants. Returns whether there were any.
 pub(crate) fn signal(signal: Signal) -> bool {
     let members = members();
     members.iter().for_each(|member| member.signal(signal));
     !members.is_empty()
 }
 
-/// Kills everybody. Stopped first: what is stopped starts no others, and what it started before is found in the next
-/// round, which ends when a round finds nobody new. Whether there was anybody.
+/// Kills all descendants. Returns whether there were any. They are stopped first, because a stopped process starts no others. The next
+/// round finds what it started before. The rounds end when one finds no new process.
 pub(crate) fn kill() -> bool {
     let mut stopped = Vec::new();
     loop {
@@ -110,8 +110,8 @@ pub(crate) fn kill() -> bool {
     !stopped.is_empty()
 }
 
-/// Whether there is any descendant at all, which a look into `/proc` may miss while one takes the place of another: the
-/// children of those that end become children of this process at once. Takes in what has become of those that ended.
+/// Whether this process has any descendant at all. Reading `/proc` may miss one while another takes its place: the children of a process
+/// that ends become children of this one at once. Reaps the children that have ended.
 pub(crate) fn has_children() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -122,8 +122,8 @@ pub(crate) fn has_children() -> bool {
     }
 }
 
-/// Whether a shell looks after this process's group: somebody in it has a parent in another group of the same session.
-/// The kernel calls a group orphaned that has none, and lets no terminal stop it.
+/// Whether a shell with job control watches this process's group: some process in the group has a parent in another group of the same
+/// session. The kernel calls a group without such a parent orphaned, and the terminal's stop signals do not stop it.
 pub(crate) fn has_job_control() -> bool {
     let all = processes();
     let Some(own) = all.get(&getpid().as_raw_pid()) else {
@@ -142,14 +142,14 @@ pub(crate) fn is_stopped(pid: i32) -> bool {
 }
 
 impl Member {
-    /// Through a handle on the process: its number may be another's by now.
+    /// Signals through a handle on the process, because another process may have its number by now.
     fn signal(&self, signal: Signal) {
         let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty()) else {
             return;
         };
         let now = stat(self.pid.as_raw_pid());
         if now.is_some_and(|stat| stat.started == self.started) {
-            // It has ended meanwhile, or belongs to another user, whom only root may end.
+            // The process has ended meanwhile, or belongs to another user and only root may signal it.
             let _ = pidfd_send_signal(&handle, signal);
         }
     }
@@ -170,7 +170,7 @@ fn stat(pid: i32) -> Option<Stat> {
     parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The name, in parentheses, may hold anything, parentheses too; the fields after it are numbers.
+/// Parses `/proc/PID/stat`. The name, in parentheses, may contain any characters, also parentheses. The fields after it are numbers.
 fn parse(text: &[u8]) -> Option<Stat> {
     let end = text.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(text.get(end + 2..)?).ok()?;

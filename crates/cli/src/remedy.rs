@@ -1,4 +1,4 @@
-//! What to do on this command line about what was found in a table.
+//! What the user can do on this command line about a finding in a table.
 
 use fairlock::Finding;
 
@@ -6,14 +6,14 @@ use crate::local;
 use crate::place::Place;
 use crate::text::quoted;
 
-/// A finding as the library tells it, but for what to do about it.
+/// A finding in the library's words, but with a remedy for this command line.
 pub(crate) fn told(finding: &Finding, place: &Place) -> String {
     let text = finding.to_string();
     let what = text.strip_suffix(&finding.remedy()).unwrap_or(&text);
     format!("{what}{}", remedy(finding, place))
 }
 
-/// A finding without its weight: why something cannot be done.
+/// A finding without its severity: the reason why something cannot be done.
 pub(crate) fn reason(finding: &Finding, place: &Place) -> String {
     let told = told(finding, place);
     let weight = format!("{}: ", finding.severity());

@@ -1,4 +1,4 @@
-//! `fairlock show`: who has a lock, and who waits for it.
+//! `fairlock show`: shows who holds a lock, and who waits for it.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -13,9 +13,9 @@ use crate::args::Show;
 use crate::failure::{Failure, UNFIT, say};
 use crate::output;
 
-/// Somebody has the lock, who looks dead.
+/// The lock is held, but its holder looks dead.
 const DEAD: u8 = 2;
-/// Clears the screen of a terminal, and begins at its top.
+/// Clears the terminal and moves to its top.
 const AFRESH: &str = "\u{1b}[H\u{1b}[2J";
 
 pub(crate) async fn show(options: Show) -> Result<ExitCode, Failure> {
@@ -26,7 +26,7 @@ pub(crate) async fn show(options: Show) -> Result<ExitCode, Failure> {
         return watch(&options, &lock, every).await;
     }
     let state = lock.inspect().await.map_err(told)?;
-    // All is said, whether or not it was read to the end.
+    // The exit code is the same, whether or not the reader read all of the output.
     let _ = output::print(&text(&options, &state)?)?;
     Ok(ExitCode::from(match options.exit_code {
         true => code(&options, &state),
@@ -34,13 +34,13 @@ pub(crate) async fn show(options: Show) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// Until nobody reads it any more, or somebody ends it.
+/// Shows the lock until the reader closes the pipe, or a signal ends this process.
 async fn watch(options: &Show, lock: &FairLock, every: Duration) -> Result<ExitCode, Failure> {
     let is_redrawn = std::io::stdout().is_terminal() && !options.json;
     let (mut states, mut is_out) = (pin!(lock.watch(every)), false);
     while let Some(state) = states.next().await {
         let state = match state {
-            // The next look may be answered.
+            // The next poll may be answered.
             Err(error @ Error::Unavailable { .. }) => {
                 if !std::mem::replace(&mut is_out, true) {
                     let why = Failure::of(&error, &options.place);

@@ -1,4 +1,4 @@
-//! Signals that this process gets: which of them it had been told to ignore, and who sent them.
+//! Signals that this process receives: which of them it ignored at its start, and who sent them.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -22,7 +22,7 @@ use crate::failure::Failure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caught {
     pub(crate) number: i32,
-    /// A process, or none: the kernel, which sends to the whole process group the terminal's keys, and its hang-up.
+    /// The process that sent the signal. `None` means the kernel, which sends the terminal's keys and hang-up to the whole process group.
     pub(crate) sender: Option<i32>,
 }
 
@@ -32,28 +32,28 @@ impl Caught {
         self.number == number && self.sender.is_none()
     }
 
-    /// Whether the command, in the same group, has it too.
+    /// Whether the command, in the same group, has received it too.
     pub(crate) fn is_everybodys(self) -> bool {
         self.sender.is_none() && TO_GROUPS.contains(&self.number)
     }
 }
 
-/// Those that are passed on to the command. SIGTSTP among them: this process stops when the command does, which may
-/// think otherwise about it.
+/// Signals that are passed on to the command. SIGTSTP is among them: this process stops only when the command does, and the command may
+/// handle the signal in another way.
 const PASSED: [i32; 15] = [
     SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH, SIGTSTP, SIGALRM,
     SIGVTALRM, SIGPROF, SIGIO, SIGXCPU, SIGXFSZ,
 ];
 
-/// Those of them that the kernel sends to a whole group. Any other it sends to one process, which is this one here.
+/// The signals of `PASSED` that the kernel sends to a whole group. It sends any other signal to one process, which is this one.
 const TO_GROUPS: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGCONT, SIGWINCH, SIGTSTP];
 
-/// Those that would end or stop a supervisor, which only its one task may do.
+/// Signals that would end or stop a supervisor. Only its one task may do that.
 const SHRUGGED_OFF: [i32; 9] = [
     SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU,
 ];
 
-/// Catches what is to be passed on. What this process was started to ignore stays ignored, for the command too.
+/// Catches the signals that are passed on. A signal that this process was started to ignore stays ignored, for the command too.
 pub(crate) fn catch() -> Result<mpsc::UnboundedReceiver<Caught>, Failure> {
     let failed = |error| Failure::internal(format!("cannot catch signals: {error}"));
     let mut signals = SignalsInfo::<WithOrigin>::new(unignored(&PASSED)).map_err(failed)?;
@@ -64,7 +64,7 @@ pub(crate) fn catch() -> Result<mpsc::UnboundedReceiver<Caught>, Failure> {
                 number: origin.signal,
                 sender: match origin.cause {
                     Cause::Kernel => None,
-                    // One that says nothing of itself is nobody's descendant.
+                    // A signal without a sender's number counts as coming from no descendant.
                     _ => Some(origin.process.map_or(0, |process| process.pid)),
                 },
             };
@@ -77,7 +77,8 @@ pub(crate) fn catch() -> Result<mpsc::UnboundedReceiver<Caught>, Failure> {
     Ok(told)
 }
 
-/// Lets signals pass without effect. Caught, and not ignored: a command that is started later ignores nothing by that.
+/// Lets these signals pass without effect. They are caught and not ignored, so that a command that is started later does not inherit
+/// ignored signals.
 pub(crate) fn shrug_off() -> Result<(), Failure> {
     for number in unignored(&SHRUGGED_OFF) {
         let unread = Arc::new(AtomicBool::new(false));
@@ -87,9 +88,9 @@ pub(crate) fn shrug_off() -> Result<(), Failure> {
     Ok(())
 }
 
-/// A program that is started as `fork` and `exec` start it ignores what its parent does. What the C library starts in one step also
-/// ignores two signals that are its own, and passes that on: so a program is given the group that it would have anyway, which takes
-/// the two steps.
+/// Starts the command without additional ignored signals. A program that is started by `fork` and `exec` ignores exactly what its parent
+/// ignores. When the C library starts it in one step, it also ignores two signals of the library's own. Setting the group that the program
+/// would have anyway forces the two steps.
 pub(crate) fn ignoring_nothing_more(command: &mut Command) -> &mut Command {
     command.gid(getgid().as_raw())
 }
@@ -100,7 +101,7 @@ fn unignored(signals: &[i32]) -> Vec<i32> {
     signals.iter().copied().filter(is_caught).collect()
 }
 
-/// A bit for each signal that this process ignores.
+/// A bit mask of the signals that this process ignores.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -25,7 +25,7 @@ async fn create(options: Create) -> Result<ExitCode, Failure> {
     let created = client.create_table(&billing(&options)).await;
     created.map_err(|error| Failure::of(&error, place))?;
     let mut text = format!("{} is ready\n", place.name());
-    // What a check would say of it, but for what whoever creates tables need not be permitted.
+    // Reports only the findings about TTL. Other findings may be about permissions that a creator of tables does not need.
     let report = client.check_table().await;
     let findings = report.map_or(Vec::new(), |report| report.findings);
     let is_of_ttl = |finding: &&Finding| matches!(finding, Finding::NoTtl | Finding::WithoutTtl);
@@ -56,7 +56,7 @@ async fn check(place: Place) -> Result<ExitCode, Failure> {
     })
 }
 
-/// One line a finding.
+/// Writes a line for each finding.
 fn told(report: &TableReport, place: &Place) -> String {
     if report.findings.is_empty() {
         return format!("{}: all is well\n", place.name());

@@ -1,4 +1,4 @@
-//! Standard error, by a thread of its own: whoever is to read there may not, and neither a wait nor a lease may stand still for that.
+//! Writes standard error in a thread of its own. Its reader may not read, and neither a wait nor a lease may stand still for that.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -6,27 +6,28 @@ use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// How long somebody who has more to do waits until what was said can be read: it comes before what a command says that starts next.
+/// How long a caller that has more to do waits until its text is written. The text should come before what a command prints that starts
+/// next.
 pub(crate) const SOON: Duration = Duration::from_millis(50);
-/// How long the end of this program waits for that, if it ends with an error: somebody may read slowly.
+/// How long this program waits for that at its end if it ends with an error. The reader may be slow.
 pub(crate) const AT_LAST: Duration = Duration::from_secs(5);
-/// And if it has nothing to say in the end.
+/// How long this program waits for that at its end if it has nothing more to print.
 const IN_PASSING: Duration = Duration::from_millis(250);
-/// What nobody reads is kept up to so many times, and no more is said after that.
+/// How many unread texts are kept. Further texts are dropped.
 const KEPT: usize = 256;
 
-/// Text, and whom to tell that it is written.
+/// A text, and a channel that reports when it is written.
 type Said = (Vec<u8>, Option<Sender<()>>);
 
 static TELLER: OnceLock<Option<SyncSender<Said>>> = OnceLock::new();
 
-/// None if the system gives no more threads.
+/// Returns the thread's channel. Returns `None` if the system gives no more threads.
 fn teller() -> Option<&'static SyncSender<Said>> {
     let teller = TELLER.get_or_init(|| {
         let (say, said) = sync_channel::<Said>(KEPT);
         let write = move || {
             for (text, done) in said {
-                // Nobody may be left to read it.
+                // There may be no reader any more.
                 let _ = anstream::stderr().write_all(&text);
                 let _ = done.map(|done| done.send(()));
             }
@@ -37,7 +38,7 @@ fn teller() -> Option<&'static SyncSender<Said>> {
     teller.as_ref()
 }
 
-/// Says it, and waits for so long until it can be read.
+/// Prints the text, and waits for at most `within` until it is written.
 pub(crate) fn say(text: String, within: Duration) {
     let Some(teller) = teller() else {
         let _ = anstream::stderr().write_all(text.as_bytes());
@@ -49,14 +50,14 @@ pub(crate) fn say(text: String, within: Duration) {
     }
 }
 
-/// Waits until all that was said can be read, though not for ever.
+/// Waits until all text is written, for at most `IN_PASSING`.
 pub(crate) fn finish() {
     if TELLER.get().is_some() {
         say(String::new(), IN_PASSING);
     }
 }
 
-/// For logs, which are said without any waiting.
+/// For logs, which never wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Log;
 

@@ -1,7 +1,6 @@
-//! Words of others, as they may be shown at a terminal.
+//! Text from other programs, made safe to show at a terminal.
 
-/// Names come from a table that many may write, and must neither move the cursor nor break a queue: what does not print
-/// is escaped.
+/// Escapes what does not print. Names come from a table that many may write, and must neither move the cursor nor break a line.
 pub(crate) fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -13,12 +12,13 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
-/// Behind another character, for accents stand behind what they are on. Quotes and backslashes are escaped in code only.
+/// Whether a character prints. It is tested after another character, because an accent follows the character that carries it. Quotes and
+/// backslashes print as well: `escape_debug` escapes them for source code only.
 fn prints(c: char) -> bool {
     matches!(c, '\'' | '"' | '\\') || format!("a{c}").escape_debug().count() == 2
 }
 
-/// As a shell takes it.
+/// Quotes a word as a shell takes it.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

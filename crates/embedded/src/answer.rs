@@ -1,4 +1,4 @@
-//! What a server says to one request: a status and a JSON body.
+//! A server's answer to one request: a status and a JSON body.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,7 +40,7 @@ impl Answer {
         Answer::error(400, DYNAMODB, "TransactionConflictException", IN_CONFLICT)
     }
 
-    /// What a transaction gets for the same: the reasons of its items in their order. Its last item is the one in conflict.
+    /// The answer to a transaction in conflict: the reasons of its items in their order. Its last item is the one in conflict.
     pub(crate) fn cancelled_by_conflict(items: usize) -> Self {
         let others = items.saturating_sub(1);
         let codes = [vec!["None"; others], vec!["TransactionConflict"]].concat();
@@ -76,7 +76,7 @@ impl Answer {
         Answer::new(status, body.to_string())
     }
 
-    /// As HTTP, with the headers that DynamoDB sends; without a clock, without a `Date`.
+    /// Renders the answer as HTTP, with the headers that DynamoDB sends. Without a clock there is no `Date`.
     #[expect(clippy::expect_used, reason = "every status here is a constant")]
     pub(crate) fn into_http(self, clock: Option<&dyn WallClock>) -> HttpResponse {
         let status = StatusCode::try_from(self.status).expect("an HTTP status");
@@ -91,7 +91,7 @@ impl Answer {
     }
 }
 
-/// Why one item of a transaction was not written; an item that nothing is wrong with has a code and no words.
+/// Why an item of a transaction was not written. An item with which nothing is wrong has a code and no message.
 fn reason(code: &str) -> serde_json::Value {
     match code {
         "None" => serde_json::json!({ "Code": code }),
@@ -99,7 +99,7 @@ fn reason(code: &str) -> serde_json::Value {
     }
 }
 
-/// The answer of a front end whose clock is so many seconds ahead.
+/// The answer of a front end whose clock is `seconds` seconds ahead.
 pub(crate) fn skewed(mut answer: HttpResponse, seconds: i64) -> HttpResponse {
     let date = answer.headers().get("date");
     let date = date.and_then(|date| DateTime::from_str(date, Format::HttpDate).ok());

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::network::Network;
 
 impl Engine {
-    /// A client on a perfect network: nothing is late or lost. See [`Network`] for any other.
+    /// Returns a client on a perfect network: nothing is late or lost. See [`Network`] for any other network.
     ///
     /// # Examples
     ///
@@ -26,8 +26,8 @@ impl Engine {
 }
 
 impl Network {
-    /// A client on this network, with credentials and a region that mean nothing and the SDK's own retries and time-outs.
-    /// Over another transport than an engine its requests go to `http://localhost:8000`, the usual place of a local DynamoDB.
+    /// Returns a client on this network, with credentials and a region that mean nothing, and with the SDK's own retries and time-outs.
+    /// Over another transport than an engine, its requests go to `http://localhost:8000`, the usual address of a local DynamoDB.
     ///
     /// # Examples
     ///
@@ -53,7 +53,7 @@ impl Network {
         Client::from_conf(config.build())
     }
 
-    /// The transport alone, for a configuration of one's own.
+    /// Returns the transport alone, for the caller's own configuration.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Connections to an engine, kept and used again as the SDK's own transport does with real ones: each has one request at a time,
+//! Connections to an engine. They are kept and used again, as the SDK's own transport does with real ones. Each has one request at a time,
 //! and leads to one front end for as long as it is kept.
 
 use std::fmt;
@@ -9,10 +9,10 @@ use aws_smithy_runtime_api::client::connection::{
     CaptureSmithyConnection, ConnectionId, ConnectionMetadata,
 };
 
-/// By how many seconds the clock of the front end is ahead to which a connection leads, by the connection's number.
+/// Takes the number of a connection. Returns by how many seconds the clock of its front end is ahead.
 pub(crate) type Clocks = Arc<dyn Fn(u64) -> i64 + Send + Sync>;
 
-/// Those of one network.
+/// The connections of one network.
 #[derive(Default)]
 pub(crate) struct Connections {
     opened: u64,
@@ -23,14 +23,14 @@ pub(crate) struct Connections {
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     number: u64,
-    /// It is not used again.
+    /// Whether it must not be used again.
     is_retired: Arc<AtomicBool>,
     /// By how many seconds the clock of its front end is ahead.
     pub(crate) skew: i64,
 }
 
 impl Connections {
-    /// The one that was used last of those that are idle.
+    /// Takes the connection that was used last, of the idle ones that are not retired.
     pub(crate) fn take(&mut self) -> Option<Connection> {
         while let Some(idle) = self.idle.pop() {
             if !idle.is_retired() {
@@ -40,13 +40,13 @@ impl Connections {
         None
     }
 
-    /// The number of a new one, and whom to ask for the clock of its front end.
+    /// Returns the number of a new connection, and the function that knows the clock of its front end.
     pub(crate) fn open(&mut self) -> (u64, Option<Clocks>) {
         self.opened += 1;
         (self.opened, self.clocks.clone())
     }
 
-    /// An answer came, and it may be used again.
+    /// Keeps a connection whose answer came, so that it may be used again.
     pub(crate) fn keep(&mut self, connection: Connection) {
         self.idle.push(connection);
     }
@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// The SDK is told which it is when it asks.
+    /// Lets the SDK ask which connection this is.
     pub(crate) fn shown_to(&self, capture: &CaptureSmithyConnection) {
         let connection = self.clone();
         capture.set_connection_retriever(move || Some(connection.metadata()));

@@ -1,4 +1,4 @@
-//! The SDK's transport: carries each request to the server and back as its fate will have it.
+//! The SDK's transport: carries each request to the server and back as its fate says.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::network::{Far, Network};
 use crate::request::{Exchange, Outcome, Request};
 use crate::time::System;
 
-/// A network, as the SDK wants to see it.
+/// A network in the form that the SDK expects.
 #[derive(Debug)]
 pub(crate) struct Line(pub(crate) Network);
 
-/// The same with the settings of one client applied.
+/// A network with the settings of one client applied.
 #[derive(Clone, Debug)]
 struct Wire {
     network: Network,
@@ -84,7 +84,7 @@ impl Wire {
         got
     }
 
-    /// The connection to an engine. Any other transport has its own.
+    /// The connection to an engine. Any other transport has connections of its own.
     fn connect(&self, request: &Request) -> Option<Connection> {
         let Server::Engine(_) = &self.server else {
             return None;
@@ -96,15 +96,15 @@ impl Wire {
         Some(connection)
     }
 
-    /// The short way, when nothing happens on it: applied before anyone could give up. Even so an answer does not come
-    /// within the same poll, or clients that never wait for anything else would never let others run.
+    /// Takes the short way, if nothing happens on it: the request is applied before its client could give up. Even so the answer does not
+    /// come within the same poll. Otherwise clients that never wait for anything else would never let others run.
     async fn hand_over(&self, request: &Request) -> Got {
         let got = self.apply(request).await;
         tokio::task::yield_now().await;
         got
     }
 
-    /// The long way, as a task of its own: what is sent arrives, whether or not the client still waits.
+    /// Takes the long way, as a task of its own: a sent request arrives, whether or not the client still waits.
     async fn send(&self, request: Arc<Request>, fate: Fate) -> Got {
         let wire = self.clone();
         let trip = spawn(async move { wire.round_trip(request, fate).await });
@@ -115,7 +115,7 @@ impl Wire {
         }
     }
 
-    /// There and back; nothing if the client never hears of it again.
+    /// Goes there and back. Returns `None` if the client never hears of the request again.
     async fn round_trip(self, request: Arc<Request>, fate: Fate) -> Option<Got> {
         fate.go().await;
         let arrived = Instant::now();
@@ -143,7 +143,7 @@ impl Wire {
         }
     }
 
-    /// Applies it once more, later; nobody gets that answer.
+    /// Applies the request again, later; no client gets that answer.
     fn repeat(&self, request: &Arc<Request>, after: Option<Duration>) {
         let Some(after) = after else { return };
         let (wire, request) = (self.clone(), Arc::clone(request));
@@ -194,13 +194,13 @@ impl Server {
     }
 }
 
-/// The request with its body read to the end, or the SDK takes a silent server for a slow upload and gives up.
+/// The request with its body read to the end. Otherwise the SDK takes a silent server for a slow upload, and gives up.
 async fn taken(mut request: HttpRequest) -> Result<HttpRequest, ConnectorError> {
     *request.body_mut() = read(request.take_body()).await?;
     Ok(request)
 }
 
-/// The answer with all its body here, so that its arrival is one moment.
+/// The answer with all of its body, so that its arrival is one moment.
 async fn whole(mut response: HttpResponse) -> Got {
     *response.body_mut() = read(response.take_body()).await?;
     Ok(response)
@@ -212,7 +212,7 @@ async fn read(body: SdkBody) -> Result<SdkBody, ConnectorError> {
     Ok(SdkBody::from(bytes.into_bytes()))
 }
 
-/// Half of an answer. A body that streams cannot be told where it ends, and is gone altogether.
+/// Cuts an answer in half. A body that streams does not tell where it ends, and is gone altogether.
 fn cut_short(mut response: HttpResponse) -> HttpResponse {
     let whole = response.body().bytes().unwrap_or_default();
     *response.body_mut() = SdkBody::from(whole[..whole.len() / 2].to_vec());
@@ -224,7 +224,7 @@ fn broken() -> ConnectorError {
     ConnectorError::io("connection reset by the network's faults".into())
 }
 
-/// What the SDK's transport makes of hyper's `IncompleteMessage`.
+/// The error that the SDK's transport makes of hyper's `IncompleteMessage`.
 fn closed() -> ConnectorError {
     let closed = "connection closed before message completed";
     ConnectorError::other(closed.into(), Some(ErrorKind::TransientError))
@@ -240,7 +240,7 @@ fn spawn<T: Send + 'static>(
     tokio::spawn(trip)
 }
 
-/// Tells the observer how a request ended, once; dropped before that, that its client gave up.
+/// Tells the observer once how a request ended. If it is dropped before that, it reports that the client gave up.
 struct Watch {
     network: Network,
     request: Arc<Request>,

@@ -5,10 +5,11 @@ use std::ops::Sub;
 
 use crate::request::Request;
 
-/// What clients sent over a [`Network`](crate::Network): a snapshot, and by subtraction what was sent between two.
+/// What clients sent over a [`Network`](crate::Network): a snapshot. Subtract two snapshots for what was sent between them.
 ///
-/// Every attempt counts, so what the SDK retries counts again; what the network itself duplicates does not. A read is one
-/// `GetItem`, `Query` or `Scan`, or one item asked for in a batch or transaction; a write is one `PutItem`, `UpdateItem` or
+/// Every attempt counts, so a retry by the SDK counts again. What the network itself duplicates does not count.
+///
+/// A read is one `GetItem`, `Query` or `Scan`, or one item asked for in a batch or transaction. A write is one `PutItem`, `UpdateItem` or
 /// `DeleteItem`, or one item of a batch or transaction, whether or not its condition held. Table operations are requests only.
 ///
 /// # Examples
@@ -35,7 +36,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All requests.
+    /// Returns the number of all requests.
     ///
     /// # Examples
     ///
@@ -46,7 +47,7 @@ impl Counts {
         self.by_operation.values().sum()
     }
 
-    /// Items asked for, a query or a scan being one.
+    /// Returns the number of items asked for; a query or a scan counts as one.
     ///
     /// # Examples
     ///
@@ -57,7 +58,7 @@ impl Counts {
         self.reads
     }
 
-    /// Items written or attempted to be.
+    /// Returns the number of items written, or attempted to be.
     ///
     /// # Examples
     ///
@@ -68,7 +69,7 @@ impl Counts {
         self.writes
     }
 
-    /// Requests of one operation, such as `"UpdateItem"`.
+    /// Returns the number of requests of one operation, such as `"UpdateItem"`.
     ///
     /// # Examples
     ///
@@ -79,7 +80,7 @@ impl Counts {
         self.by_operation.get(operation).copied().unwrap_or(0)
     }
 
-    /// Requests of each operation, in alphabetical order.
+    /// Returns the number of requests of each operation, in alphabetical order.
     ///
     /// # Examples
     ///

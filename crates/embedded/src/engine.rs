@@ -13,7 +13,7 @@ use crate::{operations, ttl};
 
 const UNWRITTEN: &str = "this engine only reads its file";
 
-/// A DynamoDB of one's own: its tables live as long as the engine and its clones, or in a file.
+/// A private DynamoDB: its tables live as long as the engine and its clones, or in a file.
 ///
 /// Cheap to clone; the clones share the tables.
 ///
@@ -38,7 +38,7 @@ pub struct Engine {
     shows_old_values: bool,
 }
 
-/// The engine could not be opened; check the path, its permissions, and that the file is a database of this engine.
+/// The engine could not be opened. Check the path, its permissions, and that the file is a database of this engine.
 ///
 /// # Examples
 ///
@@ -56,7 +56,7 @@ pub struct EngineError {
 }
 
 impl Engine {
-    /// An engine whose tables are in memory and end with it.
+    /// Opens an engine whose tables are in memory and end with it.
     ///
     /// # Errors
     ///
@@ -74,17 +74,17 @@ impl Engine {
             .map_err(EngineError::at("memory"))
     }
 
-    /// An engine whose tables are in the file at `path`, which is made if it is not there, with the mode that the umask asks for.
-    /// Several engines, also in several processes on one machine, may use the file at the same time.
+    /// Opens an engine whose tables are in the file at `path`. A missing file is made, with the mode that the umask asks for. Several
+    /// engines, also in several processes on one machine, may use the file at the same time.
     ///
-    /// The file is the one that has this name at each request: after it was deleted there are no tables, until another is made, which
-    /// has tables of its own.
+    /// Each request uses the file that has this name at that time. After the file was deleted there are no tables, until another file is
+    /// made, which has tables of its own.
     ///
-    /// SQLite keeps two more files beside it while it is open, by its name. So a file must have one name: one with hard links is
-    /// refused, and so is one that is mounted by itself into a container, on Linux; mount its directory instead.
+    /// While the file is open, SQLite keeps two more files beside it, by its name. So a file must have one name. A file with hard links is
+    /// refused. On Linux, so is a file that is mounted by itself into a container; mount its directory instead.
     ///
-    /// Blocks until the file is open: it is tried for 30 s while other processes keep it busy, as they do who bring a
-    /// new file up to date. A try that is under way by then may take as long again.
+    /// Blocks until the file is open. The engine tries for 30 s while other processes keep the file busy, for example to bring a new file
+    /// up to date. A try that is under way by then may take as long again.
     ///
     /// # Errors
     ///
@@ -106,12 +106,12 @@ impl Engine {
         Engine::at(path.as_ref(), Access::Write)
     }
 
-    /// An engine that reads the tables in the file at `path`, and refuses to write. It needs no permission to write the file or
-    /// its directory. Each request copies the file into memory, so that it sees what the file has then.
+    /// Opens an engine that reads the tables in the file at `path`, and refuses to write. It needs no permission to write the file or its
+    /// directory. Each request copies the file into memory, so that it sees what the file has then.
     ///
-    /// It leaves nothing there of a file that nobody has open. While somebody has, it reads as SQLite does: if it copies at the very
-    /// moment at which the last writer closes the file, SQLite leaves its log there, with what is in it, until somebody writes
-    /// again. So do not copy the file alone, without its log, where engines that read look at it.
+    /// The engine leaves no other file beside a file that no process has open. While a process has it open, the engine reads as SQLite
+    /// does. The engine may copy at the very moment at which the last writer closes the file. Then SQLite leaves its log there, with what
+    /// is in it, until a process writes again. So where such engines read a file, do not copy the file alone, without its log.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Engine {
         }
     }
 
-    /// The clock that the `Date` of answers and [`expire`](Engine::expire) follow. The system's, unless told otherwise.
+    /// Sets the clock that the `Date` of answers and [`expire`](Engine::expire) follow. The default is the system's clock.
     ///
     /// # Examples
     ///
@@ -182,7 +182,7 @@ impl Engine {
         self
     }
 
-    /// Acts as an engine that does not know `ReturnValuesOnConditionCheckFailure`: a failed condition shows no item.
+    /// Makes the engine act like one that does not know `ReturnValuesOnConditionCheckFailure`: a failed condition shows no item.
     ///
     /// # Examples
     ///
@@ -196,7 +196,7 @@ impl Engine {
         self
     }
 
-    /// Acts as an engine behind a proxy that removes `Date` from the answers.
+    /// Makes the engine act as if a proxy removed `Date` from its answers.
     ///
     /// # Examples
     ///
@@ -210,8 +210,8 @@ impl Engine {
         self
     }
 
-    /// Does what DynamoDB's TTL does in its own time: deletes the items whose TTL attribute is past by the engine's
-    /// clock, though not by more than five years. Says how many there were.
+    /// Deletes the items whose TTL attribute is past by the engine's clock, though not by more than five years. DynamoDB's TTL does this in
+    /// its own time. Returns how many items there were.
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl Engine {
         swept.map_err(EngineError::at("a sweep"))
     }
 
-    /// Whether an answer takes no waiting.
+    /// Whether the engine answers without waiting.
     pub(crate) fn is_immediate(&self) -> bool {
         self.store.is_immediate()
     }
@@ -252,7 +252,7 @@ impl Engine {
         self.respond(self.word(said))
     }
 
-    /// An answer as it leaves this engine, whoever wrote it.
+    /// Renders an answer as it leaves this engine, whether or not the engine wrote it.
     pub(crate) fn respond(&self, answer: Answer) -> HttpResponse {
         answer.into_http(self.dated.then_some(&*self.clock))
     }

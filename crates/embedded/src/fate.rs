@@ -1,4 +1,4 @@
-//! What becomes of one request, on its way there, at the server, and on its way back.
+//! What becomes of a request: on its way there, at the server, and on its way back.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use crate::gate::Gate;
 use crate::request::Request;
 use crate::timer::Timer;
 
-/// Faults only ever make a fate worse: the order in which it suffers them does not matter, gates aside.
+/// Faults only ever make a fate worse, so the order in which it suffers them does not matter, gates aside.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fate {
     timer: Timer,
     there: Way,
     pub(crate) arrival: Arrival,
-    /// How long after the arrival it is applied again.
+    /// How long after its arrival the request is applied again.
     pub(crate) again: Option<Duration>,
     back: Way,
     pub(crate) ending: Ending,
@@ -28,7 +28,7 @@ pub(crate) struct Way {
     gate: Option<Gate>,
 }
 
-/// What the server does with it, each worse than the one before.
+/// What the server does with the request. Each is worse than the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Arrival {
     #[default]
@@ -45,7 +45,7 @@ pub(crate) enum Refusal {
     ServerError,
 }
 
-/// What the client gets, each worse than the one before.
+/// What the client gets. Each is worse than the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ending {
     #[default]
@@ -91,7 +91,7 @@ impl Fate {
         self
     }
 
-    /// Whether nothing happens to it at all.
+    /// Whether nothing happens to the request at all.
     pub(crate) fn is_plain(&self) -> bool {
         self.there.is_plain()
             && self.back.is_plain()
@@ -105,7 +105,7 @@ impl Fate {
         self.there.travel(self.timer, Duration::ZERO).await;
     }
 
-    /// The time the server took is a part of the round trip.
+    /// Travels back. The time that the server took is a part of the round trip.
     pub(crate) async fn come_back(&self, served: Duration) {
         self.back.travel(self.timer, served).await;
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::gate::Gate;
 use crate::latency::Latency;
 
-/// On which side of a request's being applied something happens: the difference between "certainly not applied" and
-/// "applied, and the client does not know it".
+/// On which side of the application of a request something happens. This is the difference between "certainly not applied" and "applied,
+/// and the client does not know it".
 ///
 /// # Examples
 ///
@@ -28,7 +28,7 @@ pub enum When {
 ///
 /// # Examples
 ///
-/// Late on its way back, and then lost: the client learns after two seconds that it will never know.
+/// An answer that is late on its way back, and then lost: the client learns after two seconds that it will never know.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,45 +40,45 @@ pub enum When {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Takes this much longer, besides the network's own latency. A request that is late on its way there is applied
-    /// when it arrives, also when its client has long given up.
+    /// It takes this much longer, besides the network's own latency. A request that is late on its way there is applied when it arrives,
+    /// even if its client gave up long before.
     Delay(When, Duration),
     /// The connection breaks: the request, or its answer, is lost. The client sees an I/O error.
     Lose(When),
-    /// The server closes the connection in good order and answers nothing, with the request applied or not. The client sees
-    /// what hyper calls an incomplete message, which the SDK's transport counts neither among I/O errors nor time-outs.
+    /// The server closes the connection in good order and answers nothing, with the request applied or not. The client sees what hyper
+    /// calls an incomplete message. The SDK's transport counts it neither among I/O errors nor among time-outs.
     Close(When),
     /// The server answers 500, with the request applied or not.
     ServerError(When),
-    /// Whatever the answer says, it breaks off in the middle.
+    /// The answer breaks off in the middle, whatever it says.
     CutShort,
     /// No answer ever comes, with the request applied or not.
     Hang(When),
-    /// Stands at the gate until it is opened.
+    /// It stands at the gate until the gate is opened.
     Hold(When, Gate),
-    /// Applied again this much later than it arrives, or would have; the client gets the answer of the first. A request that
-    /// is lost on its way there is thus applied late; one that the server refuses is not repeated.
+    /// The request is applied again, this much later than it arrives, or would have arrived; the client gets the answer of the first
+    /// application. A request that is lost on its way there is thus applied late. A request that the server refuses is not repeated.
     Duplicate {
-        /// From the first arrival to the second.
+        /// The time from the first arrival to the second.
         after: Duration,
     },
     /// Refused, not applied: `ProvisionedThroughputExceededException`.
     Throttle,
-    /// Refused, not applied, because a transaction is at the item: `TransactionConflictException`. A `TransactWriteItems` gets
+    /// Refused, not applied, because a transaction is under way for the item: `TransactionConflictException`. A `TransactWriteItems` gets
     /// `TransactionCanceledException`, whose reason is `TransactionConflict` for its last item and `None` for the others.
     Conflict,
     /// Refused, not applied: status 400 with this error code, such as `"AccessDeniedException"`.
     Refuse(&'static str),
-    /// Answered by a front end of DynamoDB whose clock is so many seconds ahead, or behind if they are negative: the `Date` of
-    /// the answer says so. Nothing else is wrong.
+    /// Answered by a front end of DynamoDB whose clock is this many seconds ahead, or behind if negative: the `Date` of the answer says so.
+    /// Nothing else is wrong.
     Skew(i64),
-    /// One and the other, as [`and`](Fault::and) puts them together.
+    /// Both faults, as [`and`](Fault::and) puts them together.
     Both(Box<Fault>, Box<Fault>),
 }
 
 impl Fault {
-    /// This fault and another on the same request. Delays add up, the last gate of each direction counts, a request lost or
-    /// refused on its way there is not applied, and of several endings the client sees the most silent.
+    /// Combines this fault with another on the same request. Delays add up, and the last gate of each direction counts. A request that is
+    /// lost or refused on its way there is not applied. Of several endings, the client sees the most silent.
     ///
     /// # Examples
     ///
@@ -95,8 +95,7 @@ impl Fault {
     }
 }
 
-/// How often things go wrong by chance. Each rate is a probability between 0 and 1; by default all are 0 and nothing takes
-/// any time.
+/// How often things go wrong by chance. Each rate is a probability between 0 and 1. By default all rates are 0, and nothing takes any time.
 ///
 /// # Examples
 ///
@@ -116,13 +115,13 @@ impl Fault {
 pub struct Faults {
     /// How long a request and its answer take together.
     pub round_trip: Latency,
-    /// Requests lost on their way, the client seeing an I/O error.
+    /// Requests lost on their way; the client sees an I/O error.
     pub lost_requests: f64,
-    /// Answers lost on their way, the client seeing an I/O error.
+    /// Answers lost on their way; the client sees an I/O error.
     pub lost_answers: f64,
-    /// Requests over whose connections the server closes them without an answer, not applied.
+    /// Requests whose connections the server closes without an answer, not applied.
     pub closes_before: f64,
-    /// Requests over whose connections the server closes them without an answer, applied.
+    /// Requests whose connections the server closes without an answer, applied.
     pub closes_after: f64,
     /// Requests answered with 500 and not applied.
     pub errors_before: f64,
@@ -138,12 +137,12 @@ pub struct Faults {
     pub conflicts: f64,
     /// Requests applied a second time.
     pub duplicates: f64,
-    /// The longest time from a request's arrival to its duplicate's; evenly spread.
+    /// The longest time from a request's arrival to its duplicate's; the times are evenly spread.
     pub duplicate_within: Duration,
 }
 
 impl Faults {
-    /// What befalls one request besides latency. As many draws whatever comes of them.
+    /// Draws what befalls a request besides latency. The number of draws is the same, whatever comes of them.
     pub(crate) fn draw(&self, rng: &mut fastrand::Rng) -> Vec<Fault> {
         let after = self.duplicate_within.mul_f64(rng.f64());
         let rates = [

@@ -1,4 +1,4 @@
-//! The file that a name names, and those that SQLite puts beside it.
+//! The file that a name refers to, and the files that SQLite puts beside it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Error, ErrorKind, Result};
@@ -6,13 +6,13 @@ use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// How often the maker of a new file is waited for, who needs no time to speak of; but another program may lock the directory.
+/// How many pauses to wait for the process that makes a new file. It needs hardly any time, but another program may lock the directory.
 const PATIENCE: usize = 50;
 
-/// As many as the system follows.
+/// How many symbolic links to follow: as many as the system does.
 const LINKS: usize = 40;
 
-/// What tells a file from another one that has its name later.
+/// Distinguishes a file from another file that gets its name later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     device: u64,
@@ -39,8 +39,8 @@ pub(crate) fn identity(path: &Path) -> Result<Identity> {
     })
 }
 
-/// SQLite keeps two more files beside it, by its name: whoever has the same file by another name has other ones, and both would
-/// damage it, or have the same lock.
+/// Refuses a file with several names. SQLite keeps two more files beside it, by its name, so a process that opens it by another name has
+/// other ones. Both processes would damage the file, or hold the same lock.
 #[cfg(unix)]
 pub(crate) fn has_one_name(path: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
@@ -58,7 +58,7 @@ pub(crate) fn has_one_name(path: &Path) -> Result<()> {
     }
 }
 
-/// Where a file cannot be asked for its names.
+/// Does nothing where the system cannot tell how many names a file has.
 #[cfg(not(unix))]
 pub(crate) fn has_one_name(_: &Path) -> Result<()> {
     Ok(())
@@ -68,7 +68,7 @@ pub(crate) fn has_one_name(_: &Path) -> Result<()> {
 #[cfg(target_os = "linux")]
 fn is_mounted(path: &Path) -> bool {
     use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
-    // Not every kernel, or container, lets one ask.
+    // Not every kernel, or container, permits the question.
     statx(CWD, path, AtFlags::empty(), StatxFlags::empty())
         .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
@@ -78,14 +78,14 @@ fn is_mounted(_: &Path) -> bool {
     false
 }
 
-/// Makes an empty file, with the mode that the umask asks for, unless there is one. What SQLite left beside one that had the
-/// name before is another file's, and would be taken for this one's.
+/// Makes an empty file, with the mode that the umask asks for, unless there is one. Then removes what SQLite left beside an earlier file of
+/// this name, which SQLite would take for this file's.
 pub(crate) fn make(path: &Path, pause: impl Fn()) -> Result<()> {
     if fs::metadata(path).is_ok_and(|found| found.len() > 0) {
         return Ok(());
     }
     let path = &real(path);
-    // Whoever finds it empty waits until its maker has tidied up, and opens nothing meanwhile.
+    // A process that finds the file empty waits until its maker has tidied up, and opens nothing meanwhile.
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
@@ -109,12 +109,12 @@ pub(crate) fn make(path: &Path, pause: impl Fn()) -> Result<()> {
     }
 }
 
-/// What changes about a file when somebody opens, writes or closes it.
+/// What changes about a file when a process opens, writes or closes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
-    /// Somebody has the file open, or had it open and was killed.
+    /// Whether a process has the file open, or had it open and was killed.
     pub(crate) has_log: bool,
-    /// Where there is a log SQLite itself sees to it that what is read goes together.
+    /// `None` where there is a log: then SQLite itself keeps what is read consistent.
     written: Option<(SystemTime, u64)>,
 }
 
@@ -128,12 +128,12 @@ pub(crate) fn state(path: &Path) -> Result<State> {
     Ok(State { has_log, written })
 }
 
-/// The log beside a file: beside the one that a symbolic link leads to, as SQLite has it.
+/// The log beside a file. If the name is a symbolic link, it is beside the file to which the link leads, as SQLite has it.
 pub(crate) fn log(path: &Path) -> PathBuf {
     beside(&real(path), "-wal")
 }
 
-/// Where symbolic links lead, also to a file that is not there yet.
+/// Where symbolic links lead, even to a file that is not there yet.
 pub(crate) fn real(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
@@ -143,13 +143,13 @@ pub(crate) fn real(path: &Path) -> PathBuf {
         let Ok(target) = fs::read_link(&path) else {
             break;
         };
-        // A target that is absolute takes the place of all before it.
+        // An absolute target takes the place of everything before it.
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }
     path
 }
 
-/// A name as SQLite takes it with parameters behind it.
+/// A file's name in the form in which SQLite takes parameters behind it.
 pub(crate) fn uri(path: &str) -> String {
     let escaped = path
         .replace('%', "%25")

@@ -1,4 +1,4 @@
-//! A place on a request's way that a test keeps closed until it says so.
+//! A place on a request's way that a test keeps closed until it opens it.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ struct State {
 }
 
 impl Gate {
-    /// A gate that nothing passes until [`open`](Gate::open).
+    /// Returns a gate that no request passes until [`open`](Gate::open).
     ///
     /// # Examples
     ///
@@ -50,7 +50,7 @@ impl Gate {
         Gate(Arc::default())
     }
 
-    /// Lets through who stands here and who comes, until [`close`](Gate::close).
+    /// Lets through the requests that stand here and those that come, until [`close`](Gate::close).
     ///
     /// # Examples
     ///
@@ -65,7 +65,7 @@ impl Gate {
         });
     }
 
-    /// Holds up who comes from now on.
+    /// Holds up requests that come from now on.
     ///
     /// # Examples
     ///
@@ -78,7 +78,7 @@ impl Gate {
         self.0.change(|state| state.is_open = false);
     }
 
-    /// Waits until this many requests have come here in all, whether or not they have passed. Cancel safe.
+    /// Waits until this many requests in all have come here, whether or not they have passed. Cancel safe.
     ///
     /// # Examples
     ///
@@ -92,7 +92,7 @@ impl Gate {
         self.0.is(|state| state.arrived >= requests).await;
     }
 
-    /// Comes here, and passes when the gate is open, or was opened since.
+    /// Arrives at the gate, and passes when it is open, or was opened since.
     pub(crate) async fn pass(&self) {
         let mut opened = 0;
         self.0.change(|state| {

@@ -1,4 +1,4 @@
-//! How long a way takes.
+//! How long requests and their answers take.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Latency {
-    /// The same every time. A round trip is split evenly between the way there and the way back, of which the time
-    /// that the server takes is a part.
+    /// The same every time. A round trip is split evenly between the way there and the way back. The time that the server takes is a part
+    /// of the way back.
     Constant(Duration),
-    /// Half of the time below `median`, once in a hundred above `p99`, and at the worst as far above `p99` as `p99` is
-    /// above `median` (log-logistic, cut off). A round trip is split at a random point.
+    /// Half of the samples are below `median`, and a hundredth is above `p99`. The worst is as far above `p99` as `p99` is above `median`
+    /// (log-logistic, cut off). A round trip is split at a random point.
     HeavyTailed {
         /// Half of the samples are shorter.
         median: Duration,
-        /// One in a hundred is longer.
+        /// A hundredth of the samples is longer.
         p99: Duration,
     },
 }
@@ -37,14 +37,14 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// The way there and the way back of one round trip.
+    /// Splits a round trip into the way there and the way back.
     pub(crate) fn split(self, rng: &mut fastrand::Rng) -> (Duration, Duration) {
         let share = match self {
             Latency::Constant(_) => 0.5,
             Latency::HeavyTailed { .. } => rng.f64(),
         };
         let whole = self.sample(rng);
-        // A product that is rounded up to more than any duration is the whole.
+        // If the product is rounded up to more than any duration, it is the whole.
         let there = Duration::try_from_secs_f64(whole.as_secs_f64() * share).unwrap_or(whole);
         (there, whole.saturating_sub(there))
     }

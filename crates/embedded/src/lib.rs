@@ -4,23 +4,22 @@
 //! For tests, demonstrations and work without a network; never for production: it is one SQLite database
 //! on one machine.
 //!
-//! With its feature `embedded`, the lock library fairlock has this crate as `fairlock::embedded`. It knows nothing of locks.
+//! With its feature `embedded`, the lock library fairlock offers this crate as `fairlock::embedded`. This crate knows nothing of locks.
 //!
 //! # Limitations
 //!
-//! - Reads are always strongly consistent, and nothing is throttled, in conflict or left unprocessed unless a
-//!   [`Fault`] says so.
-//! - An engine in memory computes on the thread that asks, which never waits for I/O.
-//! - An engine on a file remembers a table's keys and indexes while it is open. Do not delete and create a table again,
-//!   or change its indexes, while other engines have the file open.
+//! - Reads are always strongly consistent. Nothing is throttled, in conflict or left unprocessed unless a [`Fault`] says so.
+//! - An engine in memory computes on the thread that asks, and that thread never waits for I/O.
+//! - An engine on a file remembers a table's keys and indexes while it is open. Do not delete and create a table again, or change its
+//!   indexes, while other engines have the file open.
 //! - A request to a file that another process keeps busy is tried for half a minute, and then answered with 500.
 //!
 //! # What is here
 //!
-//! An [`Engine`] keeps the tables and answers requests. A [`Network`] stands between clients and an engine (or
-//! any other transport): it delays, loses, repeats and refuses requests as [`Faults`] and scripted [`Fault`]s say,
-//! counts them, and lets an observer write down what happened. Delays run on tokio's clock, which a test may pause
-//! (or, for measurements, [exactly](Network::with_exact_delays)), and all chance comes from one seed.
+//! An [`Engine`] keeps the tables and answers requests. A [`Network`] stands between clients and an engine (or any other transport). It
+//! delays, loses, repeats and refuses requests as [`Faults`] and scripted [`Fault`]s say, counts them, and lets an observer record what
+//! happened. Delays run on tokio's clock, which a test may pause (or, for measurements, [exactly](Network::with_exact_delays)). All chance
+//! comes from one seed.
 //!
 //! # Examples
 //!

@@ -17,11 +17,11 @@ use crate::timer::Timer;
 
 /// The way from clients to an engine, or to any other server, and back.
 ///
-/// Without a word it is perfect: no time passes and nothing is lost. [`Faults`] happen by chance, from one seed; a
-/// [script](Network::script) decides on single requests. Once sent, a request is applied even if its client goes away.
+/// By default it is perfect: no time passes and nothing is lost. [`Faults`] happen by chance, from one seed; a [script](Network::script)
+/// decides on single requests. Once sent, a request is applied even if its client goes away.
 ///
-/// Cheap to clone; the clones are one network, and what is set on one holds for all. For clients with different
-/// luck, make several networks to one engine.
+/// Cheap to clone. The clones are one network, and a setting of one holds for all. For clients with different luck, make several networks
+/// to one engine.
 ///
 /// # Examples
 ///
@@ -72,7 +72,7 @@ type Rewrite = Arc<dyn Fn(&mut Value) + Send + Sync>;
 type Observer = Arc<dyn Fn(&Exchange<'_>) + Send + Sync>;
 
 impl Network {
-    /// The way to an engine in this process.
+    /// Returns the way to an engine in this process.
     ///
     /// # Examples
     ///
@@ -86,7 +86,7 @@ impl Network {
         Network::ending_at(Far::Engine(engine.clone()))
     }
 
-    /// The same faults and counts around any other transport, such as HTTP to an engine in another process.
+    /// Returns a network with the same faults and counts around any other transport, such as HTTP to an engine in another process.
     ///
     /// # Examples
     ///
@@ -110,8 +110,7 @@ impl Network {
         Network(Arc::new(Inner { far, state }))
     }
 
-    /// Takes all chance from this seed. The same seed and the same requests in the same order meet the same fates. The seed is
-    /// 0 unless told otherwise.
+    /// Sets the seed of all chance. With the same seed, the same requests in the same order meet the same fates. The default is 0.
     ///
     /// # Examples
     ///
@@ -127,8 +126,8 @@ impl Network {
         self
     }
 
-    /// Delays run on a timer of their own, exact to well below a millisecond, not on tokio's, which is as coarse as that
-    /// and may be paused. For measurements; a test that pauses its clock must not ask for it.
+    /// Runs delays on a timer of their own, which is exact to well below a millisecond. The default is tokio's timer, which is as coarse as
+    /// a millisecond, and may be paused. For measurements; a test that pauses its clock must not call this.
     ///
     /// # Examples
     ///
@@ -152,7 +151,7 @@ impl Network {
         self
     }
 
-    /// What goes wrong by chance from the start; [`set_faults`](Network::set_faults) changes it later.
+    /// Sets what goes wrong by chance from the start; [`set_faults`](Network::set_faults) changes it later.
     ///
     /// # Examples
     ///
@@ -169,7 +168,7 @@ impl Network {
         self
     }
 
-    /// What goes wrong by chance with the requests sent from now on.
+    /// Sets what goes wrong by chance with the requests sent from now on.
     ///
     /// # Examples
     ///
@@ -185,8 +184,8 @@ impl Network {
         self.state().faults = faults;
     }
 
-    /// Asks `script` about each request as it is sent; what it decides happens in place of chance (latency aside), and
-    /// nothing it decides leaves the request to chance.
+    /// Lets `script` decide on each request as it is sent. Its decision happens in place of chance (latency aside). If it returns `None`,
+    /// the request is left to chance.
     ///
     /// # Examples
     ///
@@ -206,11 +205,11 @@ impl Network {
         self
     }
 
-    /// Lets `rewrite` change the body of each request as it goes out, before a script, an observer or the server sees it: how
-    /// a test makes every client wrong in the same way, to see that it would notice.
+    /// Lets `rewrite` change the body of each request as it goes out, before a script, an observer or the server sees it. In this way a
+    /// test makes every client wrong in the same way, to see that it would notice.
     ///
-    /// A body that is not JSON stays as it is. Requests are signed before that, so a server that checks signatures, as
-    /// AWS does and local ones do not, refuses what was changed.
+    /// A body that is not JSON stays as it is. The SDK signs requests before the change. So a server that checks signatures, as AWS does
+    /// and local ones do not, refuses a changed request.
     ///
     /// # Examples
     ///
@@ -230,8 +229,7 @@ impl Network {
         self
     }
 
-    /// Tells `observer` of each request once: when its answer or failure reaches the client, or when the client gives up
-    /// waiting for it.
+    /// Calls `observer` once for each request: when its answer or failure reaches the client, or when the client gives up waiting for it.
     ///
     /// # Examples
     ///
@@ -248,8 +246,8 @@ impl Network {
         self
     }
 
-    /// Tells `observer` of each answer of the server at the moment when the server gives it: also of an answer that no client
-    /// ever hears, and once more of a [duplicate](Fault::Duplicate). A request that never reaches the server is not told of.
+    /// Calls `observer` for each answer of the server at the moment when the server gives it. This includes an answer that no client ever
+    /// hears, and a second answer for a [duplicate](Fault::Duplicate). It is not called for a request that never reaches the server.
     ///
     /// # Examples
     ///
@@ -270,11 +268,12 @@ impl Network {
         self
     }
 
-    /// The front ends behind the connections to an engine. Connections are kept and used again, one request at a time over each,
-    /// and each leads to one front end, as with DynamoDB: `ahead` says by how many seconds the clock of the front end is ahead, or
-    /// behind if they are negative, to which the first connection leads that is opened, the second, and so on. Every answer over
-    /// that connection tells the time so. A connection that is closed, or whose answer never comes, is not used again, nor one
-    /// that the SDK's client has retired.
+    /// Sets the clocks of the front ends behind the connections to an engine.
+    ///
+    /// Connections are kept and used again, one request at a time over each. Each leads to one front end, as with DynamoDB. `ahead` takes
+    /// the number of a connection: 1 for the first that is opened, 2 for the second, and so on. It returns by how many seconds the clock of
+    /// that connection's front end is ahead, or behind if negative. Every answer over that connection tells the time so. A connection is
+    /// not used again if it was closed, if its answer never comes, or if the SDK's client has retired it.
     ///
     /// # Examples
     ///
@@ -293,7 +292,7 @@ impl Network {
         self
     }
 
-    /// How many connections to an engine were opened until now.
+    /// Returns how many connections to an engine were opened until now.
     ///
     /// # Examples
     ///
@@ -314,7 +313,7 @@ impl Network {
         self.state().connections.opened()
     }
 
-    /// What was sent until now.
+    /// Returns what was sent until now.
     ///
     /// # Examples
     ///
@@ -344,7 +343,8 @@ impl Network {
         request
     }
 
-    /// What becomes of a request. Each takes one draw from the seed, whatever comes of it, and the rest from that.
+    /// Decides what becomes of a request. Each request takes one draw from the seed, whatever comes of it, and takes the rest from that
+    /// draw.
     pub(crate) fn fate(&self, request: &Request) -> Fate {
         let (mut chance, faults, script, timer) = self.state().draw();
         let (there, back) = faults.round_trip.split(&mut chance);
@@ -364,12 +364,12 @@ impl Network {
         let idle = self.state().connections.take();
         idle.unwrap_or_else(|| {
             let (number, clocks) = self.state().connections.open();
-            // What the caller does in there may ask this network.
+            // The caller's function may call this network, so the state is not locked here.
             Connection::new(number, clocks.map_or(0, |ahead| ahead(number)))
         })
     }
 
-    /// Its answer came, so that the next request may go over it.
+    /// Keeps a connection whose answer came, so that the next request may go over it.
     pub(crate) fn keep(&self, connection: Connection) {
         self.state().connections.keep(connection);
     }
@@ -418,7 +418,7 @@ impl State {
     }
 }
 
-/// Reads never are in conflict with a transaction.
+/// Reads are never in conflict with a transaction.
 fn happens_to(fault: &Fault, request: &Request) -> bool {
     !matches!(fault, Fault::Conflict) || request.writes() > 0
 }

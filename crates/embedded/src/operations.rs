@@ -1,4 +1,4 @@
-//! Each operation's name, and the engine's method that does it.
+//! The name of each operation, and the engine's method that does it.
 
 use dynoxide::{Database, DynoxideError};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 type Said<T> = Result<T, DynoxideError>;
 
-/// The JSON answer to a JSON request; nothing if there is no such operation.
+/// Returns the JSON answer to a JSON request, or `None` if there is no such operation.
 pub(crate) fn run(db: &Database, operation: &str, body: &[u8]) -> Said<Option<String>> {
     match operation {
         "GetItem" => json(body, |request| db.get_item(request)),
@@ -30,8 +30,8 @@ pub(crate) fn run(db: &Database, operation: &str, body: &[u8]) -> Said<Option<St
     }
 }
 
-/// Whether the operation reports what another process may have changed about a table. The engine keeps a table's
-/// description for as long as it is open, so these ask again.
+/// Whether the operation reports what another process may have changed about a table. The engine keeps a table's description for as long as
+/// it is open, so these operations ask again.
 pub(crate) fn describes_a_table(operation: &str) -> bool {
     matches!(operation, "DescribeTable" | "DescribeTimeToLive")
 }
@@ -52,8 +52,8 @@ fn json<Q: DeserializeOwned, A: Serialize>(
     answer.map(Some).map_err(unsayable)
 }
 
-/// A request that cannot be read. The engine marks those that DynamoDB calls invalid by a word in capitals before
-/// the message.
+/// The error for a request that cannot be read. The engine marks requests that DynamoDB calls invalid by a word in capitals before the
+/// message.
 fn unreadable(error: serde_json::Error) -> DynoxideError {
     let text = error.to_string();
     match text.split_once(':') {

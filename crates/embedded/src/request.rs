@@ -1,4 +1,4 @@
-//! One request on a network, and what its client got for it.
+//! A request on a network, and what its client got for it.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use serde_json::Value;
 
-/// One request as it goes out: what a script decides on, and an observer writes down.
+/// A request as it goes out: what a script decides on, and an observer records.
 ///
 /// # Examples
 ///
@@ -50,7 +50,7 @@ impl Request {
         }
     }
 
-    /// The request with its body changed, if that is JSON.
+    /// Returns the request with its body changed, if that is JSON.
     pub(crate) fn rewritten(
         number: u64,
         mut http: HttpRequest,
@@ -67,7 +67,7 @@ impl Request {
         Request::read(number, http)
     }
 
-    /// Its place among all requests of its network, counted from 1.
+    /// Returns its number among all requests of its network, counted from 1.
     ///
     /// # Examples
     ///
@@ -82,7 +82,7 @@ impl Request {
         self.number
     }
 
-    /// What it asks for, such as `"UpdateItem"`.
+    /// Returns the operation that it asks for, such as `"UpdateItem"`.
     ///
     /// # Examples
     ///
@@ -97,7 +97,7 @@ impl Request {
         &self.operation
     }
 
-    /// The table it names, if it names a single one.
+    /// Returns the table that it names, if it names a single table.
     ///
     /// # Examples
     ///
@@ -112,7 +112,7 @@ impl Request {
         self.body()["TableName"].as_str()
     }
 
-    /// The text of a key attribute, or of an attribute of an item to be put, that is a string or a number. The names are the
+    /// Returns the text of a key attribute, or of an attribute of an item to be put, if it is a string or a number. The names are the
     /// table's own: for a table of locks, the partition key is `pk` and the sort key `sk` unless configured otherwise.
     ///
     /// # Examples
@@ -145,7 +145,7 @@ impl Request {
         contains(self.body(), text)
     }
 
-    /// Its body; null if it is not JSON.
+    /// Returns its body, or null if the body is not JSON.
     ///
     /// # Examples
     ///
@@ -171,7 +171,7 @@ impl Request {
         }
     }
 
-    /// How many items it writes all together or not at all, if it is such a transaction.
+    /// How many items it writes all together or not at all, or `None` if it is no such transaction.
     pub(crate) fn transaction(&self) -> Option<usize> {
         let items = &self.body()["TransactItems"];
         let items = (self.operation() == "TransactWriteItems").then_some(items);
@@ -202,7 +202,7 @@ impl Request {
         &self.bytes
     }
 
-    /// A copy of it, whose transport tells the SDK of its connection.
+    /// A copy of the request, whose transport tells the SDK of its connection.
     pub(crate) fn http(&self) -> Option<HttpRequest> {
         let mut copy = self.http.try_clone()?;
         if let Some(capture) = self.capture() {
@@ -211,13 +211,13 @@ impl Request {
         Some(copy)
     }
 
-    /// Where the SDK asks over which connection it went.
+    /// Where the SDK asks over which connection the request went.
     pub(crate) fn capture(&self) -> Option<&CaptureSmithyConnection> {
         self.http.extension()
     }
 }
 
-/// One request, and what its client got for it.
+/// A request, and what its client got for it.
 ///
 /// # Examples
 ///
@@ -259,17 +259,17 @@ pub enum Outcome {
     Answered {
         /// The HTTP status.
         status: u16,
-        /// The body; null if it is not JSON.
+        /// The body, or null if it is not JSON.
         body: Value,
     },
     /// A broken connection.
     Broken,
-    /// Nothing, for it waited no longer: a time-out, or its future was dropped.
+    /// Nothing, because the client waited no longer: a time-out, or its future was dropped.
     Abandoned,
 }
 
 impl Exchange<'_> {
-    /// The request.
+    /// Returns the request.
     ///
     /// # Examples
     ///
@@ -284,7 +284,7 @@ impl Exchange<'_> {
         self.request
     }
 
-    /// What the client got.
+    /// Returns what the client got.
     ///
     /// # Examples
     ///
@@ -299,7 +299,7 @@ impl Exchange<'_> {
         &self.outcome
     }
 
-    /// How long it waited, on tokio's clock.
+    /// Returns how long the client waited, on tokio's clock.
     ///
     /// # Examples
     ///

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A value that tasks wait for. They are woken in the order in which they came, so that a run of a test repeats;
-/// `tokio::sync::watch` wakes them in a random order.
+/// A value that tasks wait for. Tasks are woken in the order in which they came, so that a run of a test repeats; `tokio::sync::watch`
+/// wakes them in a random order.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ pub struct Signal<T> {
 }
 
 impl<T: Clone> Signal<T> {
-    /// With a first value.
+    /// Makes a signal with a first value.
     ///
     /// # Examples
     ///
@@ -41,7 +41,7 @@ impl<T: Clone> Signal<T> {
         }
     }
 
-    /// The value as it is now.
+    /// Returns the value as it is now.
     ///
     /// # Examples
     ///
@@ -52,7 +52,7 @@ impl<T: Clone> Signal<T> {
         self.value().clone()
     }
 
-    /// Changes the value, and has every task that waits look at it.
+    /// Changes the value, and lets every task that waits check it.
     ///
     /// # Examples
     ///
@@ -66,7 +66,7 @@ impl<T: Clone> Signal<T> {
         self.changed.notify_waiters();
     }
 
-    /// Waits until the value is such, which it may be already. Cancel safe.
+    /// Waits until `such` holds of the value, and returns the value. It may hold already. Cancel safe.
     ///
     /// # Examples
     ///

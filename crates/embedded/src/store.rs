@@ -12,14 +12,14 @@ use crate::time::now;
 use crate::turnstile::Turnstile;
 use crate::unmade;
 
-/// How often a request is tried on a file that other processes keep busy. Each try waits up to five seconds for the
-/// file, and one that found it busy changed nothing.
+/// How often a request is tried on a file that other processes keep busy. Each try waits up to five seconds for the file. A try that found
+/// the file busy changed nothing.
 const TRIES: usize = 6;
 
-/// How long opening is tried on a file that other processes keep busy. SQLite waits as long by itself, but not where
-/// two want to change the journal of a new file at once: one of them is refused on the spot.
+/// How long opening is tried on a file that other processes keep busy. SQLite waits as long by itself, but not where two processes want to
+/// change the journal of a new file at once: it refuses one of them on the spot.
 const OPENS_WITHIN: Duration = Duration::from_secs(30);
-/// A new file is brought up to date in less.
+/// Bringing a new file up to date takes less than this.
 const PAUSE: Duration = Duration::from_millis(10);
 
 type Done<T> = Result<T, DynoxideError>;
@@ -30,8 +30,8 @@ pub(crate) enum Store {
     File(File),
 }
 
-/// A file by its name. What that names may be deleted and made again while it is open; then all that was in it is gone, and what
-/// this process has open is nobody else's file.
+/// A file by its name. The file of that name may be deleted and made again while it is open. Then all that was in it is gone, and no other
+/// process has the file that this process has open.
 #[derive(Clone)]
 pub(crate) struct File {
     path: Arc<str>,
@@ -49,7 +49,7 @@ struct Opened {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Write,
-    /// Each look takes a copy into memory: SQLite would write beside the file, also where it only reads.
+    /// Each read takes a copy into memory: SQLite would write beside the file, even where it only reads.
     Look,
 }
 
@@ -60,7 +60,7 @@ impl Store {
 
     pub(crate) fn file(path: &Path, access: Access) -> Done<Store> {
         let path = path.to_str().ok_or_else(not_text)?;
-        // To SQLite `:memory:`, and what begins with `file:`, are no names of files.
+        // To SQLite, `:memory:` and anything that begins with `file:` are no names of files.
         let path = &match Path::new(path).is_relative() {
             true => format!("./{path}"),
             false => path.to_owned(),
@@ -82,12 +82,12 @@ impl Store {
         }
     }
 
-    /// Whether asking takes no waiting, so that no task of its own is needed for it.
+    /// Whether requests are answered without waiting, so that they need no task of their own.
     pub(crate) fn is_immediate(&self) -> bool {
         matches!(self, Store::Memory(_))
     }
 
-    /// Reads the tables as this store knows them. Whoever reads a file waits for nobody who writes it.
+    /// Reads the tables as this store knows them. A reader of a file does not wait for writers.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
@@ -98,7 +98,7 @@ impl Store {
         }
     }
 
-    /// Writes the tables as this store knows them. Whoever writes a file takes turns with all others who do.
+    /// Writes the tables as this store knows them. Writers of a file take turns.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl Fn(&Database) -> Done<T> + Clone + Send + 'static,
@@ -127,7 +127,7 @@ impl Access {
             file::make(Path::new(path), pause).map_err(failed)?;
         }
         file::has_one_name(Path::new(path)).map_err(failed)?;
-        // Before it is opened: if it is replaced in between, the next request opens it once more.
+        // Before the file is opened: if it is replaced in between, the next request opens it again.
         let identity = file::identity(Path::new(path)).map_err(failed)?;
         let database = match self {
             Access::Write => open(path, turnstile)?,
@@ -137,8 +137,8 @@ impl Access {
     }
 }
 
-/// Blocks. Tries again while the file is busy, until [`OPENS_WITHIN`] is over: a refused opening changed nothing that
-/// the next one does not bring to its end.
+/// Opens the file, and blocks. Tries again while the file is busy, until [`OPENS_WITHIN`] has passed. A refused opening changed nothing
+/// that the next one does not bring to its end.
 fn open(path: &str, turnstile: &Turnstile) -> Done<Database> {
     let until = now() + OPENS_WITHIN;
     loop {
@@ -149,7 +149,7 @@ fn open(path: &str, turnstile: &Turnstile) -> Done<Database> {
     }
 }
 
-/// Opening brings the file up to date, which is a write also where nothing is to do.
+/// Opening brings the file up to date, which is a write even where there is nothing to do.
 fn open_in_turn(path: &str, turnstile: &Turnstile) -> Done<Database> {
     let file = path.to_owned();
     turnstile.write(Path::new(path), move || {
@@ -167,8 +167,8 @@ fn pause() {
     std::thread::sleep(PAUSE);
 }
 
-/// The tables as they are now, in memory. What nobody has open has no log beside it, and is read as it stands: again if somebody has
-/// opened, closed or written it meanwhile.
+/// Copies the tables, as they are now, into memory. A file that no process has open has no log beside it, and is read as it stands. It is
+/// read again if a process has opened, closed or written it meanwhile.
 fn copy(path: &str) -> Done<Database> {
     let uri = file::uri(path);
     let state = || file::state(Path::new(path)).map_err(gone);
@@ -223,7 +223,7 @@ impl File {
         self.ask_often(again).await
     }
 
-    /// What the name names now, opened.
+    /// Returns the file that has the name now, opened.
     fn current(&self) -> Done<Database> {
         let identity = file::identity(Path::new(&*self.path)).map_err(gone)?;
         if self.access == Access::Look {
@@ -236,7 +236,7 @@ impl File {
         Ok(opened.database.clone())
     }
 
-    /// Off the runtime's threads, because SQLite blocks; again while the file is busy, at most [`TRIES`] times.
+    /// Runs the work off the runtime's threads, because SQLite blocks. Tries again while the file is busy, [`TRIES`] times in all at most.
     async fn ask_often<T: Send + 'static>(
         &self,
         work: impl Fn() -> Done<T> + Clone + Send + 'static,
@@ -260,7 +260,7 @@ async fn ask_once<T: Send + 'static>(work: impl Fn() -> Done<T> + Send + 'static
     done.unwrap_or_else(|error| Err(DynoxideError::InternalServerError(error.to_string())))
 }
 
-/// Whether another process held the file for too long. Then nothing was changed: a write begins by taking the file.
+/// Whether another process held the file for too long. Then nothing was changed, because a write begins by taking the file.
 fn is_busy(error: &DynoxideError) -> bool {
     let text = error.to_string();
     text == BackendError::Locked.to_string() || text.contains("database is locked")
@@ -296,7 +296,7 @@ mod tests {
         assert!(!is_busy(&not_text()));
     }
 
-    /// Clients slow down when they are throttled, and a file is busy for an instant.
+    /// Clients slow down when they are throttled, but a file is busy only for an instant.
     #[test]
     fn a_busy_file_is_no_throttling() {
         let busy = DynoxideError::from(BackendError::Locked);

@@ -1,9 +1,9 @@
-//! The only door to time: what o'clock, and how long ago.
+//! The only door to time: the wall clock, and how long ago something was.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// What the clock on the wall of an engine shows.
+/// The wall clock of an engine.
 ///
 /// # Examples
 ///
@@ -30,7 +30,7 @@ pub trait WallClock: Debug + Send + Sync {
     fn unix(&self) -> Duration;
 }
 
-/// That of the system.
+/// The system's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct System;
 
@@ -42,7 +42,7 @@ impl WallClock for System {
     }
 }
 
-/// For spans within this process.
+/// The time for spans within this process.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the door to monotonic time"

@@ -1,4 +1,4 @@
-//! DynamoDB's own deletion of items whose time is past.
+//! The deletion of items whose time is past, which DynamoDB does by itself.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::operations;
 
-/// DynamoDB takes an attribute that is further past than this for no time at all.
+/// DynamoDB ignores an attribute that is further past than this.
 const TOO_LONG_AGO: Duration = Duration::from_secs(5 * 365 * 24 * 3600);
 
 type Done<T> = Result<T, DynoxideError>;
 
-/// Deletes what is past at `now` in every table that has TTL, and says how many items that were.
+/// Deletes what is past at `now` in every table that has TTL. Returns how many items that were.
 pub(crate) fn expire(db: &Database, now: Duration) -> Done<usize> {
     let mut deleted = 0;
     // Ends because each page's last table is the next page's start.
@@ -66,7 +66,7 @@ fn past(db: &Database, table: &Value, attribute: &Value, now: Duration) -> Done<
     }
 }
 
-/// Deletes the item unless its time was changed since it was read: a renewed item survives.
+/// Deletes the item unless its time has changed since it was read: a renewed item survives.
 fn delete(
     db: &Database,
     table: &Value,

@@ -1,13 +1,13 @@
 //! Writes of many processes to one file go one after the other.
 //!
-//! SQLite tries again ever more rarely whatever finds the file busy, up to a tenth of a second later. Among many processes that is
-//! much longer than what they do there, and whoever has waited longest is the last to try. So each write takes its turn here first,
-//! and so does each opening. The turnstile keeps nothing right: SQLite does. A process that cannot have a turn soon, because another
-//! one was stopped in the middle of its own, goes on without. Reads take no turn: SQLite lets them past a write.
+//! When SQLite finds the file busy, it tries again ever more rarely, up to a tenth of a second later. Among many processes that is much
+//! longer than what they do there, and the process that has waited longest is the last to try. So each write takes its turn here first, and
+//! so does each opening. The turnstile is not what keeps the file correct: SQLite does. A process that cannot have a turn soon, because
+//! another process was stopped in the middle of its own, goes on without one. Reads take no turn: SQLite lets them past a write.
 //!
-//! A process that comes to a lock opens the file and writes two or three times in a row; one that gives a lock back wrote long ago.
-//! So who has written lately lets those go first who have not, or of many processes that start at once all would have their places
-//! before the lock is handed to the first of them.
+//! A process that comes to a lock opens the file and writes two or three times in a row. A process that gives a lock back wrote long ago.
+//! So a process that has written lately lets processes go first that have not. Otherwise many processes that start at once would all have
+//! their places before the lock is handed to the first of them.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(crate) use turns::Turnstile;
 
 type Done<T> = Result<T, DynoxideError>;
 
-/// Where a lock of the log would keep SQLite from it.
+/// Gives no turns, on systems where a lock of the log would keep SQLite from it.
 #[cfg(not(unix))]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turnstile;
@@ -43,7 +43,7 @@ mod turns {
     use crate::file;
     use crate::time::now;
 
-    /// How long a turn is waited for: longer than a hundred processes on two processors take to have one each.
+    /// How long to wait for a turn: longer than a hundred processes on two processors take to have one each.
     const SOON: Duration = Duration::from_millis(1500);
     /// Longer than a process is busy with itself between two writes in a row.
     const LATELY: Duration = Duration::from_millis(40);
@@ -51,13 +51,14 @@ mod turns {
     /// The turnstile of this process.
     #[derive(Clone, Debug)]
     pub(crate) struct Turnstile {
-        /// One waits, in a thread that ends when it has had its turn. Others meanwhile go on without.
+        /// Whether a write waits, in a thread that ends when it has had its turn. Other writes of this process go on without a turn
+        /// meanwhile.
         is_waited_at: Arc<AtomicBool>,
         wrote: Arc<Mutex<Instant>>,
     }
 
-    /// By two locks of the log beside the file, of which SQLite itself locks nothing: who has written lately takes its turn in line
-    /// for the first, and whoever has that one, or has not written lately, for the second.
+    /// A turn is had by two locks of the log beside the file, of which SQLite itself locks nothing. A process that has written lately waits
+    /// in the queue for the first lock. With that lock, or if it has not written lately, it waits for the second.
     struct Turn {
         log: File,
         is_in_queue: bool,
@@ -73,14 +74,14 @@ mod turns {
     }
 
     impl Turnstile {
-        /// Blocks until the work is done: in this process's turn, or without one where it does not come soon.
+        /// Blocks until the work is done: in this process's turn, or without one if it does not come soon.
         pub(crate) fn write<T: Send + 'static>(
             &self,
             path: &Path,
             work: impl FnOnce() -> Done<T> + Send + 'static,
         ) -> Done<T> {
             let done = match Turn::of(path, self.has_written_lately()) {
-                // Without a log nobody has written yet.
+                // Without a log, no process has written yet.
                 None => work(),
                 Some(turn) if turn.is_had() => work(),
                 Some(turn) => self.wait(turn, work).unwrap_or_else(panicked),
@@ -94,10 +95,10 @@ mod turns {
             is_lately(*wrote, now())
         }
 
-        /// The thread that waits does the work too: to wake another one first would make everybody behind it wait for that, which
+        /// The thread that waits does the work too. To wake another thread first would make every process behind it wait for that, which
         /// takes long where many processes want to run.
         ///
-        /// None: the work panicked there.
+        /// Returns `None` if the work panicked there.
         fn wait<T: Send + 'static>(
             &self,
             turn: Turn,
@@ -113,7 +114,7 @@ mod turns {
             };
             let (tell, told) = channel();
             let (theirs, is_waited_at) = (Arc::clone(&work), Arc::clone(&self.is_waited_at));
-            // Nothing ends a wait for a lock, so one that lasts too long is left behind, and finds nothing to do.
+            // Nothing ends a wait for a lock. So a wait that lasts too long is left behind, and its thread finds nothing to do.
             std::thread::spawn(move || {
                 turn.wait();
                 is_waited_at.store(false, Ordering::Relaxed);
@@ -125,14 +126,15 @@ mod turns {
                 Ok(done) => done,
                 Err(_) => match take(&work) {
                     Some(work) => Some(work()),
-                    // It is being done.
+                    // The other thread is doing it.
                     None => told.recv().ok().flatten(),
                 },
             }
         }
     }
 
-    /// A turn ends when its log is closed. Who cannot lock it for another reason than that somebody else has, goes on without.
+    /// A turn ends when its log is closed. If the lock fails for another reason than that another process has it, the process goes on
+    /// without it.
     impl Turn {
         fn of(path: &Path, is_in_queue: bool) -> Option<Turn> {
             let log = OpenOptions::new()
@@ -142,7 +144,7 @@ mod turns {
             log.ok().map(|log| Turn { log, is_in_queue })
         }
 
-        /// Whether it came at once.
+        /// Whether the turn came at once.
         fn is_had(&self) -> bool {
             if self.is_in_queue && matches!(self.log.try_lock(), Err(TryLockError::WouldBlock)) {
                 return false;
@@ -158,7 +160,7 @@ mod turns {
         }
     }
 
-    /// On Linux the two kinds of locks know nothing of each other.
+    /// On Linux the two kinds of locks do not see each other.
     #[cfg(target_os = "linux")]
     fn second(log: &File, waits: bool) -> io::Result<()> {
         use rustix::fs::{FlockOperation, fcntl_lock};
@@ -169,7 +171,7 @@ mod turns {
         Ok(fcntl_lock(log, how)?)
     }
 
-    /// Elsewhere there is one kind, and everybody is in line.
+    /// Elsewhere there is one kind of lock, and every process waits in the queue.
     #[cfg(not(target_os = "linux"))]
     fn second(log: &File, waits: bool) -> io::Result<()> {
         match waits {

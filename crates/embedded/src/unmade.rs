@@ -1,5 +1,5 @@
-//! Tables that were not made to their end, because their maker was killed or its disk was full: the engine has their descriptions, and
-//! nothing to keep items in. They are no tables, and whoever opens the file removes them.
+//! Tables that were not made to their end, because the process that made them was killed or its disk was full. The engine has their
+//! descriptions, and nothing to keep items in. They do not count as tables, and a process that opens the file removes them.
 
 use dynoxide::{Database, DynoxideError};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::operations;
 
 type Done<T> = Result<T, DynoxideError>;
 
-/// Opening takes its turn with whoever makes tables, so none of them is being made.
+/// Opening takes turns with processes that make tables, so no table is being made meanwhile.
 pub(crate) fn remove(database: &Database) -> Done<()> {
     for name in names(database)? {
         if is_unmade(database, &name) {
@@ -18,7 +18,7 @@ pub(crate) fn remove(database: &Database) -> Done<()> {
     Ok(())
 }
 
-/// Page by page.
+/// Lists the tables, page by page.
 fn names(database: &Database) -> Done<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     loop {

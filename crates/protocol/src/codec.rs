@@ -1,4 +1,4 @@
-//! The items of a lock, to and from DynamoDB's attributes. Whatever does not read as ours is a typed problem.
+//! The items of a lock, to and from DynamoDB's attributes. An item that does not read as fairlock's is a typed problem.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::problem::ItemProblem;
 use crate::ticket::Ticket;
 use crate::value::{Map, Value};
 
-/// The format this version writes, and the newest it reads. In format 1 there were no permits, in format 2 every successor had its ticket
-/// in its entry, and in format 3 a holder was promoted by a write.
+/// The format that this version writes, and the newest that it reads. Format 1 had no permits. In format 2, every successor had its ticket
+/// in its entry. In format 3, a write promoted a holder.
 pub const FORMAT: u64 = 4;
 
-/// What this version writes into an entry. What else stands there is carried along.
+/// What this version writes into an entry. Other attributes there are carried along.
 const OF_ENTRY: [&str; 11] = [
     "nonce",
     "owner",
@@ -29,8 +29,8 @@ const OF_ENTRY: [&str; 11] = [
     "since",
 ];
 
-/// An entry. It has no ticket of its own if the very write that gives the place draws it: then the ticket stands on the item, under the
-/// nonce.
+/// An entry as it is stored. It has no ticket of its own if the very write that gives the place draws the ticket: then the ticket stands on
+/// the item, under the nonce.
 pub fn entry(entry: &Entry, ticket: Option<Ticket>) -> Value {
     let mut map = entry.unknown.attributes();
     map.extend([
@@ -53,7 +53,7 @@ pub fn entry(entry: &Entry, ticket: Option<Ticket>) -> Value {
     Value::M(map)
 }
 
-/// Reads a lock item. Its format comes first: of a newer one nothing else is to be understood.
+/// Reads a lock item. Its format comes first: nothing else in a newer format can be understood.
 pub fn lock_item(item: &Map, ttl: &str) -> Result<LockItem, ItemProblem> {
     let format = integer(item, "format")?;
     if format > FORMAT {
@@ -62,7 +62,7 @@ pub fn lock_item(item: &Map, ttl: &str) -> Result<LockItem, ItemProblem> {
             known: FORMAT,
         });
     }
-    // None of our writes would ever apply to it, and who waits would try for ever.
+    // None of this version's writes would ever apply to it, and a waiter would try for ever.
     if format < FORMAT {
         return Err(ItemProblem::OlderFormat {
             found: format,
@@ -92,7 +92,7 @@ pub fn lock_item(item: &Map, ttl: &str) -> Result<LockItem, ItemProblem> {
     Ok(item)
 }
 
-/// A lock item, if it has as many permits as a caller says.
+/// Returns the lock item, if it has as many permits as the caller says, or if the caller says no number.
 pub fn total_permits(item: LockItem, said: Option<u64>) -> Result<LockItem, ItemProblem> {
     match said {
         Some(said) if said != item.permits => Err(ItemProblem::Permits {
@@ -130,7 +130,7 @@ pub fn ticket_row(item: &Map, ticket: Ticket, ttl: &str) -> Result<TicketRow, It
         ticket,
         tickets,
         state,
-        // Nothing is decided by it.
+        // No decision depends on it.
         expires_at: read_expiry(item, ttl),
     })
 }
@@ -151,7 +151,7 @@ fn read_waiting(entry: &Map, ticket: Ticket) -> Result<Entry, ItemProblem> {
     }
 }
 
-/// The invariants that every decision stands on.
+/// Checks the invariants on which every decision relies.
 fn check(item: &LockItem) -> Result<(), ItemProblem> {
     let rules = [
         (
@@ -160,7 +160,7 @@ fn check(item: &LockItem) -> Result<(), ItemProblem> {
         ),
         (
             item.watermark <= item.last,
-            "no ticket is watermark before it is drawn",
+            "no ticket is below the watermark before it is drawn",
         ),
         (
             is_counted(item),
@@ -185,7 +185,7 @@ fn check(item: &LockItem) -> Result<(), ItemProblem> {
     }
 }
 
-/// Less than nothing is left only where there were more.
+/// The room is below zero only where the number of permits was changed.
 fn is_counted(item: &LockItem) -> bool {
     let shared = item.sharers.iter().map(|sharer| sharer.permits);
     let (shared, there_are) = (signed(sum(shared)), signed(item.there_are()));
@@ -193,7 +193,7 @@ fn is_counted(item: &LockItem) -> bool {
     is_left && item.room.checked_add(shared) == Some(there_are)
 }
 
-/// Each by its nonce.
+/// Reads the sharers, each by its nonce.
 fn read_sharers(item: &Map) -> Result<Vec<Entry>, ItemProblem> {
     let rule = "sharers stand under their nonces";
     let sharers = map_of(required(item, "sharers")?, "sharers")?.iter();
@@ -209,7 +209,7 @@ fn read_sharers(item: &Map) -> Result<Vec<Entry>, ItemProblem> {
     Ok(sharers)
 }
 
-/// On the lock item. One that came by itself has its ticket beside, where the write put it that drew it.
+/// Reads an entry on the lock item. If the entry's own write drew its ticket, that write put the ticket beside it.
 fn read_placed(map: &Map, item: &Map) -> Result<Entry, ItemProblem> {
     let beside = optional(item, string(map, "nonce")?, "the ticket of a nonce")?;
     read_entry(map, beside.map(Ticket::new))
@@ -241,7 +241,7 @@ fn read_entry(map: &Map, unless_written: Option<Ticket>) -> Result<Entry, ItemPr
     })
 }
 
-/// Of the types that this version can write again.
+/// The unknown attributes, as far as this version can write their types again.
 fn read_unknown(map: &Map) -> Unknown {
     let others = map
         .iter()
@@ -253,7 +253,7 @@ fn read_unknown(map: &Map) -> Unknown {
     )
 }
 
-/// What its caller says of itself, if it does.
+/// What its caller says of itself, if anything.
 fn described(attributes: &Attributes) -> Option<(String, Value)> {
     let each = attributes.iter();
     let map: Map = each
@@ -276,12 +276,12 @@ fn read_attributes(map: &Map) -> Result<Attributes, ItemProblem> {
     attributes.map(Attributes::of).ok_or(not_strings)
 }
 
-/// How many tickets an entry or a row has, where that is more than one.
+/// How many tickets an entry or a row has, if more than one.
 pub fn several(tickets: u64) -> Option<(String, Value)> {
     (tickets > 1).then(|| ("tickets".into(), Value::number(tickets)))
 }
 
-/// Its own ticket, and those just before it.
+/// Reads how many tickets there are: the entry's own, and those just before it.
 fn read_tickets(map: &Map, newest: Ticket) -> Result<u64, ItemProblem> {
     let rule = "nobody has more tickets than there were, or none";
     match optional(map, "tickets", "tickets")? {
@@ -307,7 +307,7 @@ fn read_nonce(map: &Map) -> Result<Nonce, ItemProblem> {
     Nonce::parse(string(map, "nonce")?).ok_or(expected)
 }
 
-/// None was written, or it was removed again.
+/// Returns `None` if no data was written, or if it was removed again.
 fn read_data(item: &Map) -> Result<Option<Arc<[u8]>>, ItemProblem> {
     let not_bytes = ItemProblem::WrongType {
         attribute: "data",

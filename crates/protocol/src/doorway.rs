@@ -1,4 +1,4 @@
-//! What one asks for who has no place yet: a slot, a part of the lock, or a ticket.
+//! What a caller without a place asks for: a slot, a part of the lock, or a ticket.
 
 use crate::item::LockItem;
 
@@ -7,29 +7,29 @@ use crate::item::LockItem;
 pub enum Seen {
     /// Nothing yet.
     Unknown,
-    /// Nobody has it and nobody waits: there is no lock item, or what was in the way is over.
+    /// No entry holds the lock or waits for it: there is no lock item, or what was in the way has ended.
     Nobody,
     /// A lock item.
     Item(Sight),
 }
 
-/// What a lock item shows to such a caller.
+/// What a lock item shows to a caller without a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sight {
-    /// Nobody has the lock.
+    /// No entry holds the lock.
     pub is_free: bool,
-    /// Nobody has an open ticket: everyone who drew one is settled or has a slot.
+    /// No ticket is open: every drawn ticket is settled or has a slot.
     pub is_settled: bool,
-    /// What the caller asks for is left, and nobody waits for any.
+    /// The permits that the caller asks for are left, and no waiter waits for any.
     pub has_room: bool,
     /// A slot is open.
     pub has_slot: bool,
-    /// More turns come before the caller's than it would wait for.
+    /// More turns come before the caller's than it accepts.
     pub is_too_long: bool,
 }
 
 impl Sight {
-    /// Of a caller that asks for so many permits, where there are so many slots behind the first.
+    /// Of a caller that asks for `permits` permits, where there are `slots` slots behind the first.
     pub fn of(item: &LockItem, permits: u64, slots: usize) -> Self {
         Sight {
             is_free: item.is_free(),
@@ -41,26 +41,26 @@ impl Sight {
     }
 }
 
-/// What it asks for next.
+/// What the caller asks for next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// The slot behind all others, and with the first of them the lock.
+    /// The slot behind all others. The first slot is the lock itself.
     Enter,
-    /// A part of it beside others, or the first part.
+    /// A part of the lock, beside others or as the first.
     Share,
     /// A ticket, and a row in the queue.
     Draw,
-    /// Nothing now: what is over is to be cleared out of the way. Either the queue is longer than the caller would wait, or the
-    /// lock is free with open tickets: nobody is left who holds one, or somebody is on the way to it.
+    /// Nothing now: the caller first clears what has ended out of its way. Either the queue is longer than the caller accepts, or the lock
+    /// is free with open tickets. In that case no owner of an open ticket is left, or a caller is on its way to the lock.
     Snapshot,
 }
 
-/// What a caller asks for that waits. One that `shares` asks for a part of the lock.
+/// What a caller that waits asks for. A caller that `shares` asks for a part of the lock.
 ///
-/// Whatever it asks for is refused if the lock item is another by then, and the refusal shows it.
+/// DynamoDB refuses the request if the lock item is another by then, and the refusal shows the item.
 pub fn next_ask(seen: Seen, shares: bool) -> Ask {
     match seen {
-        // One who shares finds others there, or a lock that was used before.
+        // A sharing caller usually finds other sharers, or a lock that was used before.
         Seen::Unknown if shares => Ask::Share,
         Seen::Unknown | Seen::Nobody => Ask::Enter,
         Seen::Item(

@@ -1,4 +1,4 @@
-//! What stands in the table for one attempt to get a place: who, which ticket, how alive.
+//! What stands in the table for one attempt to get a place: its owner, its tickets, and whether it is alive.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,8 +18,8 @@ impl Nonce {
         Nonce(bits)
     }
 
-    /// Reads the stored form; anything but 32 hexadecimal digits is not a nonce, and capitals would not be met by the
-    /// conditions of writes.
+    /// Reads the stored form. Anything but 32 hexadecimal digits is not a nonce. Capitals are not accepted either, because the conditions
+    /// of writes would not match them.
     pub fn parse(text: &str) -> Option<Self> {
         let nonce = Nonce(u128::from_str_radix(text, 16).ok()?);
         (nonce.to_string() == text).then_some(nonce)
@@ -42,12 +42,12 @@ impl fmt::Debug for Nonce {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerTime(pub Duration);
 
-/// What a caller says of itself to whoever looks at the lock; nothing is decided by it. Cheap to clone.
+/// What a caller says of itself to clients that inspect the lock; no decision depends on it. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes(Option<Arc<BTreeMap<String, String>>>);
 
 impl Attributes {
-    /// As a caller says them.
+    /// The attributes that a caller gives.
     pub fn said<N: Into<String>, V: Into<String>>(
         attributes: impl IntoIterator<Item = (N, V)>,
     ) -> Self {
@@ -58,27 +58,27 @@ impl Attributes {
         )
     }
 
-    /// Of these names and values.
+    /// Attributes with these names and values.
     pub fn of(attributes: BTreeMap<String, String>) -> Self {
         Attributes((!attributes.is_empty()).then(|| Arc::new(attributes)))
     }
 
-    /// Whether the caller says nothing of itself.
+    /// Whether there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Name by name.
+    /// Iterates in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&String, &String)> {
         self.0.iter().flat_map(|attributes| attributes.iter())
     }
 
-    /// A copy of their own.
+    /// An owned copy of the attributes.
     pub fn pairs(&self) -> BTreeMap<String, String> {
         self.0.as_deref().cloned().unwrap_or_default()
     }
 
-    /// Of the names and the values.
+    /// How many bytes the names and the values have.
     pub fn bytes(&self) -> usize {
         self.iter()
             .map(|(name, value)| name.len() + value.len())
@@ -86,44 +86,45 @@ impl Attributes {
     }
 }
 
-/// What another version says in an entry, and this one does not know: it stays where the entry goes. Cheap to clone.
+/// What another version says in an entry, and this version does not know: it stays where the entry goes. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unknown(Option<Arc<Map>>);
 
 impl Unknown {
-    /// Of these attributes.
+    /// Unknown attributes as they were read.
     pub fn of(attributes: Map) -> Self {
         Unknown((!attributes.is_empty()).then(|| Arc::new(attributes)))
     }
 
-    /// As they stand there.
+    /// A copy of the attributes, as they were read.
     pub fn attributes(&self) -> Map {
         self.0.as_deref().cloned().unwrap_or_default()
     }
 }
 
-/// One place in the table: the holder, a successor, or a ticket row.
+/// A place in the table: the holder's, a successor's, or that of a ticket row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Which attempt it is of.
+    /// The attempt that it is of.
     pub nonce: Nonce,
-    /// For people; nothing is decided by it.
+    /// The owner's name, for people; no decision depends on it.
     pub owner: String,
     /// The newest of its tickets.
     pub ticket: Ticket,
     /// How many tickets it has: its own, and those just before it, which were drawn together with it.
     pub tickets: u64,
-    /// How many of the lock's permits it takes: all of them, if it has the lock alone.
+    /// How many of the lock's permits it takes: all of them, if it holds the lock alone.
     pub permits: u64,
     /// What its caller says of itself.
     pub attributes: Attributes,
     /// The caller's own name for a lease that no process renews by itself.
     pub id: Option<String>,
-    /// Grows with every renewal; a beat that stands still for a whole lease is dead.
+    /// Grows with every renewal. An entry whose beat stands still for a whole lease has expired.
     pub beat: u64,
     /// For how long it lasts from its last renewal on.
     pub lease: Duration,
-    /// Absent when no answer with a `Date` had been seen: then the server clock never judges it.
+    /// When it was last renewed, by DynamoDB's clock. `None` if its owner had seen no answer with a `Date`: then the server clock never
+    /// judges it.
     pub renewed_at: Option<ServerTime>,
     /// When it took its place in the queue, by the same clock; for people.
     pub since: Option<ServerTime>,

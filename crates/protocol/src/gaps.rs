@@ -1,4 +1,4 @@
-//! First sight of gaps in the queue, so that each ticket of one gets its grace from then on.
+//! When a client first saw the gaps in the queue: each ticket of a gap gets its join timeout from then on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::moment::Moment;
 use crate::ticket::{Sequence, Ticket};
 
-/// Ranges remembered at the most. Each is a gap, or a piece of it that was drawn later: rows between them, and looks, bound how
-/// many there are, and not what a counter says.
+/// How many ranges are remembered at most. Each range is a gap, or a piece of it that was drawn later. The rows between gaps, and the
+/// polls, bound how many there are; the value of a counter does not.
 const REMEMBERED: usize = 1000;
 
 /// Ranges of tickets without a row, by their first tickets.
@@ -23,8 +23,8 @@ struct Seen {
 }
 
 impl Gaps {
-    /// Takes in the gaps that one look showed, in ticket order, its answer arriving at `arrival`. The look has read the queue up to
-    /// `read_to`: what it did not show of that is forgotten.
+    /// Takes in the gaps that one poll showed, in ticket order; its answer arrived at `arrival`. The poll has read the queue up to
+    /// `read_to`: gaps up to there that it did not show are forgotten.
     pub fn poll(
         &mut self,
         arrival: Moment,
@@ -44,7 +44,7 @@ impl Gaps {
         self.seen = kept;
     }
 
-    /// What was seen of a gap before keeps its moment, and the pieces between count from now. Each turn of the loop passes a piece
+    /// A piece of a gap that was seen before keeps its moment, and the pieces between count from now. Each turn of the loop passes a piece
     /// that is remembered.
     fn sight(
         &self,
@@ -95,7 +95,8 @@ impl Gaps {
         self.seen.is_empty()
     }
 
-    /// Up to which ticket a gap has outlived its grace by `now`, from this ticket of it on. None: this one has not.
+    /// Returns up to which ticket a gap has outlived its join timeout by `now`, from the ticket `gap` on. Returns `None` if `gap` itself
+    /// has not.
     pub fn ripe_to(&self, gap: Ticket, grace: Duration, now: Moment) -> Option<Ticket> {
         let (_, seen) = self.seen.range(..=gap).next_back()?;
         let is_ripe = gap <= seen.last && now.since(seen.first_seen) >= grace;
@@ -130,7 +131,7 @@ mod tests {
     fn a_gap_that_a_poll_did_not_get_to_keeps_its_first_sight() {
         let mut gaps = Gaps::default();
         polls(&mut gaps, 0, u64::MAX, &[(30, 30)]);
-        // A first page that ends before it.
+        // A first page that ends before the gap.
         polls(&mut gaps, 4, 29, &[]);
         polls(&mut gaps, 4, u64::MAX, &[(30, 30)]);
         assert_eq!(ripe(&gaps, 30, 4), None);

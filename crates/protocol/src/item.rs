@@ -7,41 +7,41 @@ use crate::entry::{Entry, Nonce, ServerTime};
 use crate::step::Has;
 use crate::ticket::{Sequence, Ticket};
 
-/// The one item that says who has the lock and who is next.
+/// The item that says which entry holds the lock and which is next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockItem {
-    /// How many there are to be had at one time, as all who use the lock say it.
+    /// How many permits there are at one time, as all users of the lock say it.
     pub permits: u64,
-    /// How many there are instead since somebody changed that.
+    /// How many permits there are instead, if the number was changed.
     pub resized: Option<u64>,
-    /// How many the sharers leave, as counted. Below zero where there are fewer than they have since somebody changed that.
+    /// How many permits the sharers leave, as counted. Below zero if the number was changed to fewer than they hold.
     pub room: i64,
     /// The newest ticket drawn.
     pub last: Ticket,
     /// Every ticket up to this one is settled or stands on this item.
     pub watermark: Ticket,
-    /// How many left the queue; a slot write fails when this moved since its look.
+    /// How many waiters left the queue. A write that fills slots fails if this count moved since its snapshot.
     pub left: u64,
-    /// Those who have it beside the first of the slots, in ticket order. They may outlast it.
+    /// The entries that hold the lock beside the first of the slots, in ticket order. They may outlast it.
     pub sharers: Vec<Entry>,
-    /// In ticket order. The first of them has the lock as soon as the sharers leave what it takes: nobody writes that.
+    /// In ticket order. The first of them holds the lock as soon as the sharers leave what it takes: no write says so.
     pub slots: Vec<Entry>,
-    /// What a holder left for those after it.
+    /// The bytes that a holder left for later holders.
     pub data: Option<Arc<[u8]>>,
-    /// The write that left it so.
+    /// The write that left the data so.
     pub written: Option<Written>,
-    /// When the newest ticket was drawn, by DynamoDB's time.
+    /// When the newest ticket was drawn, by DynamoDB's clock.
     pub drawn_at: Option<ServerTime>,
-    /// The longest grace of those who drew the open tickets.
+    /// The longest join timeout of the clients that drew the open tickets.
     pub grace: Option<Duration>,
-    /// When the lock was last given to one who stood in a slot, by the same time; for people.
+    /// When the lock was last given to an entry that stood in a slot, by the same clock; for people.
     pub granted_at: Option<ServerTime>,
     /// When DynamoDB may delete the item, in whole seconds since 1970.
     pub expires_at: u64,
 }
 
 impl LockItem {
-    /// A free lock whose queue is so far, and of which nothing else is known.
+    /// A free lock with this newest ticket and this watermark, of which nothing else is known.
     pub fn free(last: Ticket, watermark: Ticket) -> Self {
         LockItem {
             permits: 0,
@@ -61,24 +61,24 @@ impl LockItem {
         }
     }
 
-    /// The first of the slots, if it has the lock.
+    /// The first of the slots, if it holds the lock.
     pub fn holder(&self) -> Option<&Entry> {
         self.slots.first().filter(|first| self.fits(first))
     }
 
-    /// Those in the slots who wait for the lock, in ticket order; nobody when it is free.
+    /// The entries in the slots that wait for the lock, in ticket order; none when it is free.
     pub fn successors(&self) -> &[Entry] {
         &self.slots[self.first_successor()..]
     }
 
-    /// Whether the sharers leave what it takes. Who waits for the whole lock needs all of it, however many permits it has by now, and so
-    /// does one who waits for more than there are.
+    /// Whether the sharers leave what the entry takes. An entry that waits for the whole lock needs all permits, however many there are by
+    /// now. So does an entry that waits for more than there are.
     fn fits(&self, entry: &Entry) -> bool {
         self.sharers.is_empty()
             || (entry.permits < self.permits && is_left(self.room, entry.permits))
     }
 
-    /// What is left beside all who have the lock. None, if one of them has all of it.
+    /// How many permits are left beside all entries that hold the lock. Zero if one of them has all of it.
     fn left_over(&self) -> i64 {
         match self.holder() {
             Some(holder) if holder.permits >= self.permits => 0,
@@ -87,27 +87,27 @@ impl LockItem {
         }
     }
 
-    /// Those who have the lock.
+    /// The entries that hold the lock.
     pub fn holders(&self) -> impl Iterator<Item = &Entry> {
         self.holder().into_iter().chain(&self.sharers)
     }
 
-    /// Those who have the lock and their successors, in the order in which they have it.
+    /// The entries that hold the lock and their successors, in the order in which they get it.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.holders().chain(self.successors())
     }
 
-    /// In which slot the first successor stands, if there is one.
+    /// The slot in which the first successor stands, or would stand.
     pub fn first_successor(&self) -> usize {
         usize::from(self.holder().is_some())
     }
 
-    /// The place of the successor of this number.
+    /// The place of the successor with this index.
     pub fn at_successor(&self, index: usize) -> At {
         At::Slot(self.first_successor() + index)
     }
 
-    /// Where an attempt stands on the lock item, with whichever ticket.
+    /// Where an attempt stands on the lock item, whatever its ticket is.
     pub fn position_of(&self, nonce: Nonce) -> Option<Spot<'_>> {
         if let Some(sharer) = self.sharers.iter().find(|sharer| sharer.nonce == nonce) {
             return Some(Spot::Has(At::Sharer(nonce), sharer));
@@ -121,15 +121,15 @@ impl LockItem {
         })
     }
 
-    /// Where a place stands on the lock item. None: it has ended, though another of its nonce may have begun: a late copy of the
-    /// request for it gives the nonce a place again, with a newer ticket.
+    /// Where a place stands on the lock item. Returns `None` if the place has ended. Even then another place of its nonce may have begun: a
+    /// late copy of the request for it gives the nonce a place again, with a newer ticket.
     pub fn standing(&self, nonce: Nonce, ticket: Ticket) -> Option<Spot<'_>> {
         let spot = self.position_of(nonce)?;
         let (Spot::Has(_, entry) | Spot::Successor(_, entry)) = spot;
         (entry.ticket == ticket).then_some(spot)
     }
 
-    /// Where a hold stands on the lock item. None: it has ended, as `standing` says.
+    /// Where a hold stands on the lock item. Returns `None` if it has ended, as for `standing`.
     pub fn hold_of(&self, nonce: Nonce, ticket: Ticket) -> Option<(At, &Entry)> {
         match self.standing(nonce, ticket)? {
             Spot::Has(at, entry) => Some((at, entry)),
@@ -137,8 +137,8 @@ impl LockItem {
         }
     }
 
-    /// Turns before the successor of this number, or of all that are there. Who have it at one time end theirs together, as far
-    /// as those behind them care.
+    /// How many turns come before the successor with this index, or how many there are in all. Entries that hold the lock at one time end
+    /// their turns together, as far as the successors are concerned.
     pub fn turns_before(&self, successor: usize) -> u64 {
         let held = self.holders().map(|holder| holder.tickets).max();
         let successors = self
@@ -149,7 +149,7 @@ impl LockItem {
         sum(held.into_iter().chain(successors))
     }
 
-    /// Who stands at a place.
+    /// The entry at a place.
     pub fn entry_at(&self, at: At) -> Option<&Entry> {
         match at {
             At::Sharer(nonce) => self.sharers.iter().find(|sharer| sharer.nonce == nonce),
@@ -157,7 +157,7 @@ impl LockItem {
         }
     }
 
-    /// The same, to be changed.
+    /// The entry at a place, to be changed.
     pub fn entry_at_mut(&mut self, at: At) -> Option<&mut Entry> {
         match at {
             At::Sharer(nonce) => self.sharers.iter_mut().find(|it| it.nonce == nonce),
@@ -165,37 +165,37 @@ impl LockItem {
         }
     }
 
-    /// Nobody has it, and so nobody on this item waits for it.
+    /// Whether no entry holds the lock, and so none on this item waits for it.
     pub fn is_free(&self) -> bool {
         self.slots.is_empty() && self.sharers.is_empty()
     }
 
-    /// Nobody has it and nobody's ticket is open.
+    /// Whether no entry holds the lock and no ticket is open.
     pub fn is_idle(&self) -> bool {
         self.is_free() && self.watermark == self.last
     }
 
-    /// How long a ticket may take to join the queue, for one whose own grace is this: it may be of a client with a longer one.
+    /// How long a ticket may take to join the queue, for a client whose own join timeout is `own`: the ticket may be of a client with a
+    /// longer one.
     pub fn grace(&self, own: Duration) -> Duration {
         own.max(self.grace.unwrap_or_default())
     }
 
-    /// Permits that those who have the lock have together.
+    /// How many permits the holders hold together.
     pub fn taken(&self) -> u64 {
         sum(self.holders().map(|holder| holder.permits))
     }
 
-    /// Whoever has had it for longest.
+    /// The entry that has held the lock for longest.
     pub fn first_holder(&self) -> Option<&Entry> {
         self.holders().min_by_key(|holder| holder.ticket)
     }
 
-    /// Since when it has it. One that entered before it had heard the time of any answer says so with its
-    /// first renewal.
+    /// Since when that entry holds the lock. A holder that entered before any answer told it the time writes this with its first renewal.
     pub fn held_since(&self) -> Option<ServerTime> {
         let first = self.first_holder()?;
         match self.holder() {
-            // It stood in the queue when it was given the lock, or came after the last to whom that was done.
+            // It stood in the queue when it was given the lock, or came after the last entry that was given it so.
             Some(holder) if holder == first => first
                 .since
                 .map(|since| self.granted_at.map_or(since, |at| at.max(since))),
@@ -203,22 +203,22 @@ impl LockItem {
         }
     }
 
-    /// Free, and somebody who drew a ticket is on the way to it.
+    /// Whether the lock is free and a caller that drew a ticket is on the way to it.
     pub fn is_being_taken(&self) -> bool {
         self.is_free() && !self.is_idle()
     }
 
-    /// So many permits are to be had at once: nobody waits, and they are left.
+    /// Whether a caller can have this many permits at once: no waiter waits, and they are left.
     pub fn has_room_for(&self, permits: u64) -> bool {
         self.has_left(permits) && self.watermark == self.last && self.successors().is_empty()
     }
 
-    /// So many permits are left beside those who have some, whoever waits for them.
+    /// Whether this many permits are left beside the entries that hold some, whichever waiters wait for them.
     pub fn has_left(&self, permits: u64) -> bool {
         self.is_free() || (permits < self.permits && is_left(self.left_over(), permits))
     }
 
-    /// The first of the successors who need not wait any more: what they take is left.
+    /// How many of the first successors need not wait any more: what they take is left.
     pub fn admitted(&self) -> usize {
         if self.holder().is_none() {
             return 0;
@@ -238,7 +238,7 @@ impl LockItem {
     }
 }
 
-/// No lock has more permits than there are numbers of either sign.
+/// The permits as a signed number: no lock has more than an `i64` can count.
 pub(crate) fn signed(permits: u64) -> i64 {
     i64::try_from(permits).unwrap_or(i64::MAX)
 }
@@ -247,16 +247,16 @@ fn is_left(room: i64, permits: u64) -> bool {
     signed(permits) <= room
 }
 
-/// Which write of data by which hold, in the order in which they may come.
+/// Which write of data by which hold. The order is the one in which such writes may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Written {
     /// The hold's ticket.
     pub ticket: Ticket,
-    /// Of all that this hold wrote.
+    /// The count of all writes of this hold.
     pub count: u64,
 }
 
-/// Damaged counts may come to more than there are numbers.
+/// The sum of counts, which saturates: damaged counts may come to more than a `u64` holds.
 pub fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
@@ -264,25 +264,25 @@ pub fn sum(counts: impl Iterator<Item = u64>) -> u64 {
 /// A place on the lock item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// Beside the first of the slots, under its nonce.
+    /// Beside the first of the slots, under this nonce.
     Sharer(Nonce),
-    /// So many others stand before it in the slots.
+    /// In the slot with this index: as many others stand before it.
     Slot(usize),
 }
 
-/// Where an attempt stands on the lock item, and with which ticket: by both it is named in conditions.
+/// Where an attempt stands on the lock item, and with which ticket: conditions name it by both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footing {
     /// The place.
     pub at: At,
     /// The ticket that it shows.
     pub ticket: Ticket,
-    /// When DynamoDB may delete the item, as it was seen.
+    /// When DynamoDB may delete the item, as the client saw it.
     pub expires_at: u64,
 }
 
 impl Footing {
-    /// As the item shows it.
+    /// The footing that the item shows.
     pub fn of(item: &LockItem, at: At, entry: &Entry) -> Self {
         Footing {
             at,
@@ -292,21 +292,21 @@ impl Footing {
     }
 }
 
-/// Who stands at a place on the lock item.
+/// An entry on the lock item, and what it does there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spot<'a> {
-    /// Has the lock.
+    /// It holds the lock.
     Has(At, &'a Entry),
-    /// Waits for the lock behind so many other successors.
+    /// It waits for the lock behind this many other successors.
     Successor(usize, &'a Entry),
 }
 
-/// A row in the queue, of a ticket, or of several that were drawn together.
+/// A row in the queue, of a ticket, or of several tickets that were drawn together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TicketRow {
-    /// The newest of them, by which the row is found.
+    /// The newest of its tickets, by which the row is found.
     pub ticket: Ticket,
-    /// How many it is for, its own and those just before it.
+    /// How many tickets it is for, its own and those just before it.
     pub tickets: u64,
     /// What it says of them.
     pub state: RowState,
@@ -317,9 +317,9 @@ pub struct TicketRow {
 /// What a ticket's row says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowState {
-    /// Nobody has had them yet.
+    /// A waiter waits for its turn with them.
     Waiting(Entry),
-    /// Settled; with the nonce of whoever had been waiting there.
+    /// Settled; with the nonce of the waiter that had this row.
     Void(Option<Nonce>),
 }
 
@@ -328,12 +328,12 @@ pub enum RowState {
 pub struct Held {
     /// Where it stands.
     pub footing: Footing,
-    /// What it takes.
+    /// How many permits it takes.
     pub permits: u64,
 }
 
 impl Held {
-    /// As an item shows it.
+    /// The hold that an item shows.
     pub fn of(item: &LockItem, at: At, entry: &Entry) -> Self {
         Held {
             footing: Footing::of(item, at, entry),
@@ -343,7 +343,7 @@ impl Held {
 }
 
 impl LockItem {
-    /// Who stands there.
+    /// The entry that holds the lock there.
     pub fn who(&self, has: Has) -> Option<(&Entry, Held)> {
         let (at, entry) = match has {
             Has::Holder => (At::Slot(0), self.holder()?),
@@ -362,7 +362,7 @@ impl TicketRow {
         self.ticket.first_of(self.tickets)
     }
 
-    /// Whoever waits there.
+    /// The entry of the waiter, if the row is still waiting.
     pub fn waiting(&self) -> Option<&Entry> {
         match &self.state {
             RowState::Waiting(entry) => Some(entry),

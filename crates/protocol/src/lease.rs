@@ -1,4 +1,4 @@
-//! Leases without comparing clocks: until when an owner may believe, and when an observer may judge.
+//! Leases without comparing clocks: until when an owner may believe in its lease, and when an observer may judge it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,12 +15,12 @@ pub fn believed(lease: Duration) -> Duration {
     lease - lease / MARGIN_DIVISOR
 }
 
-/// How long until a third of the lease is left: the articles' danger zone. Zero: it is in danger.
+/// How long until a third of the lease is left: the articles' danger zone. Zero means that the lease is in danger.
 pub fn until_danger(lease: Duration, left: Duration) -> Duration {
     left.saturating_sub(lease / 3)
 }
 
-/// Less than half of the lease is left: too little to start a hold with.
+/// Whether less than half of the lease is left: too little to start a hold with.
 pub fn is_short(lease: Duration, left: Duration) -> bool {
     left < lease / 2
 }
@@ -28,25 +28,25 @@ pub fn is_short(lease: Duration, left: Duration) -> bool {
 /// The most by which the lease of a place far back in the queue is stretched.
 pub const MAX_STRETCH: f64 = 8.0;
 
-/// The lease of a place in the queue whose turn comes after `left` at the earliest: three quarters of that, so that whoever dies there
-/// is dead to all before its turn comes, but not less than the lease of a hold, nor more than `most`.
+/// The lease of a place in the queue whose turn comes after `left` at the earliest: three quarters of `left`. So a waiter that crashes
+/// there has expired for every client before its turn comes. The lease is at most `most`, but never less than the lease of a hold.
 pub fn stretched(lease: Duration, most: Duration, left: Duration) -> Duration {
     (left * 3 / 4).min(most).max(lease)
 }
 
-/// Which of its own writes established which beat, and when that write was *sent*.
+/// Which of an owner's writes established which beat, and when the owner *sent* that write.
 ///
-/// A slot is given with the beat of the row as the giver saw it, so the lease of a slot counts from that beat's
-/// write, however often the row was renewed since.
+/// A slot gets the beat of the row as the client that gave the slot saw it. So the lease of a slot counts from that beat's write, however
+/// often the owner has renewed the row since.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RenewalHistory {
     /// In order of beats, so in order of sending too.
     sent: Vec<(u64, Moment)>,
-    /// The lease that was asked for last.
+    /// The lease that the owner asked for last.
     asked: Duration,
 }
 
-/// Older writes are forgotten: whoever is shown a beat from before them has long lost its lease.
+/// How many writes are remembered. An owner that is shown a beat from before them has long lost its lease.
 const REMEMBERED: usize = 16;
 
 impl RenewalHistory {
@@ -58,23 +58,23 @@ impl RenewalHistory {
         }
     }
 
-    /// A renewal is about to be sent that asks for this lease. If it is a shorter one, others may judge by it from the
-    /// moment at which it is applied, of which the owner may hear later or never. What was asked for before it.
+    /// Notes that a renewal is about to be sent that asks for this lease. Observers may judge by a shorter lease from the moment the write
+    /// applies, of which the owner may hear later or never. Returns the lease that was asked for before.
     pub fn asks_for(&mut self, lease: Duration) -> Duration {
         std::mem::replace(&mut self.asked, lease)
     }
 
-    /// A renewal was refused, and no other one is under way: who was promoted meanwhile has its place for as long as it had asked for
-    /// `before`. A copy that was applied first is in what the refusal showed, and none is applied later: places shift to the front
-    /// only, and rows go for ever.
+    /// Notes that a renewal was refused while no other was under way. A waiter that was promoted meanwhile has its place for the lease
+    /// `before`, for which it had asked. If a copy of the renewal was applied first, the refusal shows it, and no copy is applied later:
+    /// places shift to the front only, and rows go for ever.
     pub fn is_refused(&mut self, before: Duration) {
         self.asked = before;
     }
 
-    /// A renewal sent at `sent` was answered with `beat`.
+    /// Notes that a renewal sent at `sent` was answered with `beat`.
     ///
-    /// A late answer to one sent earlier, of the row perhaps when the slot has been renewed since, takes nothing
-    /// away: the newer write stands at or before any beat that the table shows after it.
+    /// A late answer to an earlier renewal takes nothing away; that renewal may have been of the row, while the slot has been renewed
+    /// since. The newer write stands at or before any beat that the table shows after it.
     pub fn renewed(&mut self, beat: u64, sent: Moment) {
         if self.sent.last().is_some_and(|(_, newest)| sent < *newest) {
             return;
@@ -86,9 +86,9 @@ impl RenewalHistory {
         }
     }
 
-    /// When the lease behind `beat` began, at the latest. A beat between two known ones came of a write whose
-    /// answer was lost; the earlier of the two was certainly sent before it. None: the beat is from before all
-    /// that is remembered.
+    /// Returns a moment no later than the beginning of the lease behind `beat`. A beat between two known ones came of a write whose answer
+    /// was lost; the owner certainly sent the earlier of the two before that write. Returns `None` if the beat is from before all that is
+    /// remembered.
     pub fn established(&self, beat: u64) -> Option<Moment> {
         self.sent
             .iter()
@@ -97,14 +97,15 @@ impl RenewalHistory {
             .map(|(_, sent)| *sent)
     }
 
-    /// Until when the owner may believe in a place that shows `beat` and `lease`, which others judge it by.
+    /// Until when the owner may believe in a place that shows `beat` and `lease`, by which others judge it. Returns `None` where
+    /// `established` does.
     pub fn believed_until(&self, beat: u64, lease: Duration) -> Option<Moment> {
         let lease = believed(lease.min(self.asked));
         self.established(beat).map(|sent| sent + lease)
     }
 }
 
-/// Where an entry was seen. The slot and the holder's place are one: promotion changes nothing.
+/// Where an entry was seen. The slots and the holder's place count as one: promotion changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// On the lock item.
@@ -120,15 +121,15 @@ struct Watch {
     since: Moment,
 }
 
-/// An observer's watches over everyone it has seen: one for each place, nonce and ticket, on its own clock.
+/// An observer's watches over every entry that it has seen: one watch per place, nonce and ticket, on the observer's own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LivenessTracker {
     seen: BTreeMap<(Place, Nonce, Ticket), Watch>,
 }
 
 impl LivenessTracker {
-    /// Takes in a look whose answer arrived at `arrival`. `read` tells which places the look covered: an entry it
-    /// did not show there is watched no more, and afresh when it comes back.
+    /// Takes in a poll whose answer arrived at `arrival`. `read` returns which places the poll covered. An entry that the poll did not show
+    /// there is no longer watched; if it comes back, its watch begins again.
     pub fn poll<'a>(
         &mut self,
         arrival: Moment,
@@ -154,12 +155,12 @@ impl LivenessTracker {
         self.seen.append(&mut kept);
     }
 
-    /// Whether nobody is watched.
+    /// Whether no entry is watched.
     pub fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }
 
-    /// Whether the entry's beat has stood still for its whole lease by `now`, at which the removal is sent.
+    /// Whether the entry's beat has stood still for its whole lease by `now`, the moment at which the removal is sent.
     pub fn is_dead(&self, place: Place, entry: &Entry, now: Moment) -> bool {
         self.has_stood_still(place, entry, entry.lease, now)
     }
@@ -176,8 +177,8 @@ impl LivenessTracker {
     }
 }
 
-/// Whether an entry has lapsed by DynamoDB's own clock, on which it was written and by which `now` is read. Never
-/// where either is unknown.
+/// Whether an entry has expired by DynamoDB's own clock, by which it was stamped and `now` is read. Returns `false` if either time is
+/// unknown.
 pub fn is_over(entry: &Entry, allowance: Duration, now: Option<ServerTime>) -> bool {
     is_past(entry.renewed_at, entry.lease + allowance, now)
 }
@@ -198,7 +199,7 @@ mod tests {
         let lease = Duration::from_secs(30);
         let mut beats = RenewalHistory::taken(at(0), lease);
         beats.renewed(1, at(10));
-        // The second was not answered, and a slot is given with it.
+        // The second renewal was not answered, and a slot is given with its beat.
         beats.renewed(3, at(50));
         assert_eq!(beats.established(2), Some(at(10)));
         assert_eq!(

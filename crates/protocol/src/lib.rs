@@ -1,10 +1,9 @@
-//! What fairlock decides, and what it writes on which condition: the protocol, without I/O.
+//! The protocol of fairlock without I/O: its decisions, and its writes with their conditions.
 //!
-//! Nothing here knows time, requests or tasks: who is dead, and which gap has outlived its grace, is told to it. The library
-//! runs these functions, and the models in `tests/` explore them exhaustively.
+//! Nothing here knows time, requests or tasks: the caller says which entries have expired, and which gap has outlived its join timeout. The
+//! library runs these functions, and the models in `tests/` explore them exhaustively.
 //!
-//! This crate is a part of [fairlock](https://docs.rs/fairlock), which names its exact version, and makes no promise of its
-//! own.
+//! This crate is a part of [fairlock](https://docs.rs/fairlock), which depends on its exact version. The crate makes no promise of its own.
 
 pub mod codec;
 pub mod doorway;

@@ -1,14 +1,14 @@
-//! A point on one process's own time queue.
+//! A point on the timeline of one process.
 
 use std::ops::Add;
 use std::time::Duration;
 
-/// A point on one process's own time queue; only differences mean anything.
+/// A point on the timeline of one process; only differences mean anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub Duration);
 
 impl Moment {
-    /// How long after the earlier one; zero if it is not.
+    /// How long this is after `earlier`; zero if it is not.
     pub fn since(self, earlier: Moment) -> Duration {
         self.0.saturating_sub(earlier.0)
     }

@@ -1,4 +1,4 @@
-//! A ticket as a number and as text, to and from.
+//! Conversions of a ticket, to and from a number and to and from text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ impl From<Ticket> for u64 {
     }
 }
 
-/// A text that is no ticket: a ticket is written in decimal digits, and is below 2^64.
+/// A text that is no ticket. A ticket is written in decimal digits, and is below 2^64.
 ///
 /// # Examples
 ///
@@ -44,7 +44,7 @@ impl std::error::Error for ParseTicketError {}
 impl FromStr for Ticket {
     type Err = ParseTicketError;
 
-    /// Reads what [`Display`](fmt::Display) writes; zeros may stand before it.
+    /// Reads what [`Display`](fmt::Display) writes. Leading zeros are allowed.
     fn from_str(text: &str) -> Result<Self, ParseTicketError> {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
         let number = is_number.then(|| text.parse().ok()).flatten();

@@ -1,4 +1,4 @@
-//! The pace of looking at a queue.
+//! The pace at which a waiter polls a queue.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,47 +6,49 @@ use std::time::Duration;
 use crate::moment::Moment;
 use crate::ticket::Ticket;
 
-/// Where a waiter stands, for the pace of its looks.
+/// Where a waiter stands, for the pace of its polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// So many successors come before it.
+    /// This many successors come before it.
     Successor(usize),
-    /// So many tickets come before it on the way to a slot.
+    /// This many tickets come before it on the way to a slot.
     Queue(u64),
 }
 
-/// When to look next.
+/// When to poll next.
 ///
-/// The first successor looks again as soon as it has its answer, a request after the other, and slows down with the hold it
-/// watches, so that the handoff waits for its look for half a round trip on average, and for a twentieth of the
-/// hold at the most. When the hold has lasted for about as long as they do, it does not wait for the answer before it
-/// looks again. Those behind look by the turns before them, successors twice in the time that these take, and those in the
-/// queue, who have the successors before them if they are late, after three quarters of it: so a queue of N costs O(log N)
-/// looks a turn. The speed of the queue is tickets over the time between two looks, never the gaps between one's own
-/// looks, from which a waiter would learn its own slowness.
+/// The first successor polls again as soon as it has its answer, one request after the other. It slows down with the hold that it watches.
+/// So the handoff waits for its poll for half a round trip on average, and for a twentieth of the hold at most. When the hold has lasted
+/// for about as long as holds do, the successor polls again before the answer has come.
 ///
-/// Requests are slow at first: connections are made, and many processes start at once. So a turn is remembered as what it took
-/// beyond the way of a request, and the queue is as fast as the fastest of the last answers lets it be. And nobody sleeps for
-/// longer than half of the time for which it has known the queue, or whoever looked once at a slow moment would stop the queue for that look.
+/// Waiters behind it pace their polls by the turns before them. A successor polls twice in the time that these turns take. A waiter in the
+/// queue polls after three quarters of that time: if it is late, the successors are still before it. So a queue of N costs O(log N) polls a
+/// turn. The speed of the queue is the number of tickets over the time between two polls. It is never learnt from the gaps between the
+/// waiter's own polls: from these a waiter would learn its own slowness.
+///
+/// Requests are slow at first: connections are made, and many processes start at once. So a turn is remembered as the time that it took
+/// beyond the requests' own time. The queue counts as fast as the fastest of the last answers lets it be. And no waiter sleeps for longer
+/// than half of the time for which it has known the queue. Otherwise a waiter that polled once at a slow moment would stop the queue
+/// because of that poll.
 #[derive(Clone, Debug)]
 pub struct Pace {
     shortest: Duration,
     longest: Duration,
-    /// When the last look was sent.
+    /// When the last poll was sent.
     sent: Moment,
     /// How long an answer takes, as seen so far.
     round_trip: Duration,
-    /// The last of them.
+    /// How long each of the last answers took.
     answers: VecDeque<Duration>,
-    /// Since when it is looked.
+    /// Since when the waiter has polled.
     began: Option<Moment>,
     /// For how long the queue was known when this wait began.
     known: Duration,
-    /// The current holder's ticket, and when it was first seen with the lock.
+    /// The current holder's ticket, and when it was first seen to hold the lock.
     holder: Option<(Ticket, Moment)>,
-    /// Since when nobody was seen with the lock: those who wait do so for one who drew a ticket and may be dead.
+    /// Since when no holder was seen: the waiters wait for a caller that drew a ticket and may be dead.
     free: Option<Moment>,
-    /// The last times that the lock was seen to have moved.
+    /// The last turns, each as the lock was seen to move on.
     turns: VecDeque<Turn>,
 }
 
@@ -58,20 +60,20 @@ struct Turn {
     beyond: Duration,
 }
 
-/// A late look costs the handoff at most this share of the hold: a twentieth.
+/// A late poll costs the handoff at most this share of the hold: a twentieth.
 const HOLD_SHARE: u32 = 20;
-/// Turns remembered. The lower quartile of them counts: one long hold, or one stall of the queue, is no slow queue, and to be
-/// late costs the whole queue, and to be early a look.
+/// How many turns are remembered. The lower quartile of them counts: one long hold, or one stall, does not make the queue slow. A late poll
+/// costs the whole queue, and an early poll costs one request.
 const TURNS: usize = 9;
-/// Of several turns that one look saw to have gone by so many count, each for their mean: it takes two looks to know a queue.
+/// How many of the turns that ended between two polls count, each with their mean duration. So it takes two polls to know a queue.
 const MAX_OF_ONE_POLL: u32 = 5;
-/// Of so many answers the fastest says how fast requests are.
+/// The fastest of this many answers says how fast requests are.
 const ANSWERS: usize = 3;
-/// Who knows nothing of a queue looks after so many times the shortest pause between two looks.
+/// A waiter that knows nothing of a queue polls after this many times the shortest pause between two polls.
 const LOOKS_TO_LEARN: u32 = 100;
 
 impl Pace {
-    /// Of a queue that nothing is known of, with looks no shorter and no longer apart than that.
+    /// The pace in a queue of which nothing is known, with polls between `shortest` and `longest` apart.
     pub fn new(shortest: Duration, longest: Duration) -> Self {
         Pace {
             shortest,
@@ -87,14 +89,14 @@ impl Pace {
         }
     }
 
-    /// For the next wait in this queue: the time until then is nobody's turn.
+    /// The pace for the next wait in this queue: the time until then is no waiter's turn.
     pub fn at_rest(mut self) -> Self {
         self.known = self.known_for(self.sent);
         (self.began, self.holder, self.free) = (None, None, None);
         self
     }
 
-    /// Takes in who held the lock when an answer arrived.
+    /// Takes in which ticket held the lock when an answer arrived.
     pub fn saw(&mut self, holder: Option<Ticket>, arrived: Moment) {
         self.began.get_or_insert(arrived);
         self.free = match holder {
@@ -106,13 +108,13 @@ impl Pace {
                 self.learn(ticket.get() - before.get(), arrived.since(since));
                 self.holder = Some((ticket, arrived));
             }
-            // An older one is shown by a look that was overtaken.
+            // A poll that was overtaken shows an older ticket.
             (Some((before, _)), Some(ticket)) if ticket <= before => {}
             (_, ticket) => self.holder = ticket.map(|ticket| (ticket, arrived)),
         }
     }
 
-    /// Takes in how long a look took: an eighth of that, so that one slow answer is no slow network.
+    /// Takes in how long a poll took. It counts for an eighth, so that one slow answer does not make the network seem slow.
     pub fn timed(&mut self, sent: Moment, arrived: Moment) {
         self.sent = sent;
         let round_trip = arrived.since(sent);
@@ -123,13 +125,13 @@ impl Pace {
         };
     }
 
-    /// Whether a look sent then is newer than the last one taken in, and no older than looks are when they are answered.
+    /// Whether a poll sent at `sent` is newer than the last one taken in, and no older than polls are when they are answered.
     pub fn is_news(&self, sent: Moment, now: Moment) -> bool {
         sent > self.sent && now.since(sent) < self.round_trip
     }
 
-    /// How long after its look a successor with so many before it sends the next, though no answer has come. None: it waits for
-    /// the answer.
+    /// How long after its poll a successor with `before` others before it sends the next, though no answer has come. Returns `None` if it
+    /// waits for the answer.
     pub fn overlap(&self, before: usize, now: Moment) -> Option<Duration> {
         let span = match before {
             0 if self.expects_an_end(now) && self.slack(now) < self.round_trip => {
@@ -142,7 +144,7 @@ impl Pace {
         (self.is_informed() && span < self.round_trip).then_some(span)
     }
 
-    /// Whether the hold has lasted for about as long as they do.
+    /// Whether the hold has lasted for about as long as holds do.
     fn expects_an_end(&self, now: Moment) -> bool {
         let Some((_, since)) = self.holder else {
             return true;
@@ -160,24 +162,24 @@ impl Pace {
         }
     }
 
-    /// Whether enough was seen to take the queue for anything but fast.
+    /// Whether enough turns were seen to take the queue for anything but fast.
     fn is_informed(&self) -> bool {
         self.turns.len() >= TURNS - TURNS / 4
     }
 
-    /// The mean of the turns seen, handoffs included; none until one was seen to end.
+    /// The mean of the turns seen, handoffs included. Returns `None` until a turn was seen to end.
     pub fn mean(&self) -> Option<Duration> {
         let count = u32::try_from(self.turns.len()).ok()?;
         let took = self.turns.iter().map(|turn| turn.took);
         took.sum::<Duration>().checked_div(count)
     }
 
-    /// How long so many tickets' turns take, if the queue is fast.
+    /// How long this many turns take, if the queue is fast.
     pub fn time_of(&self, turns: u64) -> Duration {
         times(self.turn(), turns)
     }
 
-    /// After how long it looks, however far back it is: a newcomer early, so as to know the queue, and then after half as long again
+    /// After how long a waiter polls, however far back it is. A newcomer polls early, to learn the queue, and then after half as long again
     /// each time.
     fn time_to_learn(&self, now: Moment) -> Duration {
         let early = self.shortest.min(self.turn()) * LOOKS_TO_LEARN;
@@ -189,7 +191,7 @@ impl Pace {
         self.known + waited.unwrap_or_default()
     }
 
-    /// How long one ticket's turn takes. Who has seen little takes the queue to be as fast as can be.
+    /// How long one ticket's turn takes. A waiter that has seen few turns assumes that the queue is as fast as can be.
     fn turn(&self) -> Duration {
         if !self.is_informed() {
             return self.fastest();
@@ -205,19 +207,19 @@ impl Pace {
         self.answers.iter().min().copied().unwrap_or_default()
     }
 
-    /// A handoff takes no less: from the release to an answer of the first look after it.
+    /// A handoff takes at least this long: from the release to an answer of the first poll after it.
     fn hand_over(&self) -> Duration {
         self.fastest() * 5 / 4
     }
 
-    /// By how much a look may be late in a hold that lasts for so long already, or at a lock that is free for so long.
+    /// By how much a poll may be late in a hold that has lasted this long, or at a lock that has been free this long.
     fn slack(&self, now: Moment) -> Duration {
         let held = self.holder.map(|(_, since)| since).or(self.free);
         held.map(|since| now.since(since)).unwrap_or_default() / HOLD_SHARE
     }
 
-    /// How long from `now` until the next look. `jitter`, a factor around one, is for those behind, of whom there are many;
-    /// `braked` is the factor by which all looks are slowed down.
+    /// How long from `now` until the next poll. `jitter`, a factor around one, is for the waiters behind, of which there are many. `braked`
+    /// is the factor by which all polls are slowed down.
     pub fn until_next(
         &self,
         position: Position,
@@ -249,7 +251,7 @@ impl Pace {
     }
 }
 
-/// Drops the oldest for it where there are so many.
+/// Keeps `newest`, and drops the oldest if there are already `most`.
 fn remember<T>(kept: &mut VecDeque<T>, most: usize, newest: T) {
     if kept.len() == most {
         kept.pop_front();
@@ -257,24 +259,24 @@ fn remember<T>(kept: &mut VecDeque<T>, most: usize, newest: T) {
     kept.push_back(newest);
 }
 
-/// How far looks are slowed down because DynamoDB was too busy: twofold with each time that it said so, and back by as much with
-/// each second in which it did not.
+/// By how much polls are slowed down because DynamoDB was too busy. Each such answer doubles the factor, and each second without one halves
+/// it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThrottleBackoff {
     level: u32,
     pressed: Moment,
 }
 
-/// Sixty-fourfold.
+/// At most sixty-fourfold.
 const MAX_BRAKED: u32 = 6;
-/// A brake makes no look later than this, after which it is half released: whoever is far back now may be next by then, and
+/// A brake delays a poll by no more than this, after which it is half released. A waiter that is far back now may be next by then, and
 /// slows the whole queue down if it sleeps on.
 const MAX_BY_BRAKE: Duration = Duration::from_secs(1);
-/// A successor that looks rarely anyhow, in a long hold, looks so many times as rarely.
+/// A successor that polls rarely anyhow, in a long hold, polls this many times as rarely at most.
 const SLOWEST: u32 = 4;
 
 impl ThrottleBackoff {
-    /// DynamoDB has just said that it is too busy.
+    /// Takes in that DynamoDB has just said that it is too busy.
     pub fn press(&mut self, now: Moment) {
         *self = ThrottleBackoff {
             level: (self.level(now) + 1).min(MAX_BRAKED),
@@ -282,7 +284,7 @@ impl ThrottleBackoff {
         };
     }
 
-    /// The factor for the time between two looks.
+    /// The factor for the time between two polls.
     pub fn factor(&self, now: Moment) -> u32 {
         2_u32.pow(self.level(now))
     }
@@ -293,7 +295,7 @@ impl ThrottleBackoff {
     }
 }
 
-/// A span so many times over.
+/// A span, `count` times over.
 pub fn times(span: Duration, count: u64) -> Duration {
     span.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }
@@ -308,7 +310,7 @@ mod tests {
         Moment::default() + MS * ms
     }
 
-    /// Over a network with a round trip of 10 ms.
+    /// Takes in a poll over a network with a round trip of 10 ms.
     fn poll(pace: &mut Pace, holder: u64, arrived: u32) {
         let holder = Some(Ticket::new(holder));
         pace.timed(at(arrived.saturating_sub(10)), at(arrived));
@@ -378,7 +380,7 @@ mod tests {
         let next = |position| pace.until_next(position, 1.0, 1, at(3610));
         assert_eq!(next(Position::Successor(2)), 90 * MS);
         assert_eq!(next(Position::Queue(6)), 440 * MS);
-        // Seen for 3.6 s.
+        // The queue was seen for 3.6 s.
         assert_eq!(next(Position::Queue(u64::MAX)), 1_340 * MS);
     }
 
@@ -408,7 +410,7 @@ mod tests {
         }
         assert_eq!(pace.turn(), 300 * MS);
         pace.timed(at(2_700), at(2_710));
-        // What it took beyond a round trip and a quarter, and that now.
+        // What a turn took beyond a round trip and a quarter, plus a round trip and a quarter as it is now.
         assert_eq!(pace.turn(), 50 * MS + 10 * MS * 5 / 4);
     }
 
@@ -527,7 +529,7 @@ mod tests {
     #[test]
     fn the_speed_of_the_queue_is_not_learnt_from_ones_own_looks() {
         let mut pace = pace();
-        // Looks that are very late: a hundred turns go by between any two.
+        // The polls are very late: a hundred turns go by between any two.
         for poll_at in 1..=9 {
             poll(&mut pace, 1 + poll_at * 100, 10 + poll_at as u32 * 5_000);
         }

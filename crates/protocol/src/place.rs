@@ -1,8 +1,8 @@
-//! One place in a lock, from the first request for it to the last: what is sent next, by what was answered.
+//! A place in a lock, from the first request for it to the last: the last answer determines the next request.
 //!
-//! The product and the models of the queue drive this same machine, up to the grant and on the way out. It knows neither time nor
-//! items: whoever drives it sends what it asks for, judges what a poll shows, and tells it what came of that. A request that is
-//! retried until it is answered is one request here. Renewals are not its business.
+//! The library and the models of the queue drive this same machine, up to the grant and on the way out. It knows neither time nor items:
+//! its driver sends what it asks for, judges what a poll shows, and tells it the result. A request that is retried until it is answered is
+//! one request here. The machine does not deal with renewals.
 
 use crate::doorway::{Ask, Seen, next_ask};
 use crate::item::Spot;
@@ -11,22 +11,22 @@ use crate::step::{Filling, Has, Refusal, Standing, Step, Unsettled};
 /// How a place is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
-    /// Waits in the queue. A claim that does not wait is refused by whoever is in the way.
+    /// Whether it waits in the queue. A claim that does not wait is refused if a live entry is in its way.
     pub waits: bool,
-    /// Asks for a part of the lock.
+    /// Whether it asks for a part of the lock.
     pub shares: bool,
-    /// So often may it be refused before it has a ticket, by a condition or because somebody is in its way. A claim that waits draws
-    /// one then, the other gives in.
+    /// How often the claim may be refused before it has a ticket, by a condition or because a live entry is in its way. Then a claim that
+    /// waits draws a ticket, and one that does not wait gives in.
     pub max_tries: u8,
 }
 
-/// One place. It is at the request that it asked for last.
+/// A place, at the request that it asked for last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     claim: Claim,
     stage: Stage,
     tries: u8,
-    /// On its way out for good: its turn was had, or is not wanted any more.
+    /// Whether it is on its way out for good: its turn is finished, or is not wanted any more.
     is_leaving: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct Place {
 enum Stage {
     /// Has nothing yet.
     Entering,
-    /// Has nothing yet, and removes what is over from its way.
+    /// Has nothing yet, and clears what has ended out of its way.
     Clearing,
     Drawing,
     /// Has a ticket, and no row.
@@ -56,8 +56,7 @@ enum Stage {
 pub enum Act {
     /// Ask for the slot behind all others, under a new nonce; answered by [`Place::asked`].
     Enter,
-    /// Ask for a free lock whose every ticket is settled, as the newest poll shows, under a new nonce; answered by
-    /// [`Place::asked`].
+    /// Ask for a free lock whose tickets are all settled, as the newest poll shows, under a new nonce; answered by [`Place::asked`].
     EnterOver,
     /// Ask for a part of the lock, under a new nonce; answered by [`Place::asked`].
     Share,
@@ -65,7 +64,7 @@ pub enum Act {
     Draw,
     /// Put the row of the ticket into the queue; answered by [`Place::joined`].
     Join,
-    /// Pause for as long as somebody takes who is on the way to a free lock. Then [`Act::Read`].
+    /// Pause for as long as a caller takes that is on its way to a free lock. Then [`Act::Read`].
     Pause,
     /// Read the lock item; answered by [`Place::read`].
     Read,
@@ -75,19 +74,19 @@ pub enum Act {
     Decide,
     /// Read more rows; answered by [`Place::polled`].
     ReadOn,
-    /// End the hold of somebody who is dead; answered by [`Place::polled`], as each of the following is.
+    /// End the hold of an expired owner; answered by [`Place::polled`], as each of the following is.
     Evict(Has),
-    /// Take a slot from somebody who is dead.
+    /// Take the slot of an expired successor away.
     EvictSuccessor(usize),
-    /// Give so many of the first successors what they wait for.
+    /// Give this many of the first successors what they wait for.
     Admit(usize),
-    /// Make these void.
+    /// Make these tickets void.
     Settle(Vec<Unsettled>),
-    /// Give slots to these.
+    /// Give slots to these tickets.
     Fill(Filling),
-    /// Every ticket up to this one is settled: say so on the lock item.
+    /// Record on the lock item that every ticket up to this one is settled.
     Pass(crate::ticket::Ticket),
-    /// Nothing now: poll when it is time to, and renew. Answered by [`Place::polled`].
+    /// Nothing now: poll and renew when it is time. Answered by [`Place::polled`].
     Wait(Standing),
     /// The lock is held. Goes on with [`Place::leaves`], [`Place::downgrades`] or [`Place::declines`].
     Hold,
@@ -105,7 +104,7 @@ pub enum Act {
     Release,
     /// This place came to nothing: ask for another one.
     Again,
-    /// Somebody alive is in the way of a claim that does not wait, or it has tried as often as it may.
+    /// A live entry is in the way of a claim that does not wait, or the claim has tried as often as it may.
     Refused,
     /// Nothing of the place is left.
     Over,
@@ -114,11 +113,11 @@ pub enum Act {
 /// Where a lock item shows a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Holds the lock, or its part.
+    /// It holds the lock, or its part.
     Holds,
-    /// Waits in a slot.
+    /// It waits in a slot.
     Waits,
-    /// It does not show it.
+    /// The item does not show it.
     Nowhere,
 }
 
@@ -133,7 +132,7 @@ impl From<Option<Spot<'_>>> for Found {
 }
 
 impl Place {
-    /// A place that is yet to be asked for.
+    /// A place that no request has asked for yet.
     pub fn new(claim: Claim) -> Self {
         Place {
             claim,
@@ -165,9 +164,9 @@ impl Place {
         }
     }
 
-    /// The first request, by what is known of the lock. Before a ticket is drawn because of what was known, the lock item is read:
-    /// a client that has just had the lock would draw with its first request else, before those who asked earlier and whose first request
-    /// found out that they must.
+    /// Returns the first request, by what is known of the lock. Before it draws a ticket because of what is known, the place reads the lock
+    /// item. Otherwise a client that has just held the lock would draw with its first request. It would come before callers that asked
+    /// earlier, and whose first request only found out that they must draw.
     pub fn sets_out(&mut self, known: Seen) -> Act {
         match next_ask(known, self.claim.shares) {
             Ask::Draw | Ask::Snapshot => Act::Read,
@@ -175,17 +174,17 @@ impl Place {
         }
     }
 
-    /// The lock item was read at the door.
+    /// Takes in the lock item as it was read before a request for a place.
     pub fn read(&mut self, seen: Seen) -> Act {
         self.asks(seen)
     }
 
-    /// A slot or a part was asked for: where the answer shows the place, and else the lock.
+    /// Takes in the answer to a request for a slot or a part: where the answer shows the place, or else the lock.
     pub fn asked(&mut self, found: Found, seen: Seen) -> Act {
         match found {
             Found::Holds => self.holds(),
             Found::Waits if self.claim.waits => self.waits(),
-            // It asked for no slot behind others, and does not keep one.
+            // The claim asked for no slot behind others, and does not keep one.
             Found::Waits => {
                 self.is_leaving = true;
                 self.at(Stage::GivingBack, Act::Find)
@@ -200,7 +199,8 @@ impl Place {
         }
     }
 
-    /// A draw was answered. Not applied: the lock item went away, or more tickets were drawn than the claim would wait behind.
+    /// Takes in the answer to a draw. If the draw was not applied, the lock item went away, or more tickets were drawn than the claim would
+    /// wait behind.
     pub fn drew(&mut self, is_drawn: bool) -> Act {
         match is_drawn {
             true => self.at(Stage::Joining, Act::Join),
@@ -208,7 +208,7 @@ impl Place {
         }
     }
 
-    /// The row was put into the queue, or others had closed the gap already.
+    /// Takes in that the row was put into the queue, or that other clients had closed the gap already.
     pub fn joined(&mut self, is_waiting: bool) -> Act {
         match is_waiting {
             true => self.waits(),
@@ -216,7 +216,7 @@ impl Place {
         }
     }
 
-    /// The next step of a place that waits, as its newest poll was judged.
+    /// Returns the next step of a place that waits, as its newest poll was judged.
     pub fn steps(&mut self, step: Step) -> Act {
         match step {
             Step::Enter => self.holds(),
@@ -232,7 +232,7 @@ impl Place {
         }
     }
 
-    /// The next step of a claim at a lock that is not to be had, as its newest poll was judged.
+    /// Returns the next step of a claim at a lock that it cannot have yet, as its newest poll was judged.
     pub fn clears(&mut self, refusal: Refusal, seen: Seen) -> Act {
         match refusal {
             Refusal::Free => self.asks(Seen::Unknown),
@@ -249,7 +249,7 @@ impl Place {
         }
     }
 
-    /// The lock was polled, by a read or by the answer to a write.
+    /// Takes in that the lock was polled, by a read or by the answer to a write.
     pub fn polled(&self) -> Act {
         match self.stage {
             Stage::Clearing => Act::Clear,
@@ -257,7 +257,7 @@ impl Place {
         }
     }
 
-    /// There is no lock item any more. The row of an open ticket must not stay.
+    /// Takes in that there is no lock item any more. The row of an open ticket must not stay.
     pub fn is_gone(&mut self, is_settled: bool) -> Act {
         match self.stage {
             Stage::Clearing => self.asks(Seen::Nobody),
@@ -266,12 +266,13 @@ impl Place {
         }
     }
 
-    /// The row is void: no poll can give the ticket a slot any more.
+    /// Takes in that the row is void: no snapshot can give the ticket a slot any more.
     pub fn voided(&mut self) -> Act {
         self.at(Stage::Departing, Act::Depart)
     }
 
-    /// The departure was counted; or it was not, because the ticket was given a slot before, which a place that wants its turn keeps.
+    /// Takes in that the departure was counted, or was not because the ticket was given a slot before. A place that wants its turn keeps
+    /// that slot.
     pub fn departed(&mut self, is_applied: bool, found: Found) -> Act {
         match found {
             _ if is_applied => self.ends(),
@@ -282,7 +283,7 @@ impl Place {
         }
     }
 
-    /// Where the lock item shows a place that gives back what it has.
+    /// Takes in where the lock item shows a place that gives back what it has.
     pub fn stands(&mut self, found: Found) -> Act {
         match found {
             Found::Holds => self.at(Stage::GivingBack, Act::Release),
@@ -291,7 +292,7 @@ impl Place {
         }
     }
 
-    /// A slot or a hold was given back; or it was not, for it is elsewhere, or has another number of permits.
+    /// Takes in that a slot or a hold was given back. If it was not, it is elsewhere, or has another number of permits.
     pub fn gave_back(&mut self, is_applied: bool, found: Found) -> Act {
         match is_applied {
             true => self.ends(),
@@ -299,12 +300,12 @@ impl Place {
         }
     }
 
-    /// Keeps one permit of what it holds.
+    /// Keeps one permit of the hold.
     pub fn downgrades(&mut self) -> Act {
         self.at(Stage::Downgrading, Act::Downgrade)
     }
 
-    /// Where the answer shows a hold that keeps one permit.
+    /// Takes in where the answer shows a hold that keeps one permit.
     pub fn downgraded(&mut self, found: Found) -> Act {
         self.is_leaving = found != Found::Holds;
         match found {
@@ -313,14 +314,14 @@ impl Place {
         }
     }
 
-    /// The lease of what it was granted is over already: it is given back, and asked for again.
+    /// Gives the grant back and asks again, because the granted lease has ended already.
     pub fn declines(&mut self) -> Act {
         self.at(Stage::GivingBack, Act::Find)
     }
 
-    /// The turn was had, or is not wanted any more. Whatever was sent is answered, or will not be.
+    /// Leaves: the turn is finished, or is not wanted any more. Every request that was sent has been answered, or will not be.
     ///
-    /// `is_settled`: every ticket up to its own is settled or has a slot, as last seen.
+    /// `is_settled`: every ticket up to the place's own is settled or has a slot, as last seen.
     pub fn leaves(&mut self, is_settled: bool) -> Act {
         self.is_leaving = true;
         match self.stage {
@@ -335,7 +336,7 @@ impl Place {
         }
     }
 
-    /// The same of one whose last request for a slot was not answered: it may have got a place, or get it yet.
+    /// Leaves a place whose last request for a slot was not answered: it may have got a place, or may get one yet.
     pub fn leaves_unseen(&mut self) -> Act {
         self.is_leaving = true;
         self.at(Stage::GivingBack, Act::Find)
@@ -346,12 +347,12 @@ impl Place {
         self.is_leaving
     }
 
-    /// Whether it gives back whatever the lock item shows of it, be it another place of its nonce.
+    /// Whether it gives back whatever the lock item shows of it, even another place of its nonce.
     pub fn gives_back(&self) -> bool {
         self.is_leaving || self.stage == Stage::GivingBack
     }
 
-    /// Whether it holds what it was for, or is on its way out for good.
+    /// Whether it holds the lock or its part, or is on its way out for good.
     pub fn has_held(&self) -> bool {
         self.is_leaving || matches!(self.stage, Stage::Holding | Stage::Downgrading)
     }
@@ -375,8 +376,8 @@ impl Place {
         self.at(Stage::Clearing, Act::Clear)
     }
 
-    /// Somebody alive is in the way. Where the lock is free, that one is on its way to it: to ask again when it has the lock is one
-    /// write, and to draw a ticket and wait for it five.
+    /// A live entry is in the way. If the lock is free, the owner of that entry is on its way to it. Asking again once it holds the lock
+    /// takes one write; drawing a ticket and waiting for it takes five.
     fn is_refused(&mut self, seen: Seen) -> Act {
         if !self.claim.waits {
             return self.at(Stage::Ended, Act::Refused);
@@ -429,7 +430,7 @@ mod tests {
         waits: false,
         ..WAITS
     };
-    /// Somebody has it, and there is a slot.
+    /// Another client holds the lock, and a slot is open.
     const TAKEN: Sight = Sight {
         is_free: false,
         is_settled: true,

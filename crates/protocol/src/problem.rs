@@ -20,7 +20,7 @@ pub enum ItemProblem {
         /// The newest format that this version knows.
         known: u64,
     },
-    /// An older version of fairlock wrote this lock, in a form that this one does not use.
+    /// An older version of fairlock wrote this lock, in a form that this version does not use.
     #[error(
         "written in format {found}, and this version knows formats from {known}: when no older client uses the lock any \
          more, delete its items"
@@ -31,7 +31,7 @@ pub enum ItemProblem {
         /// The oldest format that this version knows.
         known: u64,
     },
-    /// Others say that this lock has another number of permits.
+    /// The item says that this lock has another number of permits than this caller says.
     #[error(
         "a lock of {found} permits, and this caller says {said}: all its users must say the same number"
     )]

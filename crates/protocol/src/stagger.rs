@@ -1,25 +1,25 @@
-//! By how much the renewals of a hold come earlier than they must, so that those of many holds do not come at once.
+//! By how much the renewals of a hold come earlier than they must, so that the renewals of many holds do not come at once.
 
 use std::time::Duration;
 
-/// A hold's first renewals come early by a share of its own, the later ones a heartbeat apart. Nothing comes late: a client
-/// with many holds pays at most one renewal more for each, and for those that last less than half a heartbeat nothing.
+/// A hold's first renewals come early by a share of its own, the later ones a heartbeat apart. No renewal comes late. A client with many
+/// holds pays at most one renewal more for each hold, and nothing for holds that last less than half a heartbeat.
 #[derive(Clone, Debug)]
 pub struct Stagger {
-    /// Of a heartbeat, for each of the steps.
+    /// The share of a heartbeat, for each of the steps.
     share: f64,
     /// How many renewals are still to come early.
     steps: u32,
 }
 
-/// In so many steps a renewal is moved by up to a heartbeat.
+/// The number of steps in which a renewal is moved by up to a heartbeat.
 const STEPS: u32 = 2;
-/// The golden ratio, of which 2^64 is one.
+/// The golden ratio, in units of which 2^64 make one.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Stagger {
-    /// That of a client's hold with this number, from zero, which is not early at all. Multiples of the golden ratio divide
-    /// an interval evenly, however many there are.
+    /// The stagger of a client's hold with this number, counted from zero. Hold zero is not early at all. Multiples of the golden ratio
+    /// divide an interval evenly, however many there are.
     pub fn of(number: u64) -> Self {
         let phase = number.wrapping_mul(GOLDEN) as f64 / 2_f64.powi(64);
         Stagger {
@@ -28,7 +28,7 @@ impl Stagger {
         }
     }
 
-    /// From one renewal to the next: a heartbeat at the most, and half of one at the least.
+    /// The time from one renewal to the next: at most a heartbeat, and at least half of one.
     pub fn span(&self, heartbeat: Duration) -> Duration {
         match self.steps {
             0 => heartbeat,
@@ -36,12 +36,12 @@ impl Stagger {
         }
     }
 
-    /// A renewal came when it was due.
+    /// Notes that a renewal came when it was due.
     pub fn step(&mut self) {
         self.steps = self.steps.saturating_sub(1);
     }
 
-    /// A renewal came late, as those of all holds do after an outage.
+    /// Notes that a renewal came late, as the renewals of all holds do after an outage.
     pub fn again(&mut self) {
         self.steps = STEPS;
     }

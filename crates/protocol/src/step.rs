@@ -1,45 +1,45 @@
-//! One look at a lock -> the next step: the protocol's decisions, as functions of values.
+//! A snapshot of a lock -> the next step: the protocol's decisions, as functions of values.
 //!
-//! The product, the model and the simulation call these same functions. They know neither time nor requests:
-//! who is dead, and which gap has outlived its grace, is told to them.
+//! The library, the models and the simulation call these same functions. They know neither time nor requests: the caller says which entries
+//! have expired, and which gap has outlived its join timeout.
 
 use crate::ticket::{Sequence, Ticket};
 
-/// Whoever stands at a place, as the one who looks judges it.
+/// The entry at a place, as the client that polls judges it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Occupant {
-    /// The one who looks.
+    /// The entry of the client that polls.
     Me,
-    /// Renews in time.
+    /// An entry that is renewed in time.
     Alive,
-    /// Not renewed for half of its lease: not dead yet, and no one to be given a slot, where it would have to be watched
-    /// for a whole lease again. It blocks the queue until it renews or dies.
+    /// Suspect: not renewed for half of its lease. It has not expired yet, but gets no slot, where it would have to be watched for a whole
+    /// lease again. It blocks the queue until it renews or expires.
     Late,
-    /// Not renewed for a whole lease: whatever removes it is conditional on the beat that was judged.
+    /// Expired: not renewed for a whole lease. Whatever removes it is conditional on the beat that was judged.
     Dead,
 }
 
-/// A row in the queue. Its key is its newest ticket; the others were drawn together with it, and share its fate.
+/// A row in the queue. Its key is its newest ticket. Its other tickets were drawn together with that one, and share its fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowAt {
     /// The oldest of its tickets.
     pub first: Ticket,
     /// The newest of its tickets, which is its key.
     pub ticket: Ticket,
-    /// What it says of them.
+    /// What the row says of them.
     pub row: Row,
 }
 
 /// What a row says of its tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Row {
-    /// Somebody waits there, judged so.
+    /// A waiter has this row, and is judged so.
     Waiting(Occupant),
-    /// Settled: its ticket will never be granted.
+    /// Settled: its tickets will never be granted.
     Void,
 }
 
-/// How much of the queue behind the slots a look has read.
+/// How much of the queue behind the slots a snapshot has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// The lock item alone.
@@ -50,14 +50,14 @@ pub enum Known {
     All,
 }
 
-/// What one look showed, digested for one who looks.
+/// What one snapshot shows, as one client judges it.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
-    /// Who has the lock, unless all came to share it.
+    /// The holder. `None` if the lock is free, or only sharers hold it.
     pub holder: Option<Occupant>,
-    /// Those who have it beside the holder, or after it.
+    /// The entries that hold the lock beside the holder, or after it.
     pub sharers: &'a [Occupant],
-    /// In ticket order; nobody when the lock is free.
+    /// The successors in ticket order; none when the lock is free.
     pub successors: &'a [Occupant],
     /// How many of the first successors wait for no more than what is left.
     pub admitted: usize,
@@ -65,20 +65,20 @@ pub struct View<'a> {
     pub last: Ticket,
     /// Every ticket up to this one is settled or among the successors.
     pub watermark: Ticket,
-    /// In ticket order. Those up to `watermark` are settled_rows and are passed over.
+    /// In ticket order. Rows up to `watermark` are settled, and decisions pass over them.
     pub rows: &'a [RowAt],
     /// How far the rows were read.
     pub known: Known,
 }
 
-/// A look as one who looks judges it: what a [`View`] is of.
+/// A snapshot as one client judges it: what a [`View`] is of.
 #[derive(Clone, Debug)]
 pub struct JudgedSnapshot {
-    /// Who has the lock, unless all came to share it.
+    /// The holder. `None` if the lock is free, or only sharers hold it.
     pub holder: Option<Occupant>,
-    /// Those who have it beside the holder, or after it.
+    /// The entries that hold the lock beside the holder, or after it.
     pub sharers: Vec<Occupant>,
-    /// In ticket order.
+    /// The successors in ticket order.
     pub successors: Vec<Occupant>,
     /// How many of the first successors wait for no more than what is left.
     pub admitted: usize,
@@ -93,7 +93,7 @@ pub struct JudgedSnapshot {
 }
 
 impl JudgedSnapshot {
-    /// For those who decide by it.
+    /// The view that decisions take.
     pub fn view(&self) -> View<'_> {
         View {
             holder: self.holder,
@@ -111,34 +111,34 @@ impl JudgedSnapshot {
 /// What a waiter does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The lock is mine.
+    /// This waiter holds the lock.
     Enter,
-    /// Somebody who has the lock is dead: if it is the last who has it, promote the next.
+    /// An entry that holds the lock has expired: evict it. If it is the last that holds the lock, this promotes the next.
     Evict(Has),
-    /// The successor at this index is dead: take its slot away.
+    /// The successor at this index has expired: take its slot away.
     EvictSuccessor(usize),
-    /// What the first successors wait for is left, and I am among them: so many of them have it now.
+    /// What the first successors wait for is left, and this waiter is among them: this many of them hold the lock now.
     Admit(usize),
-    /// Nothing to do but look again.
+    /// There is nothing to do but poll again.
     Wait(Standing),
-    /// My ticket was passed over: nothing of it is left in the queue.
+    /// This waiter's ticket was passed over: nothing of it is left in the queue.
     Passed,
-    /// My ticket will never be granted: settle it, and draw another.
+    /// This waiter's ticket will never be granted: settle it, and draw another.
     Retire,
-    /// The decision needs rows that this look has not read.
+    /// The decision needs rows that this snapshot has not read.
     ReadOn,
-    /// These stand in the way and are over: make them void.
+    /// These tickets stand in the way and will not move by themselves: make them void.
     Settle(Vec<Unsettled>),
-    /// Give slots to these, me among them.
+    /// Give slots to these tickets, this waiter's among them.
     Fill(Filling),
 }
 
-/// Where one stands who has the lock.
+/// Where an entry that holds the lock stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Has {
     /// In the holder's place.
     Holder,
-    /// Beside it: which of the sharers.
+    /// Beside the holder: the index among the sharers.
     Sharer(usize),
 }
 
@@ -154,13 +154,13 @@ pub enum Standing {
 /// A ticket that blocks the queue and will not move by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsettled {
-    /// Drawn, but no row came within the grace: all of them from the first to the last.
+    /// Drawn, but no row came within the join timeout: all tickets from the first to the last.
     Gap(Ticket, Ticket),
-    /// Its row is dead.
+    /// Its row has expired.
     Dead(Ticket),
 }
 
-/// Who has a slot next, and up to which ticket the queue is then settled or with a slot.
+/// Which tickets get a slot next, and up to which ticket the queue is then settled or with a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filling {
     /// In ticket order.
@@ -172,29 +172,30 @@ pub struct Filling {
 /// What a caller that does not wait makes of a lock whose enter failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Nobody is in the way any more: enter again.
+    /// Nothing is in the way any more: enter again.
     Free,
-    /// Free, and every drawn ticket is settled: enter over them.
+    /// The lock is free, and every drawn ticket is settled: enter over them.
     Settled,
-    /// Somebody alive holds it, or waits for it.
+    /// A live entry holds the lock, or waits for it.
     Taken,
-    /// This one who has the lock is dead.
+    /// This holder has expired.
     Evict(Has),
-    /// Nobody alive waits, but this successor keeps a slot.
+    /// No live entry waits, but this successor keeps a slot.
     EvictSuccessor(usize),
-    /// The decision needs rows that this look has not read.
+    /// The decision needs rows that this snapshot has not read.
     ReadOn,
-    /// These stand in the way and are over: make them void.
+    /// These tickets stand in the way and will not move by themselves: make them void.
     Settle(Vec<Unsettled>),
-    /// Every ticket up to this one is settled: say so on the lock item, so that nobody reads their rows again.
+    /// Every ticket up to this one is settled: record that on the lock item, so that no client reads their rows again.
     Pass(Ticket),
 }
 
-/// Dead rows and gaps settled in one go at the most, by a write each: a gap takes one whatever its size.
+/// How many expired rows and gaps are settled in one go at most, each by one write: a gap takes one write whatever its size.
 const SETTLE_AT_ONCE: usize = 25;
 
-/// The next step of the waiter with ticket `mine`. `ripe` tells up to which ticket a gap has outlived its grace, from a ticket of
-/// it on; none if that one has not. What it says of tickets that have a row, or that no look has read, counts for nothing.
+/// Returns the next step of the waiter with ticket `mine`. `ripe` takes a ticket of a gap. It returns up to which ticket the gap has
+/// outlived its join timeout from there on, or `None` if that ticket has not. What `ripe` says of tickets that have a row, or that no poll
+/// has read, counts for nothing.
 pub fn next_step(
     view: &View<'_>,
     mine: Ticket,
@@ -218,7 +219,7 @@ pub fn next_step(
         };
     }
     if mine <= view.watermark {
-        // Slots are given in ticket order and we have none: we were passed as void, or evicted from its slot as dead.
+        // Slots are given in ticket order and this waiter has none: its ticket was passed as void, or evicted from its slot as expired.
         return Step::Passed;
     }
     match room(view, slots) {
@@ -227,8 +228,8 @@ pub fn next_step(
     }
 }
 
-/// What a caller that does not wait does next. Waiting rows and gaps are judged as for any other. `is_left` tells whether
-/// what it asks for is left beside those who have the lock, whoever waits.
+/// Returns what a caller that does not wait does next. Waiting rows and gaps are judged as for any other caller. `is_left` says whether the
+/// permits that it asks for are left beside the entries that hold the lock, whichever waiters there are.
 pub fn next_refusal(
     view: &View<'_>,
     is_left: bool,
@@ -257,12 +258,12 @@ pub fn next_refusal(
     }
 }
 
-/// What stands in the queue behind the slots, for a sweeper: the whole queue is ahead of it.
+/// Walks the queue behind the slots for a sweeper: the whole queue is ahead of it.
 pub fn survey(view: &View<'_>, ripe: impl Fn(Ticket) -> Option<Ticket>) -> Walk {
     walk(view, None, usize::MAX, ripe)
 }
 
-/// The first dead one on the lock item, those who have it before successors.
+/// Returns the step that removes the first expired entry on the lock item. Entries that hold the lock come before successors.
 pub fn remove_the_dead(view: &View<'_>) -> Option<Step> {
     if let Some(dead) = view.has(Occupant::Dead) {
         return Some(Step::Evict(dead));
@@ -273,12 +274,12 @@ pub fn remove_the_dead(view: &View<'_>) -> Option<Step> {
         .map(Step::EvictSuccessor)
 }
 
-/// Slots to be given now. None while more than half are taken: one write then slots several, and the successors
-/// that are there cover the handoffs until it is made.
+/// How many slots to give now. Zero while more than half are taken: a later write then fills several at once, and until then the successors
+/// that are there cover the handoffs.
 fn room(view: &View<'_>, slots: usize) -> usize {
     let waiting = view.successors.len();
     let taken = waiting + usize::from(view.holder.is_some());
-    // The first slot is one more.
+    // `slots` does not count the first slot.
     let places = (slots + 1).saturating_sub(taken);
     if waiting <= slots / 2 { places } else { 0 }
 }
@@ -298,13 +299,13 @@ fn slot_or_settle(
             watermark: queue.upto,
         }),
         _ if !queue.unsettled.is_empty() => Step::Settle(queue.unsettled),
-        // Those found before me are alive, so they slot themselves; several writers would only race.
+        // Waiters found before this one are alive, so they take their slots themselves; several writers would only race.
         End::Full | End::Blocked | End::Over => Step::Wait(Standing::Queue),
     }
 }
 
-/// What is over is settled page by page, and passed for good: a caller that cannot come to the end of a long queue
-/// leaves a shorter one to the next.
+/// What has ended is settled page by page, and passed for good. So a caller that cannot come to the end of a long queue leaves a shorter
+/// queue to the next caller.
 fn over_the_queue(queue: Walk, watermark: Ticket) -> Refusal {
     match queue.end {
         _ if queue.alive => Refusal::Taken,
@@ -316,16 +317,16 @@ fn over_the_queue(queue: Walk, watermark: Ticket) -> Refusal {
     }
 }
 
-/// What a walk along the rows after `watermark` met, in ticket order.
+/// What a walk along the rows after the watermark met, in ticket order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walk {
-    /// Waiting, with nothing unsettled before them.
+    /// Waiting tickets with nothing unsettled before them.
     pub found: Vec<Ticket>,
     /// Every ticket up to this one is settled or found.
     pub upto: Ticket,
-    /// Ripe to be made void.
+    /// Tickets that are ripe to be made void.
     pub unsettled: Vec<Unsettled>,
-    /// Somebody alive waits, found or behind something unsettled.
+    /// Whether a live waiter waits, found or behind something unsettled.
     pub alive: bool,
     /// Why the walk ended.
     pub end: End,
@@ -334,13 +335,14 @@ pub struct Walk {
 /// Why a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// I am among the found, and so is everyone after me for whom there was room.
+    /// The walker's own ticket is among the found, and so is every later waiter for which there was room.
     MineIsFound,
-    /// My row is void, or has been gone for the grace.
+    /// The walker's own row is void, or has been missing for the join timeout.
     MineIsOver,
     /// As many were found as there is room for.
     Full,
-    /// Something unsettled comes before me, or a gap within its grace, my own row's included.
+    /// Something unsettled comes before the walker's own ticket, or a gap within its join timeout, which may be the walker's own missing
+    /// row.
     Blocked,
     /// The rows read so far are not enough.
     Unread,
@@ -348,9 +350,9 @@ pub enum End {
     Over,
 }
 
-/// Walks the tickets after `watermark`, the whole queue for one who has none (`mine`), and ends at the latest at the
-/// first ticket that no row tells about: each turn of the loop passes a row, notes a ripe gap or a piece of one (of a
-/// bounded number), or ends it.
+/// Walks the tickets after the watermark. A caller without a ticket (`mine` is `None`) walks the whole queue. The walk ends at the latest
+/// at the first ticket that no row tells about. Each turn of the loop passes a row, notes a ripe gap or a piece of one (of a bounded
+/// number), or ends the walk.
 fn walk(
     view: &View<'_>,
     mine: Option<Ticket>,
@@ -388,7 +390,7 @@ fn walk(
     queue
 }
 
-/// Who walks, and over what.
+/// The walker: its view, its own ticket and its room.
 struct Walker<'a> {
     view: &'a View<'a>,
     mine: Option<Ticket>,
@@ -399,9 +401,9 @@ struct Walker<'a> {
 #[derive(Clone, Copy, Debug)]
 enum Met {
     Row(Ticket, Row),
-    /// Tickets without a row that have all outlived their grace.
+    /// Tickets without a row that have all outlived their join timeout.
     Ripe(Ticket, Ticket),
-    /// A ticket without a row, within its grace.
+    /// A ticket without a row, within its join timeout.
     Unripe(Ticket),
     Unread(Ticket),
 }
@@ -414,7 +416,7 @@ impl Met {
 }
 
 impl Walker<'_> {
-    /// The gap that begins with a ticket: up to the next row, to one's own ticket, and to where the look has read.
+    /// The gap that begins with a ticket. It extends up to the next row, to the walker's own ticket, and to where the snapshot ends.
     fn meets_gap(
         &self,
         ticket: Ticket,
@@ -441,7 +443,7 @@ impl Walker<'_> {
 }
 
 impl Walk {
-    /// Passes what comes next, or says why the walk ends here.
+    /// Passes what comes next, or returns why the walk ends here.
     fn pass(&mut self, met: Met, walker: &Walker<'_>) -> Option<End> {
         if self.found.len() == walker.room {
             return Some(End::Full);
@@ -449,8 +451,8 @@ impl Walk {
         match met {
             Met::Row(ticket, row) => self.pass_row(ticket, row, walker),
             Met::Unread(_) => Some(End::Unread),
-            // Nobody deletes a row before `watermark` has passed it, so it did since the lock item was read, and we may
-            // well have a slot: look again. Removed by hand, it is a gap like any other.
+            // No client deletes a row before the watermark has passed it. So the watermark passed this row since the lock item was read,
+            // and the waiter may well have a slot: poll again. A row that was removed by hand is a gap like any other.
             Met::Ripe(ticket, _) if walker.is_mine(ticket) => Some(End::MineIsOver),
             Met::Ripe(first, last) => self.note(Unsettled::Gap(first, last), walker.mine),
             Met::Unripe(_) => Some(End::Blocked),
@@ -489,7 +491,7 @@ impl Walk {
         None
     }
 
-    /// Nobody settles what comes after its own ticket: those behind see to that.
+    /// A waiter settles nothing after its own ticket: later waiters see to that.
     fn note(&mut self, unsettled: Unsettled, mine: Option<Ticket>) -> Option<End> {
         let (Unsettled::Gap(ticket, _) | Unsettled::Dead(ticket)) = unsettled;
         if let Some(Unsettled::Gap(_, last)) = self.unsettled.last_mut()
@@ -509,7 +511,7 @@ impl Walk {
 }
 
 impl View<'_> {
-    /// Where one like this has the lock.
+    /// Where an entry that is judged so holds the lock.
     fn has(&self, occupant: Occupant) -> Option<Has> {
         if self.holder == Some(occupant) {
             return Some(Has::Holder);
@@ -533,7 +535,7 @@ impl Known {
         }
     }
 
-    /// The newest ticket of which the look tells.
+    /// The newest ticket that the snapshot covers.
     pub fn end(self) -> Ticket {
         match self {
             Known::Nothing => Ticket::default(),

@@ -1,35 +1,35 @@
-//! One look of a sweeper -> the next removal: the order in which what is over goes.
+//! A snapshot of a sweeper -> the next removal: in which order a sweeper removes what has ended.
 //!
-//! The product's sweeper and the model's call this same function.
+//! The library's sweeper and the models' call this same function.
 
 use crate::step::{End, Has, Known, Step, Unsettled, View, Walk, remove_the_dead, survey};
 use crate::ticket::Ticket;
 
-/// What a sweeper does next. What it removes is removed on the condition that it is as the look showed it.
+/// What a sweeper does next. Each removal applies only if the table is still as the snapshot showed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SweepStep {
-    /// This one who has the lock is dead.
+    /// This holder has expired.
     Evict(Has),
-    /// The successor at this index is dead: take its slot away.
+    /// The successor at this index has expired: take its slot away.
     EvictSuccessor(usize),
-    /// The decision needs rows that this look has not read.
+    /// The decision needs rows that this snapshot has not read.
     ReadOn,
-    /// The rows up to this ticket are settled, and nobody decides by them.
+    /// The rows up to this ticket are settled, and no client decides by them.
     Delete(Ticket),
-    /// These stand in the queue and are over: make them void.
+    /// These tickets stand in the queue and will not move by themselves: make them void.
     Settle(Vec<Unsettled>),
-    /// Every ticket up to this one is settled: say so on the lock item.
+    /// Every ticket up to this one is settled: record that on the lock item.
     Pass(Ticket),
-    /// Nobody holds the lock or waits for it, and no row is left: the lock item may go, if it is out of use.
+    /// No entry holds the lock or waits for it, and no row is left: the lock item may go, if it is out of use.
     Idle,
-    /// Nothing is over.
+    /// There is nothing to remove.
     Done,
 }
 
-/// The next removal of a sweeper. `ripe` tells up to which ticket a gap has outlived the join timeout, as for a waiter.
+/// Returns the next removal of a sweeper. `ripe` returns up to which ticket a gap has outlived the join timeout, as for a waiter.
 ///
-/// The dead on the lock item come first, because an eviction hands the lock to somebody who waits. Then the settled rows, so that no
-/// later look reads them again.
+/// Expired entries on the lock item come first, because an eviction hands the lock to a waiter. Then come the settled rows, so that no
+/// later poll reads them again.
 pub fn next_sweep(view: &View<'_>, ripe: impl Fn(Ticket) -> Option<Ticket>) -> SweepStep {
     match remove_the_dead(view) {
         Some(Step::Evict(has)) => return SweepStep::Evict(has),
@@ -49,9 +49,9 @@ pub fn next_sweep(view: &View<'_>, ripe: impl Fn(Ticket) -> Option<Ticket>) -> S
     } = survey(view, ripe);
     match view.known {
         _ if !unsettled.is_empty() => SweepStep::Settle(unsettled),
-        // The first of those who wait passes what is settled before it.
+        // If a waiter was found, the first waiter raises the watermark over what is settled before it.
         _ if found.is_empty() && upto > view.watermark => SweepStep::Pass(upto),
-        // Whatever stands behind it cannot be judged yet.
+        // Rows behind the blocking ticket cannot be judged yet.
         _ if end == End::Blocked => SweepStep::Done,
         Known::Nothing | Known::UpTo(_) => SweepStep::ReadOn,
         Known::All if view.is_idle() => SweepStep::Idle,

@@ -1,14 +1,14 @@
-//! A ticket: a place in the queue, and the fencing token of the turn it buys.
+//! A ticket: a place in the queue, and the fencing token of the turn that it buys.
 
 use std::fmt;
 
-/// Digits of the key form: as many as a DynamoDB number can have, so that string order is number order.
+/// The number of digits of the key form: as many as a DynamoDB number can have, so that string order is number order.
 const DIGITS: usize = 38;
 
 /// A place in the queue, and the fencing token of the turn that it buys.
 ///
-/// Tickets of one lock only grow, whoever draws them and however often the lock is removed when idle: a
-/// resource that remembers the newest ticket it has seen and refuses smaller ones never accepts a stale writer.
+/// Tickets of one lock only grow, whichever client draws them and however often the lock is removed when idle. A resource that remembers
+/// the newest ticket it has seen and refuses smaller ones never accepts a stale writer.
 ///
 /// # Examples
 ///
@@ -29,7 +29,7 @@ const DIGITS: usize = 38;
 pub struct Ticket(u64);
 
 impl Ticket {
-    /// The ticket with this number, for comparing with one that a resource remembered.
+    /// The ticket with this number, to compare with a ticket that a resource remembered.
     ///
     /// # Examples
     ///
@@ -41,7 +41,7 @@ impl Ticket {
         Ticket(number)
     }
 
-    /// The number, to be stored beside fenced data.
+    /// The number, to store beside fenced data.
     ///
     /// # Examples
     ///
@@ -54,24 +54,24 @@ impl Ticket {
     }
 }
 
-/// What a counter and a queue do with tickets. Users of fairlock only compare them, so this is no part of theirs.
+/// What a counter and a queue do with tickets. Users of fairlock only compare tickets, so this trait is no part of their API.
 pub trait Sequence: Sized {
-    /// The next ticket that the counter hands out; none after the last `u64`.
+    /// Returns the next ticket that the counter hands out, or `None` after the last `u64`.
     fn next(self) -> Option<Self>;
 
-    /// The ticket before this one; none before zero.
+    /// Returns the ticket before this one, or `None` before zero.
     fn before(self) -> Option<Self>;
 
-    /// The newest of the next so many tickets; none after the last `u64`.
+    /// Returns the newest of the next `tickets` tickets, or `None` after the last `u64`.
     fn after(self, tickets: u64) -> Option<Self>;
 
-    /// The first of so many tickets of which this is the newest.
+    /// The first of `tickets` tickets of which this is the newest.
     fn first_of(self, tickets: u64) -> Self;
 
-    /// Zero-padded, so that sort keys compare as the numbers do.
+    /// The key form: zero-padded, so that sort keys compare as the numbers do.
     fn key(self) -> String;
 
-    /// Reads the key form; anything else is not a ticket.
+    /// Reads the key form. Returns `None` if the text is anything else.
     fn from_key(text: &str) -> Option<Self>;
 }
 

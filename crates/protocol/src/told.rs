@@ -1,7 +1,7 @@
-//! What a client remembers of the time that DynamoDB's answers told, and what it writes down by it.
+//! What a client remembers of the time that DynamoDB's answers told, and how it stamps by it.
 //!
-//! Each front end of DynamoDB has a clock of its own, and one of them may be wrong. Whatever is written down is dated by what
-//! two of them agree on, or one of them and this host.
+//! Each front end of DynamoDB has a clock of its own, and one of them may be wrong. A client stamps only by a time on which two front ends
+//! agree, or one front end and this host.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -13,14 +13,14 @@ use crate::witness::AGREE;
 
 /// An answer older than this says too little about the time now.
 const OLDEST: Duration = Duration::from_secs(300);
-/// So many of the newest answers are remembered.
+/// How many of the newest answers a client remembers.
 const REMEMBERED: usize = 8;
-/// By this share a host's clock may run slow, and is taken to when the last `Date` is carried on: 2 %.
+/// The share by which a host's clock may run slow: 2 %. A client assumes it when it carries the last `Date` on.
 const DRIFT_DIVISOR: u32 = 50;
-/// By two answers as young as this the past is told to half a second.
+/// Two answers no older than this tell a past time to within half a second.
 const YOUNG: Duration = Duration::from_secs(25);
 
-/// What time it is on this host.
+/// The time on this host.
 #[derive(Clone, Copy, Debug)]
 pub struct Here {
     /// On the clock that leases are counted by.
@@ -29,7 +29,7 @@ pub struct Here {
     pub unix: Duration,
 }
 
-/// One answer that told the time.
+/// An answer that told the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<F> {
     /// Its `Date`, since 1970.
@@ -38,7 +38,7 @@ pub struct Seen<F> {
     pub sent: Moment,
     /// When it arrived.
     pub arrived: Moment,
-    /// None if the transport does not tell: then each answer counts as that of another one.
+    /// The front end that answered. `None` if the transport does not tell it: then each answer counts as that of another front end.
     pub front_end: Option<F>,
 }
 
@@ -51,12 +51,12 @@ impl<F: PartialEq> Seen<F> {
         now.since(self.sent) <= span
     }
 
-    /// Whether both tell the same time, though this host's clock drifted between them.
+    /// Whether both tell the same time, though this host's clock may have drifted between them.
     fn agrees(&self, other: &Seen<F>, now: Moment) -> bool {
         self.agrees_by(other, (self.late(now), other.late(now)))
     }
 
-    /// The same where both times are known.
+    /// Whether both tell the same time, by their times as already computed.
     fn agrees_by(&self, other: &Seen<F>, (own, theirs): (Duration, Duration)) -> bool {
         let apart = own.abs_diff(theirs);
         apart <= AGREE || {
@@ -65,23 +65,23 @@ impl<F: PartialEq> Seen<F> {
         }
     }
 
-    /// Whether the other came from another front end, as far as the transport tells.
+    /// Whether the other answer came from another front end, as far as the transport tells.
     fn is_apart_from(&self, other: &Seen<F>) -> bool {
         self.front_end.is_none() || self.front_end != other.front_end
     }
 
-    /// Whether it tells this time, but for so much.
+    /// Whether this answer tells the time `unix`, give or take `but`.
     fn tells(&self, unix: Duration, but: Duration, now: Moment) -> bool {
         self.early(now) <= unix + but && unix <= self.late(now) + but
     }
 
-    /// What time it is by this answer: late rather than early, whatever this host's clock does within its margin.
+    /// The time by this answer, late rather than early, whatever this host's clock does within its margin.
     fn late(&self, now: Moment) -> Duration {
         let since = now.since(self.sent);
         self.date + since + since / DRIFT_DIVISOR
     }
 
-    /// The same, early rather than late.
+    /// The time by this answer, early rather than late.
     fn early(&self, now: Moment) -> Duration {
         let since = now.since(self.arrived);
         self.date + (since - since / DRIFT_DIVISOR)
@@ -91,22 +91,22 @@ impl<F: PartialEq> Seen<F> {
 /// What the time that an answer tells is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// Another front end tells the same, or the wall clock of this host.
+    /// Another front end, or the wall clock of this host, tells the same time.
     Confirmed,
-    /// Nothing confirms it, and its front end told nothing before.
+    /// Nothing confirms it, and its front end told no time before.
     First,
-    /// Nothing confirms it, and its front end told the time before: it is the same witness once more.
+    /// Nothing confirms it, and its front end told the time before: it is the same witness again.
     Again,
 }
 
-/// The newest `Date`s seen by a client, and when the requests were sent that brought them. `F` tells front ends apart.
+/// The newest `Date`s that a client saw, and when it sent the requests that brought them. `F` tells front ends apart.
 #[derive(Clone, Debug)]
 pub struct Told<F> {
     /// In the order in which they arrived.
     seen: VecDeque<Seen<F>>,
-    /// Some answer came without any.
+    /// Some answer came without a `Date`.
     is_silent: bool,
-    /// A time that had passed by young answers, and when they told it last.
+    /// A time that had passed, by young answers, and when they last told it.
     past: Option<(ServerTime, Moment)>,
 }
 
@@ -120,9 +120,9 @@ impl<F> Default for Told<F> {
     }
 }
 
-/// Answers come.
+/// Taking in answers.
 impl<F: PartialEq + Copy> Told<F> {
-    /// An answer came that tells the time: whether anything confirms it.
+    /// Takes in an answer that tells the time. Returns whether anything confirms it.
     pub fn hear(&mut self, seen: Seen<F>, here: Here) -> Heard {
         self.forget(&seen);
         let is_known = seen.front_end.is_some();
@@ -137,25 +137,25 @@ impl<F: PartialEq + Copy> Told<F> {
         }
     }
 
-    /// An answer came that tells no time.
+    /// Takes in an answer that tells no time.
     pub fn hear_no_date(&mut self) {
         self.is_silent = true;
     }
 
-    /// Whether the connection of an answer that was just heard is not used again: nothing confirms the time, or nothing young
-    /// where this host's wall clock tells another. Over the same connection nothing more would be learnt.
+    /// Whether to stop using the connection of an answer that was just heard. It retires if nothing confirms the time. It also retires if
+    /// this host's wall clock tells another time and no young answer confirms it. The same connection would teach nothing more.
     pub fn retires(&mut self, heard: Heard, date: Duration, here: Here) -> bool {
         heard != Heard::Confirmed || self.lacks_a_young_witness(date, here)
     }
 
-    /// Whether neither another front end confirms what answers told just now, nor this host's wall clock.
+    /// Whether neither another front end nor this host's wall clock confirms what answers told just now.
     fn lacks_a_young_witness(&mut self, date: Duration, here: Here) -> bool {
         let is_by_the_wall_clock = date.abs_diff(here.unix) <= AGREE;
         !is_by_the_wall_clock && self.young_past(here).is_none()
     }
 
-    /// Makes room for one more. Of the front end that told most of what is remembered, its first answer goes: so each of them has a
-    /// share, to confirm what others tell and to be confirmed itself.
+    /// Makes room for one more answer. The front end with the largest share of the remembered answers loses its first. So each front end
+    /// keeps a share, to confirm what others tell and to be confirmed itself.
     fn forget(&mut self, next: &Seen<F>) {
         self.seen
             .retain(|before| next.sent.since(before.sent) <= OLDEST);
@@ -166,7 +166,7 @@ impl<F: PartialEq + Copy> Told<F> {
             let all = self.seen.iter().chain([next]);
             all.filter(|other| !one.is_apart_from(other)).count()
         };
-        // The first of those whose shares are alike.
+        // If several shares are equal, the first answer goes.
         let all = self.seen.iter().enumerate();
         let first = all.min_by_key(|(_, seen)| Reverse(share(seen)));
         if let Some((first, _)) = first {
@@ -175,20 +175,24 @@ impl<F: PartialEq + Copy> Told<F> {
     }
 }
 
-/// What is written down.
+/// Stamping.
 impl<F: PartialEq + Copy> Told<F> {
-    /// The time to write into an entry: early by no more than the grain of a `Date`, and late by no more than the answer
-    /// took that told it, 2 % of the time since, and what two that agree may differ by. An entry that is dated too early is taken for
-    /// dead while its owner lives, so this is the latest that two answers agree on, or one answer and the wall clock of this host,
-    /// which by itself counts for nothing. Nothing when none told the time lately, or while nothing confirms those that did: the next
-    /// one tells which was wrong.
+    /// Returns the time to write into an entry.
+    ///
+    /// It is early by no more than the grain of a `Date`. It is late by no more than three times added up: what the telling answer took, 2
+    /// % of the time since, and what two agreeing answers may differ by. An entry with too early a date counts as expired while its owner
+    /// lives. So this is the latest time on which two answers agree, or one answer and the wall clock of this host. The wall clock by
+    /// itself counts for nothing.
+    ///
+    /// Returns `None` if no answer told the time lately, or while nothing confirms the answers that did: the next answer tells which was
+    /// wrong.
     pub fn stamp(&self, here: Here) -> Option<ServerTime> {
         self.latest_agreed(here, |seen| seen.is_fresh(here.now))
     }
 
-    /// The latest of some answers that something confirms, and of what confirms them.
+    /// The latest time by confirmed answers of a selection, and by the answers that confirm them.
     ///
-    /// This is asked many times in every turn: each time is worked out once, and what could not be the latest is not looked into.
+    /// Clients ask this many times in every turn. So each time is computed once, and an answer that could not be the latest is skipped.
     fn latest_agreed(&self, here: Here, of: impl Fn(&Seen<F>) -> bool) -> Option<ServerTime> {
         let mut late = [Duration::ZERO; REMEMBERED];
         let times = late.iter_mut().zip(&self.seen);
@@ -217,25 +221,25 @@ impl<F: PartialEq + Copy> Told<F> {
         newest_first.any(|index| self.is_agreed_on(index, here))
     }
 
-    /// The latest that any answer told lately, whether or not anything confirms it.
+    /// The latest time that any answer told lately, whether or not anything confirms it.
     pub fn latest(&self, now: Moment) -> Option<ServerTime> {
         let fresh = self.seen.iter().filter(|seen| seen.is_fresh(now));
         fresh.map(|seen| seen.late(now)).max().map(ServerTime)
     }
 
-    /// Whether there is a stamp, or one answer more may bring it: only one told the time so far, and nothing confirms it.
+    /// Whether there is a stamp, or one more answer may bring it: only one answer has told the time so far, and nothing confirms it.
     pub fn may_stamp_soon(&self, here: Here) -> bool {
         self.seen.len() == 1 || self.has_stamp(here)
     }
 
-    /// Whether it is so late by an answer that tells it lately, but for so much.
+    /// Whether an answer that told the time lately agrees with this host's wall clock, give or take `but`.
     pub fn shows(&self, but: Duration, here: Here) -> bool {
         let mut fresh = self.seen.iter().filter(|seen| seen.is_fresh(here.now));
         fresh.any(|seen| seen.tells(here.unix, but, here.now))
     }
 
-    /// The time to write into a renewal: the same, or else where nobody told the time lately, by answers however old that something
-    /// confirms. A renewal that took the date off its entry would leave nothing to judge it by; and too late is safe.
+    /// Returns the time to write into a renewal: the stamp or, if no answer told the time lately, the time by confirmed answers of any age.
+    /// A renewal that took the date off its entry would leave nothing to judge it by, and too late a date is safe.
     pub fn stamp_of_renewal(&self, here: Here) -> Option<ServerTime> {
         let is_fresh = |seen: &Seen<F>| seen.is_fresh(here.now);
         let by_old_ones = || match self.seen.iter().any(is_fresh) {
@@ -245,17 +249,18 @@ impl<F: PartialEq + Copy> Told<F> {
         self.stamp(here).or_else(by_old_ones)
     }
 
-    /// A time that has passed by two answers that agree, those of one front end only where this host's wall clock tells the same:
-    /// by this a lease begins that its holder believes in to the end. By young answers if there are two, for the older they are
-    /// the earlier it is; also where they were young a moment ago, as they are for a write that is sent once more. Nothing when no two
-    /// told the same time lately.
+    /// Returns a time that has passed, by two answers that agree.
+    ///
+    /// Two answers of one front end count only where this host's wall clock tells the same. A lease begins at this time if its holder
+    /// believes in it to the end. Two young answers are preferred, because the older the answers are, the earlier is the time. Answers that
+    /// were young a moment ago count too, for a write that is sent again. Returns `None` if no two answers told the same time lately.
     pub fn past(&mut self, here: Here) -> Option<ServerTime> {
         let young = self.young_past(here);
         let young = young.or_else(|| self.young_past_carried_on(here.now));
         young.or_else(|| self.past_within(OLDEST, here))
     }
 
-    /// The same by young answers alone.
+    /// Returns a time that has passed, by young answers alone.
     pub fn young_past(&mut self, here: Here) -> Option<ServerTime> {
         let past = self.past_within(YOUNG, here)?;
         self.past = Some((past, here.now));
@@ -284,8 +289,8 @@ impl<F: PartialEq + Copy> Told<F> {
         agreed.min().map(ServerTime)
     }
 
-    /// What time the newest answer told, for whoever judges by it: no later than by anything that confirms it. One that is wrong
-    /// by a little is confirmed by those that are right, and judges twice over a connection that is kept.
+    /// Returns the time that the newest answer told, for a client that judges by it: no later than by anything that confirms it. Right
+    /// front ends confirm a front end that is wrong by a little, so its connection is kept. That front end can then judge twice.
     pub fn newest(&self, here: Here) -> Option<ServerTime> {
         let newest = self.seen.len().checked_sub(1)?;
         let date = self.seen[newest].date;
@@ -293,21 +298,20 @@ impl<F: PartialEq + Copy> Told<F> {
         earliest.map(ServerTime)
     }
 
-    /// Answers come, and none tells the time.
+    /// Whether answers come and none of them tells the time.
     pub fn is_silent(&self) -> bool {
         self.is_silent && self.seen.is_empty()
     }
 }
 
-/// What agrees.
+/// Agreement.
 impl<F: PartialEq + Copy> Told<F> {
-    /// Whether what a fresh answer tells is confirmed, however long ago the one came that does.
+    /// Whether another answer, of any age, or this host confirms what a fresh answer tells.
     fn is_agreed_on(&self, index: usize, here: Here) -> bool {
         self.seen[index].is_fresh(here.now) && self.confirmers(index, here).next().is_some()
     }
 
-    /// What time it is by each that confirms an answer: another front end that told the same, late rather than early, and this
-    /// host's wall clock.
+    /// The times by all that confirms an answer: other front ends that told the same, late rather than early, and this host's wall clock.
     fn confirmers(&self, index: usize, here: Here) -> impl Iterator<Item = Duration> {
         let Here { now, unix } = here;
         let seen = &self.seen[index];
@@ -324,7 +328,7 @@ impl<F: PartialEq + Copy> Told<F> {
             .any(|other| seen.is_apart_from(other))
     }
 
-    /// Whether another answer told the same time as this one, be it of the same front end.
+    /// Whether another answer told the same time as this one, even an answer of the same front end.
     fn repeats(&self, index: usize, now: Moment) -> bool {
         self.repeated(index, now).next().is_some()
     }
@@ -352,7 +356,7 @@ mod tests {
         Moment::default() + Duration::from_secs(seconds)
     }
 
-    /// At the beginning, on a host whose wall clock is so late.
+    /// At the beginning, on a host whose wall clock is `ahead` seconds ahead.
     fn here(ahead: i64) -> Here {
         Here {
             now: at(0),
@@ -362,7 +366,7 @@ mod tests {
 
     const FAR_OFF: i64 = -1_000_000;
 
-    /// Answers of these front ends that told these times, in seconds from a date on, each within `took`.
+    /// Takes in answers of these front ends, which told these times in seconds from a date on, and of which each took `took`.
     fn told_by(
         ahead: i64,
         took: Duration,
@@ -387,7 +391,7 @@ mod tests {
         told_by(ahead, Duration::ZERO, &answers).0
     }
 
-    /// In whole seconds.
+    /// The time in whole seconds from that date on.
     fn seconds(time: Option<ServerTime>) -> Option<i64> {
         let time = time?.0.as_secs();
         Some(time.cast_signed() - DATE.as_secs().cast_signed())
@@ -430,10 +434,10 @@ mod tests {
             (&[13, 0, 0], Some(0), Some(0)),
             (&[3600, 1, 2], Some(2), Some(1)),
             (&[-3600, 1, 2], Some(2), Some(1)),
-            // Nothing confirms the first.
+            // Nothing confirms the first answer.
             (&[13], None, None),
             (&[13, 13], Some(13), Some(13)),
-            // Of two alone nobody knows which is wrong.
+            // If there are only two, no client knows which is wrong.
             (&[0, 13], None, None),
         ] {
             let mut told = told(FAR_OFF, dates);
@@ -501,7 +505,7 @@ mod tests {
                 Some(0),
                 Some(0),
             ),
-            // One that is wrong as the wall clock is.
+            // A front end that is wrong by as much as the wall clock.
             (900, &[(1, 900)], &[Confirmed], Some(900), None),
         ] {
             let known: Vec<_> = answers
@@ -525,7 +529,7 @@ mod tests {
         assert!(heard[1..].iter().all(|heard| *heard == Heard::Confirmed));
     }
 
-    /// An answer of a front end that is so far ahead, after so many seconds.
+    /// An answer of a front end that is `ahead` seconds ahead, after `seconds` seconds.
     fn answer(front_end: u64, ahead: i64, seconds: u64) -> Seen<u64> {
         Seen {
             date: after(ahead + seconds.cast_signed()),
@@ -535,7 +539,7 @@ mod tests {
         }
     }
 
-    /// After so many seconds, on a host whose wall clock tells nothing.
+    /// After `seconds` seconds, on a host whose wall clock tells nothing.
     fn later(seconds: u64) -> Here {
         Here {
             now: at(seconds),
@@ -549,7 +553,7 @@ mod tests {
         let _ = told.hear(answer(1, 0, 0), later(0));
         let heard = told.hear(answer(2, -13, 290), later(290));
         assert_eq!(heard, Heard::Confirmed);
-        // The first is no longer fresh.
+        // The first answer is no longer fresh.
         assert!(seconds(told.stamp(later(310))) >= Some(310));
     }
 

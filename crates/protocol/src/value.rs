@@ -1,4 +1,4 @@
-//! What stands in an attribute of an item, as DynamoDB has it.
+//! The value of an attribute of an item, in DynamoDB's types.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ pub type Map = BTreeMap<String, Value>;
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A number, in the digits that stand there.
+    /// A number, as its stored digits.
     N(String),
     /// A string.
     S(String),
@@ -21,7 +21,7 @@ pub enum Value {
     L(Vec<Value>),
     /// Null.
     Null,
-    /// Of a type that nothing of a lock has.
+    /// A value of a type that no attribute of a lock has.
     Other,
 }
 
@@ -41,7 +41,7 @@ impl Value {
         Value::number(span.as_millis())
     }
 
-    /// Whether it can be written as it was read.
+    /// Whether this version can write it as it was read.
     pub fn is_carried(&self) -> bool {
         match self {
             Value::Other => false,
@@ -67,7 +67,7 @@ impl Value {
         }
     }
 
-    /// The bytes, if it has any.
+    /// The bytes, if it is of that type.
     pub fn as_b(&self) -> Option<&[u8]> {
         match self {
             Value::B(bytes) => Some(bytes),
@@ -75,7 +75,7 @@ impl Value {
         }
     }
 
-    /// What is in it, if it is a map.
+    /// The attributes, if it is a map.
     pub fn as_m(&self) -> Option<&Map> {
         match self {
             Value::M(map) => Some(map),
@@ -83,7 +83,7 @@ impl Value {
         }
     }
 
-    /// What is in it, if it is a list.
+    /// The elements, if it is a list.
     pub fn as_l(&self) -> Option<&[Value]> {
         match self {
             Value::L(list) => Some(list),

@@ -1,32 +1,31 @@
-//! What the answers to one who judges say of the time: nobody is taken for dead by what one of them says.
+//! What time it is by the answers to a client that judges. A single answer never makes an entry count as expired.
 
 use std::time::Duration;
 
 use crate::entry::ServerTime;
 use crate::step::Refusal;
 
-/// A `Date` has whole seconds and DynamoDB's hosts differ a little, so whoever judges by one takes off as much.
+/// A `Date` has whole seconds and DynamoDB's hosts differ a little, so a client that judges by a date subtracts this much.
 const GRAIN: Duration = Duration::from_secs(1);
-/// Two answers agree that tell the same time but for this: a `Date` has whole seconds, an answer takes its time, and front ends
+/// Two answers agree if their times differ by no more than this. A `Date` has whole seconds, an answer takes its time, and front ends
 /// differ a little.
 pub const AGREE: Duration = Duration::from_secs(8);
-/// Reads more where two answers disagree on the time, or one alone tells it to one who would date what has no date: a third tells
-/// which was wrong.
+/// How many more answers a client asks for. It asks if two answers disagree on the time, or if it would stamp what has no date by one
+/// answer alone. A third answer tells which was wrong.
 const MORE: u8 = 2;
 
-/// The dates of the two newest answers to requests of one decision. The earlier of the two counts, for an entry that is judged
-/// too late only costs time. That the two are not of one front end that is wrong is up to the client's clock, which retires its
-/// connection.
+/// The dates of the two newest answers to requests of one decision. The earlier of the two counts, because judging an entry too late only
+/// costs time. The client's clock takes care that the two are not of one wrong front end: it retires that front end's connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Witnesses {
     newest: Option<ServerTime>,
     before: Option<ServerTime>,
-    /// The one before those two.
+    /// The answer before those two.
     third: Option<ServerTime>,
 }
 
 impl Witnesses {
-    /// An answer came, with this date or with none.
+    /// Takes in an answer, with its date or without one.
     pub fn hear(&mut self, date: Option<ServerTime>) {
         if date.is_some() {
             (self.third, self.before) = (self.before, self.newest);
@@ -34,43 +33,43 @@ impl Witnesses {
         }
     }
 
-    /// The time to judge by, never later than now if one of the two is right. None: there are not two.
+    /// The time to judge by, never later than now if one of the two answers is right. Returns `None` if there are not two.
     pub fn time(&self) -> Option<ServerTime> {
         let earlier = self.newest?.min(self.before?);
         Some(of_one(earlier))
     }
 
-    /// Whether one of the two is wrong: a third answer at once tells which.
+    /// Whether one of the two is wrong: a third answer, asked for at once, tells which.
     pub fn disagree(&self) -> bool {
         let two = self.newest.zip(self.before);
         two.is_some_and(|(one, other)| one.0.abs_diff(other.0) > AGREE)
     }
 
-    /// The time by three answers to requests that were sent at once, one of which may be wrong: never later than the later of
-    /// the two others.
+    /// The time by three answers to requests that were sent at once, of which one may be wrong. It is never later than the later of the two
+    /// others.
     pub fn time_of_three(&self) -> Option<ServerTime> {
         let mut three = [self.newest?, self.before?, self.third?];
         three.sort();
         Some(of_one(three[1]))
     }
 
-    /// What the time seems to be by as many as there are: enough to ask again, and for nothing else.
+    /// What the time seems to be, by the answers that there are: enough to ask again, and for nothing else.
     pub fn hint(&self) -> Option<ServerTime> {
         self.time().or(self.newest.map(of_one))
     }
 }
 
-/// What time it is for one decision of a caller that was refused, by the answers to its requests.
+/// The time for one decision of a refused caller, by the answers to its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Judge {
     witnesses: Witnesses,
-    /// From here on two answers judge, or none.
+    /// Whether two answers judge from here on, and fewer do not.
     is_confirmed: bool,
     more: u8,
 }
 
 impl Judge {
-    /// The answer that refused the caller has this date, or none.
+    /// Starts from the answer that refused the caller, with its date or without one.
     pub fn hears(date: Option<ServerTime>) -> Self {
         let mut witnesses = Witnesses::default();
         witnesses.hear(date);
@@ -81,12 +80,12 @@ impl Judge {
         }
     }
 
-    /// A look was answered, with this date or with none.
+    /// Takes in the answer to a poll, with its date or without one.
     pub fn hear(&mut self, date: Option<ServerTime>) {
         self.witnesses.hear(date);
     }
 
-    /// The time to judge by. Before another answer confirms it, nothing may be done by it but to ask again.
+    /// The time to judge by. Before another answer confirms it, the caller may do nothing by it but ask again.
     pub fn time(&self) -> Option<ServerTime> {
         match (self.is_confirmed, self.more) {
             (true, MORE) => self.witnesses.time(),
@@ -95,7 +94,7 @@ impl Judge {
         }
     }
 
-    /// Whether another answer is asked for, before anybody is taken for dead or the caller turned away. `lacks` says whether
+    /// Whether the caller asks for another answer, before an entry counts as expired or the caller is turned away. `lacks` returns whether
     /// something has no date and nothing confirms the only answer that there is.
     pub fn looks_again(&mut self, refusal: &Refusal, lacks: impl FnOnce() -> bool) -> bool {
         if !self.is_confirmed && takes_for_dead(refusal) {
@@ -112,7 +111,7 @@ impl Judge {
     }
 }
 
-/// Whether this is done only because somebody is dead, or a gap is over, by what the time is.
+/// Whether this is done only because, by the time, an entry has expired or a gap has outlived its join timeout.
 fn takes_for_dead(refusal: &Refusal) -> bool {
     matches!(
         refusal,
@@ -120,7 +119,7 @@ fn takes_for_dead(refusal: &Refusal) -> bool {
     )
 }
 
-/// The time by the date of one answer, for what is shown to people.
+/// The time by the date of one answer, for display to people.
 pub fn of_one(date: ServerTime) -> ServerTime {
     ServerTime(date.0.saturating_sub(GRAIN))
 }

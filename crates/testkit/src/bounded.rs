@@ -23,7 +23,7 @@ pub fn real_time<F: Future>(test: F) -> F::Output {
     real_time_within(BOUND, test)
 }
 
-/// The same for a test that may take longer, or less long.
+/// Runs a test as `real_time` does, with a bound of its own.
 pub fn real_time_within<F: Future>(bound: Duration, test: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     bounded(bound, runtime.enable_all(), test)
@@ -45,7 +45,7 @@ fn watchdog(bound: Duration) -> Sender<()> {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     std::thread::spawn(move || {
         if watched.recv_timeout(bound) == Err(RecvTimeoutError::Timeout) {
-            // Not `eprintln!`, whose words the harness keeps until the test ends.
+            // Not `eprintln!`: the harness keeps its output until the test ends.
             let message = format!("{test} ran longer than {bound:?} of real time: aborting\n");
             let _ = std::io::stderr().write_all(message.as_bytes());
             std::process::abort();

@@ -1,4 +1,4 @@
-//! What the tests of the engine and its network do with a table: one counter, counted up on conditions.
+//! What the tests of the engine and its network do with a table: they count one counter up, on conditions.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -40,7 +40,7 @@ pub async fn create_table(client: &Client) {
     keys::create_table(client, "things", &keys::OF_LOCKS).await;
 }
 
-/// From then on the engine deletes what is over when it is told to.
+/// From then on the engine deletes expired items when it is told to.
 pub async fn switch_on_ttl(client: &Client) {
     let ttl = TimeToLiveSpecification::builder()
         .enabled(true)
@@ -72,7 +72,7 @@ pub fn impatient(network: &Network) -> Client {
     Client::from_conf(config.timeout_config(patience.build()).build())
 }
 
-/// The first request (after those that made the table) meets this fault, the others none.
+/// Lets the first request (after those that made the table) meet this fault, and no other request.
 pub fn first(engine: &Engine, fault: Fault) -> Network {
     Network::to(engine).script(move |request| (request.number() == 1).then(|| fault.clone()))
 }
@@ -128,22 +128,22 @@ pub fn status(refused: &Refused) -> u16 {
     refused.raw_response().expect("an answer").status().as_u16()
 }
 
-/// As a connection that broke.
+/// Whether the request failed as over a connection that broke.
 pub fn is_broken(refused: &Refused) -> bool {
     matches!(&**refused, SdkError::DispatchFailure(failure) if failure.is_io())
 }
 
-/// As a connection that the server closed without an answer.
+/// Whether the request failed as over a connection that the server closed without an answer.
 pub fn is_closed(refused: &Refused) -> bool {
     matches!(&**refused, SdkError::DispatchFailure(failure) if !failure.is_io() && !failure.is_timeout())
 }
 
-/// As a request that nobody answered in time.
+/// Whether the request failed because no answer came in time.
 pub fn is_timed_out(refused: &Refused) -> bool {
     matches!(&**refused, SdkError::TimeoutError(_))
 }
 
-/// Puts an item that is over at that time, in seconds since 1970.
+/// Puts an item that expires at that time, in seconds since 1970.
 pub async fn put_expiring(client: &Client, name: &str, at: u64) {
     let request = client.put_item().table_name("things");
     let request = request.item("pk", text(name)).item("sk", text("-"));

@@ -6,12 +6,12 @@ pub fn is_thorough() -> bool {
     said.is_ok_and(|said| !matches!(said.as_str(), "" | "0"))
 }
 
-/// So many of a kind: these for every change, or those for all.
+/// How many of a kind: `brief` for every change, or `thorough` for all.
 pub fn sized<T>(brief: T, thorough: T) -> T {
     if is_thorough() { thorough } else { brief }
 }
 
-/// Every one of them, or every so many'th.
+/// Every element, or every `brief`-th.
 pub fn sampled<T>(all: impl Iterator<Item = T>, brief: usize) -> impl Iterator<Item = T> {
     all.step_by(sized(brief, 1))
 }

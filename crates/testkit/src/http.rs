@@ -9,7 +9,7 @@ use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use fairlock::embedded::Network;
 
-/// Runs a test where an endpoint is named, or says that it does not. That tests ran is said too: `.ci/run` looks for it.
+/// Runs a test if an endpoint is named, or prints that it does not. It also prints that tests ran: `.ci/run` looks for that.
 pub fn over_http<T: FnOnce(&str)>(test: T) {
     static RAN: AtomicUsize = AtomicUsize::new(0);
     static SKIPPED: Once = Once::new();
@@ -22,24 +22,24 @@ pub fn over_http<T: FnOnce(&str)>(test: T) {
     say(&format!("over HTTP: {ran} tests ran"));
 }
 
-/// Where that engine listens, if it is named.
+/// Where the other process's engine listens, if it is named.
 pub fn endpoint() -> Option<String> {
     let set = std::env::var("FAIRLOCK_TEST_ENDPOINT").ok();
     set.filter(|url| !url.is_empty())
 }
 
-/// Not `println!`, whose words the harness keeps to itself while tests pass.
+/// Prints words. Not by `println!`: the harness keeps its output to itself while tests pass.
 pub fn say(words: &str) {
     let _ = std::io::stderr().write_all(format!("{words}\n").as_bytes());
 }
 
-/// A network to it, over HTTP or HTTPS.
+/// A network to that engine, over HTTP or HTTPS.
 pub fn network() -> Network {
     let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
     Network::over(https.build_https())
 }
 
-/// A client of what listens, or does not, at an address.
+/// A client for an address, whether or not a server listens there.
 pub fn client(network: &Network, url: &str) -> Client {
     let config = network.client().config().to_builder();
     Client::from_conf(config.endpoint_url(url).build())

@@ -1,4 +1,4 @@
-//! Tables of any keys, made without the library's own words.
+//! Tables with any keys, made without the library.
 #![expect(
     clippy::unwrap_used,
     reason = "a test whose table cannot be made has failed"
@@ -9,13 +9,13 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 
-/// Those of a table of locks.
+/// The keys of a table of locks.
 pub const OF_LOCKS: [(&str, ScalarAttributeType); 2] = [
     ("pk", ScalarAttributeType::S),
     ("sk", ScalarAttributeType::S),
 ];
 
-/// A table with these keys, the first of them the partition key.
+/// Creates a table with these keys, of which the first is the partition key.
 pub async fn create_table(client: &Client, name: &str, keys: &[(&str, ScalarAttributeType)]) {
     let mut request = client.create_table().table_name(name);
     for ((name, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {

@@ -1,4 +1,4 @@
-//! One engine in memory on the test's clock, and lock clients on it, each behind a network of its own.
+//! An engine in memory on the test's clock, and lock clients on it, each behind a network of its own.
 #![expect(
     clippy::expect_used,
     reason = "a test whose laboratory cannot be set up has failed"
@@ -19,9 +19,9 @@ pub const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
 /// An engine in memory, and the clock of the test. Fails the test if a client makes a read that is not consistent.
 pub struct Lab {
-    /// That of the engine and all clients.
+    /// The clock of the engine and all clients.
     pub clock: Clock,
-    /// With the table `locks`.
+    /// The engine, with the table `locks`.
     pub engine: Engine,
     clients: AtomicU64,
     reads: Reads,
@@ -31,12 +31,12 @@ pub struct Lab {
 pub struct Host {
     /// The client.
     pub locks: LockClient,
-    /// What its requests go over.
+    /// The network that its requests go over.
     pub network: Network,
 }
 
 impl Lab {
-    /// With an engine that begins at [`EPOCH`].
+    /// A laboratory with an engine that begins at [`EPOCH`].
     pub async fn new() -> Self {
         let clock = Clock::of_tokio(EPOCH);
         let engine = Engine::memory()
@@ -45,7 +45,7 @@ impl Lab {
         Lab::on(engine, clock).await
     }
 
-    /// With an engine and a clock of the caller's.
+    /// A laboratory with the caller's engine and clock.
     pub async fn on(engine: Engine, clock: Clock) -> Self {
         create_table(&engine.client(), "locks", &OF_LOCKS).await;
         Lab {
@@ -77,7 +77,7 @@ impl Lab {
         }
     }
 
-    /// So many clients that give so many slots.
+    /// Makes `count` clients that give `slots` slots.
     pub fn hosts_with_slots(&self, count: usize, slots: usize) -> Vec<Host> {
         let host = |_| self.host_with(|builder| builder.successor_slots(slots));
         (0..count).map(host).collect()
@@ -106,7 +106,7 @@ impl Lab {
             .collect()
     }
 
-    /// Whether nobody has a lock, or waits for it, when everything in the background has run to its end.
+    /// Whether no client holds a lock, or waits for it, once everything in the background has run to its end.
     pub async fn is_free(&self, lock: &str) -> bool {
         self.settle().await;
         let lock = self.host().locks.fair_lock(lock).expect("a lock's name");
@@ -117,7 +117,7 @@ impl Lab {
         free
     }
 
-    /// From now on [`Engine::expire`] deletes what nobody has used for long.
+    /// Lets [`Engine::expire`] delete what no client has used for long, from now on.
     pub async fn switch_ttl_on(&self) {
         let ttl = TimeToLiveSpecification::builder().enabled(true);
         let ttl = ttl.attribute_name("expires_at").build();
@@ -127,7 +127,7 @@ impl Lab {
         switch.send().await.expect("TTL");
     }
 
-    /// As an operator would by hand.
+    /// Deletes the lock item, as an operator would by hand.
     pub async fn delete_lock_item(&self, lock: &str) {
         let delete = self.engine.client().delete_item().table_name("locks");
         let delete = delete.key("pk", AttributeValue::S(lock.into()));
@@ -140,20 +140,20 @@ impl Lab {
         self.wait(Duration::from_secs(1)).await;
     }
 
-    /// Lets so much time pass.
+    /// Lets this much time pass.
     #[expect(clippy::disallowed_methods, reason = "the test's own clock is tokio's")]
     pub async fn wait(&self, span: Duration) {
         tokio::time::sleep_until(tokio::time::Instant::now() + span).await;
     }
 }
 
-/// Waits in the queue for lock `a`, and has it.
+/// Waits in the queue for lock `a`, and returns its guard.
 pub async fn acquire(host: &Host) -> LockGuard {
     let lock = host.locks.fair_lock("a").expect("a lock's name");
     lock.acquire(RecordWait::Infinite).await.expect("a turn")
 }
 
-/// Starts waiting for lock `a` in a task of its own, and lets it come to rest in its place.
+/// Starts waiting for lock `a` in a task of its own, and returns when that waiter rests in its place.
 #[expect(
     clippy::disallowed_methods,
     reason = "a caller's task, not the client's"
@@ -166,7 +166,7 @@ pub async fn waits(lab: &Lab, host: &Host) -> JoinHandle<LockGuard> {
     waiting
 }
 
-/// Nothing that is sent arrives any more.
+/// Faults by which nothing that is sent arrives any more.
 pub fn cut_off() -> Faults {
     Faults {
         lost_requests: 1.0,

@@ -1,5 +1,5 @@
-//! What the suites share: tests on real and on virtual time, each with a bound; tables with clients on a clock of the test; and
-//! faults that meet one step of the protocol.
+//! What the suites share: tests on real and on virtual time, each with a bound, and tables with clients on a clock of the test. Also faults
+//! that meet one step of the protocol.
 
 mod bounded;
 pub mod counter;

@@ -1,4 +1,4 @@
-//! What this crate logs, a line at a time: the level, and every field as it is shown to programmers.
+//! What the library logs, a line at a time: the level, and every field in its debug form.
 #![expect(clippy::unwrap_used, reason = "to write to a text cannot fail")]
 
 use std::fmt::{Debug, Write};
@@ -7,7 +7,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Hands each line of this crate, up to a level, to `to`.
+/// Hands each line that the library logs, up to a level, to `to`.
 pub struct Lines<F> {
     /// No line of a finer level is handed on.
     pub upto: Level,

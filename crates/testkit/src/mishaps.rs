@@ -1,10 +1,10 @@
-//! What may befall one request: ends of which its sender cannot tell one that was applied from one that was not.
+//! What may befall a request: endings by which its sender cannot tell an applied request from one that was not applied.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fairlock::embedded::{Fault, Network, When};
 
-/// Every way in which a request may be applied without its sender's knowing.
+/// Every way in which a request may be applied without its sender knowing.
 pub fn applied_unseen() -> [Fault; 5] {
     [
         Fault::CutShort,
@@ -15,7 +15,7 @@ pub fn applied_unseen() -> [Fault; 5] {
     ]
 }
 
-/// And in which it is not applied, without its sender's knowing that.
+/// Every way in which a request may fail to be applied without its sender knowing.
 pub fn lost_unseen() -> [Fault; 4] {
     [
         Fault::Lose(When::Before),
@@ -25,7 +25,7 @@ pub fn lost_unseen() -> [Fault; 4] {
     ]
 }
 
-/// The first request of an operation meets a fault, the others none.
+/// Lets the first request of an operation meet a fault, and no other request.
 pub fn first(network: &Network, operation: &'static str, fault: Fault) {
     let met = AtomicBool::new(false);
     let _ = network.clone().script(move |request| {

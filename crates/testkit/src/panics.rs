@@ -1,4 +1,4 @@
-//! The panics of one thread, those of background tasks on its runtime too.
+//! The panics of one thread, including those of background tasks on its runtime.
 
 use std::cell::Cell;
 use std::sync::Once;
@@ -7,7 +7,7 @@ thread_local! {
     static PANICS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts this thread's panics again.
+/// Counts this thread's panics from now on.
 pub fn count_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -20,7 +20,7 @@ pub fn count_panics() {
     PANICS.with(|panics| panics.set(0));
 }
 
-/// How many there were since.
+/// How many panics there were since then.
 pub fn panics() -> usize {
     PANICS.with(Cell::get)
 }

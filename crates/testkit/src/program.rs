@@ -1,4 +1,4 @@
-//! A program of this package that is run as a process, and watched.
+//! A program of this package that runs as a process, and is watched.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -14,19 +14,19 @@ use std::time::Duration;
 /// No run may take longer, on a machine that has much else to do.
 pub const BOUND: Duration = Duration::from_secs(300);
 
-/// Killed when it takes too long, and with the test whatever happens.
+/// A running program. It is killed when it takes too long, and with the test whatever happens.
 pub struct Run {
     child: Arc<Mutex<Child>>,
-    /// Its lines, as they come.
+    /// The lines of standard output, as they come.
     pub stdout: Receiver<String>,
-    /// Its lines, as they come.
+    /// The lines of standard error, as they come.
     pub stderr: Receiver<String>,
     _watched: Sender<()>,
 }
 
-/// What a run said, and how it ended.
+/// What a run printed, and how it ended.
 pub struct Ended {
-    /// As the system has it.
+    /// The exit status, as the system has it.
     pub status: ExitStatus,
     /// All of standard output.
     pub lines: Vec<String>,
@@ -47,12 +47,12 @@ pub fn example(name: &str) -> Command {
 }
 
 impl Run {
-    /// With both outputs to be heard.
+    /// Starts a run with pipes for both outputs.
     pub fn start(command: Command) -> Run {
         Run::into(command, Stdio::piped(), Stdio::piped())
     }
 
-    /// Standard output and standard error go there, and are heard if that is a pipe of this run's own.
+    /// Starts a run whose standard output and standard error go there. They are received if that is a pipe of this run's own.
     pub fn into(mut command: Command, stdout: Stdio, stderr: Stdio) -> Run {
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         let mut child = command.spawn().unwrap();
@@ -67,12 +67,12 @@ impl Run {
         }
     }
 
-    /// By SIGKILL.
+    /// Kills the process by SIGKILL.
     pub fn kill(&self) {
         self.child.lock().unwrap().kill().unwrap();
     }
 
-    /// Of the process.
+    /// The id of the process.
     pub fn id(&self) -> u32 {
         self.child.lock().unwrap().id()
     }
@@ -88,7 +88,7 @@ impl Run {
         listed.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Waits for the end.
+    /// Waits for the run to end.
     pub fn end(self) -> Ended {
         let lines = self.stdout.iter().collect();
         let summary = self.stderr.iter().collect::<Vec<_>>().join("\n");
@@ -127,7 +127,7 @@ fn nothing() -> Receiver<String> {
     channel().1
 }
 
-/// A pipe's lines as they come. It is closed when nobody receives them any more.
+/// A pipe's lines as they come. The pipe is closed when the receiver is gone.
 fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (tell, told) = channel();
     thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! A queue of constant length: so many processes wait for one lock, and whoever releases goes to the end. Timed and
-//! metered in virtual time.
+//! A queue of constant length: a number of processes wait for one lock, and each that releases goes to the end. Timed and metered in
+//! virtual time.
 #![expect(
     clippy::expect_used,
     reason = "a queue that cannot be set up cannot be measured"
@@ -19,30 +19,30 @@ use crate::traffic::{Counter, Sent, Traffic};
 
 /// When the queue starts, in seconds since 1970.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
-/// Within this all come, evenly, so that their heartbeats are not all due at the same time.
+/// All processes come within this time, evenly, so that their heartbeats are not all due at the same time.
 const ARRIVALS: Duration = Duration::from_secs(10);
 
 /// A queue, and how long it is watched.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// Beside the one who holds the lock.
+    /// How many processes wait, beside the one that holds the lock.
     pub waiters: usize,
     /// How long each turn holds the lock.
     pub hold: Duration,
     /// How long a request and its answer take together.
     pub round_trip: Duration,
-    /// How long the queue stands before anything is counted: the pace is learnt, and leases are as long as they will be.
+    /// How long the queue runs before anything is counted: by then the pace is learnt, and leases are as long as they will be.
     pub settles: Duration,
-    /// How many are counted.
+    /// How many handoffs are counted.
     pub hand_overs: usize,
 }
 
 /// What the handoffs took, and what was sent while they did.
 #[derive(Clone, Debug)]
 pub struct Toll {
-    /// From the release to the next grant, in order of length.
+    /// The times from a release to the next grant, in order of length.
     pub took: Vec<Duration>,
-    /// By everybody of the queue.
+    /// What all processes of the queue sent.
     pub traffic: Traffic,
 }
 
@@ -54,7 +54,7 @@ struct Log {
 }
 
 impl Line {
-    /// On a paused clock of tokio.
+    /// Runs the queue on a paused clock of tokio.
     pub async fn run(self) -> Toll {
         let counter = Counter::default();
         let (log, mut work) = (Log::default(), JoinSet::new());
@@ -78,18 +78,18 @@ impl Line {
 }
 
 impl Toll {
-    /// What all of the queue send for a handoff, whatever is counted, heartbeats among it.
+    /// What all processes of the queue send per handoff, by `count`, heartbeats included.
     pub fn a_hand_over(&self, count: impl Fn(&Sent) -> f64) -> f64 {
         let sent = count(&self.traffic.of_turns()) + count(&self.traffic.heartbeats());
         sent / self.took.len() as f64
     }
 
-    /// What all of the queue send for a handoff.
+    /// The requests that all processes of the queue send per handoff.
     pub fn requests(&self) -> f64 {
         self.a_hand_over(|sent| sent.requests as f64)
     }
 
-    /// Of reads and of writes together.
+    /// The capacity of reads and of writes together, per handoff.
     pub fn capacity(&self) -> f64 {
         self.a_hand_over(|sent| sent.read_units + sent.write_units)
     }
@@ -103,7 +103,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// In memory.
+    /// A site in memory.
     pub async fn new(round_trip: Duration) -> Site {
         let clock = Clock::of_tokio(EPOCH);
         let engine = Engine::memory().expect("an engine in memory");
@@ -123,7 +123,7 @@ impl Site {
         }
     }
 
-    /// The lock as a process with a client of its own names it.
+    /// The lock, as a process with a client of its own names it.
     pub fn process(&self, number: usize, counter: &Counter) -> FairLock {
         let network = Network::to(&self.engine).seeded(number as u64);
         let network = counter.metering(network.faults(self.faults));
@@ -137,7 +137,7 @@ impl Site {
     }
 }
 
-/// Ends when it is dropped.
+/// Takes turns until it is dropped.
 async fn take_turns(lock: FairLock, arrives: Duration, hold: Duration, log: Log) {
     tokio::time::sleep(arrives).await;
     loop {
@@ -156,7 +156,7 @@ impl Log {
     }
 
     async fn until(&self, turns: usize) {
-        // Ends when as many turns have been.
+        // Ends when there have been as many turns.
         while self.turns().len() < turns {
             self.grown.notified().await;
         }

@@ -1,4 +1,4 @@
-//! Sees that every read on which a client may decide asks for strong consistency.
+//! Checks that every read by which a client may decide asks for strong consistency.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use fairlock::embedded::{Exchange, Network, Request};
 
-/// Fails the test as it is dropped if a watched network saw a read without it.
+/// Fails the test as it is dropped, if a watched network saw a read that is not strongly consistent.
 #[derive(Default)]
 pub struct Reads(Arc<Mutex<Vec<String>>>);
 
 impl Reads {
-    /// LivenessTracker what clients on this network send from now on.
+    /// Watches what clients on this network send from now on.
     pub fn watch(&self, network: Network) -> Network {
         let careless = self.0.clone();
         network.observe(move |exchange: &Exchange<'_>| {
@@ -26,7 +26,7 @@ impl Reads {
     }
 }
 
-/// A scan is not: nothing is decided on what it shows.
+/// A scan need not be consistent: no client decides by what it shows.
 fn is_consistent(request: &Request) -> bool {
     match request.operation() {
         "GetItem" | "Query" => request.body()["ConsistentRead"] == true,

@@ -1,4 +1,4 @@
-//! What a test makes this crate log.
+//! What a test makes the library log.
 
 use std::sync::LazyLock;
 use std::sync::mpsc::channel;
@@ -9,16 +9,17 @@ use tracing::{Dispatch, Level};
 use crate::lines::Lines;
 use crate::virtual_time;
 
-/// Hears nothing, and is there as long as the program. While a subscriber is the only one, `tracing` asks only the thread that comes to a
-/// line first whether anybody wants to hear it, and keeps the answer: a test beside this one would answer for this one's thread.
+/// A subscriber that hears nothing, and stays as long as the program. While there is a single subscriber, `tracing` asks it only once about
+/// a log line, on the thread that first comes to the line, and keeps the answer. A test beside this one would then answer for this one's
+/// thread.
 static BESIDE: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
-/// The lines that come up to a level in `test`, on the test's own thread.
+/// Returns the lines up to a level that are logged in `test`, on the test's own thread.
 pub fn said(upto: Level, test: impl AsyncFnOnce()) -> Vec<String> {
     let (keep, kept) = channel();
     let lines = Lines {
         upto,
-        // Nobody reads what is said after the test.
+        // Lines that are logged after the test have no receiver.
         to: move |line| drop(keep.send(line)),
     };
     LazyLock::force(&BESIDE);

@@ -1,8 +1,8 @@
-//! Which step of the protocol a request is, read off its expressions.
+//! Which step of the protocol a request is, read from its expressions.
 
 use serde_json::Value;
 
-/// What the request of a step has in it that those after it have not.
+/// What the request of a step contains, and the requests of the steps after it do not.
 const MARKS: [(&str, &str); 28] = [
     ("date", ".#renewed_at)"),
     ("date", "#drawn_at)"),
@@ -34,7 +34,7 @@ const MARKS: [(&str, &str); 28] = [
     ("give up", ", #slots["),
 ];
 
-/// The step of a request.
+/// Returns the step of a request.
 pub fn step(operation: &str, body: &Value) -> &'static str {
     let expressions = ["UpdateExpression", "ConditionExpression"].map(|name| body[name].as_str());
     let has = |mark: &str| expressions.iter().flatten().any(|text| text.contains(mark));
@@ -42,7 +42,7 @@ pub fn step(operation: &str, body: &Value) -> &'static str {
     marked.map_or(unmarked(operation, body), |(step, _)| step)
 }
 
-/// By its operation alone.
+/// The step by the operation alone.
 fn unmarked(operation: &str, body: &Value) -> &'static str {
     match operation {
         "PutItem" if body["Item"]["state"]["S"] == "waiting" => "join",

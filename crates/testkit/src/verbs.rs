@@ -1,4 +1,4 @@
-//! Which step of the protocol a request is, and faults that meet one of them.
+//! Which step of the protocol a request is, and faults that meet one of the steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::steps;
 use fairlock::embedded::{Fault, Network, Request};
 
-/// The step that a request is.
+/// Returns the step that a request is.
 pub fn verb(request: &Request) -> &'static str {
     steps::step(request.operation(), request.body())
 }
 
-/// From now on the first `times` requests of a verb meet a fault; all others pass.
+/// Lets the first `times` requests of a verb meet a fault from now on; all others pass. Returns the count of those that met it.
 pub fn meets(
     network: &Network,
     what: &'static str,

@@ -1,4 +1,4 @@
-//! One table with its clients, and what a test of sweeping does to its items behind their backs.
+//! A table with its clients, and what a test of sweeping does to its items behind their backs.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,26 +18,26 @@ use fairlock::{
 };
 use tokio::time::sleep;
 
-/// One second.
+/// A second.
 pub const SECOND: Duration = Duration::from_secs(1);
-/// One day.
+/// A day.
 pub const DAY: Duration = Duration::from_secs(24 * 3600);
-/// A lease, the allowance of the server clock and the grain of its `Date`.
+/// A lease, the allowance of the server clock, and the grain of its `Date`, together.
 pub const DEATH: Duration = Duration::from_secs(30 + 10 + 2);
-/// As much time as sweeps of the periodic sweeper need in these tests.
+/// The interval of the periodic sweeper in these tests.
 pub const OFTEN: Duration = Duration::from_secs(5);
 
 /// An engine in memory with a table, and how many clients were made.
 pub struct World {
-    /// With the table `fairlock`.
+    /// The engine, with the table `fairlock`.
     pub engine: Engine,
-    /// That of the engine and all clients.
+    /// The clock of the engine and all clients.
     pub clock: Clock,
     started: tokio::time::Instant,
     made: AtomicU64,
 }
 
-/// A client that can be cut off from the table, which to all others is a crash.
+/// A client that can be cut off from the table, which to all other clients is a crash.
 pub struct Crashable {
     /// The client.
     pub locks: LockClient,
@@ -45,17 +45,17 @@ pub struct Crashable {
 }
 
 impl Crashable {
-    /// Nothing that it sends arrives any more.
+    /// Cuts the client off: nothing that it sends arrives any more.
     pub fn crash(&self) {
         self.cut.store(true, Ordering::Relaxed);
     }
 
-    /// It arrives again.
+    /// Connects the client again: what it sends arrives.
     pub fn comes_back(&self) {
         self.cut.store(false, Ordering::Relaxed);
     }
 
-    /// Holds the lock, or waits for it in the background until the queue has taken it in.
+    /// Takes the lock in the background: returns when the client holds it, or has its place in the queue.
     pub async fn take(&self, lock: &str) -> tokio::task::JoinHandle<Result<LockGuard, Error>> {
         let lock = self.locks.fair_lock(lock).unwrap();
         let taking = spawn(async move { lock.acquire(RecordWait::Infinite).await });
@@ -65,12 +65,12 @@ impl Crashable {
 }
 
 impl World {
-    /// With an engine like DynamoDB.
+    /// A world with an engine like DynamoDB.
     pub async fn new() -> World {
         World::on(|engine| engine).await
     }
 
-    /// With an engine that was changed.
+    /// A world with an engine that was changed.
     pub async fn on(make: impl FnOnce(Engine) -> Engine) -> World {
         let clock = Clock::of_tokio(Duration::from_secs(1_700_000_000));
         let engine = make(Engine::memory().unwrap().with_clock(clock.clone()));
@@ -96,7 +96,7 @@ impl World {
             .random_source(RandomSource::seeded(number))
             .build()
             .unwrap();
-        // Any answer will do, also that there is no table yet.
+        // Any answer will do, even that there is no table yet.
         let _ = locks.fair_lock("what time is it?").unwrap().sweep().await;
         locks
     }
@@ -118,7 +118,7 @@ impl World {
         Crashable { locks, cut }
     }
 
-    /// A client that dies when it has drawn a ticket.
+    /// A client that dies once it has drawn a ticket.
     pub async fn dies_before_it_joins(&self) -> LockClient {
         let dead = AtomicBool::new(false);
         let network = Network::to(&self.engine).script(move |request| {
@@ -131,13 +131,13 @@ impl World {
         self.client_on(&network).await
     }
 
-    /// What a sweep by another client removes.
+    /// Sweeps with another client. Returns what the sweep removed.
     pub async fn sweep(&self, lock: &str) -> SweepReport {
         let lock = self.client().await.fair_lock(lock).unwrap();
         lock.sweep().await.unwrap()
     }
 
-    /// The sort keys of everything there is of a lock.
+    /// The sort keys of all items of a lock.
     pub async fn left_of(&self, lock: &str) -> Vec<String> {
         let request = self.engine.client().query().table_name("fairlock");
         let request = request.key_condition_expression("pk = :pk");
@@ -156,23 +156,23 @@ impl World {
         request.send().await.unwrap().item.expect("a lock item")
     }
 
-    /// The newest ticket.
+    /// The newest ticket of a lock.
     pub async fn last(&self, lock: &str) -> u64 {
         let item = self.lock_item(lock).await;
         item["last"].as_n().unwrap().parse().unwrap()
     }
 
-    /// What time it is: every test starts at the same.
+    /// The time now; every test starts at the same time.
     pub fn time(&self) -> Duration {
         Duration::from_secs(1_700_000_000) + self.started.elapsed()
     }
 
-    /// Writes a number to the lock item, whatever it is.
+    /// Writes a number to an attribute of the lock item, whatever was there.
     pub async fn set(&self, lock: &str, attribute: &str, value: u64) {
         self.set_in(lock, [attribute], value).await;
     }
 
-    /// Or to a map in it.
+    /// Writes a number to an attribute of a map in the lock item.
     pub async fn set_in<const N: usize>(&self, lock: &str, path: [&str; N], value: u64) {
         let mut request = self.engine.client().update_item().table_name("fairlock");
         for (index, attribute) in path.into_iter().enumerate() {
@@ -187,13 +187,13 @@ impl World {
         request.send().await.unwrap();
     }
 
-    /// Draws tickets that nobody has.
+    /// Draws tickets that no client has.
     pub async fn draw(&self, lock: &str, tickets: u64) {
         let last = self.last(lock).await;
         self.set(lock, "last", last + tickets).await;
     }
 
-    /// When the newest ticket was drawn: at the start of the test.
+    /// Dates the newest draw to the start of the test.
     pub async fn date_draws(&self, lock: &str) {
         self.set(lock, "drawn_at", 1_700_000_000_000).await;
     }
@@ -209,7 +209,7 @@ impl World {
     }
 }
 
-/// Runs what a client's user does at the same time.
+/// Runs what the user of a client does at the same time.
 #[expect(
     clippy::disallowed_methods,
     reason = "not work of a client: what several clients of a test do at the same time"
@@ -235,7 +235,7 @@ pub fn number(value: u64) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-/// What a sweep removes that finds nothing.
+/// The report of a sweep that finds nothing.
 pub fn nothing() -> SweepReport {
     SweepReport::default()
 }
@@ -245,7 +245,7 @@ pub fn deletes(request: &Request) -> bool {
     request.operation() == "DeleteItem"
 }
 
-/// What a sweep removes when `touch` happens between its look and its first removal of this kind.
+/// Returns what a sweep removes when `touch` happens between its poll and its first removal of this kind.
 pub async fn swept_despite<F: Future<Output = ()>, T: FnOnce() -> F>(
     world: &World,
     is_removal: fn(&Request) -> bool,

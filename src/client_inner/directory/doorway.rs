@@ -1,5 +1,4 @@
-//! The way into the queue of one lock: the callers of one client take it one after the other, and those who come meanwhile
-//! gather.
+//! The way into the queue of one lock. The batches of one client take it one after the other, and the callers that come meanwhile gather.
 
 use std::sync::{Arc, Weak};
 
@@ -7,7 +6,7 @@ use super::Directory;
 use crate::client_inner::{Batch, Caller, Joined};
 use crate::name::LockName;
 
-/// While a batch of this client is on the way.
+/// The doorway, while a batch of this client is on the way into the queue.
 #[derive(Debug)]
 pub(super) struct Doorway {
     first: Weak<Batch>,
@@ -19,13 +18,13 @@ pub(super) struct Doorway {
 pub(in crate::client_inner) struct Arrival {
     pub(in crate::client_inner) batch: Arc<Batch>,
     pub(in crate::client_inner) joined: Joined,
-    /// The way is free, and this call is on it now.
+    /// Set if the way was free, so that this call is on it now.
     pub(in crate::client_inner) is_first: bool,
 }
 
 impl Directory {
-    /// Takes a call in, alone or with the callers that came while another one is on the way. All of this at once, so that no call
-    /// joins a batch that has set out.
+    /// Adds a call, alone or to the callers that came while another batch is on the way. All of this is one step, so that no call joins a
+    /// batch that has set out.
     pub(in crate::client_inner) fn arrives(
         &self,
         name: &LockName,
@@ -79,7 +78,7 @@ impl Directory {
         doorway.first.upgrade()
     }
 
-    /// The way is free: returns the batch that is on it now, if callers still wait.
+    /// Frees the way. Returns the batch that is on the way now, if callers still wait.
     pub(in crate::client_inner) fn next(&self, name: &LockName) -> Option<Arc<Batch>> {
         let mut state = self.state();
         let next = state.change(name, |known| {

@@ -11,19 +11,19 @@ use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::stagger::Stagger;
 use fairlock_protocol::ticket::Ticket;
 
-/// By nonce and newest ticket, which name a place.
+/// The places that hold a lock, by nonce and newest ticket, which name a place.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     places: BTreeMap<(Nonce, Ticket), Place>,
-    /// How many have been held beside others since there were none.
+    /// How many holds have begun beside others since the client held none.
     staggered: u64,
 }
 
-/// Until its task lets go of it.
+/// A place that holds a lock, until its task lets go of it.
 #[derive(Debug)]
 struct Place {
     hold: Weak<Hold>,
-    /// The callers that have their turns there, one after the other.
+    /// The callers that take their turns there, one after the other.
     batch: Weak<Batch>,
     /// The task of the place.
     listed: Listed,
@@ -35,7 +35,7 @@ impl Held {
         self.places.contains_key(&(holder.nonce, holder.ticket))
     }
 
-    /// Has a hold renewed at other times than those that are held already.
+    /// Spreads the renewals of a hold, so that they come at other times than those of the client's other holds.
     fn stagger(&mut self, hold: &Hold) {
         let mut others = self
             .places
@@ -50,7 +50,7 @@ impl Held {
 }
 
 impl Directory {
-    /// Adds a hold, in the place of the one before it there, with the callers whose turns come after it.
+    /// Adds a hold, with the callers whose turns come after it. Replaces the hold before it at the same place.
     pub(in crate::client_inner) fn holds(
         &self,
         hold: &Arc<Hold>,
@@ -67,7 +67,7 @@ impl Directory {
         state.held.places.insert(hold.place(), place);
     }
 
-    /// The place holds nothing any more.
+    /// Notes that the place holds nothing any more.
     pub(in crate::client_inner) fn lets_go(&self, hold: &Hold) {
         self.state().held.places.remove(&hold.place());
     }
@@ -80,7 +80,7 @@ impl Directory {
         self.of_held(|place| place.batch.upgrade())
     }
 
-    /// Notes of a hold that its task is to release it.
+    /// Notes that the task of a hold is to release it.
     pub(in crate::client_inner) fn is_to_release(&self, hold: &Hold) {
         if let Some(place) = self.state().held.places.get(&hold.place()) {
             place.listed.becomes(Task::Release, hold.ticket);

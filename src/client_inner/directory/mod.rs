@@ -1,7 +1,7 @@
 //! What the places of one client know of each other, by lock.
 //!
-//! Everything is behind one mutex, which nobody holds while it waits: what an answer shows concerns whoever enters, waits and
-//! holds at the same moment.
+//! Everything is behind one mutex, because what an answer shows may concern entering, waiting and holding places at the same moment. No
+//! task holds the mutex while it waits.
 
 mod doorway;
 mod held;
@@ -26,11 +26,11 @@ pub(crate) use queue::Membership;
 use queue::Queue;
 use recent::Recent;
 
-/// Locks of each kind that are remembered, and attempts in doubt.
+/// The most locks with a hint, locks with a pace, and attempts in doubt that are remembered, each.
 const MAX: usize = 1024;
-/// A hint serves to skip an enter that must fail for as long as this.
+/// How long a hint serves. It saves an enter request that must fail.
 const HINT_LASTS: Duration = Duration::from_secs(1);
-/// Settled rows that are deleted together where nobody else reads them meanwhile.
+/// How many settled rows are deleted together, where no other client reads them meanwhile.
 const LITTER_AT_ONCE: usize = 8;
 
 /// The places of one client.
@@ -41,10 +41,10 @@ pub(super) struct Directory {
 
 #[derive(Debug)]
 struct State {
-    /// Locks of which something is known.
+    /// The locks of which something is known.
     locks: HashMap<LockName, Known>,
     held: Held,
-    /// Attempts that are over, of which a request may still be applied.
+    /// Ended attempts of which a request may still be applied.
     doubts: Recent<Nonce>,
     /// Locks with a hint.
     hinted: Recent<LockName>,
@@ -59,7 +59,7 @@ struct Known {
     doorway: Option<Doorway>,
     /// The places of this client that wait.
     queue: Queue,
-    /// The queue, if it was not empty when this client released last, and when that was.
+    /// The queue at this client's last release, if it was not empty, and when that was.
     hint: Option<(LockItem, Moment)>,
     /// How fast the queue was when this client waited there.
     pace: Option<Pace>,
@@ -93,13 +93,13 @@ impl State {
         self.locks.entry(name.clone()).or_default()
     }
 
-    /// Changes what is known of a lock, and keeps nothing of a lock of which nothing is known.
+    /// Changes what is known of a lock, and drops a lock of which nothing is known any more.
     fn change<T>(&mut self, name: &LockName, change: impl FnOnce(&mut Known) -> T) -> Option<T> {
         let known = self.locks.get_mut(name)?;
         let changed = change(known);
         if known.is_nothing() {
             self.locks.remove(name);
-            // A burst of locks leaves no room behind, even where a few of them are remembered.
+            // After a burst of locks the map gives its memory back, even where a few of the locks are remembered.
             if self.locks.len() * 4 < self.locks.capacity() {
                 self.locks.shrink_to(self.locks.len() * 2);
             }
@@ -107,7 +107,7 @@ impl State {
         Some(changed)
     }
 
-    /// Forgets hints that are too old. Ends with one that is not, or with the last.
+    /// Forgets hints that are too old. Ends at a hint that is not, or after the last hint.
     fn forget_hints(&mut self, now: Moment) {
         while let Some(name) = self.hinted.oldest().cloned() {
             let known = self.locks.get(&name).and_then(|known| known.hint.as_ref());
@@ -126,11 +126,11 @@ impl State {
 }
 
 impl Directory {
-    /// Some answer shows the lock item: the places of this client that hold the lock by it are told. Returns the entries of
-    /// attempts that are over, which requests made that came late.
+    /// Takes in a lock item that some answer shows, and notifies the places of this client that hold the lock by it. Returns the entries of
+    /// ended attempts, which late requests made.
     pub(super) fn saw(&self, name: &LockName, item: &LockItem, now: Moment) -> Vec<Entry> {
         let mut state = self.state();
-        // Every answer comes by here, so what is too old goes with the next one, whatever lock that is of.
+        // Every answer passes here, so old hints go with the next answer, whatever lock it is of.
         state.forget_hints(now);
         if let Some(known) = state.locks.get_mut(name) {
             known.queue.saw(item);
@@ -144,12 +144,13 @@ impl Directory {
             .collect()
     }
 
-    /// Notes an attempt that is over, of which a request may still be applied.
+    /// Notes an ended attempt of which a request may still be applied.
     pub(super) fn doubts(&self, nonce: Nonce) {
         self.state().doubts.note(nonce);
     }
 
-    /// Whether all who come before this ticket are of this client: then no handoff comes to it of which it is not told.
+    /// Whether all places before this ticket are of this client. If they are, the ticket's place is notified of every handoff that comes to
+    /// it.
     pub(super) fn surrounds(&self, name: &LockName, item: &LockItem, ticket: Ticket) -> bool {
         let state = self.state();
         let is_alone = |known: &Known| known.queue.is_alone(item, ticket);
@@ -158,14 +159,14 @@ impl Directory {
             && state.locks.get(name).is_some_and(is_alone)
     }
 
-    /// Takes the hint of a lock, which serves once.
+    /// Takes the hint of a lock. A hint serves once.
     pub(super) fn take_hint(&self, name: &LockName, now: Moment) -> Option<LockItem> {
         let mut state = self.state();
         state.forget_hints(now);
         state.take_hint(name)
     }
 
-    /// Keeps a hint, but not what the lock carries: nobody decides by that, and it may be large.
+    /// Keeps a hint, but without the data that the lock carries: no decision depends on the data, and it may be large.
     pub(super) fn hint(&self, name: &LockName, item: LockItem, now: Moment) {
         let mut state = self.state();
         state.forget_hints(now);
@@ -188,7 +189,7 @@ impl Directory {
         }
     }
 
-    /// Adds settled rows to those that are to be deleted. Returns all of them when there are enough, or when no place of this client
+    /// Adds settled rows to the rows that are to be deleted. Returns all of them when there are enough, or when no place of this client
     /// waits any more.
     pub(super) fn settled_rows(&self, name: &LockName, settled: Vec<Ticket>) -> Vec<Ticket> {
         let mut state = self.state();

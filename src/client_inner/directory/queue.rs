@@ -1,5 +1,5 @@
-//! The places of one client that wait for one lock: what one of them learns is told to those whom it concerns, so that they need
-//! not poll.
+//! The places of one client that wait for one lock. What a place learns is passed to the places that it concerns, so that they need not
+//! poll.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,7 +13,7 @@ use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::item::{LockItem, RowState, TicketRow};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
-/// In ticket order.
+/// The places that wait, in ticket order.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiting: BTreeMap<Ticket, Waiting>,
@@ -24,11 +24,11 @@ pub(super) struct Queue {
 struct Waiting {
     nonce: Nonce,
     tickets: u64,
-    /// What others of this client may make of its row.
+    /// What other places of this client may make of its row.
     row: Own,
     /// A lock item that concerns it.
     news: Option<LockItem>,
-    /// The watermark when it was last told that it is time to fill slots.
+    /// The watermark when the place was last notified that it is time to fill slots.
     asked: Option<Ticket>,
     woken: Arc<Notify>,
 }
@@ -59,7 +59,7 @@ impl Waiting {
         self.woken.notify_one();
     }
 
-    /// Asks it to fill slots, unless it was asked at this watermark before.
+    /// Asks the place to fill slots, unless it was asked at this watermark before.
     fn ask(&mut self, item: &LockItem) {
         if self.asked.replace(item.watermark) != Some(item.watermark) {
             self.tell(item);
@@ -76,7 +76,7 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    /// Tells the places that hold the lock by this item.
+    /// Notifies the places that hold the lock by this item.
     pub(super) fn saw(&mut self, item: &LockItem) {
         for holder in item.holders() {
             if let Some(promoted) = self.waiting.get_mut(&holder.ticket)
@@ -87,7 +87,7 @@ impl Queue {
         }
     }
 
-    /// The ticket of the first place behind the slots that does not leave, if it is time to fill slots again.
+    /// The ticket of the first place behind the slots that is not leaving, if it is time to fill slots again.
     fn fills_slots(&self, item: &LockItem, slots: usize) -> Option<Ticket> {
         let mut stay = self.behind(item.watermark).filter(|(_, own)| !own.leaves());
         let (first, _) = stay
@@ -116,7 +116,7 @@ impl Queue {
         rows.take(max).collect()
     }
 
-    /// Whether all who wait before a ticket are of this client, by this lock item.
+    /// Whether all places that wait before a ticket are of this client, by this lock item.
     pub(super) fn is_alone(&self, item: &LockItem, ticket: Ticket) -> bool {
         let mut before = item
             .successors()
@@ -129,7 +129,7 @@ impl Queue {
         !self.is_empty() && before.all(is_own) && self.reaches(item.watermark, ticket)
     }
 
-    /// Whether the places behind the slots stand without a gap up to a ticket, or to where its own begin.
+    /// Whether the places behind the slots stand without a gap up to a ticket, or up to where that ticket's own place begins.
     fn reaches(&self, watermark: Ticket, ticket: Ticket) -> bool {
         let mut next = watermark.next();
         for (at, own) in self.behind(watermark) {
@@ -176,8 +176,8 @@ impl Directory {
         }
     }
 
-    /// A place of this client handed the lock over: if it is time to fill slots again, the first in the queue that does not leave
-    /// is told.
+    /// Notes that a place of this client handed the lock off. If it is time to fill slots again, notifies the first place in the queue that
+    /// is not leaving.
     pub(in crate::client_inner) fn handed_over(
         &self,
         name: &LockName,
@@ -194,8 +194,9 @@ impl Directory {
         }
     }
 
-    /// A place of this client came from a slot to the lock, where others may hold it too: nobody need hand over before there are
-    /// slots to fill. The first in the queue is told if only places of this client are before it, which is why it polls rarely.
+    /// Notes that a place of this client came from a slot to the lock. Others may hold the lock too, so there may be slots to fill before
+    /// any holder hands it off. Notifies the first place in the queue if only places of this client are before it, which is why it polls
+    /// rarely.
     pub(in crate::client_inner) fn came_in(&self, name: &LockName, item: &LockItem, slots: usize) {
         let mut state = self.state();
         if let Some(Known { queue, .. }) = state.locks.get_mut(name)
@@ -220,7 +221,7 @@ impl Directory {
     }
 }
 
-/// A place in the directory's queue of its lock. Dropped, it is out of it.
+/// A place's membership in the directory's queue of its lock. Dropping it removes the place.
 #[derive(Debug)]
 pub(crate) struct Membership {
     directory: Arc<Directory>,
@@ -230,8 +231,8 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Ends when another place of this client has seen a lock item that concerns this one. Cancel safe. Each turn of the loop is a
-    /// wake-up, and one without news is of news that was taken.
+    /// Ends when another place of this client has seen a lock item that concerns this place. Cancel safe. Each turn of the loop is a
+    /// wake-up. A wake-up without news belongs to news that was already taken.
     pub(crate) async fn told(&self) -> LockItem {
         loop {
             if let Some(item) = self.own(|own| own.news.take()).flatten() {
@@ -241,8 +242,8 @@ impl Membership {
         }
     }
 
-    /// Notes what the row of this waiter shows, so that another waiter that fills slots need not read it. A row whose waiter
-    /// leaves stays out of it.
+    /// Notes what the row of this waiter shows, so that another waiter that fills slots need not read it. A waiter that leaves no longer
+    /// shows its row.
     pub(crate) fn shows(&self, row: &Option<Entry>) {
         self.own(|own| {
             if !own.leaves() {
@@ -251,8 +252,9 @@ impl Membership {
         });
     }
 
-    /// Takes the row back for good, before the waiter sends that it leaves: a write that fills a slot by it would apply to a lock
-    /// item that shows the leaving already, because the departures of that item are those for which the write asks.
+    /// Takes the row back for good, before the waiter sends that it leaves. Otherwise another waiter could fill a slot by this row after
+    /// the departure. Its write would apply: the lock item that it relies on already counts the departure, and the write's condition asks
+    /// for that item's `departures`.
     pub(crate) fn leaves(&self) {
         self.own(|own| own.row = Own::Leaves);
     }

@@ -1,4 +1,4 @@
-//! The newest of what was noted: of too many the oldest is forgotten, for which the least is still to come.
+//! Remembers the newest keys. If there are too many, the oldest key is forgotten, for which the least is still to come.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ mod tests {
         let forgotten = (0..=MAX).filter_map(|number| recent.note(key(number)));
         assert_eq!(forgotten.collect::<Vec<_>>(), [key(0)]);
         assert!(!recent.settle(&key(0)));
-        // Noted once more it is the youngest, and nothing is forgotten for it.
+        // Noted again, the key is the youngest, and no other key is forgotten for it.
         assert_eq!(recent.note(key(1)), None);
         assert_eq!(recent.note(key(MAX + 1)), Some(key(2)));
         assert!(recent.settle(&key(1)) && recent.settle(&key(MAX + 1)));

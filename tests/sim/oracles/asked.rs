@@ -1,9 +1,14 @@
-//! Those of one client who wait for one lock have it in the order in which they asked.
+//! Calls of one client that wait for the same lock are granted in the order in which they were made.
 //!
-//! Among those of one place nothing excuses another order. Nobody else is granted before an older call either, unless
-//! something befell its host since that was made: a request failed, was refused its ticket or its row, or took longer than
-//! half of the shortest grace, so that others may have closed a gap in its place; or it took a place on an item that DynamoDB
-//! may have deleted then; or a hold was lost, whose rest stands in the queue again. A call that does not wait is no part of this.
+//! Nothing excuses another order among the calls of one place. Among other calls, a younger call may be granted before an older one only if
+//! something went wrong with their host since the older call was made:
+//!
+//! - A request failed, or a draw or a join was refused.
+//! - A request took at least half of the shortest join timeout, so other clients may have closed a gap in its place.
+//! - The host took a place on an item that DynamoDB may have deleted by then.
+//! - A hold was lost, and the rest of its batch joined the queue again.
+//!
+//! Calls that do not wait are not part of this.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +19,7 @@ use crate::exchange::{Answer, Exchange};
 use crate::history::{End, Event};
 use crate::plan::Plan;
 
-/// When something befell each host, from its beginning to its end.
+/// When something went wrong with each host, from its beginning to its end.
 type Troubles = BTreeMap<usize, Vec<(Duration, Duration)>>;
 
 pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
@@ -28,7 +33,7 @@ pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
     })
 }
 
-/// How often a call was granted while a younger one of its client waited, and nothing excused another order.
+/// How often a call was granted while a younger one of its client waited, and no other order would have been excused.
 pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
     let (calls, troubles) = (calls(events), troubles(plan, events));
     let compared = granted(events, &calls).flat_map(|granted| {
@@ -62,7 +67,7 @@ fn wrong(granted: &Asked<'_>, passed: &Asked<'_>) -> Result<(), String> {
     Err(format!("{granted:?} while {passed:?} waits"))
 }
 
-/// Those granted who waited, in no order.
+/// The granted calls that waited, in no particular order.
 fn granted<'a>(events: &'a Events, calls: &'a Calls<'a>) -> impl Iterator<Item = &'a Asked<'a>> {
     let granted = events.iter().filter_map(|(_, event)| match event {
         Event::Granted { call, .. } => calls.get(call),
@@ -71,7 +76,7 @@ fn granted<'a>(events: &'a Events, calls: &'a Calls<'a>) -> impl Iterator<Item =
     granted.filter(|asked| asked.has_patience())
 }
 
-/// Calls of the same client for the same lock, from this number on, that still waited when a younger one was granted.
+/// Older calls of the same client for the same lock, from number `from` on, that still waited when `granted` was granted.
 fn older<'a>(
     calls: &'a Calls<'a>,
     granted: &'a Asked<'a>,

@@ -1,4 +1,5 @@
-//! Whoever has a lock finds what was left there last before: by nobody who had lost the lock when another was granted it.
+//! A holder finds the data that was left last on its lock. A holder that had lost the lock when another was granted it cannot have left
+//! that data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,16 +7,16 @@ use std::time::Duration;
 use super::Events;
 use crate::history::{Event, Left};
 
-/// After such a time without a write the item may have been removed as idle, and what was on it.
+/// After this time without a write, the item and its data may have been removed as idle.
 const IDLE: Duration = Duration::from_secs(12 * 3600);
 
 #[derive(Default)]
 struct Lock {
-    /// All that may be there.
+    /// All data that may be there.
     leaving: BTreeSet<Left>,
-    /// The newest that is there for certain, and since when.
+    /// The newest data that is certainly there, and since when.
     left: Option<(Left, Duration)>,
-    /// Who found something last, and what.
+    /// The ticket that found data last, and that data.
     found: Option<(u64, Option<Left>)>,
 }
 
@@ -52,7 +53,7 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
 }
 
 impl Lock {
-    /// By a hold that ended before its caller looked it is not known what was there last.
+    /// If the hold ended before its caller read the data, the oracle does not know which data was there last.
     fn finds(
         &mut self,
         ticket: u64,
@@ -67,7 +68,7 @@ impl Lock {
         if newest.is_some_and(|(newest, _)| left < Some(newest)) {
             return Err(format!("{newest:?} was there"));
         }
-        // Of those who share a lock a smaller ticket may look later.
+        // If holders share a lock, a smaller ticket may read later.
         let before = self.found.filter(|(before, _)| *before < ticket);
         if let (Some((before, found)), Some(left)) = (before, left)
             && found != Some(left)

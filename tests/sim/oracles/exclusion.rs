@@ -1,4 +1,4 @@
-//! Those who believe that they have a lock have no more permits together than it has, at any instant of virtual time.
+//! At any instant of virtual time, the callers that believe in their holds have no more permits together than the lock has.
 
 use std::collections::BTreeMap;
 

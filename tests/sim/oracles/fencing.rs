@@ -1,7 +1,7 @@
-//! The register accepts no token after a newer one, no token of two holds, and whatever a believing holder writes. No write with a
-//! check of its hold is applied after that of a newer hold.
+//! The register accepts no token after a newer one, and no token of two holds. It accepts whatever a believing holder writes. No write with
+//! a check of its hold is applied after such a write of a newer hold.
 //!
-//! Needs no assumption on clocks, but for the last part.
+//! This needs no assumption about clocks, except for the last part.
 
 use std::collections::{BTreeMap, BTreeSet};
 

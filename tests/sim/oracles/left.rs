@@ -1,4 +1,4 @@
-//! Once its leaving was answered as applied, no look sent afterwards shows a ticket on the lock item.
+//! Once the answer says that leaving was applied, no snapshot that is requested afterwards shows the ticket on the lock item.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What must hold of every history, each promise by itself.
+//! What must hold for every history, one promise at a time.
 
 pub(crate) mod asked;
 mod data;
@@ -82,7 +82,7 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
     broken.collect()
 }
 
-/// What the run itself found.
+/// Violations that the run itself found.
 fn said(events: &Events, wrong: fn(&Event) -> Option<&String>) -> Result<(), String> {
     let wrong =
         |(at, event): &(Duration, Event)| wrong(event).map(|what| format!("{at:?}: {what}"));

@@ -1,5 +1,5 @@
-//! One hold, one nonce: a late copy of an enter may bring a nonce back, but nobody believes in that hold, and nothing that was
-//! sent for the one before it is applied while it stands there.
+//! Each hold has its own nonce. A late copy of an enter may bring a nonce back, but no caller believes in that hold. While it stands there,
+//! nothing is applied that was sent for the hold before it.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use crate::shown::Shown;
 struct Lock<'a> {
     /// The newest ticket of its item.
     last: Option<u64>,
-    /// All that ever had a place: by the newest of its tickets, the first of them and the nonce.
+    /// All places that ever existed: by their newest ticket, the first ticket and the nonce.
     places: BTreeMap<u64, (u64, &'a str)>,
-    /// The first and the newest ticket under which a nonce had the lock, since its item was made.
+    /// The first and the newest ticket under which a nonce held the lock, since its item was created.
     holds: BTreeMap<&'a str, (u64, u64)>,
-    /// How often a nonce had the lock again, under another ticket.
+    /// How often a nonce held the lock again, under another ticket.
     revived: u64,
-    /// The ticket under which somebody has believed in a nonce.
+    /// The ticket under which a caller has believed in a nonce.
     believed: BTreeMap<&'a str, u64>,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn check(events: &Events) -> Result<(), String> {
     Ok(())
 }
 
-/// How often a hold came to life again, under the nonce of one that had ended.
+/// How often a hold came back to life, under the nonce of a hold that had ended.
 pub(crate) fn revived(events: &Events) -> u64 {
     let mut locks: BTreeMap<&str, Lock<'_>> = BTreeMap::new();
     for (_, event) in events {
@@ -68,7 +68,7 @@ impl<'a> Lock<'a> {
     fn shows(&mut self, applied: &'a Applied) {
         let Some(shown) = &applied.shown else { return };
         if self.is_made_anew(shown) {
-            // What stood on the item that was deleted has ended with it. Whoever entered there and heard nothing of it, enters here.
+            // Places on the deleted item ended with it. A client that entered there and received no answer may enter here.
             self.holds.clear();
         }
         self.last = Some(shown.last);
@@ -84,7 +84,7 @@ impl<'a> Lock<'a> {
         }
     }
 
-    /// The first tickets of an item are not the next ones of the item before it.
+    /// Whether the item was created again: the first tickets of a new item do not continue those of the item before it.
     fn is_made_anew(&self, shown: &Shown) -> bool {
         let next = self.last.map_or(0, |last| last + 1);
         let drawn = shown.places().map(|place| place.first);

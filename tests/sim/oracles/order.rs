@@ -1,5 +1,5 @@
-//! Grants of one lock are in ticket order, also when its item was deleted in between. Those who have it at the same time
-//! may be told so in any order; who has it alone comes after all before it, and before all after it.
+//! Grants of one lock are in ticket order, even if its item was deleted in between. Holders that share it may learn of their grants in any
+//! order. An exclusive holder comes after all grants before it, and before all after it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::Events;
 use crate::history::Event;
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
-    // The newest of all, and of those who had it alone.
+    // The newest ticket of all holders, and of the exclusive ones.
     let mut newest: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (at, event) in events {
         if let Event::Granted {

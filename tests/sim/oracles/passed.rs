@@ -1,5 +1,5 @@
-//! Whoever is in the queue and timely is granted before any later ticket that it cannot have the lock beside, and nobody else
-//! has a ticket of its place.
+//! A timely waiter in the queue is granted before any later ticket that could not hold the lock beside it. No other host has a ticket of
+//! its place.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::timely::{Lines, Place, walk};
 use crate::history::Event;
 use crate::plan::Plan;
 
-/// The tickets of those who were granted, by lock.
+/// The granted tickets, by lock.
 type Granted<'a> = BTreeSet<(&'a str, u64)>;
 
 pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
@@ -44,7 +44,7 @@ pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
     })
 }
 
-/// How often a waiter was in the queue, timely, while somebody before it was granted: never, and the oracle saw nothing.
+/// How often a timely waiter was in the queue while an earlier ticket was granted. If that never happened, the oracle checked nothing.
 pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
     let mut compared = 0;
     let counted = walk(plan, events, |queues, at, event| {

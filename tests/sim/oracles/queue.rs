@@ -1,5 +1,5 @@
-//! Every lock item that anybody is shown has its places in ticket order, none above `watermark`; the
-//! rows that wait behind the slots are in order too. No two places have a ticket in common.
+//! Every snapshot of a lock item shows its places in ticket order, none above `watermark`. The rows that wait behind the slots are in order
+//! too. No two places have a ticket in common.
 
 use super::Events;
 use crate::history::Event;
@@ -28,7 +28,7 @@ fn is_in_order(shown: &Shown) -> bool {
     is_apart(0, places) && watermark && is_counted(shown) && shown.watermark <= shown.last
 }
 
-/// No more permits are taken than there are, and they are counted right.
+/// Whether no more permits are taken than there are, and the count is right.
 fn is_counted(shown: &Shown) -> bool {
     let (room, permits) = shown.room;
     let held: u64 = shown.holders().iter().map(|holder| holder.permits).sum();
@@ -41,7 +41,7 @@ fn is_behind<'a>(watermark: u64, rows: impl Iterator<Item = &'a Row>) -> bool {
     is_apart(watermark, waiting.map(|row| (row.first, row.ticket)))
 }
 
-/// Whether each begins after the one before it.
+/// Whether each place begins after the one before it.
 fn is_apart(before: u64, mut places: impl Iterator<Item = (u64, u64)>) -> bool {
     let begins = |before, (first, last)| (before < first && first <= last).then_some(last);
     places.try_fold(before, begins).is_some()

@@ -1,7 +1,7 @@
-//! A row behind the slots goes forward: its beat grows until it is void, and it stays so.
+//! A row behind the slots only moves forward: its beat grows until it is void, and then it stays void.
 //!
-//! A ticket that others take for settled, or that has left, does not come back to wait; nor does a late copy of a
-//! request take a renewal away. Rows up to `watermark` are settled_rows, of which nothing is claimed.
+//! A ticket that has left, or that other clients treat as settled, does not wait again. A late copy of a request does not undo a renewal.
+//! Rows up to `watermark` are settled, and nothing is claimed about them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Events;
 use crate::history::Event;
 
 pub(super) fn check(events: &Events) -> Result<(), String> {
-    // The states of each row, further and further on, and when an answer showed them.
+    // The states of each row, in ascending order, and when an answer showed each.
     let mut known: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (at, event) in events {
         let Event::Exchanged(exchange) = event else {

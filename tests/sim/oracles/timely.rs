@@ -1,16 +1,24 @@
-//! Who is in the queue, and renews in time.
+//! Which waiters are in the queue, and renew in time.
 //!
-//! A ticket is in the queue for certain when an answer shows it on the lock item, or when, after its row was answered as
-//! joined or renewed, a look was sent that shows `watermark` below it: from then on nobody may make the row void but by
-//! the beat that it renews. It is timely for as long as its newest renewal that counts for certain was sent less than
-//! 90 % of its lease ago, so that nobody can have seen its beat stand still for a lease by any clock within the margin.
-//! What counts for certain is the write that began the place, a renewal of the slot, and a renewal of the row if a look
-//! sent after its answer shows `watermark` below the ticket: the row had no slot yet. A slot is given with the beat that its
-//! giver saw on the row, long ago if that write was slow: from when an answer shows the slot, the write counts that made
-//! that beat. It ends with the first request of its own host that gives it up, when that is sent, or when another host begins to
-//! give it up. Who joins late, is cut off
-//! or stands still is timely until that renewal is too old, and again from its next; nothing is claimed of the time between.
-//! Nor is anything of a place on an item that DynamoDB may delete soon. Nor of a row that came after its ticket was made void in a run of gaps, whose one row does not stand in its way.
+//! A ticket is certainly in the queue when an answer shows it on the lock item. It is also in the queue when a snapshot shows `watermark`
+//! below it, if the snapshot was requested after its row was answered as joined or renewed. From then on, other clients may make the row
+//! void only by the beat that it renews.
+//!
+//! A ticket is timely while its newest certain renewal was sent less than 90 % of its lease ago. Then no client can have observed an
+//! unchanged beat for a lease, by any clock within the margin. These renewals are certain:
+//!
+//! - The write that began the place, and a renewal of the slot.
+//! - A renewal of the row, if a snapshot that was requested after its answer shows `watermark` below the ticket: the row had no slot yet.
+//!
+//! A slot gets the beat that the client that filled it saw on the row. If that write was slow, the client saw it long ago. So once an
+//! answer shows the slot, only the write that made that beat counts.
+//!
+//! A ticket stops being timely when its own host sends the first request that gives it up, or when another host begins to give it up. If a
+//! waiter joins late, is cut off or stands still, it is timely until that renewal is too old, and again from its next renewal. Nothing is
+//! claimed about the time between.
+//!
+//! Nothing is claimed about a place on an item that DynamoDB may delete soon. The same holds for a row that arrived after its ticket was
+//! voided in a run of gaps. Such a run has one row only, which does not block the late row.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +31,7 @@ use crate::shown::State;
 
 const FRESH: f64 = 0.9;
 
-/// Who downgrades has nobody of its place waiting behind it.
+/// A holder that downgrades has no caller of its place waiting behind it.
 const GIVE_UP: [&str; 5] = ["leave", "void own", "release", "give up", "downgrade"];
 
 /// The place of one ticket, or of several that were drawn together, by its nonce.
@@ -36,31 +44,31 @@ pub(super) struct Place {
     permits: u64,
     lease: Duration,
     renewed: Duration,
-    /// When the write was sent that made each beat, as far as answers tell.
+    /// When the write that made each beat was sent, as far as answers tell.
     beats: Vec<(u64, Duration)>,
-    /// When the newest renewal was sent that counts for certain.
+    /// When the newest certain renewal was sent.
     counted: Option<Duration>,
-    /// Since when its row is known to be there.
+    /// Since when its row is known to exist.
     pub(super) row: Option<Duration>,
     pub(super) in_queue: bool,
-    /// When its row was first known to be there, if it began with one.
+    /// When its row was first known to exist, if the place began with a row.
     joined: Option<Duration>,
 }
 
 #[derive(Default)]
 pub(super) struct Lines<'a> {
     places: BTreeMap<(&'a str, &'a str), Place>,
-    /// Gaps closed in a run, by the newest ticket: the first, and when the first look was sent that shows it.
+    /// Gaps that were closed in a run, by the newest ticket: the first ticket, and when the first read that shows the run was sent.
     closed: BTreeMap<(&'a str, u64), (u64, Duration)>,
-    /// How many tickets were drawn, by the newest of them, as answers to the draws tell.
+    /// How many tickets were drawn, by the newest of them, according to the answers to the draws.
     drawn: BTreeMap<(&'a str, u64), u64>,
     /// When a join was first sent.
     joining: BTreeMap<(&'a str, &'a str), Duration>,
-    /// When the host of a ticket first sent that it gives it up.
+    /// When a host first sent that it gives up a ticket.
     given_up: BTreeMap<(&'a str, usize, u64), Duration>,
 }
 
-/// Tells `judge` of each event, with who was in the queue when it had happened.
+/// Calls `judge` with each event, and with the places after it.
 pub(super) fn walk<'a>(
     plan: &Plan,
     events: &'a Events,
@@ -78,7 +86,8 @@ pub(super) fn walk<'a>(
 }
 
 impl<'a> Lines<'a> {
-    /// A late copy of an enter may bring one nonce a second ticket, which is given up from the beginning.
+    /// Gathers, before the walk, when each ticket was given up. A late copy of an enter may bring one nonce a second ticket. Giving the
+    /// nonce up gives up both.
     fn gather_ends(&mut self, events: &'a Events) {
         let mut tickets: BTreeMap<_, BTreeSet<u64>> = BTreeMap::new();
         for exchange in exchanges(events) {
@@ -154,7 +163,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Whether its row came after a run of gaps was closed that has its ticket in it.
+    /// Whether the place's row arrived after a run of gaps that contains its ticket was closed.
     fn came_late(&self, lock: &str, place: &Place) -> bool {
         let mut behind = self
             .closed
@@ -163,15 +172,15 @@ impl<'a> Lines<'a> {
         behind.any(|(_, (first, shown))| *first <= place.ticket && joined(*shown))
     }
 
-    /// Whoever draws draws the newest.
+    /// A draw takes the newest tickets.
     fn draw(&mut self, exchange: &'a Exchange) {
         if let (Some(shown), Some(tickets)) = (&exchange.shown, exchange.draws) {
             self.drawn.insert((&exchange.lock, shown.last), tickets);
         }
     }
 
-    /// A row that is there already is from an earlier sending, the first at the latest. So may be the slot of one that was not
-    /// there any more, and had been given with it.
+    /// If the row exists already, an earlier request put it, and that may have been the first. The same holds for a place whose row is gone
+    /// because it was given a slot.
     fn join(&mut self, plan: &Plan, exchange: &'a Exchange, at: Duration) {
         let Some(nonce) = exchange.nonce.as_deref() else {
             return;
@@ -231,12 +240,12 @@ impl<'a> Lines<'a> {
                 place.counted = place.counted.max(Some(exchange.sent));
             }
         } else if exchange.verb == "renew row" {
-            // Its join was not answered.
+            // The join was not answered.
             self.begin(plan, exchange, exchange.sent, Some(at));
         }
     }
 
-    /// Whoever is timely at a lock now, and has not given up.
+    /// The places that are timely at a lock now, and have not been given up.
     pub(super) fn timely(&self, lock: &str, now: Duration) -> impl Iterator<Item = &Place> {
         let of_lock = self.places.iter().filter(move |((of, _), _)| *of == lock);
         let timely = of_lock.filter(move |((of, _), place)| {
@@ -260,12 +269,12 @@ impl Place {
         (self.first..=self.ticket).contains(&ticket)
     }
 
-    /// Whether it cannot have the lock beside one who has this.
+    /// Whether the place cannot hold the lock beside this share.
     pub(super) fn excludes(&self, other: Share) -> bool {
         self.permits.saturating_add(other.permits) > other.of
     }
 
-    /// A row's renewals count no more.
+    /// The place has a slot now: renewals of its row no longer count.
     fn has_a_slot(&mut self, beat: u64) {
         if self.row.take().is_some() {
             let made = self.beats.iter().filter(|(made, _)| *made <= beat);

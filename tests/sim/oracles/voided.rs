@@ -1,8 +1,8 @@
-//! Nobody else makes the row of a timely waiter void, nor closes a gap among the tickets that were drawn with its own.
+//! No other client makes the row of a timely waiter void, or closes a gap among the tickets that were drawn together with it.
 //!
-//! Its row was answered as joined or renewed before a look was sent that shows it void, though no slot was given to it
-//! or to anybody behind it: then it was made void since. A gap may be closed as long as there is no row; a row, by the
-//! beat that was seen to stand still for a lease.
+//! A row is void in a snapshot, although neither it nor any row behind it was given a slot. If the row was answered as joined or renewed
+//! before that snapshot was requested, it was made void in between. A gap may be closed only while there is no row. A row may be made void
+//! only by a beat that was observed unchanged for a lease.
 
 use super::Events;
 use super::timely::{Place, walk};

@@ -1,5 +1,6 @@
-//! Whoever waits and asks for a slot has one by that write, whoever asks at the same time: it is refused only if there is no lock item, no
-//! slot is open, or somebody who has none waits for one. Whoever does not wait has the lock by that write, or nothing.
+//! A waiter that requests a slot gets it by that write, whatever other clients request at the same time. It is refused only if there is no
+//! lock item, no slot is free, or a waiter without a slot waits for one. A caller that does not wait gets the lock by that write, or
+//! nothing.
 
 use super::Events;
 use crate::exchange::{Answer, Exchange};
@@ -27,7 +28,7 @@ pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the lock item shows that who asked has the lock.
+/// Whether the lock item shows that the requester holds the lock.
 fn has_it(exchange: &Exchange) -> bool {
     let shown = exchange.shown.as_ref();
     let mut holders = shown.into_iter().flat_map(Shown::holders);

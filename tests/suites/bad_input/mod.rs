@@ -1,5 +1,5 @@
-//! What callers get wrong, and what is wrong with the table or on the way to it: a typed error in time, and nothing
-//! left in the table.
+//! What callers get wrong, and what is wrong with the table or on the way to it. Each case ends in time with a typed error, and leaves
+//! nothing in the table.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -42,7 +42,7 @@ const WAITS: [RecordWait; 3] = [
 fn a_name_that_is_empty_or_too_long_is_refused_and_nothing_is_sent() {
     virtual_time(async {
         let host = Lab::new().await.host();
-        // In bytes: 683 letters of three bytes each are one too many.
+        // The limit is in bytes: 683 letters of three bytes each are one byte too many.
         for (name, length) in [
             (String::new(), 0),
             ("x".repeat(2049), 2049),
@@ -263,7 +263,7 @@ fn assert_newer(error: &Error) {
     assert!(item.contains("#lock"), "{item}");
 }
 
-/// As much as a call may say, in as many attributes as that can be.
+/// As many attributes as fit into the largest total size that a call may set.
 fn many_tiny_attributes() -> Vec<(String, String)> {
     let letters = || (b'!'..=b'~').map(char::from);
     let pairs = letters().flat_map(|a| letters().map(move |b| format!("{a}{b}")));
@@ -312,7 +312,7 @@ fn a_lock_item_without_room_for_another_entry_says_what_to_shorten() {
             let fill = fill.expression_attribute_values(":bytes", bytes);
             fill.send().await.is_ok()
         };
-        // As much as there is room for, to fifty bytes.
+        // Fills up the item until fewer than fifty bytes are left.
         let mut bytes = 400 * 1024;
         while !fill(bytes).await {
             bytes -= 50;
@@ -351,7 +351,7 @@ fn a_newer_format_is_said_to_everybody_who_comes_and_its_item_stays_as_it_is() {
             assert_newer(&lock.try_acquire().await.unwrap_err());
             assert_newer(&lock.sweep().await.unwrap_err());
             assert!(started.elapsed() < SECOND);
-            // Longer than a heartbeat, and than the lease of whoever holds it.
+            // Longer than a heartbeat, and than the holder's lease.
             lab.wait(60 * SECOND).await;
             assert_eq!(lock_item(&lab).await, item);
             drop(guard);
@@ -437,7 +437,7 @@ fn a_code_that_asks_for_patience_ends_no_wait_without_end() {
             "RequestTimeout",
             "RequestTimeoutException",
         ] {
-            // From the first request of all, and on the way into the queue.
+            // From the very first request, and on the way into the queue.
             for first in [0, 1, 2] {
                 let lab = Lab::new().await;
                 let (holder, host) = (lab.host(), lab.host());
@@ -458,12 +458,12 @@ fn a_code_that_asks_for_patience_ends_no_wait_without_end() {
     });
 }
 
-/// A client of what listens, or does not, at an address, and the network to it.
+/// A client that talks to this address, where something or nothing listens, and its network.
 fn over_http(listener: &TcpListener) -> Host {
     let network = http::network();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let locks = LockClient::builder(http::client(&network, &url));
-    // Short, for these tests take real time.
+    // Short, because these tests take real time.
     let locks = locks.request_timeout(200 * MS).outage_timeout(SECOND);
     let locks = locks.build().unwrap();
     Host { locks, network }
@@ -473,7 +473,7 @@ async fn assert_unavailable(host: &Host) {
     for wait in WAITS {
         let lock = host.locks.fair_lock("a").unwrap();
         let before = host.network.counts().of("UpdateItem");
-        // It comes at all, also for a wait without end: the client's outage time-out bounds it.
+        // The error comes even for a wait without a time limit, because the client's outage time-out bounds it.
         let refused = lock.acquire(wait).await.unwrap_err();
         let is_typed = matches!(refused, Error::Unavailable { verb: "enter", .. });
         assert!(is_typed, "{refused}");
@@ -496,7 +496,7 @@ fn an_endpoint_where_nobody_listens_is_unavailable_after_a_few_attempts_or_an_ou
 #[test]
 fn an_endpoint_that_takes_connections_and_says_nothing_is_as_one_where_nobody_listens() {
     real_time(async {
-        // Its backlog takes the connections.
+        // The listener's backlog accepts the connections.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         assert_unavailable(&over_http(&listener)).await;
     });
@@ -506,7 +506,7 @@ fn an_endpoint_that_takes_connections_and_says_nothing_is_as_one_where_nobody_li
 fn says_nothing_of_worth(listener: TcpListener) {
     let answer = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
     std::thread::spawn(move || {
-        // Ends with the test's process.
+        // The loop ends with the test's process.
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let _ = stream.read(&mut [0; 4096]);
@@ -531,7 +531,7 @@ fn a_server_that_is_not_dynamodb_is_told_from_a_table_without_keys() {
     });
 }
 
-/// Silent from the first request on, for longer than the caller waits; then it speaks again.
+/// DynamoDB is silent from the first request on, for longer than the caller waits. Then it answers again.
 async fn silent(when: When, wait: RecordWait) {
     let lab = Lab::new().await;
     let host = lab.host();
@@ -543,7 +543,7 @@ async fn silent(when: When, wait: RecordWait) {
     let ended = lock.acquire(wait).await;
     let took = started.elapsed();
     if wait == RecordWait::Infinite {
-        // It goes on until there is an answer.
+        // The call goes on until there is an answer.
         assert!((15 * SECOND..20 * SECOND).contains(&took), "{took:?}");
         ended.unwrap().release().await.unwrap();
         assert_eq!(lab.items("a").await, ["fairlock/#lock"]);
@@ -561,7 +561,7 @@ async fn silent(when: When, wait: RecordWait) {
     };
     assert!(took <= bound + 10 * MS, "{when:?}, {wait:?}: {took:?}");
     lab.wait(15 * SECOND).await;
-    // Within the lease that an applied request may have begun: it was given back, not left to lapse.
+    // This is before the lease of an applied request would have ended: the lock was released, and did not have to expire.
     assert!(started.elapsed() < 27 * SECOND);
     let left = lab.items("a").await;
     assert!(left.is_empty() || left == ["fairlock/#lock"], "{left:?}");

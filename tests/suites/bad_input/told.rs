@@ -1,5 +1,5 @@
-//! What errors tell of configurations and texts that cannot work: what is wrong and what to do, in one queue, and nothing that was sent
-//! or answered.
+//! What errors say about configurations and texts that cannot work: what is wrong and what to do, in one line. They contain nothing that
+//! was sent or answered.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -16,7 +16,7 @@ use fairlock_testkit::keys::create_table;
 use fairlock_testkit::lab::{Host, Lab};
 use fairlock_testkit::virtual_time;
 
-/// A client whose configuration has these parts, and no others that it needs.
+/// A client whose configuration has these parts only. Other required parts are missing.
 fn configured(network: &Network, parts: impl FnOnce(config::Builder) -> config::Builder) -> Host {
     let config = Config::builder().behavior_version(BehaviorVersion::latest());
     let config = parts(config.http_client(network.http_client()));
@@ -28,7 +28,7 @@ fn configured(network: &Network, parts: impl FnOnce(config::Builder) -> config::
 }
 
 #[test]
-fn what_the_configuration_of_the_dynamodb_client_lacks_is_said_in_one_queue_without_the_request() {
+fn what_the_configuration_of_the_dynamodb_client_lacks_is_said_in_one_line_without_the_request() {
     virtual_time(async {
         let network = Network::to(&Engine::memory().unwrap());
         let credentials = || Credentials::new("id", "secret", None, None, "static");
@@ -125,11 +125,11 @@ fn an_error_that_main_returns_prints_no_headers_and_no_bodies() {
             let _ = host.network.clone().script(move |_| Some(fault.clone()));
             let lock = host.locks.fair_lock("a").unwrap();
             let error = lock.acquire(RecordWait::NoWait).await.unwrap_err();
-            let queue = error.to_string();
+            let line = error.to_string();
             // As `fn main() -> Result<(), Box<dyn std::error::Error>>` does.
             let error: Box<dyn std::error::Error> = error.into();
             let told = format!("{error:?}");
-            assert!(told.contains(&queue) && told.len() < 500, "{told}");
+            assert!(told.contains(&line) && told.len() < 500, "{told}");
             for raw in ["Headers", "SdkBody", "x-amz", "__type"] {
                 assert!(!told.contains(raw), "{raw}: {told}");
             }
@@ -137,7 +137,7 @@ fn an_error_that_main_returns_prints_no_headers_and_no_bodies() {
     });
 }
 
-/// No way to ask a runtime for its timers is known that does not panic without them.
+/// No known way to ask a runtime for its timers avoids a panic if it has none.
 #[test]
 fn a_wait_in_a_runtime_without_timers_ends_with_an_error_that_names_them() {
     let runtime = tokio::runtime::Builder::new_current_thread();

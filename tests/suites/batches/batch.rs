@@ -1,4 +1,4 @@
-//! A lock that another client holds, one who is successor, and a batch of the same client behind it.
+//! A lock that another client holds, a successor, and a batch of the successor's client behind it.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -36,7 +36,7 @@ pub(crate) struct Line {
     pub(crate) members: Vec<Call>,
 }
 
-/// The batch gathers, for the one before it stands at the door.
+/// The batch gathers while the call before it is in the doorway.
 pub(crate) struct Gathering {
     queue: Line,
     door: Gate,
@@ -62,7 +62,7 @@ pub(crate) async fn granted(call: Call) -> LockGuard {
     call.await.unwrap().unwrap()
 }
 
-/// From now on one request of a verb, after so many others of it, is held up.
+/// From now on, request number `nth` of this verb, counted from zero, is held up.
 pub(crate) fn holds_at(network: &Network, what: &'static str, nth: usize, when: When) -> Gate {
     let (gate, met) = (Gate::closed(), AtomicUsize::new(0));
     let held = Fault::Hold(when, gate.clone());
@@ -88,7 +88,7 @@ impl Line {
         gathering
     }
 
-    /// In a row; each is observed.
+    /// The batch waits in a row, and each call is observed.
     pub(crate) async fn gathers_observed(
         size: usize,
         observer: impl Fn(usize, &Waiting) + Send + Sync + 'static,
@@ -106,7 +106,7 @@ impl Line {
         gathering
     }
 
-    /// Those before the batch have their turns.
+    /// The calls before the batch have their turns.
     pub(crate) async fn comes_to_the_batch(&mut self) {
         self.guard.take().unwrap().release().await.unwrap();
         let successor = granted(self.successor.take().unwrap()).await;
@@ -114,8 +114,8 @@ impl Line {
         successor.release().await.unwrap();
     }
 
-    /// All but those who have gone have their turns, one at a time and in order; then nothing is left of them and others
-    /// have the lock at once. Says with which tickets.
+    /// All calls except `gone` have their turns, one at a time and in order. Then nothing is left of them, and another client gets the lock
+    /// at once. Returns the tickets.
     pub(crate) async fn turns(mut self, gone: &[usize]) -> Vec<Ticket> {
         let behind = waits(&self.lab, &self.other).await;
         self.comes_to_the_batch().await;
@@ -178,7 +178,7 @@ impl Gathering {
         Gathering { queue, door }
     }
 
-    /// The door opens. What becomes of the batch from here on is up to whoever asks.
+    /// Lets the batch out of the doorway. From here on the test decides what becomes of it.
     pub(crate) async fn comes(self) -> Line {
         let Gathering { queue, door } = self;
         door.open();

@@ -1,4 +1,4 @@
-//! One of a batch goes on with a share of the lock, while others of the batch wait to have it next.
+//! A caller of a batch keeps a share of the lock, while others of the batch wait to hold it next.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -25,7 +25,7 @@ fn shares(host: &Host) -> JoinHandle<LockGuard> {
     tokio::spawn(async move { lock.acquire_shared(INFINITE).await.unwrap() })
 }
 
-/// The first of a batch has the lock, and one waits for it next.
+/// The first of a batch holds the lock, and one other call waits for it.
 async fn of_two(last: RecordWait) -> (Line, LockGuard) {
     let mut queue = Line::with(Place::Row, [INFINITE, last]).await;
     queue.comes_to_the_batch().await;
@@ -39,7 +39,7 @@ async fn requests_of_downgrade(queue: &Line, guard: &mut LockGuard) -> u64 {
     queue.host.network.counts().requests() - before
 }
 
-/// A reader has the lock beside one that downgraded, and both end well.
+/// A reader holds the lock beside a holder that downgraded, and both end well.
 async fn is_shared(lab: &Lab, guard: LockGuard, reader: JoinHandle<LockGuard>) {
     assert!(reader.is_finished(), "nobody waits before the reader");
     let reader = reader.await.unwrap();
@@ -50,7 +50,7 @@ async fn is_shared(lab: &Lab, guard: LockGuard, reader: JoinHandle<LockGuard>) {
     assert!(lab.is_free("a").await);
 }
 
-/// How the last of a batch goes.
+/// How the last call of a batch leaves.
 #[derive(Clone, Copy, Debug)]
 enum Goes {
     TimeIsOver,
@@ -136,7 +136,7 @@ fn the_next_of_a_batch_has_the_lock_alone_after_one_that_downgraded_and_before_t
     });
 }
 
-/// Writes to what the lock protects, with a check of a hold. Whether it was written.
+/// Writes to what the lock protects, with a check of a hold. Returns whether the write was applied.
 async fn is_written(lab: &Lab, check: TransactWriteItem) -> bool {
     let text = |text: &str| AttributeValue::S(text.into());
     let put = Put::builder().table_name("locks");

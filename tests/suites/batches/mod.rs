@@ -1,5 +1,5 @@
-//! Those of one client who ask for a lock at once: they stand in one place, have their turns one after the other, and go
-//! away as freely as if each stood alone.
+//! Callers of one client that ask for a lock at once. They share one place, have their turns one after the other, and can leave as freely
+//! as if each stood alone.
 
 mod batch;
 mod downgrades;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 const SECOND: Duration = Duration::from_secs(1);
 const INFINITE: RecordWait = RecordWait::Infinite;
 
-/// Every choice of one or more of three.
+/// Every non-empty choice of three calls.
 const CHOICES: [&[usize]; 7] = [&[0], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]];
 
 #[test]
@@ -81,7 +81,7 @@ fn one_whose_time_is_over_is_told_its_place_and_the_others_wait_on() {
         let waits = [INFINITE, RecordWait::Timeout(5 * SECOND), INFINITE];
         let mut queue = Line::with(Place::Row, waits).await;
         let refused = (&mut queue.members[1]).await.unwrap().unwrap_err();
-        // Behind the holder, the successor and the first of its batch.
+        // It stands behind the holder, the successor and the first of its batch.
         assert!(
             matches!(
                 refused,
@@ -155,7 +155,7 @@ fn the_last_of_a_batch_is_told_as_soon_as_its_time_is_over_behind_a_holder_of_it
 fn who_asks_after_the_last_of_a_batch_gave_up_is_not_given_up_with_it() {
     virtual_time(async {
         let gathering = Line::gathers(Place::Fill, [RecordWait::Timeout(SECOND)]).await;
-        // It has given up, and a request of its own might still bring it the lock.
+        // It has given up, but a request of its own may still bring it the lock.
         gathering.lab.wait(SECOND / 2).await;
         let patient = call(&gathering.host, INFINITE);
         let mut queue = gathering.comes().await;
@@ -221,7 +221,7 @@ fn those_behind_a_hold_that_is_lost_stand_anew_at_the_end_of_the_queue() {
             let first = granted(queue.members.remove(0)).await;
             if deleted {
                 queue.delete_lock_item().await;
-                // Whoever waited behind has it, again.
+                // The waiter behind it now holds the lock again.
                 assert!(matches!(
                     first.lost().await.reason,
                     LossReason::Evicted { by: Some(_) }
@@ -276,7 +276,7 @@ fn those_who_do_not_wait_have_the_lock_neither_before_nor_between_those_of_a_bat
     });
 }
 
-/// Writes to what the lock protects, unless somebody with a larger ticket has. Whether it was written.
+/// Writes to what the lock protects, unless a larger ticket has written there. Returns whether the write was applied.
 async fn writes(lab: &Lab, ticket: Ticket) -> bool {
     let ticket = AttributeValue::N(ticket.to_string());
     let write = lab.engine.client().update_item().table_name("locks");
@@ -318,7 +318,7 @@ fn each_of_a_batch_observes_its_own_place() {
         let queue = gathering.await.comes().await;
         queue.lab.settle().await;
         queue.turns(&[]).await;
-        // Behind the holder and the successor; behind the successor; behind those of its own.
+        // First behind the holder and the successor, then behind the successor, then behind calls of its own batch.
         let expected = [vec![2, 1, 0], vec![3, 2, 1], vec![4, 3, 2, 1]];
         assert_eq!(*told.lock().unwrap(), expected);
     });
@@ -372,7 +372,7 @@ fn other_clients_wait_for_all_turns_of_a_batch_and_none_more() {
             let guard = granted(member).await;
             queue.lab.settle().await;
             assert!(!behind.is_finished());
-            // It asks again, and is behind those of other clients now.
+            // It asks again, and stands behind waiters of other clients now.
             queue.members.push(call(&queue.host, INFINITE));
             guard.release().await.unwrap();
         }

@@ -1,4 +1,4 @@
-//! What the client's caller does, and is dropped at.
+//! What the client's caller does, and where it is dropped.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::scene::{ALL, Act, Scene, Step};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Of a lock that a name holds.
+/// The lease of a lock that a name holds.
 pub(crate) const LEASED: Duration = Duration::from_secs(20);
 
 pub(crate) type Caller = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -36,7 +36,7 @@ pub(crate) fn caller(locks: LockClient, scene: Scene, wait: RecordWait) -> Calle
 
 async fn has_lock(locks: &LockClient, scene: Scene, wait: RecordWait) {
     if scene.act == Act::AcquireTogether {
-        // The one before them, who is at the door, and the other one.
+        // The caller before the batch, which is in the doorway, and the other caller of the batch.
         let takes_turn = || tokio::spawn(takes_turn(locks.fair_lock("a").unwrap()));
         drop((takes_turn(), takes_turn()));
         tokio::task::yield_now().await;
@@ -59,7 +59,7 @@ async fn has_lock(locks: &LockClient, scene: Scene, wait: RecordWait) {
     pending().await
 }
 
-/// So many permits of lock `a`, or all of them.
+/// Asks for `permits` permits of lock `a`, or for all of them.
 pub(crate) async fn asks(
     locks: &LockClient,
     permits: u64,
@@ -76,7 +76,7 @@ pub(crate) async fn asks(
     }
 }
 
-/// Of a client that may die: then there is no turn.
+/// Takes a turn. If the client dies, there is no turn.
 async fn takes_turn(lock: FairLock) {
     if let Ok(guard) = lock.acquire(RecordWait::Infinite).await {
         let _ = guard.release().await;

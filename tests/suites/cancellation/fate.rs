@@ -4,7 +4,7 @@ use std::fmt;
 
 use fairlock::embedded::{Fault, Gate, When};
 
-/// On which side of its being applied the request stands when its caller goes, and what happens to it then.
+/// Whether the request is held before or after it is applied when its caller goes, and what happens to it then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fate {
     stands: When,
@@ -34,24 +34,24 @@ const MEETS: [Meets; 10] = [
     Meets::Silence(When::After),
 ];
 
-/// What a client that is dead is told changes nothing: its request is applied or not.
+/// Answers to a dead client change nothing: its request is applied or not.
 const MEETS_THE_DEAD: [Meets; 2] = [Meets::Nothing, Meets::Lost(When::Before)];
 
-/// What there is of the client when its caller has gone.
+/// What becomes of the client after its caller has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
-    /// It cleans up, and the request goes on before that.
+    /// The client cleans up. The held request goes on before that.
     Lives,
-    /// It has cleaned up when the request arrives.
+    /// The client has already cleaned up when the request arrives.
     IsOvertaken,
-    /// Nothing that it sends from now on arrives; the request is on its way.
+    /// Nothing that the client sends from now on arrives. Only the held request is under way.
     Dies,
 }
 
 pub(crate) const CLIENTS: [Client; 3] = [Client::Lives, Client::IsOvertaken, Client::Dies];
 
 impl Fate {
-    /// Each that makes a difference to a client.
+    /// Every fate that makes a difference to such a client.
     pub(crate) fn all(of: Client) -> impl Iterator<Item = Fate> + Clone {
         let meets: &[Meets] = match of {
             Client::Lives | Client::IsOvertaken => &MEETS,

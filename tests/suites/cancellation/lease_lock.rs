@@ -1,4 +1,4 @@
-//! Every request of a lock that a name holds for a time: nothing runs behind it, so a lease is what may be left.
+//! Every request of a lock that a name holds for a time. No background task runs for it, so a lease may be left behind.
 
 use super::scene::{ALL, Act, Event, Scene, Step, Who, scene};
 use Event::{Comes, Die};
@@ -8,7 +8,7 @@ const fn lease(what: &'static str, verb: &'static str, queue: &'static [Who], st
     scene(what, verb, queue).act(Act::Lease(step))
 }
 
-/// Of those who do not come back.
+/// The callers do not come back.
 pub(crate) const LEASES: &[Scene] = &[
     lease("a lock that nobody has", "enter", &[], Step::Acquire),
     lease("asking for the time", "read lock", &[], Step::Acquire),
@@ -23,7 +23,7 @@ pub(crate) const LEASES: &[Scene] = &[
         .after(&[(1_000, Comes(ALL))]),
 ];
 
-/// Of those who ask again by the same name, from another process.
+/// The callers ask again by the same name, from another process.
 pub(crate) const ASKED_AGAIN: &[Scene] = &[
     lease("a lock that nobody has", "enter", &[], Step::Acquire).asked_again(),
     lease("asking for the time", "read lock", &[], Step::Acquire).asked_again(),

@@ -1,5 +1,5 @@
-//! A caller goes away at any request whatever becomes of that: whoever comes next waits for no lease where the client
-//! lives, and for one at the most where it died, and nothing is left behind.
+//! A caller goes away at any request, whatever becomes of that request. If the client lives, the next caller waits for no lease. If the
+//! client died, it waits for one lease at most. Nothing is left behind.
 
 mod caller;
 mod fate;
@@ -26,8 +26,8 @@ use shared::{SHARING, SHARING_AT_ONCE, SHARING_CLEANING_UP, SHARING_HOLDING, SHA
 use stage::{Cell, play};
 use unpolled::{MOMENTS, Stall, Way, is_prompt};
 
-/// Of so many cells one is played where not all are asked for. A scene has more fates than that, and their number is no multiple of
-/// it: every scene is met, and every fate.
+/// A sample of the cells is played, one in this many, unless all are asked for. A scene has more fates than this number, and their count is
+/// not a multiple of it. So every scene and every fate is played.
 fn brief(client: Client) -> usize {
     match client {
         Client::Lives | Client::IsOvertaken => 7,
@@ -35,8 +35,8 @@ fn brief(client: Client) -> usize {
     }
 }
 
-/// Every fate of every scene, for one kind of client. Names the cells that failed, says how many there were, and the
-/// longest wait in them.
+/// Plays every fate of every scene, for one kind of client. Names the cells that failed, and prints how many there were and the longest
+/// wait in them.
 fn play_all(scenes: &[Scene], wait: RecordWait, client: Client) {
     let cells = scenes.iter().flat_map(|scene| {
         Fate::all(client).map(|fate| Cell {
@@ -180,7 +180,7 @@ fn every_request_has_a_scene_or_a_reason_why_there_is_none() {
     }
 }
 
-/// None: the next was not granted the lock, or the call was told what is not so.
+/// Returns `None` if the next caller was not granted the lock, or if the stalled call got a wrong result.
 fn stall(cell: Stall) -> Option<Duration> {
     catch_unwind(AssertUnwindSafe(|| virtual_time(unpolled::play(cell)))).ok()
 }

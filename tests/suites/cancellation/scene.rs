@@ -4,63 +4,63 @@ use std::time::Duration;
 
 use fairlock::RecordWait;
 
-/// The permits of a fair lock: who has all of them has it alone.
+/// The permits of a fair lock: a holder of all of them holds the lock exclusively.
 pub(crate) const ALL: u64 = 64;
 
 /// How a client comes to send one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene {
     pub(crate) what: &'static str,
-    /// The request whose first sending meets the gate.
+    /// The first request of this verb is held at the gate.
     pub(crate) verb: &'static str,
-    /// Who came before, in this order.
+    /// The callers that came before, in this order.
     pub(crate) queue: &'static [Who],
     pub(crate) act: Act,
-    /// How many permits it asks for.
+    /// How many permits the client asks for.
     pub(crate) asks: u64,
     /// When the client comes, in seconds.
     pub(crate) comes: u32,
-    /// For how many seconds it has the lock before it does anything else.
+    /// For how many seconds the client holds the lock before it does anything else.
     pub(crate) holds: u32,
-    /// What happens besides, and after how many milliseconds.
+    /// What else happens, and after how many milliseconds.
     pub(crate) events: &'static [(u64, Event)],
-    /// What another request of the client's meets.
+    /// What another request of the client meets.
     pub(crate) besides: Besides,
     /// Another process asks for the lease by its name, and releases it.
     pub(crate) is_asked_again: bool,
-    /// The client had an answer before, and so knows the time.
+    /// The client has had an answer before, and so knows the time.
     pub(crate) knows_the_time: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// Holds, or waits, and renews.
+    /// Holds or waits, and renews.
     Live,
     /// The same until it dies.
     Mortal,
-    /// Lives, and has, or waits for, so many permits.
+    /// Lives, and holds or waits for this many permits.
     Shares(u64),
     /// The same until it dies.
     MortalShares(u64),
-    /// Had the lock, and released it.
+    /// Held the lock, and released it.
     Past,
-    /// Drew a ticket and never came.
+    /// Drew a ticket and never joined.
     Gap,
-    /// Many that left the queue, whose rows nobody has deleted.
+    /// Many waiters that left the queue, and whose rows were not deleted.
     Litter,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// Whoever is first in the queue and lives has the lock, and releases it.
+    /// The first living caller in the queue holds the lock and releases it.
     Release,
-    /// Those who are mortal die.
+    /// The mortal callers die.
     Die,
-    /// Others make the client's row void.
+    /// Other clients make the client's row void.
     Void,
-    /// A slot is given to the row of the client, decided on before that was void.
+    /// The client's row is given a slot. The decision was made before the row became void.
     Fill,
-    /// One more who lives waits for so many permits.
+    /// Another living caller comes, and waits for this many permits.
     Comes(u64),
 }
 
@@ -69,36 +69,37 @@ pub(crate) enum Event {
 pub(crate) enum Act {
     /// Its acquisition is dropped at the gate.
     Acquire,
-    /// As one of two who stand together, behind another of their client: the other waits on.
+    /// The same for one of two calls that share a place, behind another call of their client. The other call waits on.
     AcquireTogether,
-    /// Its acquisition is dropped at that second, and what cleans up comes to the gate.
+    /// Its acquisition is dropped at that second, and the clean-up comes to the gate.
     Leave(u32),
-    /// Holds the lock; the guard is dropped at the gate.
+    /// Holds the lock. The guard is dropped at the gate.
     Hold,
     /// The future of its release is dropped at the gate.
     Release,
-    /// Its guard was dropped, and the release behind it comes to the gate.
+    /// Its guard was dropped, and the release that follows comes to the gate.
     DropGuard,
-    /// The future of its downgrade is dropped at the gate, and its guard; or this comes to the gate behind the downgrade.
+    /// The future of its downgrade is dropped at the gate, together with its guard. Or the drop of the guard comes to the gate after the
+    /// downgrade.
     Downgrade,
-    /// The future of its write is dropped at the gate, and its guard.
+    /// The future of its write is dropped at the gate, together with its guard.
     SetData,
-    /// The same, of a removal.
+    /// The same for the removal of data.
     ClearData,
-    /// What it asks of a lock that a name holds is dropped at the gate.
+    /// Its call on a lock that a name holds is dropped at the gate.
     Lease(Step),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Acquire,
-    /// Of a lease that it has.
+    /// Extends a lease that it holds.
     Extend,
     Release,
 }
 
 impl Act {
-    /// It has the lock when it comes to the gate.
+    /// Whether the client holds the lock when it comes to the gate.
     pub(crate) fn has_lock(self) -> bool {
         match self {
             Act::Acquire | Act::AcquireTogether | Act::Leave(_) => false,
@@ -113,7 +114,7 @@ impl Act {
     }
 }
 
-/// What befalls all requests of one verb.
+/// What happens to all requests of one verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Besides {
     Nothing,
@@ -121,7 +122,7 @@ pub(crate) enum Besides {
     Throttled(&'static str),
     /// Almost too late.
     Late(&'static str),
-    /// Applied, and never answered.
+    /// Applied, but never answered.
     Unanswered(&'static str),
 }
 
@@ -186,7 +187,7 @@ impl Scene {
 use Event::{Die, Fill, Release, Void};
 use Who::{Gap, Litter, Live, Mortal, Past};
 
-/// Of all callers: what they send first.
+/// The first requests of all callers.
 pub(crate) const COMING: &[Scene] = &[
     scene("asking whether there is a lock", "enter known", &[]),
     scene("a lock that there is not", "enter", &[]),
@@ -196,7 +197,7 @@ pub(crate) const COMING: &[Scene] = &[
     scene("a lock that somebody has", "enter", &[Live]).knowing_the_time(),
 ];
 
-/// Of callers that wait, with a time-out or without.
+/// Requests of callers that wait, with or without a time-out.
 pub(crate) const WAITING: &[Scene] = &[
     scene("looking at a lock that is being taken", "read lock", &[Gap]),
     scene("looking from the slot", "read lock", &[Live]),
@@ -224,7 +225,7 @@ pub(crate) const WAITING: &[Scene] = &[
         .after(&[(19_000, Release)]),
 ];
 
-/// Of one of two who wait together. The one before them sits down; nothing here is a request of its own.
+/// Requests for one of two calls that wait together. The call before them takes a slot, and sends none of these requests itself.
 pub(crate) const TOGETHER: &[Scene] = &[
     scene("tickets for two", "draw", &[Live]).act(Act::AcquireTogether),
     scene("a row for two", "join", &[Live]).act(Act::AcquireTogether),
@@ -235,7 +236,7 @@ pub(crate) const TOGETHER: &[Scene] = &[
         .after(&[(3_000, Release)]),
 ];
 
-/// Of callers that do not wait.
+/// Requests of callers that do not wait.
 pub(crate) const AT_ONCE: &[Scene] = &[
     scene("a dead holder", "evict", &[Mortal])
         .after(&[(2_000, Die)])
@@ -251,7 +252,7 @@ pub(crate) const AT_ONCE: &[Scene] = &[
     scene("cleaning the settled", "clean", &[Litter]).comes(60),
 ];
 
-/// Of clients whose callers have gone: what cleans up meets faults itself.
+/// Requests of clients whose callers have gone. The clean-up itself meets faults.
 pub(crate) const CLEANING_UP: &[Scene] = &[
     scene("a slot", "give up", &[Live]).act(Act::Leave(2)),
     scene("a row", "void own", &[Live, Live]).act(Act::Leave(2)),
@@ -267,7 +268,7 @@ pub(crate) const CLEANING_UP: &[Scene] = &[
         .besides(Besides::Unanswered("enter known")),
 ];
 
-/// Of those who have the lock.
+/// Requests of holders.
 pub(crate) const HOLDING: &[Scene] = &[
     scene("renewing", "renew hold", &[]).act(Act::Hold),
     scene("releasing", "release", &[]).act(Act::Release),
@@ -299,11 +300,11 @@ pub(crate) const VERBS: [&str; 21] = [
     "date",
 ];
 
-/// Requests of which there is no scene, and why.
+/// Requests without a scene, and the reason.
 pub(crate) const WAITING_NEVER: &[(&str, &str)] = &[
     (
         "enter over",
-        "who waits draws a ticket and is watermark, also over settled tickets",
+        "who waits draws a ticket and gets a slot, also over settled tickets",
     ),
     (
         "date",

@@ -1,4 +1,4 @@
-//! Every request of those who share a lock, or have some permits of it, and how a client is brought to send it.
+//! Every request of callers that share a lock, or hold some permits of it, and how a client is brought to send it.
 
 use super::scene::{ALL, Act, Besides, Event, Scene, Who, scene};
 use Event::{Comes, Die, Release};
@@ -8,12 +8,12 @@ const fn shares(what: &'static str, verb: &'static str, queue: &'static [Who]) -
     scene(what, verb, queue).asks(1)
 }
 
-/// Ten permits of a lock of which too few are left, or as many.
+/// Asks for ten permits of a lock, of which too few are left, or just enough.
 const fn ten(what: &'static str, verb: &'static str, queue: &'static [Who]) -> Scene {
     scene(what, verb, queue).asks(10)
 }
 
-/// Of callers that wait.
+/// Requests of callers that wait.
 pub(crate) const SHARING: &[Scene] = &[
     shares("a lock that was never used", "share", &[]),
     shares("a lock that there is not", "enter", &[]),
@@ -78,7 +78,7 @@ pub(crate) const SHARING: &[Scene] = &[
     .after(&[(2_000, Die)]),
 ];
 
-/// Of callers that do not wait.
+/// Requests of callers that do not wait.
 pub(crate) const SHARING_AT_ONCE: &[Scene] = &[
     shares("a lock that there is not", "enter", &[]),
     shares("beside a reader", "share", &[Shares(1)]),
@@ -93,7 +93,7 @@ pub(crate) const SHARING_AT_ONCE: &[Scene] = &[
     shares("over the settled", "enter over", &[Gap]).comes(60),
 ];
 
-/// Of clients whose callers have gone.
+/// Requests of clients whose callers have gone.
 pub(crate) const SHARING_CLEANING_UP: &[Scene] = &[
     ten("a slot", "give up", &[Shares(60)]).act(Act::Leave(2)),
     shares("permits in doubt", "read lock", &[Shares(1)])
@@ -117,7 +117,7 @@ const A_READER: &[(u64, Event)] = &[(1_000, Comes(1))];
 const TEN: &[(u64, Event)] = &[(1_000, Comes(10))];
 const TEN_TWICE: &[(u64, Event)] = &[(1_000, Comes(10)), (1_500, Comes(10))];
 
-/// Of those who have the lock, or some of it.
+/// Requests of holders, of the lock or of some of its permits.
 pub(crate) const SHARING_HOLDING: &[Scene] = &[
     shares("renewing beside another", "renew share", &[Shares(1)]).act(Act::Hold),
     shares("releasing beside another", "release", &[Shares(1)]).act(Act::Release),
@@ -170,6 +170,6 @@ pub(crate) const SHARING_HOLDING: &[Scene] = &[
     scene("removing data", "write data", &[]).act(Act::ClearData),
 ];
 
-/// Requests that only those send who share, or write data.
+/// Requests that are sent only for shares, or to write data.
 pub(crate) const SHARING_VERBS: [&str; 5] =
     ["share", "admit", "renew share", "downgrade", "write data"];

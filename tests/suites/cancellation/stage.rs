@@ -1,4 +1,4 @@
-//! One cell of the matrix played: the queue before, the client that is dropped, whoever comes next, and what is left.
+//! Plays one cell of the matrix: the queue before, the client that is dropped, the next caller, and what is left.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -25,15 +25,15 @@ use fairlock_testkit::verbs::verb;
 const SECOND: Duration = Duration::from_secs(1);
 /// The default.
 const LEASE: Duration = Duration::from_secs(30);
-/// Without waiting for a lease: the grace of a gap, a few time-outs, a look.
+/// Without waiting for a lease: the join timeout of a gap, a few request time-outs, and a poll.
 const PROMPT: Duration = Duration::from_secs(12);
-/// What one lease takes besides: whoever comes later than a death knows of it after the allowance of the server clock.
+/// What comes on top of one lease. A caller that comes after a death learns of it after the server clock allowance.
 const A_LOOK: Duration = Duration::from_secs(10);
 /// Nothing in a scene happens later.
 const MEETS_WITHIN: Duration = Duration::from_secs(120);
-/// What the next in the queue writes, where data is written.
+/// What the next caller in the queue writes, where data is written.
 const NEXT: &[u8] = b"the next";
-/// More than a look along the queue reads at once.
+/// More rows than one poll of the queue reads.
 const LITTER: u64 = 300;
 
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ impl fmt::Display for Cell {
 }
 
 impl Cell {
-    /// How long the next in the queue waits at the most.
+    /// How long the next caller in the queue may wait.
     fn bound(&self) -> Duration {
         let Scene {
             act,
@@ -83,7 +83,7 @@ enum Before {
     Waits(JoinHandle<LockGuard>),
 }
 
-/// Whoever came before the client, those that live at the front.
+/// The callers that came before the client. Living ones are in front.
 struct Stage {
     lab: Lab,
     live: VecDeque<Before>,
@@ -92,7 +92,7 @@ struct Stage {
     gate: Gate,
 }
 
-/// Plays the cell, and says how long the next in the queue waited.
+/// Plays the cell, and returns how long the next caller in the queue waited.
 pub(crate) async fn play(cell: Cell) -> Duration {
     let mut stage = Stage::set(cell).await;
     stage.drop_at_gate(cell).await;
@@ -155,7 +155,7 @@ impl Stage {
         }
     }
 
-    /// Tickets whose drawers never came with a row.
+    /// Draws tickets for which no row is ever put.
     async fn draw(&self, tickets: u64, host: &Host) {
         if self.live.is_empty() {
             acquire(host).await.release().await.unwrap();
@@ -198,7 +198,7 @@ impl Stage {
         update.send().await.unwrap();
     }
 
-    /// From now on the first request of the scene's verb stands at the gate. Those before it may be lost.
+    /// From now on, the first request of the scene's verb is held at the gate. Requests before it may be lost.
     fn close_gate(&self, cell: Cell) {
         let (fault, met) = (cell.fate.fault(&self.gate), AtomicUsize::new(0));
         let (what, besides) = (cell.scene.verb, cell.scene.besides);
@@ -222,7 +222,7 @@ impl Stage {
         });
     }
 
-    /// Brings the client to its request, and drops what its caller awaits there, or has dropped it before.
+    /// Brings the client to its request, and drops what its caller awaits there, unless that was dropped before.
     async fn drop_at_gate(&mut self, cell: Cell) {
         self.close_gate(cell);
         let (locks, gate) = (self.leaver.locks.clone(), self.gate.clone());
@@ -252,7 +252,7 @@ impl Stage {
         assert!(met.is_ok(), "the gate was never met: {cell}");
     }
 
-    /// What happens besides, each at its second. Never ends.
+    /// Runs the scene's other events, each at its time. Never ends.
     async fn events(&mut self, events: &[(u64, Event)]) {
         let started = Instant::now();
         for (at, event) in events {
@@ -274,7 +274,7 @@ impl Stage {
         std::future::pending().await
     }
 
-    /// A slot write decided on an older look arrives while the client leaves.
+    /// A write that fills slots, decided on an older snapshot, arrives while the client leaves.
     async fn slot_the_void(&self) {
         let rows = self.lab.items("a").await;
         let get = self.lab.engine.client().get_item().table_name("locks");
@@ -300,7 +300,7 @@ impl Stage {
         guard.release().await.unwrap();
     }
 
-    /// Somebody comes next, and waits until all before are over. How long, once they were told to be.
+    /// The next caller comes, and waits until all before it have ended. Returns how long it waited after they were told to end.
     async fn next_is_granted(&mut self, cell: Cell) -> Duration {
         let Scene {
             act,
@@ -350,7 +350,7 @@ impl Stage {
         })
     }
 
-    /// Whoever knows the name has the lease, and gives it back.
+    /// A caller that knows the name gets the lease, and releases it.
     async fn lease_is_asked_again(&self) {
         let other = self.lab.host().locks;
         let lease = leases(&other).await.unwrap();
@@ -362,7 +362,7 @@ impl Stage {
             .unwrap();
     }
 
-    /// When the dead are, by DynamoDB's clock, the lock is free, and after a sweep nothing but one item.
+    /// After the dead are expired by DynamoDB's clock, the lock is free. After a sweep, only one item is left.
     async fn assert_nothing_is_left(&self, cell: Cell) {
         self.lab.wait(60 * SECOND).await;
         let last = single(&self.lab);
@@ -390,12 +390,12 @@ fn late() -> Fault {
     Fault::Delay(When::Before, Duration::from_millis(1_800))
 }
 
-/// It takes its time, so that its caller can go while it is under way.
+/// It takes some time, so that its caller can go while it is under way.
 fn unanswered() -> Fault {
     Fault::Lose(When::After).and(Fault::Delay(When::Before, SECOND / 10))
 }
 
-/// How many are drawn.
+/// How many tickets the request draws.
 fn tickets(request: &Request) -> String {
     let values = &request.body()["ExpressionAttributeValues"];
     values[":tickets"]["N"].as_str().unwrap().to_owned()

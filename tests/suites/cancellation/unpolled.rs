@@ -1,4 +1,4 @@
-//! A call that nobody polls any more, and the callers behind it: whatever it waited for or was granted is soon theirs.
+//! A call that is no longer polled, and the callers behind it. They soon get what it waited for or was granted.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -21,38 +21,38 @@ use tokio::time::{Instant, advance, timeout};
 use fairlock_testkit::lab::{Host, Lab, acquire, waits};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// The two request time-outs after which a guard is given back, and a few looks.
+/// The two request time-outs after which a guard is given back, and a few polls.
 const PROMPT: Duration = Duration::from_secs(12);
-/// Of the calls that wait for a time.
+/// The time-out of the calls that have one.
 const TIME: Duration = Duration::from_secs(5);
 /// More steps than there are from a release to the poll of the call that is granted the lock.
 const STEPS: usize = 120;
 
 type Ended = Result<LockGuard, Error>;
 
-/// How it comes that the call is not polled.
+/// Why the call is not polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Polled once, and again when all is over.
+    /// The future is polled once, and again after everything else has ended.
     Once,
-    /// `select!` is at work in another arm.
+    /// `select!` runs another of its branches.
     Select,
-    /// The loop over `buffer_unordered` is at work on the lock that came first.
+    /// The loop over `buffer_unordered` works with the lock that came first.
     Buffered,
-    /// The thread of the caller is blocked, and the client runs on another one.
+    /// The caller's thread is blocked, and the client runs on another one.
     Blocked,
-    /// A mistake that is planted: the call is polled, and its guard is kept for as long as the others are not.
+    /// A planted mistake: the call is polled, and its guard is kept for as long as the other calls are not polled.
     Keeps,
 }
 
-/// Where the call stands when it is not polled any more.
+/// Where the call stands when it is no longer polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Before a lock that nobody has.
+    /// At a free lock.
     Free,
     Fill,
     Row,
-    /// In the middle of three of one client.
+    /// The second of three calls of one client.
     Middle,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Stall {
     pub(crate) releases: Duration,
 }
 
-/// Every way at every place, with a lock that comes before the time of the call is over, and after.
+/// Every way at every place. The lock comes before the call's time has ended, and after it.
 pub(crate) fn all() -> Vec<Stall> {
     let mut stalls = Vec::new();
     for way in [Way::Once, Way::Select, Way::Buffered, Way::Blocked] {
@@ -109,7 +109,7 @@ impl Stall {
     }
 }
 
-/// Plays the cell, and says how long the next waited for the lock that it could have had.
+/// Plays the cell, and returns how long the next caller waited for the lock after it could be granted.
 pub(crate) async fn play(cell: Stall) -> Duration {
     let lab = Lab::new().await;
     let [one, successor, two, three] =
@@ -153,7 +153,7 @@ pub(crate) async fn play(cell: Stall) -> Duration {
     granted.saturating_duration_since(released)
 }
 
-/// What the call is told when it is polled at last.
+/// Checks the result that the call gets when it is polled at last.
 fn judge(cell: Stall, ended: Ended) {
     match ended {
         Err(Error::NotGranted { untaken, .. }) => {
@@ -173,7 +173,7 @@ async fn acquires(locks: LockClient) -> (LockGuard, Instant) {
     (guard, Instant::now())
 }
 
-/// One that is polled, and gives the lock back at once.
+/// A caller that is polled, and releases the lock at once.
 fn turn(host: &Host) -> JoinHandle<()> {
     let lock = host.locks.fair_lock("a").unwrap();
     tokio::spawn(async move {
@@ -182,7 +182,7 @@ fn turn(host: &Host) -> JoinHandle<()> {
     })
 }
 
-/// The call, polled until it waits and then no more until it is resumed.
+/// The call, polled until it waits, and then not again until it is resumed.
 fn stalls(cell: Stall, host: &Host, resumed: oneshot::Receiver<()>) -> JoinHandle<Ended> {
     let (lock, other) = (
         host.locks.fair_lock("a").unwrap(),
@@ -254,11 +254,11 @@ fn blocked(lock: FairLock, wait: RecordWait, resumed: oneshot::Receiver<()>) -> 
     })
 }
 
-/// A runtime that stands still at any moment between a release and the poll of the call that has the lock by it: it is not taken
-/// from a caller that is polled as soon as anything runs. Says at how many moments the call had been granted before.
+/// A runtime stands still at a moment between a release and the poll of the call that is granted the lock by it. The lock is not taken from
+/// a caller that is polled as soon as anything runs. Returns whether the call had been granted before.
 pub(crate) async fn stands_still(after: usize) -> bool {
     let lab = Lab::new().await;
-    // Of one client, so that nothing but steps is between the two.
+    // Both callers are of one client, so that only steps lie between the two.
     let host = lab.host();
     let holder = acquire(&host).await;
     let mut next = waits(&lab, &host).await;
@@ -282,7 +282,7 @@ async fn second_lock(host: &Host) -> LockGuard {
     lock.acquire(RecordWait::Infinite).await.unwrap()
 }
 
-/// `join!` polls both, so that it has the first lock for as long as the second is waited for, and no longer.
+/// `join!` polls both calls. So the first lock is held for as long as the second is awaited, and no longer.
 pub(crate) async fn joined() {
     let lab = Lab::new().await;
     let (one, two, three) = (lab.host(), lab.host(), lab.host());
@@ -306,7 +306,7 @@ pub(crate) async fn joined() {
     assert!(lab.is_free("a").await && lab.is_free("b").await);
 }
 
-/// Several locks, of which the call has the first and waits for the second when it is not polled any more.
+/// A call for several locks holds the first and waits for the second when it is no longer polled.
 pub(crate) async fn several(wait: RecordWait, releases: Duration) {
     let lab = Lab::new().await;
     let (one, two, three) = (lab.host(), lab.host(), lab.host());
@@ -339,7 +339,7 @@ async fn is_to_be_had(host: &Host) -> bool {
     guard.is_some()
 }
 
-/// A candidate that was granted the lock while nobody polled it leads in the next turn that it is polled for.
+/// A candidate is granted the lock while it is not polled. It leads in the next turn for which it is polled.
 pub(crate) async fn candidate() {
     let lab = Lab::new().await;
     let (one, two) = (lab.host(), lab.host());

@@ -1,4 +1,5 @@
-//! Items that fairlock did not write, or that were damaged: a typed error that names the item, never a panic, and nothing made worse.
+//! Items that fairlock did not write, or that were damaged. Each is reported as a typed error that names the item. There is never a panic,
+//! and nothing is made worse.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -37,7 +38,7 @@ async fn items(lab: &Lab) -> Vec<Item> {
     query.send().await.unwrap().items.unwrap()
 }
 
-/// Changes an item of the lock behind everybody's back.
+/// Changes an item of the lock without the clients' knowledge.
 async fn damage(lab: &Lab, index: usize, change: impl FnOnce(&mut Item)) {
     let mut item = items(lab).await.swap_remove(index);
     change(&mut item);
@@ -154,7 +155,7 @@ fn a_row_of_another_ticket_is_said_and_never_given_a_slot() {
     });
 }
 
-/// Where a count of tickets stands.
+/// Where a count of tickets is stored.
 #[derive(Clone, Copy, Debug)]
 enum Counted {
     Holder,
@@ -164,7 +165,7 @@ enum Counted {
 }
 
 impl Counted {
-    /// Changes the count, which becomes nothing or another for the newest ticket that it belongs to.
+    /// Changes the count: removes it, or sets another one computed from the newest ticket of its place.
     fn change(self, item: &mut Item, count: impl Fn(u64) -> Option<AttributeValue>) {
         let set = |map: &mut Item| {
             let newest: u64 = map["ticket"].as_n().unwrap().parse().unwrap();
@@ -205,7 +206,7 @@ impl Counted {
     }
 }
 
-/// A holder, a successor, one who waits behind it, and nobody who renews.
+/// A holder, a successor, and a waiter behind it. None of them renews.
 async fn three_in_queue(lab: &Lab) -> impl Sized {
     let hosts = lab.hosts_with_slots(3, 1);
     let guard = acquire(&hosts[0]).await;

@@ -1,4 +1,4 @@
-//! Damage of what several have at one time, of data, and of leases.
+//! Damage to shares, to data, and to leases.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -41,8 +41,8 @@ fn sharer(item: &mut Item) -> (String, &mut Item) {
     (nonce.clone(), entry)
 }
 
-/// Whatever comes to lock `a` is told so, and who stood there stands there as before: a share that the damage lets apply
-/// adds itself at the most.
+/// Every call on lock `a` reports the damage, and the existing entries stay as they were. If the damage lets a share apply, that share only
+/// adds itself.
 async fn is_said_and_not_written_over(lab: &Lab, what: &str) {
     let before = entries(lab).await;
     let host = lab.host();
@@ -76,7 +76,7 @@ async fn is_said_and_not_written_over(lab: &Lab, what: &str) {
     assert!(before.iter().all(|entry| after.contains(entry)), "{what}");
 }
 
-/// Of all who have the lock.
+/// The entries of all holders, and of the slots.
 async fn entries(lab: &Lab) -> Vec<AttributeValue> {
     let item = items(lab).await.swap_remove(0);
     let sharers = item["sharers"].as_m().unwrap().values().cloned();
@@ -86,7 +86,7 @@ async fn entries(lab: &Lab) -> Vec<AttributeValue> {
 
 type Change = fn(&mut Item);
 
-/// Of a lock with one in the first slot and one beside it.
+/// Changes to a lock with one entry in the first slot and one sharer beside it.
 const CONTRADICTIONS: [(&str, Change); 9] = [
     ("less left than they leave", |item| {
         item.insert("room".into(), number(ALL - 2));
@@ -229,7 +229,7 @@ fn data_that_is_none_and_writes_that_were_none_are_said() {
             let lock = lab.host().locks.fair_lock("a").unwrap();
             let looked = lock.inspect().await.unwrap_err();
             assert!(matches!(looked, Error::InvalidItem { .. }), "{looked}");
-            // Nothing stands in the way of the write that enters, but what it shows does.
+            // The item does not stop the write that enters, but the answer shows the damage.
             let refused = lock.acquire(RecordWait::NoWait).await.unwrap_err();
             assert!(matches!(refused, Error::InvalidItem { .. }), "{refused}");
             assert_eq!(items(&lab).await[0][name], value);
@@ -248,7 +248,7 @@ fn a_write_that_was_said_to_be_of_the_last_ticket_of_all_is_not_written_over() {
             map_in(item, "written").insert("ticket".into(), number(u64::MAX));
         })
         .await;
-        // Nobody's token is newer, and who has the lock is told that it was overtaken, or that its write is there.
+        // No holder has a newer token. The holder learns that it was overtaken, or that its write is there.
         let told = guard.set_data("new").await;
         assert!(matches!(told, Ok(()) | Err(Error::Lost { .. })), "{told:?}");
         let left = AttributeValue::B(Blob::new("old"));
@@ -298,7 +298,7 @@ fn hundreds_of_dead_who_have_permits_are_passed_within_a_bound() {
                 .await
                 .unwrap(),
         ];
-        // Whose first request it was is dated by the first renewal.
+        // A hold that was taken by its client's first request gets its date with the first renewal.
         lab.wait(2 * SECOND).await;
         hosts
             .iter()
@@ -319,7 +319,7 @@ fn hundreds_of_dead_who_have_permits_are_passed_within_a_bound() {
         .await;
         lab.wait(60 * SECOND).await;
         let late = lab.host();
-        // Who does not wait passes some of them, and finds room if it wants no more than that; a sweep passes all.
+        // A caller that does not wait evicts some of them, and finds room if it wants no more than that. A sweep evicts them all.
         let takes = |permits| {
             let late = semaphore(&late);
             async move { late.acquire_many(permits, RecordWait::NoWait).await }

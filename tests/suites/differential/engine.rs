@@ -1,4 +1,4 @@
-//! Sends a write to an engine, and reads what it made of the item.
+//! Sends a write to an engine, and reads what became of the item.
 
 use std::collections::HashMap;
 
@@ -20,16 +20,16 @@ use fairlock_testkit::keys::{OF_LOCKS, create_table};
 const TABLE: &str = "differential";
 const TTL: &str = "expires_at";
 
-/// Whether a write applied, and then what the item is; or what is wrong with the answer, or with the item after it.
+/// Whether a write applied, and if it did, the item after it. Or what is wrong with the answer, or with the item after it.
 pub(crate) type Played<T> = Result<Option<Option<T>>, String>;
 
 pub(crate) struct Engine {
     client: Client,
-    /// The embedded engine lives as long.
+    /// Keeps the embedded engine alive.
     _engine: Option<fairlock::embedded::Engine>,
 }
 
-/// What is sent.
+/// The kind of request.
 enum Request {
     Update,
     Put(Map),
@@ -85,7 +85,7 @@ impl Engine {
         after.map(|item| item.map(read).transpose()).transpose()
     }
 
-    /// Whether a write applies to an item of a newer format, to which it must not.
+    /// Whether a write applies to an item of a newer format, which it must not.
     pub(crate) async fn newer(&self, item: Option<&LockItem>, write: &LockWrite) -> bool {
         let Some(mut before) = item.map(stored::lock) else {
             return false;
@@ -114,7 +114,7 @@ impl Engine {
                 before.remove(TTL);
             }
             if let fairlock_protocol::item::RowState::Void(Some(nonce)) = row.state {
-                // It stands there as its owner left it.
+                // A void row still contains the entry that its owner put.
                 let entry = some.entry(nonce, row.ticket, 1);
                 let entry = codec::entry(&entry, Some(entry.ticket));
                 before.insert("entry".to_owned(), entry);
@@ -170,7 +170,7 @@ impl Engine {
         }
     }
 
-    /// Whether it applied.
+    /// Sends the request. Returns whether it applied.
     async fn send(
         &self,
         key: &HashMap<String, AttributeValue>,
@@ -253,7 +253,7 @@ fn answer<T, E: ProvideErrorMetadata + std::fmt::Debug>(
     }
 }
 
-/// What the `#names` stand for: themselves.
+/// Maps each `#name` to itself.
 fn names(expressions: &[&str]) -> HashMap<String, String> {
     let starts = expressions
         .iter()

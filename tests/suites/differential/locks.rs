@@ -100,17 +100,17 @@ impl LockKind {
     ];
 }
 
-/// An item, or none, and a write of this kind by somebody who saw it, or one like it.
+/// An item, or none, and a write of this kind. A client that saw the item, or a similar one, sends the write.
 pub(crate) fn pair(kind: LockKind, some: &mut Few) -> (Option<LockItem>, LockWrite) {
-    // Ends: each kind is possible of some items, and those are drawn again and again.
+    // The loop ends, because each kind is possible for some items, and items are drawn until one fits.
     loop {
         let item = some.lock();
         let mut seen = some.seen(&item);
-        // Most writes are of one who was there.
+        // In one case of four, the client saw the item as it is.
         if some.once_in(4) {
             seen = item.clone();
         }
-        // Tickets that somebody saw were drawn, and are not drawn again.
+        // Tickets that a client saw were drawn, and are not drawn again.
         if seen.last > item.last || kind == LockKind::Admit && !are_successors_of(&seen, &item) {
             continue;
         }
@@ -122,7 +122,8 @@ pub(crate) fn pair(kind: LockKind, some: &mut Few) -> (Option<LockItem>, LockWri
     }
 }
 
-/// Who stands in a slot comes and goes, but never changes, nor does the order, and no two have one nonce.
+/// Whether the slots that a client saw fit the item. Entries come and go, but their order and contents never change, and no two have the
+/// same nonce.
 fn are_successors_of(seen: &LockItem, item: &LockItem) -> bool {
     let mut nonces: Vec<_> = seen.slots.iter().map(|entry| entry.nonce).collect();
     nonces.sort_unstable();
@@ -147,14 +148,14 @@ fn write(kind: LockKind, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
         .or_else(|| rest(kind, permits, seen, some))
 }
 
-/// Of a nonce that comes with its ticket.
+/// An entry with a nonce that comes with its ticket.
 fn newcomer(permits: u64, tickets: u64, some: &mut Few) -> Entry {
     let (nonce, share) = (some.nonce_by_itself(), 1 + some.upto(permits - 1));
     let entry = some.entry(nonce, Ticket::default(), share);
     Entry { tickets, ..entry }
 }
 
-/// Taking a place.
+/// Writes that take a place.
 fn place(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
     let tickets = 1 + some.upto(1);
     let over = |some: &mut Few| {
@@ -209,7 +210,7 @@ fn draw(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
     Some(LockWrite::draw(permits, tickets, below, how))
 }
 
-/// A bounded queue, or the end of all tickets.
+/// The limit of a bounded queue, or the end of all tickets.
 fn below(seen: &LockItem, tickets: u64, some: &mut Few) -> Ticket {
     match some.once_in(3) {
         true => seen.last.next().unwrap_or_default().min(end(tickets)),
@@ -217,7 +218,7 @@ fn below(seen: &LockItem, tickets: u64, some: &mut Few) -> Ticket {
     }
 }
 
-/// Serving the queue.
+/// Writes that serve the queue.
 fn queue(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {
     let granted = Some(some.date());
     let held = |at: Option<At>| {
@@ -236,7 +237,7 @@ fn queue(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Optio
     };
     let successor = some.upto(1) as usize;
     Some(match kind {
-        // Nobody is found, or settled, whose ticket was not drawn.
+        // There are no open tickets that a row could be found for, or that could be settled.
         LockKind::Fill | LockKind::FillFree | LockKind::Settle if seen.watermark >= seen.last => {
             return None;
         }
@@ -332,7 +333,7 @@ fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
                 matches!(at, At::Sharer(_)) == (kind == LockKind::DowngradeSharer)
             };
             let (nonce, held) = held(holds.iter().find(is_it).cloned())?;
-            // Who has one permit keeps it, and that is no downgrade.
+            // A holder of one permit keeps it, which is no downgrade.
             (held.permits > 1).then(|| LockWrite::downgrade(permits, nonce, held))?
         }
         LockKind::PassOn => {
@@ -368,14 +369,14 @@ fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
         ),
         LockKind::DateDraw => LockWrite::date_draw(permits, seen.last, date),
         LockKind::RemoveIdle => {
-            // Nobody removes what has no time to be removed at.
+            // An item without an expiry time is never removed as idle.
             (seen.expires_at > 0).then(|| LockWrite::remove_idle(permits, seen))?
         }
         _ => return None,
     })
 }
 
-/// The entries on the item, and where they stand.
+/// The entries on the item, and their positions.
 fn places(seen: &LockItem) -> Vec<(At, Entry)> {
     let slots = seen.slots.iter().enumerate();
     let slots = slots.map(|(slot, it)| (At::Slot(slot), it.clone()));

@@ -1,8 +1,8 @@
-//! Every write of the protocol, as a function of values and as DynamoDB's own engines do it: the same answer, the same item.
+//! Every write of the protocol, as a function of values and as DynamoDB's own engines run it: the same answer, the same item.
 //!
-//! A pair is an item and a write. Items are drawn at random, small and close to each other. A write is made of what a client saw of
-//! the item, or of one that is a little different, so that conditions fail about as often as they hold. The expressions go to the
-//! embedded engine, and to whatever answers at `FAIRLOCK_TEST_ENDPOINT`. `FAIRLOCK_DIFFERENTIAL=N` plays N pairs of each kind of write.
+//! A pair is an item and a write. Items are drawn at random, small and similar to each other. A write is built from what a client saw of
+//! the item, or of a slightly different one, so that conditions fail about as often as they hold. The expressions go to the embedded
+//! engine, and to the server at `FAIRLOCK_TEST_ENDPOINT`. `FAIRLOCK_DIFFERENTIAL=N` plays N pairs of each kind of write.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -25,9 +25,9 @@ use locks::LockKind;
 use rows::RowKind;
 use some::Few;
 
-/// Pairs of each kind of write in memory; over HTTP a tenth of them.
+/// Pairs of each kind of write in memory. Over HTTP a tenth of them is played.
 const PAIRS: usize = 1_000;
-/// So many pairs are tried until one notices what was planted.
+/// How many pairs are tried until one notices the planted mistake.
 const TRIES: usize = 8_000;
 
 fn pairs() -> usize {
@@ -41,7 +41,7 @@ fn bounded(work: impl Future<Output = ()>) {
     fairlock_testkit::real_time_within(bound, work);
 }
 
-/// What an engine is to answer. Behind the last of all tickets a lock is called damaged.
+/// The answer that is expected of an engine. A lock whose counter is at the last ticket is reported as damaged.
 fn played(after: Option<Option<LockItem>>) -> Played<LockItem> {
     match &after {
         Some(Some(item)) if item.last == Ticket::new(u64::MAX) => {
@@ -51,7 +51,7 @@ fn played(after: Option<Option<LockItem>>) -> Played<LockItem> {
     }
 }
 
-/// Both ways give the same answer and the same item; and both answers come up.
+/// Checks that both ways give the same answer and the same item, and that both kinds of answers occur.
 async fn agree(engine: &Engine, pairs: usize) {
     let mut some = Few::seeded(18);
     for kind in LockKind::ALL {
@@ -103,7 +103,7 @@ fn every_write_is_what_dynamodb_local_makes_of_it() {
     });
 }
 
-/// What a planted mistake takes away from a write.
+/// What a planted mistake removes from a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Planted {
     Clause(usize),
@@ -118,10 +118,10 @@ impl Planted {
     }
 }
 
-/// One ticket more is there for every item that can be read.
+/// Every item that can be read has one more ticket left, so the missing clause is not noticed.
 const NEEDLESS: [(LockKind, Planted); 1] = [(LockKind::Share, Planted::Clause(2))];
 
-/// The list is made of the writes themselves, so that a new clause or effect is on it.
+/// The list is made from the writes themselves, so it contains every new clause and effect.
 #[test]
 fn every_clause_and_every_effect_of_a_lock_write_is_missed_if_it_is_left_out() {
     bounded(async {
@@ -152,13 +152,13 @@ async fn notices_in_lock(engine: &Engine, kind: LockKind, plant: Planted, some: 
             Planted::Effect(index) if index < write.effects.len() => {
                 mistaken.effects.remove(index);
             }
-            // A kind may be shorter at times.
+            // A write of one kind may have fewer clauses or effects at times.
             _ => continue,
         }
         if engine.lock(item.as_ref(), &mistaken).await != played(write.apply(item.as_ref())) {
             return true;
         }
-        // What an item that can be read never shows.
+        // Only an item of a newer format shows this mistake; an item that can be read never does.
         if item.is_some() && engine.newer(item.as_ref(), &mistaken).await {
             return true;
         }

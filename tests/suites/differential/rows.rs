@@ -7,7 +7,7 @@ use fairlock_protocol::write::{Dating, RowWrite};
 
 use super::some::Few;
 
-/// That of the row.
+/// The ticket of the row.
 pub(crate) const TICKET: u64 = 7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl RowKind {
     ];
 }
 
-/// What a row is made of where there is none.
+/// The value that a row is built from if there is none.
 pub(crate) fn nothing() -> TicketRow {
     TicketRow {
         ticket: Ticket::new(TICKET),
@@ -75,7 +75,7 @@ fn void(some: &mut Few) -> TicketRow {
     }
 }
 
-/// A row, or none, and a write of this kind by somebody who saw it, or one like it.
+/// A row, or none, and a write of this kind. A client that saw the row, or a similar one, sends the write.
 pub(crate) fn pair(kind: RowKind, some: &mut Few) -> (Option<TicketRow>, RowWrite) {
     let row = match some.upto(4) {
         0 => None,

@@ -1,4 +1,4 @@
-//! Small things drawn at random: so small that two of them are often the same.
+//! Small random values: so small that two of them are often equal.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use fairlock_protocol::item::{LockItem, Written};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::value::{Map, Value};
 
-/// Some of everything.
+/// Draws random values of every kind.
 pub(crate) struct Few(fastrand::Rng);
 
 impl Few {
@@ -23,7 +23,7 @@ impl Few {
         self.0.u64(..=most)
     }
 
-    /// Once in so many.
+    /// Returns `true` once in `many` draws, on average.
     pub(crate) fn once_in(&mut self, many: u64) -> bool {
         self.0.u64(..many) == 0
     }
@@ -36,22 +36,22 @@ impl Few {
         Nonce::new(u128::from(self.upto(3)) + 1)
     }
 
-    /// Of one that comes with its ticket: a nonce asks for a place in one way only.
+    /// A nonce of a place that comes with its ticket. A nonce asks for a place in one way only.
     pub(crate) fn nonce_by_itself(&mut self) -> Nonce {
         Nonce::new(self.of(&[2, 4, 6]))
     }
 
-    /// Whether it is such a nonce.
+    /// Whether the nonce is of that kind.
     pub(crate) fn comes_by_itself(nonce: Nonce) -> bool {
         [2, 4, 6].map(Nonce::new).contains(&nonce)
     }
 
     pub(crate) fn date(&mut self) -> ServerTime {
-        // Some of them differ by no more than the dates of one client do.
+        // Some of them differ by no more than the dates of one client may.
         ServerTime(Duration::from_secs(self.of(&[100, 101, 102, 110, 120])))
     }
 
-    /// One that others are often later than.
+    /// A date that is often earlier than others.
     pub(crate) fn early_date(&mut self) -> ServerTime {
         ServerTime(Duration::from_secs(self.of(&[98, 100, 102])))
     }
@@ -71,7 +71,7 @@ impl Few {
         }
     }
 
-    /// What no version writes yet.
+    /// Attributes that no version writes yet.
     fn unknown(&mut self) -> Unknown {
         let address = Map::from([
             ("host".to_owned(), Value::text("h")),
@@ -106,7 +106,7 @@ impl Few {
     pub(crate) fn lock(&mut self) -> LockItem {
         let permits = 2 + self.upto(1);
         let watermark = 5 + self.upto(1);
-        // At the end of all tickets too.
+        // Sometimes at the end of all tickets.
         let (base, open) = match self.once_in(6) {
             true => (u64::MAX - 7, self.of(&[0, 0, 1]).min(6 - watermark)),
             false => (0, self.of(&[0, 0, 1, 2])),
@@ -122,7 +122,7 @@ impl Few {
         let mut room = permits;
         let (mut sharers, mut slots) = (Vec::new(), Vec::new());
         if !self.once_in(3) {
-            // One who stands in the first slot may have come before those who share.
+            // The entry in the first slot may have come before the sharers.
             let is_first = self.once_in(2);
             if is_first {
                 let share = 1 + self.upto(permits - 1);
@@ -138,7 +138,7 @@ impl Few {
                 slots.push(place(self, share));
             }
         }
-        // Somebody changed how many there are.
+        // Sometimes an operator has changed the number of permits.
         let resized = self.once_in(6).then(|| permits - 1 + self.of(&[0, 2]));
         let room = room as i64 + resized.map_or(0, |there_are| there_are as i64 - permits as i64);
         LockItem {
@@ -159,13 +159,13 @@ impl Few {
         }
     }
 
-    /// The lock as somebody saw it a little earlier, or as it is.
+    /// The lock as a client saw it a little earlier, or as it is.
     pub(crate) fn seen(&mut self, item: &LockItem) -> LockItem {
         let mut seen = item.clone();
         for _ in 0..self.of(&[0, 0, 1, 1, 2]) {
             self.change(&mut seen);
         }
-        // They stand under their nonces.
+        // Sharers are stored by nonce, so no two can have the same.
         let mut known = Vec::new();
         seen.sharers.retain(|sharer| {
             let is_new = !known.contains(&sharer.nonce);

@@ -1,4 +1,4 @@
-//! A lock item as it stands in a table.
+//! A lock item as it is stored in a table.
 
 use fairlock_protocol::codec::{self, FORMAT};
 use fairlock_protocol::entry::{Entry, Nonce};
@@ -7,7 +7,7 @@ use fairlock_protocol::value::{Map, Value};
 
 use super::some::Few;
 
-/// A place has its ticket in its entry, or beside it, if it is of a nonce that came with its ticket.
+/// The ticket of a place is in its entry. If the nonce came with its ticket, it is in an attribute beside the entry.
 pub(crate) fn lock(item: &LockItem) -> Map {
     let mut beside = Map::new();
     let mut placed = |entry: &Entry| {
@@ -54,7 +54,7 @@ pub(crate) fn lock(item: &LockItem) -> Map {
     all.chain(beside).collect()
 }
 
-/// Whether it has tickets beside its places of somebody who has none.
+/// Whether the item has tickets of nonces that have no place any more.
 pub(crate) fn has_litter(item: &Map, read: &LockItem) -> bool {
     let nonces: Vec<_> = read
         .entries()

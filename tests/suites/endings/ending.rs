@@ -11,7 +11,7 @@ pub(crate) type Done = Result<(), Box<dyn Error>>;
 
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
 
-/// Ends the process as `main` does that has returned this.
+/// Ends the process as a `main` that has returned this.
 pub(crate) fn ends(done: Done) {
     if let Err(error) = done {
         eprintln!("Error: {error}");

@@ -19,11 +19,11 @@ use tracing::Level;
 
 use fairlock_testkit::lines::Lines;
 
-/// As short as busy machines renew in time.
+/// As short as a busy machine can still renew in time.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
 
 const FILE: &str = "FAIRLOCK_ENDINGS_FILE";
-/// The owner of what the test itself has.
+/// The owner name of the test itself.
 const TEST: &str = "the test";
 const LOCK: &str = "FAIRLOCK_ENDINGS_LOCK";
 const WARNED: &str = "was dropped without `shutdown`";
@@ -34,7 +34,7 @@ pub(crate) struct Home {
     locks: LockClient,
 }
 
-/// What a process that has ended said on its way.
+/// What a process printed until it ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     said: String,
@@ -72,7 +72,7 @@ impl Home {
         self.lock(name).acquire(RecordWait::Infinite).await.unwrap()
     }
 
-    /// Another client of the test waits in line, and has come to rest there.
+    /// Another client of the test waits in the queue, and has settled there.
     pub(crate) async fn waits(&self, name: &str) -> JoinHandle<LockGuard> {
         let lock = of_test(&self.engine).fair_lock(name).unwrap();
         let waiting =
@@ -114,14 +114,14 @@ impl Home {
         assert_eq!(holder.owner, TEST, "{lock}");
     }
 
-    /// Whether the holder is none of the test's own, or somebody waits.
+    /// Whether another process holds the lock, or any waiter is left.
     pub(crate) async fn is_left_by_others(&self, lock: &str) -> bool {
         let state = self.lock(lock).inspect().await.unwrap();
         let holder = state.holder.as_ref();
         holder.is_some_and(|holder| holder.owner != TEST) || !state.queue.is_empty()
     }
 
-    /// Nobody has the lock or waits for it, and one item is left of it.
+    /// The lock has no holder and no waiter, and one item of it is left.
     pub(crate) async fn assert_is_free(&self, lock: &str) {
         let guard = self.lock(lock).try_acquire().await.unwrap();
         assert!(guard.is_some(), "{lock} is taken");
@@ -139,7 +139,7 @@ fn scoped(role: &str) -> bool {
 }
 
 impl Ended {
-    /// It said nothing that somebody should look after.
+    /// The process printed no warning.
     pub(crate) fn is_silent(&self) -> bool {
         !self.said.contains("WARN")
     }
@@ -154,7 +154,7 @@ impl Ended {
     }
 }
 
-/// In a process of the test: the lock that it is about, by a client of its own whose warnings are said.
+/// In a process of the test: the lock that it is about, by a client of its own whose warnings are printed.
 pub(crate) fn of_this_process() -> (LockClient, FairLock) {
     let warnings = Lines {
         upto: Level::WARN,

@@ -1,4 +1,4 @@
-//! Processes that end in every way, and one that stands still: what they leave to others, and what they are told.
+//! Processes that end in every way, and one that stands still: what they leave to others, and what they learn.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -14,10 +14,10 @@ use fairlock::RecordWait;
 use fairlock_testkit::real_time;
 use home::{Home, LEASE};
 
-/// Each ending is met so often: what it leaves is a matter of which thread comes first.
+/// How often each ending is tried. What it leaves depends on which thread comes first.
 const TIMES: usize = 8;
 
-/// What is told before the process ends is also done.
+/// Whatever was reported before the process ended has also been done.
 fn leaves_nothing(role: &str) {
     real_time(async {
         let home = Home::new().await;
@@ -66,7 +66,7 @@ fn a_process_that_ends_with_a_time_out_behind_the_holder_alone_has_given_its_slo
     });
 }
 
-/// The background may be done before the process ends, or not. If not, the process says so.
+/// Background work may or may not be done before the process ends. If it is not, the process says so.
 fn leaves_nothing_unsaid(role: &str, is_held: bool) {
     real_time(async {
         let home = Home::new().await;
@@ -124,7 +124,7 @@ fn a_process_that_has_released_or_shut_down_warns_of_nothing() {
     });
 }
 
-/// No destructor runs there: the lease is what ends the hold.
+/// No destructor runs there, so the hold ends with the lease.
 #[test]
 fn a_process_that_exits_at_once_leaves_its_lock_to_the_lease() {
     real_time(async {
@@ -165,7 +165,7 @@ fn a_process_that_stood_still_for_its_lease_finds_its_lock_lost_before_it_does_a
         for time in 0..3 {
             let lock = format!("stopped-{time}");
             let stopped = pause::Stopped::as_holder(&home, &lock).await;
-            // Which it cannot before the lease is over.
+            // It is granted the lock only after the lease has ended.
             let next = home.acquire(&lock).await;
             let told = stopped.goes_on().await;
             assert_eq!(told, pause::LOST, "lease {LEASE:?}");

@@ -1,4 +1,4 @@
-//! A process that is stopped while it holds a lock, and goes on when others have it.
+//! A process that is stopped while it holds a lock, and goes on after another client was granted the lock.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStdout};
 use super::home::{Home, of_this_process};
 
 const HOLDS: &str = "holds";
-/// What it says that has found its lock lost in every way.
+/// What a process prints that has found its lock lost in every way.
 pub(crate) const LOST: &str = "held false, for 0ns, lost Expired, released Err(\"Expired\")";
 
 pub(crate) struct Stopped {
@@ -23,7 +23,7 @@ pub(crate) struct Stopped {
 }
 
 impl Stopped {
-    /// A process that holds the lock, and is stopped.
+    /// Starts a process that holds the lock, and stops it.
     pub(crate) async fn as_holder(home: &Home, lock: &str) -> Stopped {
         let mut process = home.process("pause::is_stopped", lock).spawn().unwrap();
         let stdout = process.stdout.take().unwrap();
@@ -36,7 +36,7 @@ impl Stopped {
         stopped
     }
 
-    /// It asks at once, and says what it found.
+    /// Continues the process, which checks its lock at once. Returns what it found.
     pub(crate) async fn goes_on(mut self) -> String {
         let mut input = self.process.stdin.take().unwrap();
         input.write_all(b"\n").await.unwrap();
@@ -61,7 +61,7 @@ impl Stopped {
     }
 }
 
-/// Its main thread goes on with a byte that was there before the process did.
+/// Its main thread goes on as soon as it reads a byte, which was written before the process was continued.
 #[test]
 #[ignore = "one of the processes of the other tests"]
 fn is_stopped() {

@@ -1,4 +1,4 @@
-//! Processes whose work is in a scope, which ends in each way.
+//! Processes whose work runs in a scope, and ends in each way.
 
 use std::future::pending;
 
@@ -25,7 +25,7 @@ async fn acquires(locks: &LockClient) -> Result<LockGuard, fairlock::Error> {
         .await
 }
 
-/// A process that ends when this work in a scope has.
+/// A process that ends when this work in a scope has ended.
 fn ends_after(work: impl AsyncFnOnce(&LockClient)) {
     #[tokio::main]
     async fn process(work: impl AsyncFnOnce(&LockClient)) -> Done {
@@ -76,7 +76,7 @@ fn scope_panics() {
     });
 }
 
-/// Dropping it closes the client, and what it leaves can still be waited for.
+/// Dropping the future closes the client. What it leaves can still be awaited.
 #[test]
 #[ignore = "one of the processes of the other tests"]
 fn scope_is_dropped_and_waited_for() {

@@ -1,4 +1,4 @@
-//! Sweeps: what is dead or idle goes, and nothing else.
+//! Sweeps remove what is dead or idle, and nothing else.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -16,7 +16,7 @@ pub(crate) async fn a_sweep_removes_a_holder_that_died_and_no_other(place: &Plac
     let other = place.host().locks.fair_lock("b").unwrap();
     let alive = other.acquire(RecordWait::NoWait).await.unwrap();
     dead.network.set_faults(cut_off());
-    // An engine whose answers have no date leaves it to a sweeper that goes on to time the dead.
+    // If the engine's answers have no date, only a sweeper that keeps running can find dead entries, by observing them.
     let sweeping = place.host().locks;
     let sweeper = sweeping.start_sweeper(SweepOptions::every(SECOND)).unwrap();
     let held = async || {
@@ -59,7 +59,7 @@ pub(crate) async fn an_idle_lock_is_removed_after_its_retention(place: &Place) {
     acquire(&place.host()).await.release().await.unwrap();
     let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
     assert_eq!((swept.locks, swept.swept.locks), (1, 0), "just used");
-    // Long ago, and with a ticket of that time.
+    // Last used long ago, and with a ticket of that time.
     let mut item = place.items().await.remove(0);
     let day = 24 * 3600_u64;
     for (attribute, value) in [

@@ -30,7 +30,7 @@ pub(crate) async fn an_item_of_another_format_is_not_written_to(place: &Place) {
     }
 }
 
-/// Of all who come to a lock.
+/// The errors of every kind of call on a lock.
 async fn refusals(host: &Host) -> Vec<Error> {
     let (lock, leased) = (
         host.locks.fair_lock("a").unwrap(),
@@ -86,7 +86,7 @@ pub(crate) async fn a_damaged_table_is_named_and_the_way_out_leads_out(place: &P
             other.inspect().await.err(),
             other.sweep().await.err(),
         ];
-        // The callers stop, the items go, and the callers start.
+        // The documented repair: stop the callers, delete the items, start the callers.
         for host in hosts {
             host.locks.shutdown(HeldLocks::Release, SECOND).await;
         }

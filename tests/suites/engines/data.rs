@@ -1,4 +1,4 @@
-//! What a lock carries from holder to holder.
+//! The data that a lock carries from holder to holder.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"

@@ -1,4 +1,4 @@
-//! Those who die: passed by whoever waits, and told if they come back.
+//! Dead clients: waiters pass them, and a client that comes back learns what happened.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -10,7 +10,7 @@ use fairlock::{Clock, Error, LossReason};
 use super::place::{Place, SECOND, SHORT, granted};
 use fairlock_testkit::lab::{EPOCH, Host, acquire, cut_off};
 
-/// A client that is to die.
+/// A client that will die.
 fn mortal(place: &Place) -> Host {
     place.host_with(|builder| builder.lease_duration(SHORT).successor_slots(1))
 }
@@ -33,7 +33,7 @@ pub(crate) async fn a_dead_holder_is_passed_after_its_lease_and_told(place: &Pla
     place.comes_to_rest().await;
 }
 
-/// Its clock takes five times as long for everything, so that its renewals are too late.
+/// The holder's clock takes five times as long for everything, so that its renewals are too late.
 pub(crate) async fn an_evicted_holder_learns_by_whom(place: &Place) {
     let slow = Clock::of_tokio(EPOCH).at_rate(0.2);
     let slow = place.host_with(|builder| builder.lease_duration(SHORT).clock(slow));
@@ -49,7 +49,7 @@ pub(crate) async fn an_evicted_holder_learns_by_whom(place: &Place) {
     place.comes_to_rest().await;
 }
 
-/// So many wait in one client, which dies, and one who lives behind them.
+/// `dead` callers wait in one client, which dies, and one living caller waits behind them.
 async fn are_passed(place: &Place, dead: usize) {
     let (host, mortal, next) = (place.host(), mortal(place), place.single());
     let guard = acquire(&host).await;
@@ -65,7 +65,7 @@ async fn are_passed(place: &Place, dead: usize) {
     assert!(next.ticket().get() > ticket + dead as u64);
     for dead in waiting {
         dead.abort();
-        // An answer that was on its way when its client died may have granted it the lock.
+        // An answer that was under way when its client died may have granted it the lock.
         if let Ok(Ok(guard)) = dead.await {
             assert!(!guard.is_held(), "two believe that they have the lock");
         }

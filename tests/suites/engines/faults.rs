@@ -1,4 +1,4 @@
-//! What goes wrong on the way to an engine and back, over whichever transport.
+//! What goes wrong on the way to an engine and back, over every transport.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -14,7 +14,7 @@ use super::turns::Visits;
 use fairlock_testkit::lab::acquire;
 use fairlock_testkit::verbs::meets;
 
-/// The writes by which three callers come to their turns, and which of them sends each.
+/// The writes that bring three callers to their turns, and which caller sends each.
 const WRITES: [(&str, usize); 6] = [
     ("enter", 0),
     ("enter known", 1),
@@ -24,7 +24,7 @@ const WRITES: [(&str, usize); 6] = [
     ("release", 0),
 ];
 
-/// A holder, a successor and one behind it have their turns though one of their writes meets a fault.
+/// A holder, a successor and a waiter behind it have their turns although one of their writes meets a fault.
 async fn three_turns(place: &Place, (write, sender): (&'static str, usize), fault: Fault) {
     let hosts = [(); 3].map(|()| {
         place.host_with(|builder| {
@@ -32,7 +32,7 @@ async fn three_turns(place: &Place, (write, sender): (&'static str, usize), faul
             builder.join_timeout(5 * SECOND / 2)
         })
     });
-    // The first turn makes the lock.
+    // The first turn creates the lock.
     acquire(&hosts[0]).await.release().await.unwrap();
     let met = meets(&hosts[sender].network, write, 1, fault);
     let guard = acquire(&hosts[0]).await;
@@ -50,7 +50,7 @@ async fn three_turns(place: &Place, (write, sender): (&'static str, usize), faul
     assert_eq!(met.load(Ordering::SeqCst), 1, "{write}");
 }
 
-/// All by which a write is applied and its sender not told.
+/// Every fault by which a write is applied without its sender learning of it.
 pub(crate) fn unseen() -> [Fault; 5] {
     [
         Fault::Lose(When::After),
@@ -61,7 +61,7 @@ pub(crate) fn unseen() -> [Fault; 5] {
     ]
 }
 
-/// All by which a write is not applied.
+/// Every fault by which a write is not applied.
 pub(crate) fn in_vain() -> [Fault; 6] {
     [
         Fault::Lose(When::Before),

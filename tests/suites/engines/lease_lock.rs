@@ -19,7 +19,7 @@ fn named(host: &Host) -> LeaseLock {
     host.locks.lease_lock("a").unwrap()
 }
 
-/// Leases are dated: without the time of an answer there is none.
+/// Leases need dates: without the time in an answer there is no lease.
 async fn tells_the_time(place: &Place) -> bool {
     let report = place.host().locks.check_table().await.unwrap();
     !report.findings.contains(&Finding::MissingDateHeader)
@@ -75,7 +75,7 @@ pub(crate) async fn a_lease_whose_requests_go_astray_is_one_lease(place: &Place)
     acquire(&host).await.release().await.unwrap();
 }
 
-/// By the server clock, or by who stands in the queue and has seen nothing change for so long.
+/// By the server clock, or by a waiter in the queue that has observed no change for that long.
 pub(crate) async fn a_lease_that_is_over_is_passed_by_who_waits(place: &Place) {
     if !tells_the_time(place).await {
         return;

@@ -1,4 +1,4 @@
-//! Those who go away by their own will: guards and futures that are dropped, and clients that are shut down.
+//! Voluntary departures: guards and futures that are dropped, and clients that are shut down.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -11,7 +11,7 @@ use futures::FutureExt;
 use super::place::{Place, SECOND, granted, until};
 use fairlock_testkit::lab::{Host, acquire};
 
-/// Has the lock within the bound of the test, and lets it go.
+/// Gets the lock within the bound of the test, and releases it.
 async fn a_turn(place: &Place) {
     acquire(&place.host()).await.release().await.unwrap();
     place.comes_to_rest().await;
@@ -22,7 +22,7 @@ pub(crate) async fn a_guard_that_is_dropped_releases(place: &Place) {
     drop(acquire(&host).await);
     a_turn(place).await;
     let guard = acquire(&host).await;
-    // Where no runtime is.
+    // In a thread without a runtime.
     std::thread::spawn(move || drop(guard)).join().unwrap();
     a_turn(place).await;
 }

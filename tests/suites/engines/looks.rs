@@ -1,4 +1,4 @@
-//! Those who only look: one lock, all of them, and one's own place in the queue.
+//! Read-only views: one lock, all locks, and a caller's own position in the queue.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,

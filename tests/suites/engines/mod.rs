@@ -1,8 +1,8 @@
-//! One suite, every engine: each scenario is written once and played in memory, in a file, in a file that two engines
-//! share, on an engine that shows no items with its refusals, and on whatever answers at `FAIRLOCK_TEST_ENDPOINT`.
+//! The same suite for every engine. Each scenario is written once, and played in memory, in a file, and in a file that two engines share.
+//! It is also played on an engine that shows no items with its refusals, and on the server at `FAIRLOCK_TEST_ENDPOINT`.
 //!
-//! Without that variable the tests of `dynamodb_local` say so and pass; `scripts/dynamodb-local` sets it. In memory time is
-//! virtual. Elsewhere it is real, and nothing is timed: the bound of a test only ends it when it hangs.
+//! Without that variable the tests of `dynamodb_local` say so and pass; `scripts/dynamodb-local` sets it. In memory, time is virtual.
+//! Elsewhere it is real, and nothing is timed: the bound of a test only ends it when it hangs.
 
 mod admin;
 mod damage;

@@ -25,7 +25,7 @@ use fairlock_testkit::{real_time, virtual_time};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MS: Duration = Duration::from_millis(1);
-/// Of those who die: others live by the default.
+/// The lease of clients that will die. Other clients have the default.
 pub(crate) const SHORT: Duration = Duration::from_secs(3);
 
 pub(crate) struct Place {
@@ -40,9 +40,9 @@ pub(crate) struct Place {
 pub(crate) type Waiting = JoinHandle<Result<LockGuard, Error>>;
 
 enum Server {
-    /// All of them on one file, if there are several.
+    /// A single engine, or several on one file.
     Engines(Vec<Engine>),
-    /// Nobody asks it for the item of a refusal.
+    /// Clients do not ask this engine to return the item with a refusal.
     Unasked(Engine),
     Endpoint(String),
 }
@@ -119,7 +119,7 @@ impl Place {
         self.host_with(|builder| builder)
     }
 
-    /// With one slot, so that the second who waits has none.
+    /// A client with one slot, so that a second waiter has none.
     pub(crate) fn single(&self) -> Host {
         self.host_with(|builder| builder.successor_slots(1))
     }
@@ -159,7 +159,7 @@ impl Place {
         }
     }
 
-    /// Whether its refusals are to show what stands in the way. Of an endpoint that is not known beforehand.
+    /// Whether refusals must show the item that refused them. Returns `None` for an endpoint, which may do either.
     pub(crate) fn shows_items(&self) -> Option<bool> {
         match &self.server {
             Server::Engines(_) => Some(true),
@@ -168,7 +168,7 @@ impl Place {
         }
     }
 
-    /// The table as whoever may write to it has it.
+    /// The table, as any client with write access sees it.
     pub(crate) fn table(&self) -> Table {
         Table {
             client: self.client().0,
@@ -183,7 +183,7 @@ impl Place {
         (self.client_on(&network), network)
     }
 
-    /// Everything that the table has.
+    /// All items of the table.
     pub(crate) async fn items(&self) -> Vec<Item> {
         let Table { client, name } = self.table();
         let request = client.scan().table_name(name).consistent_read(true);
@@ -204,7 +204,7 @@ impl Place {
         delete.send().await.unwrap();
     }
 
-    /// Until one item is left of all, and nobody has or awaits its lock.
+    /// Waits until one item is left of all, and its lock has no holder and no waiter.
     pub(crate) async fn comes_to_rest(&self) {
         until(async || match &self.items().await[..] {
             [item] => !is_held(item) && successors(item) == 0,
@@ -213,7 +213,7 @@ impl Place {
         .await;
     }
 
-    /// Waits for lock `a` in a task of its own. This returns when it is in queue, behind so many others.
+    /// Waits for lock `a` in a task of its own. Returns when that call is in the queue, behind `before` others.
     #[expect(
         clippy::disallowed_methods,
         reason = "a caller's task, not the client's"
@@ -228,12 +228,12 @@ impl Place {
     }
 }
 
-/// Has its turn in the end.
+/// The guard of a call that must be granted in the end.
 pub(crate) async fn granted(waiting: Waiting) -> LockGuard {
     waiting.await.unwrap().unwrap()
 }
 
-/// Its bound is that of the test.
+/// Waits without a bound of its own: the test's bound ends it.
 pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
     while !holds().await {
         sleep(20 * MS).await;

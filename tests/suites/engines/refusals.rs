@@ -1,4 +1,4 @@
-//! What stands in the way of a refused write: shown with the refusal, or found out by a consistent read.
+//! The item that refused a write: shown with the refusal, or found by a consistent read.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -15,7 +15,7 @@ use super::place::Place;
 use fairlock_testkit::lab::{Host, acquire};
 use fairlock_testkit::tamper::Table;
 
-/// Whether a refusal shows the item, asked without fairlock.
+/// Whether a refusal shows the item, tested without fairlock.
 async fn shows_items(place: &Place) -> bool {
     let Table { client, name } = place.table();
     let text = |text: &str| AttributeValue::S(text.into());
@@ -47,7 +47,7 @@ fn sent(host: &Host) -> Arc<Mutex<Vec<(String, bool)>>> {
     sent
 }
 
-/// A host that has heard the time of an answer, and so dates what it takes: nobody else has to.
+/// A host that has learned the time from an answer, and so dates its entries. No other client has to date them.
 async fn dated(place: &Place) -> Host {
     let host = place.host();
     acquire(&host).await.release().await.unwrap();

@@ -1,4 +1,4 @@
-//! What befalls those who share: requests that go astray, and deaths.
+//! What happens to sharers: requests that are lost, and deaths.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -16,7 +16,7 @@ use super::sharing::{counted, shares, takes, waits_for};
 use fairlock_testkit::lab::{Host, cut_off};
 use fairlock_testkit::verbs::meets;
 
-/// The writes by which four come to their permits and leave them, and which of them sends each.
+/// The writes that bring four callers to their permits and away from them, and which caller sends each.
 const WRITES: [(&str, usize); 6] = [
     ("share", 1),
     ("release", 1),
@@ -26,7 +26,7 @@ const WRITES: [(&str, usize); 6] = [
     ("release", 3),
 ];
 
-/// Two, one that waits for many behind them, and one behind it, have their permits though one write meets a fault.
+/// Two sharers, a waiter for many permits behind them, and a waiter behind that one get their permits, although one write meets a fault.
 async fn four_turns(place: &Place, (write, sender): (&'static str, usize), fault: Fault) {
     let hosts = [(); 4].map(|()| place.host_with(|builder| builder.request_timeout(SECOND)));
     let met = meets(&hosts[sender].network, write, 1, fault);
@@ -67,12 +67,12 @@ pub(crate) async fn a_write_of_a_sharer_that_comes_twice_is_applied_once(place: 
     }
 }
 
-/// A client that is to die.
+/// A client that will die.
 fn mortal(place: &Place) -> Host {
     place.host_with(|builder| builder.lease_duration(SHORT))
 }
 
-/// At the holder's place or beside it; others stay, and are renewed.
+/// The dead are at the holder's place or beside it. Living readers stay, and are renewed.
 pub(crate) async fn dead_readers_are_evicted_one_by_one_and_the_living_stay(place: &Place) {
     let hosts = [(); 3].map(|()| mortal(place));
     let (first, alive, third) = (
@@ -100,7 +100,7 @@ pub(crate) async fn dead_readers_are_evicted_one_by_one_and_the_living_stay(plac
     place.comes_to_rest().await;
 }
 
-/// Its beat, as its renewal raises it.
+/// Raises the beat, as a renewal does.
 async fn renew(place: &Place) {
     let mut item = place.items().await.remove(0);
     let sharers = item.get_mut("sharers").unwrap();
@@ -128,7 +128,7 @@ pub(crate) async fn a_renewal_that_comes_before_the_eviction_saves_a_reader(plac
     gate.reached(1).await;
     renew(place).await;
     gate.open();
-    // It was refused, and looked again.
+    // The write was refused, and the writer has polled again.
     let sent = writer.network.counts().requests();
     let looked = || writer.network.counts().requests() > sent + 2;
     until(async || looked() || waiting.is_finished()).await;

@@ -1,4 +1,4 @@
-//! Locks that several have at one time: who comes beside whom, who is let in, and what each leaves.
+//! Locks that several callers hold at one time: which callers share it, which are admitted, and what each leaves.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -13,7 +13,7 @@ use super::place::{Place, SHORT, Waiting, granted, is_held, until};
 use fairlock_testkit::lab::{Host, acquire};
 use fairlock_testkit::tamper::{Item, held_in_slot, successors};
 
-/// Of the lock that the scenarios of permits are about.
+/// The permits of the lock in these scenarios.
 pub(crate) const FIVE: u64 = 5;
 
 pub(crate) async fn shares(host: &Host) -> LockGuard {
@@ -21,14 +21,14 @@ pub(crate) async fn shares(host: &Host) -> LockGuard {
     lock.acquire_shared(RecordWait::Infinite).await.unwrap()
 }
 
-/// So many of five permits.
+/// Takes this many of five permits.
 pub(crate) async fn takes(host: &Host, permits: u64) -> LockGuard {
     let lock = host.locks.semaphore("a", FIVE).unwrap();
     let taken = lock.acquire_many(permits, RecordWait::Infinite).await;
     taken.unwrap()
 }
 
-/// In queue, behind so many others.
+/// Waits until a call is in the queue, behind `before` others.
 async fn is_in_queue(place: &Place, before: usize) {
     let onlooker = place.host().locks.fair_lock("a").unwrap();
     until(async || onlooker.inspect().await.unwrap().queue.len() > before).await;
@@ -50,7 +50,7 @@ pub(crate) async fn waits_for(place: &Place, before: usize, host: &Host, permits
     waiting
 }
 
-/// How many permits those have who have the lock, and how many sharers, tickets of sharers, and successors the lock item has.
+/// The permits of all holders, and how many sharers, tickets of sharers, and successors the lock item has.
 pub(crate) async fn counted(place: &Place) -> (i64, usize, usize, usize) {
     let item = &place.items().await[0];
     let number = |name: &str| item[name].as_n().unwrap().parse::<i64>().unwrap();
@@ -64,7 +64,7 @@ pub(crate) async fn counted(place: &Place) -> (i64, usize, usize, usize) {
     (held, sharers.len(), shared.count(), successors(item))
 }
 
-/// Of the places on the lock item.
+/// The nonces of the places on the lock item.
 fn nonces(item: &Item) -> Vec<String> {
     let slots = item["slots"].as_l().unwrap().iter();
     let sharers = item["sharers"].as_m().unwrap().values();
@@ -89,7 +89,7 @@ pub(crate) async fn readers_come_and_go_beside_each_other_and_the_last_hands_ove
     let shown: Vec<_> = shown.iter().map(|it| (it.ticket, it.stage)).collect();
     let sharers = [&second, &third].map(|it| (it.ticket(), Stage::Holder));
     assert_eq!(shown, sharers);
-    // From the holder's place, from beside it, and the last of all.
+    // The one at the holder's place, one beside it, and the last of all.
     first.release().await.unwrap();
     assert!(has_no_holder(place).await);
     assert_eq!(counted(place).await, (2, 2, 2, 0));
@@ -137,7 +137,7 @@ pub(crate) async fn a_reader_that_was_alone_before_a_writer_and_is_not_any_more_
     let host = place.host_with(|builder| builder.lease_duration(SHORT));
     let reader = shares(&host).await;
     let writer = place.waits_behind(0, &place.host()).await;
-    // Its renewal shows it the writer.
+    // The renewal's answer shows it the writer.
     let before = beat(&place.items().await[0]);
     until(async || beat(&place.items().await[0]) > before).await;
     writer.abort();
@@ -183,9 +183,9 @@ pub(crate) async fn several_are_let_in_by_one_write_as_far_as_there_are_permits(
     let mut first = join_all(waiting.into_iter().map(granted)).await;
     let permits: Vec<_> = first.iter().map(LockGuard::permits).collect();
     assert_eq!(permits, [1, 2, 1]);
-    // The next needs four, which are free when the last of these has gone.
+    // The next waiter needs four, which are free when the last of these has gone.
     first.sort_by_key(LockGuard::permits);
-    // One is left, for which the last is not let past the one before it.
+    // One permit is left, but the last waiter may not overtake the one before it.
     assert_eq!(counted(place).await, (4, 2, 2, 2));
     for guard in first {
         assert!(rest.iter().all(|waiting| !waiting.is_finished()));
@@ -216,7 +216,7 @@ pub(crate) async fn permits_that_are_not_left_are_refused_and_their_number_must_
     place.comes_to_rest().await;
 }
 
-/// Those who say another number, and they write nothing.
+/// Callers that name another number of permits are refused, and write nothing.
 async fn are_refused(place: &Place, host: &Host) {
     let before = place.items().await;
     for wait in [RecordWait::NoWait, RecordWait::Infinite] {

@@ -1,4 +1,4 @@
-//! The table: made by one call, and checked.
+//! The table: created by one call, and checked.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -16,7 +16,7 @@ pub(crate) async fn a_table_is_made_once_and_found_fit(place: &Place) {
     locks.create_table(&TableOptions::default()).await.unwrap();
     let report = locks.check_table().await.unwrap();
     assert!(report.is_usable(), "{report}");
-    // Some engines' answers have no date.
+    // The answers of some engines have no date.
     let mut findings = report.findings.iter();
     assert!(
         findings.all(|found| *found == Finding::MissingDateHeader),

@@ -18,7 +18,7 @@ use fairlock_testkit::tamper::successors;
 
 pub(crate) async fn an_uncontended_turn_is_two_requests_and_leaves_one_item(place: &Place) {
     let host = place.host();
-    // The lock is made, and the time is known.
+    // Creates the lock, and tells the client the time.
     acquire(&host).await.release().await.unwrap();
     let before = host.network.counts().requests();
     let guard = acquire(&host).await;
@@ -52,7 +52,7 @@ pub(crate) async fn every_record_wait_is_granted_a_free_lock_and_a_time_out_of_z
     place.comes_to_rest().await;
 }
 
-/// Who was inside, and with which tickets.
+/// The callers that held the lock, and their tickets.
 #[derive(Default)]
 pub(crate) struct Visits {
     inside: AtomicUsize,
@@ -148,7 +148,7 @@ pub(crate) async fn a_release_hands_the_lock_to_the_next_in_queue(place: &Place)
     let ticket = guard.ticket();
     let waiting = place.waits_behind(0, &successor).await;
     guard.release().await.unwrap();
-    // In the very write of the release, before the successor has looked.
+    // The release itself hands the lock over, before the successor has polled.
     let item = &place.items().await[0];
     assert!(is_held(item) && successors(item) == 0, "{item:?}");
     let next = granted(waiting).await;

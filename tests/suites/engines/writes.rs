@@ -1,4 +1,4 @@
-//! Writes of the callers' own: fenced ones, checked ones, and ones with versions.
+//! Writes of the callers' own: fenced, checked, and versioned.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"

@@ -60,7 +60,7 @@ fn a_checked_transaction_is_refused_as_soon_as_another_has_the_lock_and_before_i
     });
 }
 
-/// Of each item of a transaction that was cancelled, why.
+/// Why each item of a transaction was cancelled.
 fn reasons(
     answer: Result<TransactWriteItemsOutput, SdkError<TransactWriteItemsError>>,
 ) -> Vec<String> {
@@ -97,7 +97,7 @@ fn a_checked_transaction_in_conflict_is_told_from_one_of_a_hold_that_is_over_by_
     });
 }
 
-/// The first enter of a hold is held up, the second is answered; the hold ends, another has its turn, and the first comes.
+/// The first enter of a hold is held up, and the second is answered. The hold ends, and another has its turn. Then the first enter arrives.
 #[test]
 fn a_late_copy_of_an_enter_brings_no_check_of_the_hold_back() {
     virtual_time(async {
@@ -194,8 +194,8 @@ fn call(host: &Host) -> Call {
 
 type Call = tokio::task::JoinHandle<LockGuard>;
 
-/// A lock that another client has let go, and callers of one client who have it one after the other: the first did, the
-/// second does, and the rest are next at the second's place.
+/// A lock that another client has released, and callers of one client that hold it one after the other. The first has had its turn, the
+/// second has its turn now, and the rest are next at the second's place.
 struct Together<const REST: usize> {
     lab: Lab,
     things: Client,
@@ -210,7 +210,7 @@ impl<const REST: usize> Together<REST> {
         let things = things(&lab).await;
         let (other, host) = (lab.host(), lab.host());
         let holder = acquire(&other).await;
-        // While the first is on its way into the queue the others gather, and then go together.
+        // While the first is on its way into the queue, the others gather, and then go together.
         let (first, second) = (call(&host), call(&host));
         let later = [(); REST].map(|()| call(&host));
         lab.settle().await;

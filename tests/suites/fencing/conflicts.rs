@@ -1,4 +1,4 @@
-//! What transactions of callers do to the lock's own writes.
+//! What callers' transactions do to the lock's own writes.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -55,8 +55,8 @@ fn a_release_that_met_a_conflict_is_told_what_became_of_the_lock_since() {
     });
 }
 
-/// How often the successor looks within three seconds of its having met a fault so many times. Its lease is short, so that it renews
-/// early in the hold: late in it, it looks no more often than somebody who was told that DynamoDB is too busy.
+/// How often the successor polls in the three seconds after it met a fault `times` times. Its lease is short, so that it renews early in
+/// the hold. Late in a hold, it would poll no more often than a waiter that was told that DynamoDB is too busy.
 fn looks_after(times: usize, fault: Fault) -> u64 {
     virtual_time(async {
         let lab = Lab::new().await;

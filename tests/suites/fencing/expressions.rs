@@ -20,7 +20,7 @@ fn on_things(test: impl AsyncFnOnce(&Client)) {
 fn the_callers_own_condition_holds_beside_the_fence() {
     on_things(async |things| {
         assert!(applied(fence(8).on(put(things, 1)).send().await));
-        // Either alone would let it through, were they joined without parentheses.
+        // Joined without parentheses, either condition alone would let the write through.
         let own = |condition: &str, ticket| {
             let update = set(things, 2).condition_expression(condition);
             let update = update.expression_attribute_values(":old", n(1));

@@ -1,4 +1,4 @@
-//! Several who count an item up, turn after turn, while they lose the lock and do not notice.
+//! Several clients count an item up, turn after turn, while they lose the lock without noticing.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -14,18 +14,18 @@ use futures::future::join_all;
 use super::items::{applied, number, raise, set, things};
 use fairlock_testkit::lab::{Host, Lab, cut_off};
 
-/// Whether who counts asks the item.
+/// Whether the counting client fences its writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
     Fenced,
     Unfenced,
 }
 
-/// How many counted up as far as they know, and where the counter stands: a difference is a lost update.
+/// Returns how many increments the clients believe they made, and the value of the counter. A difference is a lost update.
 pub(crate) async fn counted(writes: Writes, seed: u64) -> (u64, u64) {
     let lab = Lab::new().await;
     let things = things(&lab).await;
-    // One whose clock is slow believes in its hold when others have it.
+    // A host with a slow clock believes in its hold when another client already holds the lock.
     let hosts = [0.3, 1.0, 1.0].map(|rate| {
         let clock = lab.clock.clone().at_rate(rate);
         lab.host_with(|builder| builder.clock(clock))
@@ -43,7 +43,7 @@ pub(crate) async fn counted(writes: Writes, seed: u64) -> (u64, u64) {
     (known, number(things, "value").await.unwrap_or(0))
 }
 
-/// One turn: reads, takes its time, and writes one more. Whether it did, as far as it knows.
+/// Takes one turn: reads, takes its time, and writes one more. Returns whether it did, as far as it knows.
 async fn counts_up(
     lab: &Lab,
     things: &Client,

@@ -1,4 +1,4 @@
-//! A table of the callers' own, one item of which the tests fence, and what an engine says to a write.
+//! A table of the callers' own with one item that the tests fence, and what an engine answers to a write.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -71,7 +71,7 @@ pub(crate) async fn number(things: &Client, attribute: &str) -> Option<u64> {
     Some(digits.parse().unwrap())
 }
 
-/// Whether a write applied; it must have been for a condition if it did not.
+/// Whether a write applied. If it did not, its condition must have failed.
 pub(crate) fn applied<T, E: ProvideErrorMetadata + std::fmt::Debug>(
     answer: Result<T, SdkError<E>>,
 ) -> bool {
@@ -82,7 +82,7 @@ pub(crate) fn applied<T, E: ProvideErrorMetadata + std::fmt::Debug>(
     }
 }
 
-/// Whether a transaction applied; its part of this number must have refused it if it did not.
+/// Whether a transaction applied. If it did not, the part with this number must have refused it.
 pub(crate) fn committed(
     answer: Result<TransactWriteItemsOutput, SdkError<TransactWriteItemsError>>,
     refusing: usize,

@@ -1,4 +1,4 @@
-//! Writes of the callers' own that are fenced: a stale one is refused, whatever its writer believes.
+//! Fenced writes of the callers' own: a stale write is refused, whatever its writer believes.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -110,7 +110,7 @@ fn a_raised_fence_refuses_the_stale_before_the_new_holder_has_written() {
             ..
         } = &Overtaken::new().await;
         let (stale, fresh) = (stale.fence("fence"), fresh.fence("fence"));
-        // Nothing tells the item yet that there is a newer token.
+        // The item does not contain the newer token yet.
         assert!(applied(stale.on(set(things, 1)).send().await));
         assert!(applied(fresh.on(raise(things)).send().await));
         assert!(!applied(stale.on(set(things, 2)).send().await));

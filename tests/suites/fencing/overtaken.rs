@@ -1,4 +1,4 @@
-//! A holder who does not notice that it lost the lock.
+//! A holder that does not notice that it lost the lock.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -10,7 +10,7 @@ use fairlock::LockGuard;
 use super::items::things;
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 
-/// A holder who believes on although the next one has the lock: cut off, and on a clock that is too slow.
+/// A holder that believes in its hold although the next caller holds the lock: it is cut off, and its clock is too slow.
 pub(crate) struct Overtaken {
     _lab: Lab,
     pub(crate) things: Client,
@@ -20,7 +20,7 @@ pub(crate) struct Overtaken {
 }
 
 impl Overtaken {
-    /// `before` is done by the first holder while it has the lock for certain.
+    /// The first holder runs `before` while it certainly holds the lock.
     pub(crate) async fn after<T>(before: impl AsyncFnOnce(&LockGuard, &Client) -> T) -> (Self, T) {
         let lab = Lab::new().await;
         let things = things(&lab).await;

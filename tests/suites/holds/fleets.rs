@@ -1,4 +1,4 @@
-//! Two fleets on one lock, with settings that are each accepted: whatever the one must assume of the other holds.
+//! Two fleets on one lock, with settings that are each accepted: whatever one must assume about the other is true.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -78,7 +78,7 @@ fn pairs() -> impl Iterator<Item = (&'static Fleet, &'static Fleet)> {
         .flat_map(|one| FLEETS.iter().map(move |other| (one, other)))
 }
 
-/// A host of the fleet whose clock is as slow as it may be.
+/// A host of the fleet whose clock is as slow as the margin allows.
 fn slow_host(lab: &Lab, fleet: &Fleet) -> Host {
     let slow = lab.clock.clone().at_rate(0.981);
     lab.host_with(|builder| (fleet.set)(builder).clock(slow))
@@ -99,7 +99,7 @@ fn nobody_of_another_fleet_has_the_lock_before_its_holder_stopped_believing() {
             holder.network.set_faults(cut_off());
             let lock = caller.locks.fair_lock("a").unwrap();
             let caller_has_it = async || lock.try_acquire().await.unwrap().is_some();
-            // Ends with the lease at the latest.
+            // The loop ends with the lease at the latest.
             while guard.is_held() {
                 assert!(!caller_has_it().await, "{} / {}", one.name, other.name);
                 lab.wait(one.lease / 50).await;

@@ -1,4 +1,4 @@
-//! Places that another process gives up, by their names, because whoever had them was killed.
+//! Places that another process gives up, by their names, because their owner was killed.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -14,12 +14,12 @@ use super::SECOND;
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::virtual_time;
 
-/// As it is carried to another process.
+/// The place after it was carried to another process as text.
 fn carried(place: &PlaceId) -> PlaceId {
     place.to_string().parse().unwrap()
 }
 
-/// Waits on a host until it has a place that an observer was told of, for so many permits or for the lock alone.
+/// Waits for the lock on a host. Returns the place once its observer has been told of it.
 async fn waits_observed(lab: &Lab, host: &Host) -> PlaceId {
     let told = Arc::new(Mutex::new(None));
     let seen = Arc::clone(&told);
@@ -36,8 +36,8 @@ async fn waits_observed(lab: &Lab, host: &Host) -> PlaceId {
     place.unwrap()
 }
 
-/// A holder, two successors and two rows: whoever is killed and given up, the next of the living has the lock as soon as the one
-/// before it is done, and not after a lease.
+/// A holder, two successors and two rows. A client is killed, and its place is given up. The next living waiter is granted the lock as soon
+/// as the one before it ends, and not after a lease.
 #[test]
 fn a_place_that_is_given_up_is_not_waited_for_wherever_it_is() {
     for killed in 0..5 {
@@ -56,7 +56,7 @@ fn a_place_that_is_given_up_is_not_waited_for_wherever_it_is() {
             let place = carried(&places[killed]);
             assert_eq!((place.lock(), &place), ("a", &places[killed]));
             other.locks.give_up(&place).await.unwrap();
-            // Once more does nothing, to whoever is there now.
+            // A second call does nothing to whatever is there now.
             other.locks.give_up(&place).await.unwrap();
             let started = Instant::now();
             let mut turn = Some(guard);
@@ -102,7 +102,7 @@ fn whoever_lives_learns_that_its_place_was_given_up() {
         let guard = acquire(&one).await;
         let waiting = waits_observed(&lab, &two).await;
         other.locks.give_up(&waiting).await.unwrap();
-        // It has drawn another ticket, and has its turn by that one.
+        // The waiter has drawn another ticket, and has its turn by that one.
         lab.wait(2 * SECOND).await;
         let queue = other.locks.fair_lock("a").unwrap().inspect().await.unwrap();
         assert_eq!(queue.queue.len(), 1);

@@ -1,4 +1,4 @@
-//! A hold from its grant to its end: how long it may be believed in, how it is lost, and who is told.
+//! A hold from its grant to its end: how long its owner may believe in it, how it is lost, and what its owner learns.
 
 mod fleets;
 mod given_up;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
-/// The default lease less its margin.
+/// The default lease without its margin.
 const BELIEVED: Duration = Duration::from_millis(29_400);
 
 #[test]
@@ -147,7 +147,7 @@ fn an_evicted_holder_learns_by_whom() {
     });
 }
 
-/// A clock that takes twice as long for a lease: what the margin does not cover.
+/// A clock that takes twice as long for a lease, which the margin does not cover.
 fn slow(clock: &fairlock::Clock) -> fairlock::Clock {
     clock.clone().at_rate(0.5)
 }
@@ -178,7 +178,7 @@ fn a_holder_whose_lock_item_was_deleted_is_told_so_and_the_next_ticket_is_larger
     });
 }
 
-/// A client carries the last time that it was told on for as long as it is quiet, later rather than earlier.
+/// While a client is quiet, it advances the last time that it learned by its own clock, and errs on the late side.
 #[test]
 fn tickets_grow_over_an_item_that_was_made_after_a_silence_and_deleted_at_once() {
     virtual_time(async {
@@ -343,7 +343,7 @@ fn the_callers_own_time_outs_and_retries_do_not_count() {
             .release()
             .await
             .unwrap();
-        // The first enter of a client makes no lock.
+        // The first enter of a client never creates a lock.
         assert_eq!(network.counts().requests(), 3);
     });
 }
@@ -412,7 +412,7 @@ fn a_grant_whose_lease_is_already_over_is_given_up_and_never_returned() {
         let guard = acquire(&a).await;
         let first = guard.ticket().get();
         let successor = waits(&lab, &b).await;
-        // The successor cannot renew, and learns of its promotion only when its lease is over.
+        // The successor cannot renew, and learns of its promotion only after its lease has ended.
         let blocked = |host: &Host| {
             host.network.set_faults(Faults {
                 hangs_before: 1.0,
@@ -456,9 +456,9 @@ fn a_successor_promoted_with_little_left_renews_before_its_guard_is_returned() {
     });
 }
 
-/// Far back its row has a lease of minutes. The queue before it goes away at once, and somebody gives it a slot. So it asks for the plain
-/// lease there, and has the lock when the request comes. What it did not get takes nothing from it: it has the lock for as long as its
-/// entry says.
+/// Far back, the waiter's row has a lease of minutes. The queue before it leaves at once, and another client gives it a slot. So it
+/// requests the plain lease there, and holds the lock when that request arrives. Not getting that lease takes nothing from it: it holds the
+/// lock for as long as its entry says.
 #[test]
 fn a_waiter_from_far_back_that_is_promoted_while_it_asks_for_a_shorter_lease_keeps_the_lock() {
     virtual_time(async {
@@ -503,7 +503,7 @@ fn a_waiter_from_far_back_that_is_promoted_while_it_asks_for_a_shorter_lease_kee
         behind.abort();
         let ticket = guard.ticket().get();
         guard.release().await.unwrap();
-        // Its own ticket: it did not ask again.
+        // This is its own ticket: it did not ask again.
         assert_eq!(far_back.await.unwrap().ticket().get(), ticket + 19);
     });
 }
@@ -512,7 +512,7 @@ fn a_waiter_from_far_back_that_is_promoted_while_it_asks_for_a_shorter_lease_kee
 fn a_hold_that_ended_before_its_caller_came_for_it_is_asked_for_again_while_there_is_time() {
     let lease = 10 * SECOND;
     for (wait, is_in_time) in [
-        // Its tries are over before a lease is.
+        // Its attempts end before a lease does.
         (RecordWait::NoWait, false),
         (RecordWait::Timeout(lease / 2), false),
         (RecordWait::Timeout(2 * lease), true),
@@ -526,7 +526,7 @@ fn a_hold_that_ended_before_its_caller_came_for_it_is_asked_for_again_while_ther
             assert!(poll!(&mut acquiring).is_pending());
             lab.settle().await;
             assert!(!lab.is_free("job").await);
-            // The process stands still, and its caller goes on first.
+            // The process stands still, and its caller runs first afterwards.
             let _ = tokio::time::advance(lease).now_or_never();
             match acquiring.await {
                 Ok(guard) => {

@@ -1,5 +1,5 @@
-//! Whatever somebody writes into the table: no panic, no grant to two, no call without end, a typed error that names
-//! the item or a correct continuation, and a documented way out.
+//! Whatever another program writes into the table, there is no panic, no grant to two holders, and no call without end. Each call ends with
+//! a typed error that names the item, or continues correctly. A documented way out exists.
 //!
 //! `FAIRLOCK_HOSTILE_CASES` is how many random cases are tried, `FAIRLOCK_HOSTILE_SEED` which.
 
@@ -28,7 +28,7 @@ fn set(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// One blow each, at rest; names every one that did harm.
+/// Plays each blow by itself, at rest. Names every blow that did harm.
 fn each(blows: impl Iterator<Item = Blow>) {
     each_at(Crew::Alone, blows);
 }
@@ -180,7 +180,7 @@ fn a_lease_that_somebody_made_longer_is_believed_in_no_longer_than_ones_own() {
         assert!(longer.strike(&table(&lab)).await);
         guard.release().await.unwrap();
         let guard = successor.await.unwrap();
-        // Its first renewal shows its own lease again, by which others judge it.
+        // Its first renewal writes its own lease again, by which other clients judge it.
         lab.wait(12 * SECOND).await;
         b.network.set_faults(cut_off());
         let next = waits(&lab, &a).await;

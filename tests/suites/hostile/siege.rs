@@ -1,4 +1,4 @@
-//! Four callers, a sweeper and an observer at one lock while somebody writes into its table; and the way out.
+//! Four callers, a sweeper and an observer use one lock while another program writes into its table; and the way out.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -18,24 +18,24 @@ use fairlock_testkit::panics::panics;
 use fairlock_testkit::tamper::{Blow, Table, delete_all, names_the_item};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long they are at it.
+/// How long the siege lasts.
 const SIEGE: Duration = Duration::from_secs(12);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The permits of a fair lock.
 const ALL: u64 = 64;
-/// So short that a hold is renewed.
+/// Short enough that a hold is renewed.
 const LEASE: Duration = Duration::from_secs(6);
-/// No call takes longer than its patience and this.
+/// A call takes at most its `PATIENCE` and this.
 const AND_SOME: Duration = Duration::from_secs(12);
-/// Requests of one client in a second, in the mean: who is next in the queue looks up to fifty times, and gaps are closed
-/// one by one.
+/// The mean number of requests of one client in a second. The next waiter in the queue polls up to fifty times, and gaps are closed one by
+/// one.
 const BUSY: u64 = 1_000;
 
 #[derive(Default)]
 struct Seen {
     guards: Vec<Arc<LockGuard>>,
     grants: Vec<Grant>,
-    /// Moments at which those who believed had more than there is.
+    /// Moments at which the believing holders held more permits than there are.
     overlaps: Vec<Instant>,
     /// The blows that met something.
     struck: Vec<(Instant, Blow)>,
@@ -61,13 +61,13 @@ pub(crate) enum Misses {
 /// What the first two of the callers want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crew {
-    /// The lock, alone, as the others.
+    /// The lock exclusively, as the others do.
     Alone,
-    /// To share it, and it carries data.
+    /// To share the lock, which carries data.
     Sharing,
 }
 
-/// Plays it all, and says what was wrong.
+/// Plays everything, and returns what was wrong.
 pub(crate) async fn play(
     crew: Crew,
     blows: Vec<(Duration, Blow)>,
@@ -138,7 +138,7 @@ pub(crate) fn table(lab: &Lab) -> Table {
     }
 }
 
-/// A client that sends without end, for which no time may pass either, panics. That counts, and ends it.
+/// A client that sends without end, perhaps without any virtual time passing, panics here. That counts as a failure, and ends it.
 #[expect(clippy::panic, reason = "nothing else ends it")]
 fn bounded(host: &Host) {
     let (sent, most) = (AtomicU64::new(0), BUSY * (SIEGE + PATIENCE).as_secs());
@@ -150,7 +150,7 @@ fn bounded(host: &Host) {
     });
 }
 
-/// Takes turns: some wait, one does not.
+/// Takes turns. Some calls wait, and one does not.
 async fn calls(locks: LockClient, (number, shares): (usize, bool), ends: Instant, seen: Shared) {
     let lock = locks.fair_lock("a").unwrap();
     let wait = if number == 3 {
@@ -212,7 +212,7 @@ impl Seen {
         }
     }
 
-    /// Whether it came before anything that was struck could have caused it.
+    /// Whether the moment came before any blow that could have caused it.
     fn is_before(&self, moment: Instant, causes: impl Fn(&Blow) -> bool) -> bool {
         let mut causes = self.struck.iter().filter(|(_, blow)| causes(blow));
         causes.next().is_none_or(|(at, _)| moment < *at)
@@ -224,7 +224,7 @@ impl Seen {
     }
 }
 
-/// LivenessTracker who believes.
+/// Watches how many holders believe in their holds.
 async fn watches(ends: Instant, seen: Shared) {
     while Instant::now() < ends {
         seen.lock().unwrap().count();
@@ -232,7 +232,7 @@ async fn watches(ends: Instant, seen: Shared) {
     }
 }
 
-/// Looks and sweeps.
+/// Inspects and sweeps.
 async fn looks(locks: LockClient, ends: Instant, seen: Shared) {
     let lock = locks.fair_lock("a").unwrap();
     while Instant::now() < ends {
@@ -253,7 +253,7 @@ fn note(seen: &Shared, fault: String) {
     seen.lock().unwrap().faults.push(fault);
 }
 
-/// An error says what to do: which item is damaged, who has the lock, or that it was lost.
+/// Checks that an error says what to do: which item is damaged, who holds the lock, or that it was lost.
 fn check(seen: &Shared, error: &Error) {
     let names_it = match error {
         Error::NotGranted { .. } | Error::Lost { .. } => true,
@@ -284,7 +284,7 @@ fn judge(seen: &Shared) -> Result<(), String> {
     }
 }
 
-/// Those who share come in any order among themselves, between those who had the lock alone.
+/// Sharers may be in any order among themselves, between exclusive holders.
 fn are_in_order(grants: &[Grant]) -> bool {
     grants.iter().enumerate().all(|(index, grant)| {
         let before = grants[..index].iter();
@@ -293,7 +293,7 @@ fn are_in_order(grants: &[Grant]) -> bool {
     })
 }
 
-/// As docs/operations.md has it: stop the callers, delete the items, start the callers.
+/// As docs/operations.md says: stop the callers, delete the items, start the callers.
 async fn way_out(
     lab: &Lab,
     hosts: Vec<Host>,
@@ -306,7 +306,7 @@ async fn way_out(
     drop(hosts);
     sleep(2 * SECOND).await;
     delete_all(&table(lab)).await;
-    // A counter that was set ahead of this is more than a removal of the item makes up for.
+    // If the counter was set ahead of this, deleting the item cannot make up for it.
     let clock = (EPOCH + started.elapsed()).as_micros() as u64;
     let fresh = lab.host();
     let guard = fresh.locks.fair_lock("a").unwrap().try_acquire().await;

@@ -1,4 +1,4 @@
-//! The layers of `docs/architecture.md` hold in the sources: imports point down only, and the SDK has few doors.
+//! The sources keep the layers of `docs/architecture.md`: imports point down only, and few modules may name the SDK.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use paths::{Named, paths};
 
-/// From the ground up. A module may use those of its own layer only where `PEERS` says so.
+/// From the ground up. Mechanisms may use modules of their own layer only where `PEERS` says so.
 const LAYERS: [(&str, &[&str]); 4] = [
     (
         "vocabulary",
@@ -77,17 +77,17 @@ const LAYERS: [(&str, &[&str]); 4] = [
     ),
 ];
 
-/// Mechanisms do not import each other, but for these.
+/// The only imports between mechanisms.
 const PEERS: [(&str, &str); 3] = [
     ("heartbeat", "hold"),
     ("waiter", "reclaim"),
     ("sweeper", "reclaim"),
 ];
 
-/// Vocabulary is not told the time, but for the settings, which carry the clock to where it is used.
+/// Vocabulary does not know the time, except for the settings: they carry the clock to where it is used.
 const UPWARDS: [(&str, &str); 1] = [("config", "clock")];
 
-/// Where the SDK may be named.
+/// The modules that may name the SDK.
 const SDK_DOORS: [&str; 6] = ["store", "table", "client", "fence", "size", "versioned"];
 
 #[test]
@@ -109,7 +109,7 @@ fn the_sdk_is_named_only_at_its_doors() {
     assert!(named.is_empty(), "{named:?}");
 }
 
-/// What clippy's list of doors cannot tell apart from tests, and who may name anything that is in there.
+/// Items that clippy's list cannot forbid to the library without forbidding them to tests, and the modules that may name anything in them.
 const DOORS: [(&str, &[&str]); 13] = [
     ("fastrand", &["random_source"]),
     ("getrandom", &["random_source"]),
@@ -129,7 +129,7 @@ const DOORS: [(&str, &[&str]); 13] = [
     ("tokio_util::time", &[]),
 ];
 
-/// The same of methods.
+/// The same for methods.
 const METHODS: [(&str, &[&str]); 4] = [
     (
         ".spawn(",
@@ -173,7 +173,7 @@ fn open_doors(module: &str, text: &str) -> Vec<String> {
     broken
 }
 
-/// Whether a path leads to the door or on from there; or brings it in unnamed, as a part of what is before it.
+/// Whether a path leads to the door or beyond it, or imports it without its name, as a part of a parent.
 fn leads_through(path: &Named, door: &str) -> bool {
     let mut segments = path.segments.iter().map(String::as_str);
     let mut door = door.split("::");
@@ -219,7 +219,7 @@ fn impurity(text: &str) -> Option<&'static str> {
         .find(|word| code.contains(word))
 }
 
-/// What `cargo build -p fairlock-embedded` builds: an engine for whoever has a table in DynamoDB.
+/// What `cargo build -p fairlock-embedded` builds: an engine for any user of DynamoDB tables.
 #[test]
 fn the_engine_knows_no_lock() {
     let crate_of = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/embedded");
@@ -263,7 +263,7 @@ fn the_modules_of_a_crate_import_each_other_in_no_circle() {
     assert_eq!(circle(&planted.into_iter().skip(1).collect()), None);
 }
 
-/// Modules that import each other in a ring, by the files of a crate.
+/// Finds modules that import each other in a circle, in the files of a crate.
 fn circle(sources: &BTreeMap<String, String>) -> Option<Vec<String>> {
     let named = |file: &str, text: &str| {
         let others = paths(text)
@@ -284,7 +284,7 @@ fn circle(sources: &BTreeMap<String, String>) -> Option<Vec<String>> {
         .find_map(|module| ring(module, &imports, &mut Vec::new()))
 }
 
-/// A way along imports from a module that is at the end of the way back to one on it.
+/// Follows imports from a module until one leads back to a module on the way.
 fn ring(
     module: &str,
     imports: &BTreeMap<&str, Vec<String>>,
@@ -312,7 +312,7 @@ fn every_module_has_a_layer_and_opens_with_its_promise() {
     }
 }
 
-/// What is shared is a crate or a module, so that the compiler shows one crate another's public API and no more.
+/// Shared code is a crate or a module, so that the compiler shows a crate only the public API of another.
 #[test]
 fn no_crate_compiles_the_files_of_another() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -336,7 +336,7 @@ fn no_crate_compiles_the_files_of_another() {
     assert!(!smuggles("    assert!(smuggles(\"#[path = 1]\"))"));
 }
 
-/// By an attribute or a macro at the beginning of a line.
+/// Whether the text includes another file, by an attribute or a macro at the beginning of a line.
 fn smuggles(text: &str) -> bool {
     let ways = ["#[path", "include!"];
     let lines = text.lines().map(str::trim_start);
@@ -426,7 +426,7 @@ fn sources() -> BTreeMap<String, String> {
     texts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
 }
 
-/// The same of any folder.
+/// The same for any folder.
 fn texts(root: &Path) -> BTreeMap<String, String> {
     let text = |file: PathBuf| {
         let path = file.strip_prefix(root).unwrap();
@@ -436,7 +436,7 @@ fn texts(root: &Path) -> BTreeMap<String, String> {
     files(root).into_iter().map(text).collect()
 }
 
-/// Where a file is in the tree of modules.
+/// The position of a file in the tree of modules.
 fn place(file: &str) -> Vec<&str> {
     let path = file.trim_end_matches(".rs");
     let place = path
@@ -450,7 +450,7 @@ fn module(file: &str) -> &str {
     place(file).first().copied().unwrap_or("lib")
 }
 
-/// All files below.
+/// All files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
@@ -475,7 +475,7 @@ fn layer(module: &str) -> Option<usize> {
         .position(|(_, modules)| modules.contains(&module))
 }
 
-/// What a file names that is not below it.
+/// What a file names that is not in a layer below it.
 fn broken_imports(file: &str, text: &str) -> Vec<String> {
     let from = module(file);
     let others = paths(text)
@@ -494,8 +494,8 @@ fn may_import(module: &str, other: &str) -> bool {
     to < from || (to == from && within) || PEERS.contains(&pair) || UPWARDS.contains(&pair)
 }
 
-/// The top-level module that a path leads to from a file; none, if it stays within the file's or leaves the library.
-/// What is no module's, such as the library itself under another name, is called as it stands there.
+/// The top-level module that a path leads to from a file. Returns `None` if the path stays within the file's module or leaves the library.
+/// A path to anything but a module, such as the library under another name, is returned as it is written.
 fn leads_to(file: &str, path: &Named) -> Option<String> {
     let inside = path.inside.iter().map(String::as_str);
     let mut place: Vec<_> = place(file).into_iter().chain(inside).collect();
@@ -518,7 +518,7 @@ fn leads_to(file: &str, path: &Named) -> Option<String> {
     Some(defined.to_owned())
 }
 
-/// The names that `lib.rs` gives out, each with the module that defines it.
+/// The names that `lib.rs` re-exports, each with the module that defines it.
 static REEXPORTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let named = paths(&sources()["lib.rs"]);
     let ours = named

@@ -1,12 +1,12 @@
-//! The paths that a source names, in its imports and elsewhere, each group in braces written out.
+//! The paths that a source names, in its imports and elsewhere. Each group in braces is written out.
 
 /// A path as the source wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) segments: Vec<String>,
-    /// What it is called from here on: its last segment, or what stands behind `as`.
+    /// The name of the path from here on: its last segment, or the name after `as`.
     pub(crate) name: String,
-    /// The modules of the file itself that it stands in, from the outside.
+    /// The inline modules of the file that contain the path, from the outside.
     pub(crate) inside: Vec<String>,
 }
 
@@ -19,14 +19,14 @@ pub(crate) fn paths(code: &str) -> Vec<Named> {
         open: Vec::new(),
         found: Vec::new(),
     };
-    // Ends because each step reads a token at least.
+    // The loop ends because each step reads at least one token.
     while reader.at < tokens.len() {
         reader.step();
     }
     reader.found
 }
 
-/// Words that may stand before a path that starts with `::`, and are no part of it.
+/// Words that may stand before a path that starts with `::`, and are not part of it.
 const BEFORE_PATHS: [&str; 12] = [
     "use", "in", "as", "dyn", "else", "if", "impl", "match", "mut", "return", "where", "while",
 ];
@@ -34,7 +34,7 @@ const BEFORE_PATHS: [&str; 12] = [
 struct Reader<'a> {
     tokens: &'a [&'a str],
     at: usize,
-    /// The braces around the next token, each with the module that it opened.
+    /// The open braces around the next token, each with the module that it opened.
     open: Vec<Option<&'a str>>,
     found: Vec<Named>,
 }
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads what stands behind `before::`, groups in groups included.
+    /// Reads what follows `before::`, including nested groups.
     fn tree(&mut self, mut before: Vec<String>) {
         if self.token(0) == "{" {
             return self.group(&before);
@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
 
     fn group(&mut self, before: &[String]) {
         self.at += 1;
-        // Ends with the group, or with the file.
+        // The loop ends with the group, or with the file.
         while !matches!(self.token(0), "}" | "") {
             match self.token(0) {
                 "," => self.at += 1,
@@ -109,10 +109,10 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c == '_' || c.is_alphabetic())
 }
 
-/// Words, `::` and single signs; neither comments nor texts.
+/// Words, `::` and single signs, without comments and string literals.
 fn tokens(mut rest: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
-    // Ends because each piece has a character at least.
+    // The loop ends because each piece has at least one character.
     while !rest.is_empty() {
         let (piece, after) = rest.split_at(length(rest));
         if !(piece.starts_with("//") || piece.starts_with(['"', '\'', ' ', '\n'])) {
@@ -123,7 +123,7 @@ fn tokens(mut rest: &str) -> Vec<&str> {
     tokens
 }
 
-/// Of the piece that `rest` begins with.
+/// The length of the piece that `rest` begins with.
 fn length(rest: &str) -> usize {
     let until = |end: Option<usize>| end.unwrap_or(rest.len());
     let first = rest.chars().next().map_or(1, char::len_utf8);
@@ -132,7 +132,7 @@ fn length(rest: &str) -> usize {
         [b':', b':', ..] => 2,
         [b'"', ..] => text(rest, '"'),
         [b'\'', b'\\', ..] => text(rest, '\''),
-        // A character. A lifetime has no second quotation mark there, and is a sign and a word.
+        // A character literal. A lifetime has no second quotation mark there, and is read as a sign and a word.
         [b'\'', ..] if rest.chars().nth(2) == Some('\'') => {
             rest.chars().take(3).map(char::len_utf8).sum()
         }
@@ -141,7 +141,7 @@ fn length(rest: &str) -> usize {
     }
 }
 
-/// To the mark that ends it, both included.
+/// The length up to the mark that ends the literal, including both marks.
 fn text(rest: &str, mark: char) -> usize {
     let mut escaped = false;
     let end = rest.char_indices().skip(1).find(|(_, c)| {

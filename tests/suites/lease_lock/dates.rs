@@ -30,7 +30,7 @@ fn left(lease: &Lease, began: Instant) -> Duration {
     lease.expires_at().duration_since(now).unwrap_or_default()
 }
 
-/// Up to a second and a half early, for the grain of a `Date` and the age of the answers that told it.
+/// A lease may end up to a second and a half early, because of the grain of a `Date` and the age of the answers that told it.
 fn is_as_long_as(span: Duration, left: Duration) -> bool {
     left <= span && span - left <= SECOND * 3 / 2 + span / 50
 }
@@ -84,7 +84,7 @@ fn one_answer_that_tells_a_wrong_time_makes_no_lease_longer_or_shorter() {
     });
 }
 
-/// Each of the front ends that answer first is wrong by something else, and nothing but two that agree tells so.
+/// Each of the front ends that answer first is wrong by another amount. Only two answers that agree tell the time.
 #[test]
 fn answers_that_disagree_are_asked_on_until_two_agree_or_there_is_no_end_of_them() {
     for wrong in [3, 4, 8, 14, 100] {
@@ -122,7 +122,7 @@ fn answers_that_disagree_are_asked_on_until_two_agree_or_there_is_no_end_of_them
     }
 }
 
-/// A process whose first request it is, on a host whose wall clock tells nothing.
+/// A process that sends its first request, on a host whose wall clock tells nothing.
 fn new_process(lab: &Lab) -> Host {
     lab.host_with(|to| to.clock(lab.clock.clone().ahead(1_000 * SECOND)))
 }
@@ -139,7 +139,7 @@ fn an_answer_that_disagrees_takes_no_lease_from_whoever_has_just_taken_it() {
                 .contains(&number)
                 .then_some(Fault::Skew(60 * number as i64))
         });
-        // Two that agree are the oldest of those that are remembered, and the answer to the next request has one of them forgotten.
+        // The two answers that agree are the oldest that are remembered, and the next answer pushes one of them out.
         for _ in 0..8 {
             named(&host).find("one").await.unwrap();
         }
@@ -153,7 +153,7 @@ fn an_answer_that_disagrees_takes_no_lease_from_whoever_has_just_taken_it() {
     });
 }
 
-/// The next answer after these comes over another connection, from another front end, and those before it grow old.
+/// The next answer comes over another connection, from another front end, and the answers before it grow old.
 #[test]
 fn a_new_connection_tells_the_time_as_well_as_the_one_before() {
     for (ahead, before) in [(0, 0), (0, 7), (0, 8), (0, 20), (1_000, 0), (1_000, 8)] {
@@ -182,7 +182,7 @@ fn a_new_connection_tells_the_time_as_well_as_the_one_before() {
     }
 }
 
-/// Two young answers were there when it began, and are old when the write is sent once more.
+/// Two young answers exist when the call begins, and are old when the write is sent again.
 #[test]
 fn a_lease_lasts_for_as_long_as_was_asked_for_though_the_first_write_had_no_answer() {
     virtual_time(async {
@@ -235,7 +235,7 @@ fn a_process_that_knows_no_time_yet_is_told_that_a_lease_was_released_before() {
     });
 }
 
-/// As DynamoDB Local is.
+/// As on DynamoDB Local.
 #[test]
 fn where_answers_have_no_date_there_are_no_leases_and_nothing_is_left() {
     virtual_time(async {
@@ -267,10 +267,10 @@ fn a_process_whose_first_request_it_is_extends_a_lease_and_releases_another() {
         assert_eq!(longer.id(), "one");
         assert!(longer.expires_at() > lease.expires_at() + 5 * MINUTE);
         assert_eq!(new.network.counts().requests(), 3);
-        // A shorter time takes nothing from those who have been told of a longer one.
+        // A shorter time takes nothing from callers that have been told the longer one.
         let same = named(&new).extend(&longer, MINUTE).await.unwrap();
         assert!(longer.expires_at() <= same.expires_at());
-        // One that has been quiet for so long that it does not know the time any more.
+        // The client has been quiet for so long that it no longer knows the time.
         lab.wait(8 * MINUTE).await;
         let longer = named(&new).extend(&longer, 10 * MINUTE).await.unwrap();
         let newest = lab.host();
@@ -305,7 +305,7 @@ fn nobody_who_waits_has_the_lock_before_a_lease_is_over_by_dynamodbs_clock() {
     }
 }
 
-/// Nothing renews its item before it is over, and TTL goes by the clock of whoever wrote it.
+/// Nothing renews the lease's item before it ends, and TTL goes by the clock of the client that wrote it.
 #[test]
 fn no_lease_lasts_longer_than_ttl_keeps_its_item_on_a_host_whose_clock_is_late() {
     virtual_time(async {

@@ -1,4 +1,4 @@
-//! A request for a lease that comes when its call has been told that the lock was not to be had.
+//! A request for a lease that arrives after its call was told that it did not get the lock.
 
 use fairlock::embedded::{Fault, Gate, When};
 use fairlock::{Error, IdleLocks, Lease};
@@ -9,7 +9,7 @@ use fairlock_testkit::lab::{Host, Lab, acquire};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::virtual_time;
 
-/// A client whose call under the name `job` was refused, and whose request for it took the lock afterwards.
+/// A client whose call under the name `job` was refused. Its request took the lock afterwards.
 async fn refused_and_taken(lab: &Lab) -> Host {
     let (client, other) = (process(lab).await, process(lab).await);
     let held = acquire(&other).await;
@@ -27,7 +27,7 @@ async fn refused_and_taken(lab: &Lab) -> Host {
     client
 }
 
-/// The client is shown the lease in each way in which it may meet the lock.
+/// Shows the client the lease in each way in which it may meet the lock.
 async fn meets_the_lock(client: &Host) {
     let lock = client.locks.fair_lock("a").unwrap();
     assert!(lock.try_acquire().await.unwrap().is_none());
@@ -36,7 +36,7 @@ async fn meets_the_lock(client: &Host) {
     assert!(is_refused(&named(client).acquire("else", MINUTE).await));
 }
 
-/// Nobody has taken the lease away, and its owner goes on with it.
+/// The lease is still there, and its owner goes on with it.
 async fn lasts(lab: &Lab, owner: &Host, lease: Lease) {
     lab.settle().await;
     let found = named(owner).find("job").await.unwrap();
@@ -71,7 +71,7 @@ fn a_lease_that_a_client_was_told_of_is_not_given_up_by_it_for_an_earlier_reques
     });
 }
 
-/// One of its name is over, and is prolonged; before that arrives, somebody else has the lock.
+/// The name's lease has ended, and is extended again. Before that request arrives, another client gets the lock.
 #[test]
 fn a_lease_that_another_takes_over_before_it_is_prolonged_is_not_granted() {
     virtual_time(async {
@@ -99,7 +99,7 @@ fn a_lease_that_another_takes_over_before_it_is_prolonged_is_not_granted() {
     });
 }
 
-/// The lock was idle for so long that DynamoDB may delete its item at any moment, and does just then.
+/// The lock was idle for so long that DynamoDB may delete its item at any moment, and deletes it at this one.
 #[test]
 fn a_lease_whose_item_is_deleted_before_it_is_prolonged_is_taken_anew() {
     virtual_time(async {

@@ -21,14 +21,14 @@ use futures::future::join;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-/// The allowance of the server clock, and the grain of its dates.
+/// The server clock allowance, and the grain of the server's dates.
 const ALLOWED: Duration = Duration::from_secs(10 + 2);
 
 fn named(host: &Host) -> LeaseLock {
     host.locks.lease_lock("a").unwrap()
 }
 
-/// A process that knows the time, as all do after their first answer.
+/// A process that knows the time, as each does after its first answer.
 async fn process(lab: &Lab) -> Host {
     let host = lab.host();
     let _ = host
@@ -240,7 +240,7 @@ fn a_lease_that_is_released_twice_is_already_released_whoever_has_the_lock_by_th
             LossReason::Released
         );
         guard.release().await.unwrap();
-        // After its time nobody can tell whether it was released or taken away.
+        // After its time, it is unknown whether it was released or evicted.
         lab.wait(MINUTE).await;
         let late = loss(named(&one).release(&again).await);
         assert_eq!(late, LossReason::Evicted { by: None });
@@ -395,7 +395,7 @@ fn names_and_times_that_cannot_be_are_refused_and_nothing_is_sent() {
     });
 }
 
-/// The mutex that reads and then puts: an item that is there is a lock that is held.
+/// The mutex that reads and then puts: an existing item means that the lock is held.
 async fn get_then_put(dynamodb: &Client) -> bool {
     let key = ("naive".to_owned(), "lock".to_owned());
     let (pk, sk) = (AttributeValue::S(key.0), AttributeValue::S(key.1));
@@ -430,8 +430,8 @@ fn a_mutex_that_reads_and_then_puts_lets_two_in_and_a_lease_does_not() {
     });
 }
 
-/// The first request of a lease is held up, the second is answered. The lease ends, another has its turn, and the first comes:
-/// the lock is taken again under the lease's own name and nonce.
+/// The first request of a lease is held up, and the second is answered. The lease ends, and another has its turn. Then the first request
+/// arrives, and takes the lock again under the lease's own name and nonce.
 #[test]
 fn a_lease_that_was_lost_is_neither_extended_nor_released_after_a_late_copy_of_its_enter() {
     for extends in [true, false] {

@@ -1,4 +1,4 @@
-//! Clients to which a policy denies the actions that only cleaning needs: turns go on, for as many requests as ever.
+//! A policy denies clients the actions that only cleaning needs. Turns go on, for as many requests as ever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use fairlock_testkit::virtual_time;
 
 const CLIENTS: usize = 12;
 const TURNS: usize = 5;
-/// Each client tries an action that is denied once, or twice where it cleans at two places at that moment.
+/// Each client tries a denied action once, or twice if it cleans at two places at that moment.
 const MAX_TRIES: u64 = 2 * CLIENTS as u64;
 
-/// A crowd whose requests of these operations are denied for as long as it says.
+/// Clients whose requests of some operations are denied while `is_denied` is set.
 struct Crowd {
     lab: Lab,
     hosts: Vec<Host>,
@@ -43,7 +43,7 @@ impl Crowd {
         }
     }
 
-    /// Everybody has some turns. How many requests that took, all in all.
+    /// Each client takes some turns. Returns how many requests that took in total.
     async fn round(&self) -> u64 {
         let before = self.requests();
         let turns = self.hosts.iter().map(async |host| {
@@ -93,7 +93,7 @@ fn without_deletions_turns_take_no_more_requests_the_more_rows_are_left() {
         for _ in 0..20 {
             rounds.push(crowd.round().await);
         }
-        // A look along the queue takes two pages: the lock item with some of what is left, and what is behind the slots.
+        // A poll of the queue takes two pages: the lock item with some of the rows that are left, and the rows behind the slots.
         assert!(rounds[19] < rounds[0] * 2, "{rounds:?}");
         assert!(rounds[19] < rounds[4] * 5 / 4, "{rounds:?}");
         assert!(crowd.of("BatchWriteItem") <= MAX_TRIES);

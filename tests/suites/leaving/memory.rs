@@ -21,7 +21,7 @@ async fn successors(lab: &Lab) -> Vec<AttributeValue> {
         .collect()
 }
 
-/// The holder and its successors, of whom the successors died, and two waiters of one client behind them.
+/// A holder, successors that have died, and two waiters of one client behind them.
 #[test]
 fn a_waiter_that_leaves_is_given_no_slot_by_another_of_its_client_that_remembers_its_row() {
     virtual_time(async {
@@ -39,7 +39,7 @@ fn a_waiter_that_leaves_is_given_no_slot_by_another_of_its_client_that_remembers
             .for_each(|host| host.network.set_faults(cut_off()));
         let row = waiting_row(&lab).await;
         make_void(&lab, &row).await;
-        // It has left, and none of its requests is answered.
+        // The waiter has left, and none of its requests is answered.
         let gate = Gate::closed();
         let held = Fault::Hold(When::After, gate.clone());
         let _met = meets(&client.network, "leave", usize::MAX, held);
@@ -49,7 +49,7 @@ fn a_waiter_that_leaves_is_given_no_slot_by_another_of_its_client_that_remembers
         let watermark = successors(&lab).await;
         assert!(
             !watermark.is_empty(),
-            "the other is watermark when the dead are gone"
+            "the other has a slot when the dead are gone"
         );
         assert!(
             !watermark.contains(ticket),

@@ -1,5 +1,5 @@
-//! Callers that stop waiting, clients that die, and what the queue does about them: nobody who is alive waits for those
-//! who left, nor longer than a lease for those who died.
+//! Callers that stop waiting, clients that die, and how the queue moves on. No living caller waits for callers that left, or longer than a
+//! lease for clients that died.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -7,6 +7,7 @@
 
 mod denied;
 mod memory;
+mod panics;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -43,7 +44,7 @@ fn all_who_died_at_one_moment_cost_one_lease_together() {
     }
 }
 
-/// A holder, its successors and those behind them die at one moment, `phase` after they came to rest.
+/// A holder, its successors and the waiters behind them die at one moment, `phase` after they came to rest.
 async fn died_together(slots: usize, phase: Duration, dated: bool) {
     let clock = Clock::of_tokio(EPOCH);
     let engine = Engine::memory().unwrap().with_clock(clock.clone());
@@ -133,7 +134,8 @@ fn a_waiter_that_retires_and_finds_that_it_had_a_slot_keeps_its_place() {
                 .table_name("locks")
                 .key("pk", row["pk"].clone())
         };
-        // Others made its row void, so it retires; before it has left, a slot write decided on an older look arrives.
+        // Another client made its row void, so it retires. Before it has left, a write that fills slots, decided on an older snapshot,
+        // arrives.
         make_void(&lab, &row).await;
         let gate = Gate::closed();
         let _met = meets(
@@ -232,7 +234,7 @@ fn a_wrong_endpoint_ends_a_call_when_its_time_is_over_or_that_of_an_outage() {
                 panic!("{wait:?}")
             };
             let took = started.elapsed();
-            // What may have been applied is undone before the error is told, for one request time-out at the most.
+            // Whatever may have been applied is undone before the error is returned, within one request time-out.
             let most = time * SECOND + REQUEST_TIMEOUT;
             assert!(took <= most, "{wait:?}: {took:?}");
             assert!(took > (time - 1) * SECOND, "{wait:?}: {took:?}");

@@ -12,7 +12,7 @@ use fairlock_testkit::lab::Lab;
 use fairlock_testkit::verbs::verb;
 use fairlock_testkit::virtual_time;
 
-/// A try of one lock ends within so many request time-outs.
+/// An attempt at one lock ends within this many request time-outs.
 const TRY: u32 = 5;
 
 #[test]
@@ -20,7 +20,7 @@ fn the_last_lock_is_tried_for_as_long_as_alone_and_then_the_others_are_released(
     virtual_time(async {
         let lab = Lab::new().await;
         let host = lab.host();
-        // DynamoDB falls silent as soon as it has `a` and `b`.
+        // DynamoDB falls silent as soon as the call holds `a` and `b`.
         let is_silent = |lock: Option<&str>, verb: &str| lock == Some("c") || verb == "release";
         let network = host.network.clone().script(move |request| {
             let hangs = is_silent(request.key("pk"), verb(request));
@@ -31,7 +31,7 @@ fn the_last_lock_is_tried_for_as_long_as_alone_and_then_the_others_are_released(
         let refused = all.acquire(RecordWait::NoWait).await.unwrap_err();
         let took = started.elapsed();
         assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
-        // Less would be less than `c` has alone, or than the release has.
+        // The attempt at `c` takes as long as it would alone, and the release has its time too.
         assert!(REQUEST * TRY < took, "{took:?}");
         assert!(took <= REQUEST * (TRY + 1) + TICK, "{took:?}");
         let _ = network.script(|_| None);
@@ -48,8 +48,8 @@ fn locks_that_are_lost_again_and_again_make_the_call_no_longer() {
         let lab = Lab::new().await;
         let host =
             lab.host_with(|builder| builder.lease_duration(6 * REQUEST).request_timeout(REQUEST));
-        // The first lock is never renewed, and is lost before the last is there: each try of another takes more than three
-        // request time-outs.
+        // The first lock is never renewed, and is lost before the last is granted: each attempt at another takes more than three request
+        // time-outs.
         let tries: Mutex<HashMap<String, Instant>> = Mutex::default();
         let network = host.network.clone().script(move |request| {
             let lock = request.key("pk").unwrap_or_default();
@@ -75,7 +75,7 @@ fn locks_that_are_lost_again_and_again_make_the_call_no_longer() {
             matches!(&refused, Error::NotGranted { lock, .. } if lock == "a"),
             "after {took:?}: {refused}"
         );
-        // It began again once: two of its three times are over after the second loss.
+        // It began again once: two of its three times have passed after the second loss.
         assert!(2 * TRY * REQUEST < took, "{took:?}");
         assert!(took <= REQUEST * (3 * TRY + 1) + TICK, "{took:?}");
         let _ = network.script(|_| None);

@@ -1,5 +1,4 @@
-//! Philosophers who each want some of the forks at once, name them in any order, and dine over a bad network; some of
-//! them die.
+//! Philosophers that each want some of the forks at once, name them in any order, and dine over a bad network. Some of them die.
 
 use std::time::Duration;
 
@@ -16,18 +15,18 @@ use fairlock_testkit::lab::{Host, Lab, cut_off};
 const FORKS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const PHILOSOPHERS: usize = 5;
 const MEALS: usize = 3;
-/// All are done long before, if they ever are.
+/// All have finished long before, if they ever do.
 const BOUND: Duration = Duration::from_secs(900);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// How the forks are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manners {
-    /// As the library takes several.
+    /// As the library takes several locks.
     Several,
-    /// One after the other, as they were named.
+    /// In turn, in the order in which they were named.
     AsNamed,
-    /// As the library takes them; and who gave them back believes on for a moment.
+    /// As the library takes them. But after the release, a philosopher goes on believing for a moment.
     Greedy,
 }
 
@@ -36,13 +35,13 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) manners: Manners,
     pub(crate) weather: Faults,
-    /// So many die at some moment.
+    /// How many die at some moment.
     pub(crate) deaths: usize,
-    /// So many others are cut off for a while, for longer than a lease or not.
+    /// How many others are cut off for a while, for longer than a lease or not.
     pub(crate) absences: usize,
 }
 
-/// Delays, and everything that a client may have to try again.
+/// Delays, and everything that a client may have to retry.
 pub(crate) fn bad_weather() -> Faults {
     Faults {
         round_trip: Latency::HeavyTailed {
@@ -69,7 +68,7 @@ pub(crate) fn fair_weather() -> Faults {
     }
 }
 
-/// Everybody who lives dines as often as it wants, and nobody with a fork that another has. How many forks were had.
+/// Each living philosopher dines as often as it wants, and never with a fork that another holds. Returns how many forks were granted.
 pub(crate) async fn dine(plan: Plan) -> Result<usize, String> {
     let (lab, history) = (Lab::new().await, History::default());
     let mut rng = Rng::with_seed(plan.seed);
@@ -102,7 +101,7 @@ pub(crate) async fn dine(plan: Plan) -> Result<usize, String> {
     Ok(history.grants())
 }
 
-/// What happens to one of them, at some moment.
+/// What happens to one philosopher, at some moment.
 enum Fate {
     Lives,
     Dies { at: Duration },
@@ -144,7 +143,7 @@ impl Fate {
     }
 }
 
-/// Also those of the dead, when their leases are over.
+/// Whether all forks are free, also the forks of the dead after their leases have ended.
 async fn all_are_free(host: &Host) -> Result<(), String> {
     let forks = host.locks.multi_lock(FORKS).unwrap();
     let free = forks.acquire(RecordWait::Timeout(120 * SECOND)).await;
@@ -164,7 +163,7 @@ impl Philosopher {
         for _ in 0..MEALS {
             let forks = self.wishes();
             self.pause(1_000).await;
-            // Ends when a meal was finished: each other turn needs a fault.
+            // The loop ends when a meal was finished. Each other iteration needs a fault.
             while !self.tries(&forks).await {}
         }
     }
@@ -176,7 +175,7 @@ impl Philosopher {
         forks[..self.rng.usize(2..=3)].to_vec()
     }
 
-    /// Whether it could finish a meal.
+    /// Returns whether it could finish a meal.
     async fn tries(&mut self, forks: &[&str]) -> bool {
         match self.takes(forks).await {
             Ok(held) => self.eats(held).await,

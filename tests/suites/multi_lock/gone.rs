@@ -13,7 +13,7 @@ use fairlock_testkit::lab::{Host, Lab};
 use fairlock_testkit::verbs::meets;
 use fairlock_testkit::virtual_time;
 
-/// Nobody has any of them, nobody waits, and there is one item of each at the most.
+/// Whether none of the locks has a holder or a waiter, and each has one item at most.
 async fn is_clean(lab: &Lab, locks: &[&str]) -> bool {
     for lock in locks {
         let items = lab.items(lock).await;
@@ -38,7 +38,7 @@ fn whoever_goes_away_at_whatever_moment_leaves_nothing() {
     );
 }
 
-/// How many of four locks it had when it went.
+/// Returns how many of four locks the caller held when it went away.
 async fn goes_away(seed: u64) -> usize {
     let (lab, mut rng) = (Lab::new().await, Rng::with_seed(seed));
     let mut names = ["a", "b", "c", "d"];
@@ -55,7 +55,7 @@ async fn goes_away(seed: u64) -> usize {
         }
         std::future::pending().await
     };
-    // More often early, where request follows request.
+    // The caller goes away early more often than late, because the requests follow each other there.
     let span = (6 * SECOND).mul_f64(rng.f64().powi(3));
     let through = tokio::select! {
         biased;
@@ -90,7 +90,7 @@ fn an_error_is_told_when_nothing_of_the_call_is_held_or_waits_any_more() {
         let all = several(&host, &["a", "b", "c"]);
         for wait in [RecordWait::NoWait, RecordWait::Timeout(SECOND)] {
             let refused = all.acquire(wait).await.unwrap_err();
-            // At this very moment, in which its process may end.
+            // At this very moment, because the process may end right after the error.
             assert_eq!(held_by("host-0", &other, &["a", "b"]).await, 0, "{wait:?}");
             let queue = other.locks.fair_lock("c").unwrap().inspect().await.unwrap();
             assert_eq!(queue.waiting, 0, "{wait:?}");
@@ -120,7 +120,7 @@ fn an_error_waits_for_no_release_for_longer_than_one_request_time_out() {
             assert!(matches!(refused, Err(Error::NotGranted { .. })));
             let took = started.elapsed();
             assert!(took <= most + SECOND / 10, "{wait:?}: {took:?}");
-            // The background tries again.
+            // A background task tries again.
             lab.wait(2 * REQUEST).await;
             assert!(lab.is_free("a").await, "{wait:?}");
         }

@@ -1,11 +1,11 @@
-//! Who believed when that it had which lock, and whether that can be.
+//! Which clients believed when that they held which lock, and whether all of that can be true.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use fairlock::LockGuard;
 
-/// Shared by all who note what they have.
+/// Shared by all clients that record what they hold.
 #[derive(Clone, Default)]
 pub(crate) struct History(Arc<Mutex<Vec<Event>>>);
 
@@ -15,7 +15,7 @@ pub(crate) enum Event {
     Ended { lock: String, ticket: u64 },
 }
 
-/// That somebody has these locks, from now until it is dropped.
+/// Records that a client holds these locks, from now until it is dropped.
 pub(crate) struct Belief {
     history: History,
     locks: Vec<(String, u64)>,
@@ -46,7 +46,7 @@ impl History {
         grants.count()
     }
 
-    /// No lock was anybody's while it was another's, and the tickets of each only grew.
+    /// Checks that no two clients held a lock at the same time, and that the tickets of each lock only grew.
     pub(crate) fn check(&self) -> Result<(), String> {
         check(&self.0.lock().unwrap())
     }

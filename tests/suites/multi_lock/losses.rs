@@ -1,4 +1,4 @@
-//! One of several locks is lost, or cannot be released.
+//! A lock of several is lost, or cannot be released.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
         let waiting = waits(&lab, both, RecordWait::Infinite).await;
         assert_eq!(lab.items("b").await.len(), 1, "a successor");
         lab.delete_lock_item("a").await;
-        // Somebody else has it before it is noticed.
+        // Another client holds it before the loss is noticed.
         let a = acquire(&third, "a").await;
         lab.wait(LEASE).await;
         b.release().await.unwrap();
-        // It let go of its place for `b` too.
+        // It left the queue of `b` too.
         assert!(lab.is_free("b").await);
         assert!(!waiting.is_finished());
         let before = a.ticket();
@@ -48,7 +48,7 @@ fn locks_whose_lease_was_over_before_the_caller_had_them_are_taken_again() {
         let mut acquiring = pin!(one.acquire(RecordWait::Infinite));
         assert!(poll!(&mut acquiring).is_pending());
         lab.settle().await;
-        // The process stands still, and its caller goes on first.
+        // The process stands still, and its caller runs first afterwards.
         let _ = tokio::time::advance(LEASE).now_or_never();
         let guard = acquiring.await.unwrap();
         assert!(guard.is_held());
@@ -87,7 +87,7 @@ fn a_loss_when_the_time_is_nearly_over_makes_the_call_no_later_though_nothing_is
             let both = several(&host, &["a", "b"]);
             let (started, wait) = (Instant::now(), SECOND / 10 * tenths);
             let waiting = waits(&lab, both, RecordWait::Timeout(wait)).await;
-            // The lease of `a` is over after thirty seconds.
+            // The lease of `a` ends after thirty seconds.
             let _ = host
                 .network
                 .clone()
@@ -115,7 +115,7 @@ fn a_lock_that_is_lost_while_the_last_comes_too_late_ends_the_call_in_time() {
             let both = several(&host, &["a", "b"]);
             let (started, wait) = (Instant::now(), SECOND / 10 * tenths);
             let waiting = waits(&lab, both, RecordWait::Timeout(wait)).await;
-            // When the time is over, the loss of `a` is told first, and then what brings `b`.
+            // At the end of the time, the loss of `a` is reported first, and then the answer that brings `b`.
             let told_late = move |after, before| {
                 let (told, now) = (started + wait + after, Instant::now());
                 let late = told - now;
@@ -154,7 +154,7 @@ fn a_lock_that_comes_when_the_time_is_over_is_the_last_that_is_asked_for() {
             let lab = Lab::new().await;
             let host = lab.host();
             let all = several(&host, &["a", "b", "c"]);
-            // Each lock alone is had within one request time-out of any moment.
+            // At any moment, each lock alone can be acquired within one request time-out.
             host.network.set_faults(slow(REQUEST * 9 / 10));
             let (started, wait) = (Instant::now(), SECOND / 10 * tenths);
             let ended = all.acquire(RecordWait::Timeout(wait)).await;
@@ -188,7 +188,7 @@ fn the_first_loss_is_told_with_its_lock_and_the_others_are_still_held() {
         assert!(!guard.is_held() && guard.remaining().is_zero());
         let held = guard.guards().iter().filter(|lock| lock.is_held());
         assert_eq!(held.count(), 2);
-        // Told again to whoever asks again.
+        // Later calls report the same loss again.
         assert_eq!(guard.lost().await.lock, "b");
         let Err(Error::Lost { lock, .. }) = guard.release().await else {
             panic!("nobody is told");
@@ -285,14 +285,14 @@ fn who_does_not_wait_and_loses_a_lock_on_the_way_is_not_refused_by_itself() {
     virtual_time(async {
         let lab = Lab::new().await;
         let host = lab.host();
-        // So the first request of this host takes the lock before it knows the time, and renews it after a second.
+        // The lock exists, so the first request of this host takes it before the host knows the time. The host renews it after a second.
         acquire(&lab.host(), "lock/a")
             .await
             .release()
             .await
             .unwrap();
         let slow = AtomicBool::new(true);
-        // The first answer of `b` comes when `a` has been lost: deleted, and found so by the first renewal, after a second.
+        // The first answer for `b` comes after `a` was lost: `a` was deleted, and the first renewal finds that after a second.
         let network = host.network.clone().script(move |request| {
             let is_first = request.mentions("lock/b") && slow.swap(false, Ordering::SeqCst);
             is_first.then_some(Fault::Delay(When::After, SECOND * 9 / 5))

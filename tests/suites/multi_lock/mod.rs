@@ -1,5 +1,4 @@
-//! Several locks at once: all or none, whatever the order in which they are named, within one time, and nothing left
-//! behind.
+//! Several locks at once: all or none, whatever the order in which they are named, within one time, and with nothing left behind.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -27,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// What one request is given by default.
+/// The default request time-out.
 const REQUEST: Duration = Duration::from_secs(2);
 /// What timers round up to.
 const TICK: Duration = Duration::from_millis(10);
@@ -43,7 +42,7 @@ async fn acquire(host: &Host, lock: &str) -> LockGuard {
     lock.acquire(RecordWait::Infinite).await.unwrap()
 }
 
-/// Starts waiting for locks, and lets it come to rest.
+/// Starts waiting for locks, and lets the call come to rest.
 async fn waits(
     lab: &Lab,
     locks: MultiLock,
@@ -73,7 +72,7 @@ fn locks_are_taken_in_the_order_of_their_bytes_each_once_however_they_are_named(
     virtual_time(async {
         let lab = Lab::new().await;
         let host = lab.host();
-        // Not in the order of any alphabet, nor of any number.
+        // This is neither alphabetical nor numerical order.
         let ordered = ["A", "a", "a/10", "a/9", "b", "é", "漢"];
         let mut named = [ordered, ordered].concat();
         for seed in 0..10 {
@@ -88,7 +87,7 @@ fn locks_are_taken_in_the_order_of_their_bytes_each_once_however_they_are_named(
         }
         assert_eq!(guard.ticket("c"), None);
         guard.release().await.unwrap();
-        // The first of all asks whether there is a lock, before it makes one.
+        // The first call asks whether the lock exists before it creates it.
         assert_eq!(
             host.network.counts().requests(),
             1 + 2 * ordered.len() as u64
@@ -208,7 +207,7 @@ fn a_time_that_is_over_between_two_locks_ends_the_call_with_the_name_of_the_next
         let (host, other) = (lab.host(), lab.host());
         let _b = acquire(&other, "b").await;
         acquire(&host, "a").await.release().await.unwrap();
-        // The first lock takes all of the time that there is.
+        // The first lock takes all of the time.
         host.network.set_faults(slow(SECOND));
         let wait = RecordWait::Timeout(SECOND);
         let started = Instant::now();

@@ -27,7 +27,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 // ---------------------------------------------------------------------------------------------------------------
 // Faults, each before and after the request is applied
 
-/// Meets a fault on the way of one request to add one; says why it was refused, and how many were added.
+/// A fault happens to one request that adds one. Returns why the request was refused, and how many were added.
 async fn refused_by(fault: Fault) -> (Refused, u64) {
     let engine = engine().await;
     let client = once(&first(&engine, fault));
@@ -105,7 +105,7 @@ fn a_request_in_conflict_is_refused_and_not_applied() {
     });
 }
 
-/// Of two items.
+/// A transaction on two items.
 fn a_transaction(client: &Client) -> TransactWriteItemsFluentBuilder {
     let update = |name: &str| {
         let update = Update::builder()
@@ -176,7 +176,7 @@ fn a_request_that_hangs_after_applying_times_out_having_been_applied() {
     });
 }
 
-/// Tokio's clock, for what the SDK measures rather than waits for.
+/// Tokio's clock, for times that the SDK measures rather than waits for.
 #[derive(Debug)]
 struct TokioTime(Instant);
 
@@ -329,7 +329,7 @@ fn a_request_whose_future_is_dropped_at_once_is_applied_all_the_same() {
 }
 
 // ---------------------------------------------------------------------------------------------------------------
-// RandomSource
+// Chance
 
 fn storm() -> Faults {
     Faults {
@@ -352,7 +352,7 @@ fn storm() -> Faults {
     }
 }
 
-/// How each of 100 requests ended and when, and what came of them all.
+/// How and when each of 100 requests ended, and how many were added in total.
 async fn weathered(seed: u64) -> (Vec<String>, u64) {
     let engine = engine().await;
     let log = Arc::new(Mutex::new(Vec::new()));
@@ -455,7 +455,7 @@ fn a_gate_that_was_opened_lets_through_who_stood_there_though_it_is_closed_again
         };
         let (passed, ()) = tokio::join!(add_one(&first), opens);
         passed.unwrap();
-        // Who comes now stands there.
+        // A request that comes now is held again.
         tokio::select! {
             biased;
             _ = add_one(&second) => panic!("passed a closed gate"),

@@ -1,4 +1,4 @@
-//! What a script is asked of a request, and what observers and counts tell of it.
+//! What a script learns of a request, and what observers and counts report of it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use super::{MINUTE, SECOND, a_transaction};
 use fairlock_testkit::counter::*;
 use fairlock_testkit::virtual_time;
 
-/// What befalls the first request, the second, and so on.
+/// What happens to the first request, the second, and so on.
 fn in_turn(faults: impl Into<Vec<Option<Fault>>>) -> impl Fn(&Request) -> Option<Fault> {
     let faults = faults.into();
     move |request| faults[usize::try_from(request.number() - 1).unwrap()].clone()

@@ -1,4 +1,4 @@
-//! A call that does not wait returns within five request time-outs, whatever is answered late or not at all, and says what it found out.
+//! A call that does not wait returns within five request time-outs, whatever is answered late or not at all, and reports what it found out.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -43,7 +43,7 @@ fn a_renewal_before_the_grant_that_nobody_answers_ends_the_call_within_five_requ
     virtual_time(async {
         let lab = Lab::new().await;
         acquire(&lab.host()).await.release().await.unwrap();
-        // So that the item has to be kept before anybody is granted anything.
+        // Lets the item come close to its expiry, so that a call must extend that before any grant.
         lab.wait(5 * 86_400 * SECOND).await;
         let host = lab.host();
         let _ = host.network.clone().script(|request| {
@@ -59,7 +59,7 @@ fn a_renewal_before_the_grant_that_nobody_answers_ends_the_call_within_five_requ
     });
 }
 
-/// Three of its attempts have no answer, the fourth one at the last moment, and no request after that.
+/// Three of its attempts are not answered. The fourth is answered at the last moment. No later request is answered.
 #[test]
 fn a_call_sends_nothing_more_when_its_last_attempt_is_answered_late() {
     for (what, is_dead) in [
@@ -100,7 +100,7 @@ fn a_call_sends_nothing_more_when_its_last_attempt_is_answered_late() {
                 started.elapsed()
             );
             let refused = outcome.unwrap_err();
-            // It found out of nobody who has the lock.
+            // It did not learn of any holder.
             assert!(
                 matches!(refused, Error::Unavailable { .. }),
                 "{what}: {refused}"
@@ -109,8 +109,8 @@ fn a_call_sends_nothing_more_when_its_last_attempt_is_answered_late() {
     }
 }
 
-/// A request that is answered late is followed by one of another kind that is not: by a renewal of a hold whose item would go soon, or by
-/// the read of an item that is not there.
+/// A late answer is followed by a request of another kind that is not answered. That is the renewal of a hold whose item would expire soon,
+/// or the read of a missing item.
 #[test]
 fn a_call_ends_within_five_request_timeouts_whatever_follows_a_late_answer() {
     let late = || Fault::Delay(When::After, 1990 * MS);
@@ -140,7 +140,7 @@ fn a_call_ends_within_five_request_timeouts_whatever_follows_a_late_answer() {
             let lab = Lab::new().await;
             if !is_shared {
                 acquire(&lab.host()).await.release().await.unwrap();
-                // The item has to be kept before anybody is granted anything.
+                // The item's expiry must be extended before any grant.
                 lab.wait(5 * 86_400 * SECOND).await;
             }
             let host = lab.host();

@@ -1,4 +1,4 @@
-//! By what time callers that do not wait take others for dead: dates that stay, and answers of front ends that are wrong.
+//! Which time callers that do not wait use to take others for dead: dates that stay, and front ends whose answers are wrong.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -21,8 +21,8 @@ use fairlock_testkit::virtual_time;
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// A draw takes nearly two seconds, and meanwhile another drew, whose date is later. That date stays, or, when all die, a caller
-/// that never waits could judge nothing.
+/// A draw takes nearly two seconds. Meanwhile another client draws, with a later date, and that date stays. Otherwise, when all die, a
+/// caller that never waits could judge nothing.
 #[test]
 fn a_slow_draw_leaves_the_later_date_of_another() {
     virtual_time(async {
@@ -42,7 +42,7 @@ fn a_slow_draw_leaves_the_later_date_of_another() {
                 drawn.fetch_add(1, Ordering::SeqCst);
                 return (drew == 0).then_some(Fault::Delay(Before, 1950 * MS));
             }
-            // It dies before its row comes.
+            // The client dies before its row arrives.
             (drew == 2).then_some(Fault::Lose(Before))
         });
         meets(
@@ -69,7 +69,7 @@ fn a_slow_draw_leaves_the_later_date_of_another() {
     });
 }
 
-/// A lock with a holder, a successor and a row behind it, of hosts that are cut off now.
+/// A lock with a holder, a successor and a row behind it, whose hosts are cut off now.
 async fn all_dead(lab: &Lab) -> Vec<Host> {
     let hosts = lab.hosts_with_slots(3, 1);
     std::mem::forget(acquire(&hosts[0]).await);
@@ -82,7 +82,7 @@ async fn all_dead(lab: &Lab) -> Vec<Host> {
     hosts
 }
 
-/// Takes the date off whatever stands there; off the row too.
+/// Removes the date from an entry, or from the row.
 async fn undate(lab: &Lab, what: &str) {
     if what != "entry.renewed_at" {
         let undated = on_the_lock_item(lab, &format!("REMOVE {what}"));
@@ -138,7 +138,7 @@ fn a_gap_without_a_date_is_dated_by_a_caller_or_by_a_sweep() {
     }
 }
 
-/// A hold of which nothing is heard, and which its owner believes in; and a caller.
+/// A hold whose owner is cut off and believes in it, and a caller.
 async fn cut_off_holder(lab: &Lab) -> (fairlock::LockGuard, Host) {
     let (holder, caller) = (lab.host(), lab.host());
     let guard = acquire(&holder).await;
@@ -192,7 +192,7 @@ fn a_front_end_that_is_wrong_is_not_its_own_witness() {
                     assert!(guard.is_held(), "{says}");
                 }
                 assert!(told.network.connections() <= 3, "{says}");
-                // And the dead are known by a time that is right.
+                // And dead holders are judged by a correct time.
                 holder.network.set_faults(cut_off());
                 lab.wait(60 * SECOND).await;
                 let calls = calls_until_granted(&lab, &caller).await;
@@ -211,7 +211,7 @@ fn answers_that_come_from_front_ends_that_differ_evict_nobody_early() {
             let rng = std::sync::Mutex::new(fastrand::Rng::with_seed(seed));
             let _ = caller.network.clone().script(move |_| {
                 let mut rng = rng.lock().unwrap();
-                // Of two answers in a row one is right within what the allowance is for.
+                // Of two answers in a row, one is right within what the allowance covers.
                 let wrong = rng.bool();
                 let skew = if wrong {
                     rng.i64(-8..=8)
@@ -254,15 +254,15 @@ fn a_front_end_that_is_behind_has_no_holder_evicted() {
     });
 }
 
-/// One answer to a process that has just begun, or of a gateway before it, tells a wrong time.
+/// A single wrong time: in an answer to a process that has just started, or in an answer of a gateway before it.
 #[derive(Clone, Copy, Debug)]
 struct Wrong {
     answer: u64,
     by: i64,
     is_gateway: bool,
-    /// The lock was had before.
+    /// The lock was held before.
     has_item: bool,
-    /// By so much the wall clock of the host is ahead: it confirms no answer.
+    /// How far the host's wall clock is ahead. If it is, it confirms no answer.
     wall: Duration,
 }
 
@@ -281,7 +281,7 @@ fn each_wrong_answer(by: &[i64]) -> impl Iterator<Item = Wrong> {
 }
 
 impl Wrong {
-    /// The lock is had by a process to which that happens.
+    /// Grants the lock to a process to which this happens.
     async fn happens(self, lab: &Lab) -> (Host, fairlock::LockGuard) {
         if self.has_item {
             acquire(&lab.host()).await.release().await.unwrap();
@@ -342,7 +342,7 @@ fn one_answer_that_is_ahead_keeps_nobody_out_when_its_process_dies() {
     });
 }
 
-/// With such a lease one answer comes within the time for which a date is fresh.
+/// With such a lease, one answer comes within the time for which a date is fresh.
 #[test]
 fn one_answer_that_is_ahead_in_a_long_hold_keeps_nobody_out() {
     virtual_time(async {
@@ -371,7 +371,7 @@ fn one_call(lab: &Lab) -> Host {
     lab.host_with(|builder| builder.clock(lab.clock.clone().ahead(years)))
 }
 
-/// The holder died before it knew the time. Nobody who comes has more than one call, or a wall clock that confirms an answer.
+/// The holder died before it knew the time. Each later process makes one call only, and has no wall clock that confirms an answer.
 #[test]
 fn one_call_dates_a_dead_holder_and_the_next_gets_past_it_though_no_wall_clock_is_right() {
     virtual_time(async {
@@ -387,8 +387,8 @@ fn one_call_dates_a_dead_holder_and_the_next_gets_past_it_though_no_wall_clock_i
     });
 }
 
-/// Each of its answers once. The first two that disagree are told apart by a third. Only where the first of all is early does the
-/// holder seem to live, and that call is turned away.
+/// Each answer is wrong once. A third answer decides between the first two if they disagree. Only if the very first is early, the holder
+/// seems to be alive, and that call is refused.
 #[test]
 fn one_wrong_answer_keeps_no_call_from_getting_past_the_dead() {
     for wrong in 1..=4 {
@@ -413,7 +413,7 @@ fn one_wrong_answer_keeps_no_call_from_getting_past_the_dead() {
     }
 }
 
-/// Its first answer tells the time and nothing confirms it; the item may be deleted at any moment.
+/// Its first answer tells the time, and nothing confirms it. The item may be deleted at any moment.
 #[test]
 fn an_item_that_is_about_to_be_deleted_is_kept_by_what_one_answer_tells() {
     virtual_time(async {

@@ -1,4 +1,4 @@
-//! Callers that never wait are neither shut out by those who are over, nor go before those who are not.
+//! Callers that never wait are not kept out by expired entries, and do not overtake live ones.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
-/// The request time-out, by default.
+/// The default request time-out.
 const REQUEST: Duration = Duration::from_secs(2);
 
 fn acquires(host: &Host, wait: RecordWait) -> JoinHandle<Result<LockGuard, Error>> {
@@ -48,7 +48,7 @@ async fn calls_until_granted(lab: &Lab, host: &Host) -> usize {
     usize::MAX
 }
 
-/// An update of the lock item as no client makes it.
+/// An update of the lock item that no client would make.
 fn on_the_lock_item(lab: &Lab, expression: &str) -> UpdateItemFluentBuilder {
     let text = |value: &str| AttributeValue::S(value.into());
     let update = lab.engine.client().update_item().table_name("locks");
@@ -62,7 +62,7 @@ fn number(value: u128) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-/// Adds to the tickets drawn, whose drawers never came with a row.
+/// Adds drawn tickets for which no row is ever put.
 async fn draw_and_die(lab: &Lab, tickets: u128) {
     let draw = on_the_lock_item(lab, "SET #last = #last + :tickets, drawn_at = :at")
         .expression_attribute_names("#last", "last")
@@ -71,7 +71,7 @@ async fn draw_and_die(lab: &Lab, tickets: u128) {
     draw.send().await.unwrap();
 }
 
-/// Free, and so many who drew and died are long overdue.
+/// A free lock with this many open tickets, whose drawers died and which are long overdue.
 async fn full_of_the_dead(tickets: u128) -> (Lab, Host) {
     let lab = Lab::new().await;
     let host = lab.host();
@@ -81,7 +81,7 @@ async fn full_of_the_dead(tickets: u128) -> (Lab, Host) {
     (lab, host)
 }
 
-/// The same, and every other of them has a void row: each gap between them takes a write.
+/// The same, but every second ticket has a void row: each gap between them takes a write.
 async fn full_of_holes(gaps: u128) -> (Lab, Host) {
     let (lab, host) = full_of_the_dead(2 * gaps).await;
     let lock = host.locks.fair_lock("a").unwrap();
@@ -130,7 +130,7 @@ fn a_lock_item_full_of_the_dead_is_cleared_in_one_call_with_as_many_slots_as_the
             let lab = Lab::new().await;
             let dead = lab.host_with(|builder| builder.successor_slots(slots));
             for _ in 0..=slots {
-                // Whoever is granted holds on: the guard goes with the test.
+                // A granted call keeps the lock: its guard is leaked.
                 let acquiring = acquires(&dead, RecordWait::Infinite);
                 tokio::spawn(async move { std::mem::forget(acquiring.await) });
                 lab.wait(SECOND).await;
@@ -184,7 +184,7 @@ fn a_process_that_died_right_after_its_first_request_keeps_nobody_out_for_long()
     virtual_time(async {
         let lab = Lab::new().await;
         let dead = lab.host();
-        // No answer has told it the time, so there is no date on its hold.
+        // No answer has told it the time, so its hold has no date.
         let guard = acquire(&dead).await;
         dead.network.set_faults(cut_off());
         // Each caller is a process of its own.
@@ -256,7 +256,7 @@ fn a_process_reads_first_only_until_it_knows_the_time_and_no_longer_than_its_cal
     });
 }
 
-/// So many readers share the lock, each a fresh process: all but the first have it by their first request, and left no date.
+/// `readers` readers share the lock, each a new process. All but the first get it by their first request, and left no date.
 async fn fresh_readers(lab: &Lab, readers: usize) -> Vec<(Host, LockGuard)> {
     let mut sharing = Vec::new();
     for _ in 0..readers {
@@ -283,7 +283,7 @@ fn a_refused_call_writes_one_date_more_at_the_most_however_many_holders_have_non
             );
             updates.push(late.network.counts().requests());
         }
-        // The enter, and a write that dates 16 holds; of 49 three hold sixteen each, and the fourth the last.
+        // The enter, and a write that dates 16 holds. Of 49 holds, three writes date 16 each, and a fourth dates the last.
         assert_eq!(updates, [2, 2, 2, 2, 1, 1]);
     });
 }
@@ -352,9 +352,9 @@ fn a_refusal_whose_answer_is_cut_short_is_asked_for_again() {
 }
 
 // ---------------------------------------------------------------------------------------------------------------
-// At the door of a lock that is free, with open tickets, for those who wait
+// In the doorway of a free lock with open tickets, for callers that wait
 
-/// Free, with two tickets open whose waiters have left: nobody is on the way to it.
+/// A free lock with two open tickets whose waiters have left: no caller is on the way to it.
 async fn left_behind(lab: &Lab) {
     let hosts = lab.hosts_with_slots(3, 1);
     let guard = acquire(&hosts[0]).await;
@@ -399,7 +399,7 @@ fn one_who_died_on_the_way_to_a_free_lock_costs_the_grace() {
             let host = lab.host_with(|builder| builder.poll_interval(shortest, 10 * SECOND));
             let started = Instant::now();
             let guard = acquire(&host).await;
-            // The grace, or the look after it.
+            // The join timeout, or the poll after it.
             assert!(started.elapsed() < 16 * SECOND, "{:?}", started.elapsed());
             guard.release().await.unwrap();
         });
@@ -452,7 +452,7 @@ fn a_late_duplicate_of_a_renewal_does_not_make_a_living_holder_look_dead() {
         let guard = acquire(&holder).await;
         let after = 41 * SECOND;
         meets(&holder.network, "renew hold", 1, Fault::Duplicate { after });
-        // Up to just behind the duplicate, and before the next renewal.
+        // Until just after the duplicate, and before the next renewal.
         for _ in 0..200 {
             lab.wait(SECOND / 4).await;
             assert!(try_acquire(&other).await.is_none());
@@ -477,7 +477,7 @@ fn a_late_duplicate_of_a_draw_does_not_make_a_ticket_overdue_that_was_drawn_sinc
         next.await.unwrap().release().await.unwrap();
         last.await.unwrap().release().await.unwrap();
 
-        // Just before the duplicate comes another draws, and its row is on the way when the lock is free.
+        // Just before the duplicate arrives, another client draws. Its row is under way when the lock becomes free.
         lab.wait(37 * SECOND).await;
         let guard = acquire(first).await;
         let next = waits(&lab, successor).await;

@@ -1,4 +1,4 @@
-//! Writes whose answers were lost: each is found out about, or said not to be known.
+//! Writes whose answers were lost: the caller learns what became of each, or that it is unknown.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -37,7 +37,7 @@ fn a_write_that_was_applied_unseen_is_not_made_again() {
     }
 }
 
-/// One withdrawal whose put meets a fault and is not answered for two seconds, in which others are made one after the
+/// Makes one withdrawal whose put meets a fault and is not answered for two seconds. Meanwhile other withdrawals are made, one after the
 /// other.
 async fn with_others(
     bank: &Bank,
@@ -190,7 +190,7 @@ fn a_refusal_or_a_conflict_is_no_doubt() {
         first(&network, "PutItem", Fault::Conflict);
         let done = withdraw(&accounts, "one", 10).await.unwrap();
         assert_eq!((done.version, done.attempts), (number(2), 1));
-        // With any doubt it would be unknown who deleted the item.
+        // If there were any doubt, it would be unknown which write deleted the item.
         first(
             &network,
             "DeleteItem",

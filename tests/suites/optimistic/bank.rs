@@ -1,4 +1,4 @@
-//! An account that several withdraw from at once, in ways good and bad, and what its ledger says of them afterwards.
+//! An account from which several clients withdraw at once, in good and bad ways, and the audit of its ledger afterwards.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -67,12 +67,12 @@ impl Bank {
             .unwrap()
     }
 
-    /// Without faults.
+    /// A client without faults.
     pub(crate) fn accounts(&self) -> VersionedTable {
         self.accounts_on(&self.network(0), 0)
     }
 
-    /// The article's account: a balance of 100.
+    /// Opens the article's account: a balance of 100.
     pub(crate) async fn open(&self) {
         let open = |item: Option<Item>| {
             assert_eq!(item, None);
@@ -81,7 +81,7 @@ impl Bank {
         self.accounts().update(key(), open).await.unwrap();
     }
 
-    /// The account as it stands there, all attributes included.
+    /// The stored account, with all its attributes.
     pub(crate) async fn account(&self) -> Option<Item> {
         let get = self.engine.client().get_item().table_name("accounts");
         let get = get.set_key(Some(whole_key())).consistent_read(true);
@@ -129,7 +129,7 @@ pub(crate) enum Way {
     Versioned,
     /// Read, then put.
     Naive,
-    /// With a version in the condition, and all of it again whenever that brings no good answer.
+    /// With a version in the condition. All of it is repeated whenever the answer is not a success.
     Forgetful,
 }
 
@@ -168,7 +168,7 @@ impl Worker {
         }
     }
 
-    /// Until it applies, as far as its answers show: twenty times at the most.
+    /// Retries until the withdrawal is applied, as far as its answers show, at most twenty times.
     async fn carelessly(&self, name: &str, amount: i64, with_version: bool) -> Told {
         for _ in 0..20 {
             let get = self.client.get_item().table_name("accounts");
@@ -225,7 +225,7 @@ pub(crate) fn storm() -> Faults {
     }
 }
 
-/// What of the account does not go together with what the callers were told.
+/// What in the account contradicts what the callers were told.
 pub(crate) fn audit(account: &Item, told: &BTreeMap<String, Told>) -> Vec<String> {
     let ledger = account["Ledger"].as_l().unwrap();
     let entries = ledger.iter().map(|entry| entry.as_s().unwrap());

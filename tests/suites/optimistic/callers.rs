@@ -83,7 +83,7 @@ fn an_item_without_a_version_gets_one_and_from_then_on_no_change_is_lost() {
         let touched = touched.await.unwrap();
         assert_eq!((touched.version, touched.attempts), (number(2), 2));
         assert_eq!(read(&touched.item.unwrap(), "Balance"), -300);
-        // Deleted meanwhile, it does not come back either.
+        // If the item was deleted meanwhile, it does not come back either.
         let strip = bank.engine.client().update_item().table_name("accounts");
         let strip = strip
             .set_key(Some(whole_key()))
@@ -185,7 +185,7 @@ fn what_another_program_keeps_at_the_attribute_of_ids_is_neither_read_as_ids_nor
 fn an_item_that_has_room_for_one_id_is_written_again_and_again() {
     virtual_time(async {
         let bank = Bank::new().await;
-        // The key, the version and one id, with the map that they stand in; then one byte more than there is.
+        // The key, the version and one id, with the map that contains them. Then one byte more than there is room for.
         let others = "AccountId123".len() + "version".len() + 2 + "version_writes".len() + 3;
         let room = 400 * 1024 - others - (1 + "1".len() + 32) - "big".len();
         let put = async |bytes: usize| {
@@ -201,7 +201,7 @@ fn an_item_that_has_room_for_one_id_is_written_again_and_again() {
         let Err(UpdateError::Table(Error::Refused { .. })) = refused else {
             panic!("{refused:?}")
         };
-        // With another id, as it would be if none were forgotten, DynamoDB does not take it.
+        // With a second id, as if no id were forgotten, DynamoDB does not accept the item.
         let mut item = bank.account().await.unwrap();
         let ids = item["version_writes"].as_m().unwrap().clone();
         assert_eq!(ids.len(), 1);
@@ -211,7 +211,7 @@ fn an_item_that_has_room_for_one_id_is_written_again_and_again() {
         item.insert("version_writes".into(), AttributeValue::M(more.collect()));
         let put_whole = bank.engine.client().put_item().table_name("accounts");
         assert!(put_whole.set_item(Some(item)).send().await.is_err());
-        // A smaller item remembers more of them again.
+        // A smaller item remembers more ids again.
         for _ in 0..20 {
             put(room - 1000).await.unwrap();
         }

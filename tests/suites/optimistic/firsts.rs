@@ -1,4 +1,4 @@
-//! First writes, on a key that carries no id of a write: what their callers are told when others come between.
+//! First writes, on a key that carries no id of a write: what their callers learn if other writes come between.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -17,7 +17,7 @@ use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What other kinds of writers leave: nothing, an item without a version, and one with a version of their own.
+/// What other kinds of writers leave: nothing, an item without a version, and an item with a version of their own.
 fn bases() -> [Option<Item>; 3] {
     let plain: Item = whole_key();
     let mut numbered = plain.clone();
@@ -36,7 +36,7 @@ fn open(_: Option<Item>) -> Decided {
     Ok(Change::Put(opened()))
 }
 
-/// An update that opens the account. Its put meets `fault`, of which it hears when `meanwhile` is done.
+/// An update that opens the account. Its put meets `fault`, and its answer is held until `meanwhile` is done.
 async fn opens_despite(
     bank: &Bank,
     fault: Fault,
@@ -118,7 +118,7 @@ fn a_late_copy_of_a_first_write_makes_a_deleted_item_anew_and_one_of_a_later_wri
         accounts.update(key(), delete).await.unwrap();
         sleep(10 * SECOND).await;
         assert_eq!(bank.account().await, None);
-        // Nor over the first write of a new item.
+        // The same holds over the first write of a new item.
         accounts.update(key(), create).await.unwrap();
         first(&network, "PutItem", copied());
         accounts.update(key(), touch).await.unwrap();

@@ -1,4 +1,4 @@
-//! Items with versions: no change is lost, none is made twice, and whoever loses a race is told what was found.
+//! Items with versions: no change is lost, none is made twice, and the loser of a race learns what was found.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -23,7 +23,7 @@ use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The article's two withdrawals at once; what is wrong afterwards.
+/// Makes the article's two withdrawals at once. Returns what is wrong afterwards.
 fn two_withdrawals(way: Way, seed: u64) -> Vec<String> {
     virtual_time(async {
         let bank = Bank::new().await;
@@ -56,7 +56,7 @@ fn of_the_articles_two_withdrawals_exactly_one_is_made() {
     assert!(naive > 5, "the naive way was wrong {naive} times only");
 }
 
-/// Four workers with five withdrawals each, in a storm; what is wrong afterwards, and how often who was told what.
+/// Four workers make five withdrawals each, in a storm. Returns what is wrong afterwards, and how often callers were told what.
 fn many_withdrawals(way: Way, seed: u64) -> (Vec<String>, BTreeMap<Told, usize>) {
     virtual_time(async {
         let bank = Bank::new().await;
@@ -73,7 +73,7 @@ fn many_withdrawals(way: Way, seed: u64) -> (Vec<String>, BTreeMap<Told, usize>)
             told
         });
         let told: BTreeMap<_, _> = join_all(workers).await.into_iter().flatten().collect();
-        // Until the last copy of a request has come.
+        // Until the last copy of a request has arrived.
         sleep(10 * SECOND).await;
         let wrong = audit(&bank.account().await.unwrap(), &told);
         let mut counts = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Two who change one item: one of them wins, and the other decides again or is told what it found.
+//! Two clients change one item: one of them wins. The other decides again, or learns what it found.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A slot that holds a job at a time: put there where none is, and taken by deleting it. What callers are told of their
-//! jobs, and what those who took them saw.
+//! A slot that holds one job at a time. A producer puts a job if there is none, and a consumer takes it by deleting it. The test compares
+//! what producers were told of their jobs with what the consumer saw.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -28,7 +28,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Versioned,
-    /// With an id in the item, and another id in its place for a proof that the put was never applied.
+    /// With an id in the item. If another id is in its place, the producer takes that as a proof that its put was never applied.
     Trusting,
 }
 
@@ -48,7 +48,7 @@ fn holding(job: &str) -> Item {
 
 impl Producer {
     fn new(bank: &Bank, way: Way, seed: u64) -> Self {
-        // Late copies may bring back what was taken, which the limitations say; there are none.
+        // Late copies may bring back a job that was taken, as the limitations say. So there are no duplicates here.
         let faults = Faults {
             duplicates: 0.0,
             lost_answers: 0.2,
@@ -84,7 +84,7 @@ impl Producer {
         }
     }
 
-    /// Until it applies, or something is in the way: twenty times at the most.
+    /// Retries until the put is applied, or another job is in the way, at most twenty times.
     async fn trustingly(&self, job: &str) -> Told {
         for _ in 0..20 {
             let mut item = holding(job);
@@ -118,9 +118,9 @@ impl Producer {
     }
 }
 
-/// Takes what it finds, until nobody puts any more; the jobs that it found.
+/// Takes each job that it finds, until the producers have ended. Records the jobs.
 async fn consume(slots: &VersionedTable, seen: &Mutex<BTreeSet<String>>, is_over: &AtomicBool) {
-    // Ends with the producers.
+    // The loop ends with the producers.
     while !is_over.load(Ordering::Relaxed) {
         let take = |item: Option<Item>| {
             let item = item.ok_or(())?;
@@ -132,7 +132,7 @@ async fn consume(slots: &VersionedTable, seen: &Mutex<BTreeSet<String>>, is_over
     }
 }
 
-/// Three producers with eight jobs each, and a consumer; what is wrong afterwards, and how many were told what.
+/// Three producers with eight jobs each, and a consumer. Returns what is wrong afterwards, and how many callers were told what.
 fn jobs(way: Way, seed: u64) -> (Vec<String>, BTreeMap<Told, usize>) {
     virtual_time(async {
         let bank = Bank::new().await;
@@ -164,7 +164,7 @@ fn jobs(way: Way, seed: u64) -> (Vec<String>, BTreeMap<Told, usize>) {
     })
 }
 
-/// Nobody whose job was seen was told that it was not put, and what was put was seen.
+/// No job that was seen was reported as not put, and each job that was reported as put was seen.
 fn audit(told: &BTreeMap<String, Told>, seen: &BTreeSet<String>) -> Vec<String> {
     let wrong = told.iter().filter(|(job, told)| match told {
         Told::Done => !seen.contains(*job),

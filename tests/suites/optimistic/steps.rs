@@ -1,4 +1,4 @@
-//! What a test lets happen to one update, and what updates decide.
+//! What a test does during one update, and what updates decide.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"

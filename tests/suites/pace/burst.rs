@@ -1,5 +1,5 @@
-//! Processes that all start at once, each for one turn, while requests are slow at first: connections are made, credentials are
-//! fetched, and machines are busy.
+//! Processes that all start at once, each for one turn, while requests are slow at first: connections are opened, credentials are fetched,
+//! and machines are busy.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -24,12 +24,12 @@ pub(crate) struct Burst {
     pub(crate) hold: Duration,
 }
 
-/// What a burst showed once requests were fast.
+/// The figures of a burst, from the moment when requests became fast.
 #[derive(Debug)]
 pub(crate) struct Drained {
-    /// From each release that was asked for to the next grant, sorted.
+    /// The time from each requested release to the next grant, sorted.
     pub(crate) hand_overs: Vec<Duration>,
-    /// From the moment when requests were fast until all had had their turns.
+    /// The time until all had had their turns.
     pub(crate) lasted: Duration,
     pub(crate) requests_a_turn: f64,
 }
@@ -68,7 +68,7 @@ impl Burst {
     }
 }
 
-/// Many processes, each of which has the lock for `turn` after one that has it for long.
+/// Many processes, each of which holds the lock for `turn`, after one holder that holds it for long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Behind {
     pub(crate) processes: usize,
@@ -89,7 +89,7 @@ impl Behind {
             released
         };
         let asks = async |number: usize, host| {
-            // One after the other in the first half of the hold, or all of them would look at the same moments.
+            // One after the other in the first half of the hold. Otherwise all of them would poll at the same moments.
             lab.wait(self.hold * number as u32 / (2 * self.processes as u32))
                 .await;
             turn(&lab, host, self.turn).await
@@ -102,7 +102,7 @@ impl Behind {
     }
 }
 
-/// When it began, and when it ended.
+/// Takes a turn. Returns when it began, and when it ended.
 async fn turn(lab: &Lab, host: &Host, hold: Duration) -> (Instant, Instant) {
     let lock = host.locks.fair_lock("a").unwrap();
     let guard = lock.acquire(RecordWait::Infinite).await.unwrap();

@@ -17,13 +17,13 @@ use fairlock_testkit::lab::{Host, Lab};
 /// The time of one round trip.
 pub(crate) const RTT: Duration = Duration::from_millis(10);
 
-/// Workers that ask again as soon as they have released, spread over so many processes.
+/// Workers that ask again as soon as they have released, spread over `processes` processes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contest {
     pub(crate) workers: usize,
     pub(crate) processes: usize,
     pub(crate) turns: usize,
-    /// How many milliseconds the lock is held, turn by turn, in a circle.
+    /// How many milliseconds the lock is held in each turn, repeated cyclically.
     pub(crate) holds: &'static [u64],
 }
 
@@ -34,7 +34,7 @@ struct Turn {
     released: Instant,
 }
 
-/// What a contest showed, without its first turns, in which the workers find their order and learn the pace.
+/// The figures of a contest, without its first turns, in which the workers find their order and learn the pace.
 #[derive(Debug)]
 pub(crate) struct Course {
     turns: Vec<Turn>,
@@ -99,7 +99,7 @@ pub(crate) fn distant(lab: &Lab) -> Host {
 }
 
 impl Course {
-    /// From the release that was asked for to the next grant, in round trips: the longest of a share of all.
+    /// The time from the requested release to the next grant, in round trips: the longest of this share of all handoffs.
     pub(crate) fn hand_over(&self, share: f64) -> f64 {
         let pairs = self.turns.windows(2);
         let mut spans: Vec<_> = pairs
@@ -117,7 +117,7 @@ impl Course {
         self.turns.len() as f64 / in_round_trips(self.lasted)
     }
 
-    /// The longest wait against the mean.
+    /// The longest wait divided by the mean.
     pub(crate) fn unevenness(&self) -> f64 {
         let waits = || self.turns.iter().map(|turn| turn.granted - turn.asked);
         let mean = waits().sum::<Duration>() / self.turns.len() as u32;

@@ -1,5 +1,5 @@
-//! How fast a lock is handed over and what that costs, in round trips and requests, on virtual time: exact, and the same
-//! on every machine.
+//! How fast a lock is handed over and what that costs, in round trips and requests. Virtual time makes the figures exact, and the same on
+//! every machine.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -58,7 +58,7 @@ fn an_uncontended_acquire_takes_one_round_trip() {
     virtual_time(async {
         let lab = Lab::new().await;
         let host = distant(&lab);
-        // Making a lock takes a client that knows no time yet another one.
+        // If the lock did not exist, a client that does not know the time would need one more round trip to create it.
         acquire(&lab.host()).await.release().await.unwrap();
         let asked = Instant::now();
         let guard = acquire(&host).await;
@@ -95,7 +95,7 @@ fn eight_processes_that_hold_for_no_time_take_more_than_a_turn_in_two_round_trip
     );
 }
 
-/// The release's answer says who is next, and nobody looks.
+/// The release's answer tells which waiter is next, and no waiter polls.
 #[test]
 fn a_hand_over_inside_a_process_takes_one_round_trip_for_four_requests() {
     let course = contest_inside(8, 400, &[50]);
@@ -114,7 +114,7 @@ fn a_hand_over_inside_a_process_takes_one_round_trip_for_four_requests() {
     );
 }
 
-/// Half a round trip each for the release, the look that is on its way, and its answer, and a twentieth of the hold.
+/// Half a round trip each for the release, the poll under way, and its answer, and a twentieth of the hold.
 #[test]
 fn a_hand_over_after_a_long_hold_waits_for_a_twentieth_of_it_at_the_most() {
     for (holds, share) in [(&[1000], 5.0), (&[5000], 25.0)] {
@@ -123,7 +123,8 @@ fn a_hand_over_after_a_long_hold_waits_for_a_twentieth_of_it_at_the_most() {
     }
 }
 
-/// All who are behind look by the long hold, and the turns after it are short: each that is late is so for the same twentieth.
+/// All waiters poll at the pace of the long hold, and the turns after it are short. All of them together are late by the same twentieth
+/// only.
 #[test]
 fn a_long_hold_makes_all_behind_it_late_by_a_twentieth_of_it_together() {
     for (seconds, processes) in [(5, 12), (20, 12), (100, 12), (200, 12), (600, 40)] {
@@ -144,8 +145,8 @@ fn a_long_hold_makes_all_behind_it_late_by_a_twentieth_of_it_together() {
     }
 }
 
-/// The lock is free, and one who drew the next ticket has died: what the wait for its grace costs whoever stands behind it,
-/// and for how long.
+/// The lock is free, and the client that drew the next ticket has died. Returns how many requests the waiter behind it sends while the join
+/// timeout passes, and how long it waits.
 fn behind_a_gap(grace: Duration) -> (u64, Duration) {
     virtual_time(async {
         let lab = Lab::new().await;
@@ -156,7 +157,7 @@ fn behind_a_gap(grace: Duration) -> (u64, Duration) {
         let dies = lab.host_with(|builder| builder.successor_slots(1).join_timeout(grace));
         let is_dead = Arc::new(AtomicBool::new(false));
         let _ = dies.network.clone().script(move |request| {
-            // It draws, and nothing of it arrives any more.
+            // It draws, and then nothing that it sends arrives any more.
             let is_row = request.operation() == "PutItem";
             let is_lost = is_dead.load(Ordering::SeqCst) || is_row;
             is_dead.store(is_lost, Ordering::SeqCst);
@@ -195,7 +196,7 @@ fn holds_of_all_lengths_are_handed_over_as_fast() {
     );
 }
 
-/// A waiter that takes a stall for a slow queue sleeps for longer still, and the queue stalls for that.
+/// A waiter that took a stall for a slow queue would sleep even longer, and the queue would stall because of that.
 #[test]
 fn no_queue_stalls_however_long_it_is() {
     let short = contest(8, 200, &[50]).requests_a_turn();
@@ -210,8 +211,8 @@ fn no_queue_stalls_however_long_it_is() {
     }
 }
 
-/// A hundred processes start at one moment, and requests take twenty times as long at first: whoever made its plans by that would sleep,
-/// and so would the queue. In all that takes twice as long as turns of the hold and two round trips, at the most.
+/// A hundred processes start at one moment, and requests take up to fifty times as long at first. A waiter that planned by that pace would
+/// sleep, and stall the queue. In all, the queue takes at most twice as long as turns of the hold and two round trips.
 #[test]
 fn a_queue_that_began_while_requests_were_slow_is_fast_when_they_are() {
     let ms = Duration::from_millis;
@@ -243,7 +244,7 @@ fn a_queue_that_began_while_requests_were_slow_is_fast_when_they_are() {
     }
 }
 
-/// What all of a queue of so many processes send for a handoff.
+/// What all of a queue of `waiters` processes send for a handoff.
 fn toll(waiters: usize) -> Toll {
     virtual_time(
         Line {
@@ -257,7 +258,7 @@ fn toll(waiters: usize) -> Toll {
     )
 }
 
-/// A request that is dropped takes its connection with it.
+/// If a request is dropped, its connection is lost.
 #[test]
 fn looks_that_are_under_way_when_the_lock_comes_are_answered() {
     let sent = toll(8).traffic.of_turns();
@@ -290,7 +291,7 @@ fn every_request_of_a_queue_is_counted_as_what_it_is() {
         "fill",
     ];
     assert_eq!(steps, BTreeSet::from(expected));
-    // Of the holder alone: three a lease.
+    // Only the holder's renewals: three in a lease.
     let (beats, turns) = (traffic.heartbeats(), traffic.of_turns());
     assert!(beats.requests > 8 * 9, "{}", beats.requests);
     assert_eq!(beats.read_units, 0.0);
@@ -328,7 +329,7 @@ fn a_table_that_is_too_busy_is_asked_less_and_no_heartbeat_is_missed() {
         successor.network.set_faults(Faults::default());
         let before = guard.ticket();
         guard.release().await.unwrap();
-        // Its first ticket: it never lost its slot.
+        // The first ticket that it drew: it never lost its slot.
         let next = waiting.await.unwrap();
         assert_eq!(next.ticket().get(), before.get() + 1);
     });
@@ -345,7 +346,7 @@ async fn leases(lab: &Lab) -> Vec<u64> {
     items.iter().filter_map(entry).collect()
 }
 
-/// With turns of ten seconds, a place from which thirty turns come first is renewed for three quarters of their time.
+/// With turns of ten seconds, a waiter with thirty turns before it renews for three quarters of their time.
 #[test]
 fn leases_far_back_are_stretched_and_those_near_a_slot_are_not() {
     virtual_time(async {
@@ -363,7 +364,7 @@ fn leases_far_back_are_stretched_and_those_near_a_slot_are_not() {
         for turn in 0..40 {
             lab.wait(10 * SECOND).await;
             if turn == 12 {
-                // Far back, with a long lease: over before its turn comes.
+                // Far back, with a long lease, which ends before its turn comes.
                 hosts[40].network.set_faults(cut_off());
             }
             let seen = leases(&lab).await;
@@ -379,7 +380,7 @@ fn leases_far_back_are_stretched_and_those_near_a_slot_are_not() {
             slowest = slowest.max(released.elapsed());
         }
         assert!(longest > 100, "{longest} s");
-        // A successor looks once a second in a hold as long as the first one was, and the release and the look are under way.
+        // In a hold as long as the first one was, a successor polls once a second. The release and the poll take a round trip each.
         let most = SECOND + 2 * RTT;
         assert!(slowest < most, "{slowest:?}");
         queue.pop_front().unwrap().abort();

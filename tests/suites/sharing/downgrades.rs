@@ -1,4 +1,4 @@
-//! Who had a lock alone and goes on with a share of it.
+//! A holder that held a lock exclusively, and keeps a share of it.
 
 use fairlock::embedded::{Fault, When};
 use fairlock::{Error, Invalid};

@@ -1,5 +1,4 @@
-//! Locks that several have at one time: shared by readers, or of several permits, in one fair queue with those who want
-//! them alone.
+//! Locks that several callers hold at one time: shared by readers, or of several permits, in one fair queue with exclusive callers.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -27,7 +26,7 @@ async fn shares(host: &Host) -> LockGuard {
     lock.acquire_shared(RecordWait::Infinite).await.unwrap()
 }
 
-/// Starts waiting to share lock `a`, and lets the caller come to rest in its place.
+/// Starts waiting to share lock `a`, and lets the caller settle in its place.
 async fn waits_to_share(lab: &Lab, host: &Host) -> JoinHandle<LockGuard> {
     let lock = host.locks.fair_lock("a").unwrap();
     let waiting =
@@ -77,7 +76,7 @@ fn who_shares_a_lock_that_nobody_waits_for_needs_one_request() {
     virtual_time(async {
         let lab = Lab::new().await;
         let hosts: Vec<_> = (0..3).map(|_| lab.host()).collect();
-        // A lock that was never used has no item yet: that is looked for, made sure of, and then made.
+        // A lock that was never used has no item yet. The client looks for it, makes sure that it is missing, and then creates it.
         let (first, requests) = requests_of(&hosts[0], shares(&hosts[0])).await;
         assert_eq!(requests, 3);
         let (second, requests) = requests_of(&hosts[1], shares(&hosts[1])).await;
@@ -165,7 +164,7 @@ fn a_dead_reader_is_evicted_and_the_living_one_is_not() {
     virtual_time(async {
         let lab = Lab::new().await;
         let hosts: Vec<_> = (0..4).map(|_| lab.host()).collect();
-        // The one at the holder's place, and one beside it.
+        // The dead readers are the one at the holder's place, and one beside it.
         let (dead, alive, also_dead) = (
             shares(&hosts[0]).await,
             shares(&hosts[1]).await,
@@ -285,12 +284,12 @@ fn who_does_not_wait_shares_if_nobody_waits_and_else_leaves_nothing() {
 }
 
 #[test]
-fn who_does_not_wait_passes_dead_readers_by_the_common_clock() {
+fn who_does_not_wait_passes_dead_readers_by_the_server_clock() {
     virtual_time(async {
         let lab = Lab::new().await;
         let hosts: Vec<_> = (0..3).map(|_| lab.host()).collect();
         let _dead = [shares(&hosts[0]).await, shares(&hosts[1]).await];
-        // Who entered before it knew the date writes it with its first renewal.
+        // A reader that entered before it knew the date adds it with its first renewal.
         lab.wait(2 * SECOND).await;
         for host in &hosts[..2] {
             let _ = host.network.clone().faults(cut_off());
@@ -309,7 +308,7 @@ fn as_many_dead_as_can_have_a_lock_and_its_slots_are_passed_by_one_call() {
             let lab = Lab::new().await;
             let (dead, cron) = (lab.host(), lab.host());
             let lock = dead.locks.fair_lock("a").unwrap();
-            // An answer, which tells the time.
+            // The answer tells the time.
             lock.sweep().await.unwrap();
             let mut reading = Vec::new();
             for _ in 0..readers {
@@ -318,7 +317,7 @@ fn as_many_dead_as_can_have_a_lock_and_its_slots_are_passed_by_one_call() {
             let mut waiting = Vec::new();
             for _ in 0..writers {
                 let writer = lab.host();
-                // Else it comes with its first request, which has no date, and dies before another gives it one.
+                // Otherwise its entry would be its first request, without a date, and it would die before another client adds one.
                 writer
                     .locks
                     .fair_lock("other")
@@ -338,7 +337,7 @@ fn as_many_dead_as_can_have_a_lock_and_its_slots_are_passed_by_one_call() {
     }
 }
 
-/// As a successor, and behind the slots, where others died before it came to its row.
+/// The dead are a successor, and waiters that joined behind the slots after others had died.
 #[test]
 fn who_does_not_wait_passes_the_dead_in_queue_while_readers_live() {
     for behind in [0, 2] {
@@ -356,7 +355,7 @@ fn who_does_not_wait_passes_the_dead_in_queue_while_readers_live() {
             let lock = cron.locks.fair_lock("a").unwrap();
             let refused = lock.acquire_shared(RecordWait::NoWait).await;
             assert!(matches!(refused, Err(Error::NotGranted { .. })));
-            // The lease of those who died, the allowance, and its grain.
+            // The lease of the dead, the allowance, and the grain of dates.
             lab.wait((30 + 10 + 4) * SECOND).await;
             let shared = lock.acquire_shared(RecordWait::NoWait).await.unwrap();
             assert!(shared.is_held() && reading.is_held());

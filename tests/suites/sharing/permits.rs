@@ -1,4 +1,4 @@
-//! Locks of several permits, one or several of which are had at a time.
+//! Locks of several permits: a caller holds one or more of them at a time.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use super::{SECOND, shares, waits_to_share};
 use fairlock_testkit::lab::{Host, Lab, cut_off};
 use fairlock_testkit::virtual_time;
 
-/// Starts waiting for permits of lock `s`, of which there are five.
+/// Starts waiting for permits of lock `s`, which has five.
 async fn waits_for(lab: &Lab, host: &Host, permits: u64) -> JoinHandle<LockGuard> {
     let lock = host.locks.semaphore("s", 5).unwrap();
     let wait = RecordWait::Infinite;
@@ -144,7 +144,7 @@ fn who_says_another_number_of_permits_is_refused_and_writes_nothing() {
             "{refused:?}"
         );
         guard.release().await.unwrap();
-        // Free or not.
+        // The call is refused whether the lock is free or not.
         let refused = host.locks.fair_lock("s").unwrap().try_acquire().await;
         assert!(
             matches!(refused, Err(Error::InvalidItem { .. })),
@@ -182,13 +182,13 @@ fn all_who_come_at_once_to_a_semaphore_that_was_never_used_have_their_permits() 
     });
 }
 
-/// All of whom say as much of themselves as they may, beside as much data as there may be.
+/// All callers set attributes of the largest size, beside data of the largest size.
 #[test]
 fn a_semaphore_has_room_for_all_its_permits_and_their_renewals() {
     virtual_time(async {
         let lab = Lab::new().await;
         let hosts = [lab.host(), lab.host()];
-        // Attributes take 14 bytes together, and one each, besides what they say.
+        // Attributes take 14 bytes together, and one each, besides what they contain.
         let besides = "host-0".len() + 15;
         let said = |host: &Host, bytes: usize| {
             let lock = host.locks.semaphore("s", 250).unwrap();

@@ -1,5 +1,5 @@
-//! Many callers of one client who may have a lock together: those who have slots come in at once, and the others as soon as
-//! there are slots for them.
+//! Many callers of one client that may hold a lock together. Callers with slots are admitted at once, and the others as soon as there are
+//! slots for them.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{SECOND, waits_to_share};
 use fairlock_testkit::lab::{Host, Lab, acquire};
 use fairlock_testkit::virtual_time;
 
-/// More than there are slots, several times over.
+/// Several times as many as there are slots.
 const CALLERS: usize = 40;
 
 fn host(lab: &Lab) -> Host {
@@ -24,7 +24,7 @@ fn host(lab: &Lab) -> Host {
     host
 }
 
-/// How long readers of one client wait from when its holder goes, or makes room.
+/// How long readers of one client wait after its holder leaves, or makes room.
 async fn until_all_share(goes: impl AsyncFnOnce(LockGuard) -> Option<LockGuard>) -> Duration {
     let lab = Lab::new().await;
     let host = host(&lab);

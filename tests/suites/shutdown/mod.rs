@@ -1,5 +1,5 @@
-//! The end of a client: nobody keeps a lock that was to be released, nobody is told of a theft that was none, and what could
-//! not be done is in the report.
+//! The end of a client: no lock that was to be released stays held, and no caller is told of an eviction that never happened. Whatever
+//! could not be done is in the report.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -31,7 +31,7 @@ fn acquires(host: &Host) -> JoinHandle<Result<LockGuard, Error>> {
     tokio::spawn(async move { lock.acquire(RecordWait::Infinite).await })
 }
 
-/// Shuts a client down, and opens a gate when it has begun to.
+/// Shuts a client down, and opens a gate when the shutdown has begun.
 async fn shut_down_and_open(lab: &Lab, host: &Host, how: HeldLocks, gate: &Gate) -> ShutdownReport {
     let locks = host.locks.clone();
     let closing = tokio::spawn(async move { locks.shutdown(how, 5 * SECOND).await });
@@ -85,8 +85,8 @@ fn a_waiter_that_is_promoted_during_the_shutdown_gives_the_lock_up() {
     });
 }
 
-/// Three who ask at once behind a hold of their own client: the first stands alone, the others together. Those at the front
-/// have had their turns.
+/// Three callers that ask at once behind a hold of their own client: the first stands alone, the others share a place. The first `turns` of
+/// them have already had their turns.
 async fn three_behind(
     lab: &Lab,
     host: &Host,
@@ -139,7 +139,7 @@ fn a_lock_that_is_passed_on_during_the_shutdown_is_given_up() {
             let (guard, mut calls) = three_behind(&lab, &host, 2).await;
             meets(&host.network, "renew hold", usize::MAX, Fault::Throttle);
             lab.wait(20 * SECOND).await;
-            // With little of the lease left it is renewed first.
+            // With little of the lease left, the hold is renewed first.
             let gate = Gate::closed();
             let held = Fault::Hold(When::After, gate.clone());
             meets(&host.network, "renew hold", 1, held);
@@ -296,7 +296,7 @@ fn a_hold_is_lost_with_the_runtime_of_its_client() {
     });
 }
 
-/// A call that lives on when the runtime of its client has gone.
+/// Starts a call that outlives the runtime of its client.
 async fn begins(host: &Host) -> BoxFuture<'static, Result<LockGuard, Error>> {
     let lock = host.locks.fair_lock("a").unwrap();
     let mut call = async move { lock.acquire(RecordWait::Infinite).await }.boxed();

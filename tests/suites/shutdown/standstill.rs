@@ -1,5 +1,5 @@
-//! The runtime of a client stands still while its callers are in another one: what they were promised by the time holds, for
-//! they count it themselves.
+//! The runtime of a client stands still while its callers run in another one. Time-outs that were promised to them hold, because the
+//! callers count the time themselves.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -17,13 +17,13 @@ use fairlock_testkit::real_time;
 struct Elsewhere {
     locks: LockClient,
     guards: Vec<LockGuard>,
-    /// Dropped, it goes on.
+    /// Dropping this lets the runtime go on.
     stands: Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Elsewhere {
-    /// It has these locks by then, with a lease of a second.
+    /// Starts a client that holds these locks, with a lease of a second.
     fn with(names: &'static [&'static str]) -> Elsewhere {
         let (send, sent) = channel();
         let (stands, goes_on) = channel();
@@ -32,7 +32,7 @@ impl Elsewhere {
             let runtime = runtime.enable_all().build().unwrap();
             runtime.block_on(async {
                 send.send(client(names).await).unwrap();
-                // Nobody sends anything: it ends when the other side is dropped.
+                // Nothing is ever sent: this ends when the other side is dropped.
                 let _ = goes_on.recv();
             });
         });
@@ -66,7 +66,7 @@ async fn client(names: &[&str]) -> (LockClient, Vec<LockGuard>) {
     (locks, guards)
 }
 
-/// Hangs, and is ended by the watchdog, if it waits for the runtime that stands still.
+/// If a call waits for the runtime that stands still, the test hangs, and the watchdog ends it.
 #[test]
 fn a_hold_is_lost_at_its_deadline_though_the_runtime_of_its_client_stands_still() {
     let mut elsewhere = Elsewhere::with(&["a", "b", "c", "d"]);
@@ -81,7 +81,7 @@ fn a_hold_is_lost_at_its_deadline_though_the_runtime_of_its_client_stands_still(
         let guard = elsewhere.guards.pop().unwrap();
         let ran = guard.run(pending::<()>()).await;
         assert!(ran.is_err_and(|error| matches!(error, Error::Lost { .. })));
-        // One that was lost is not waited for without end either.
+        // The release of a lost hold does not wait without end either.
         let guard = elsewhere.guards.pop().unwrap();
         let released = guard.release().await;
         assert!(matches!(released, Err(Error::Lost { .. })), "{released:?}");
@@ -93,7 +93,7 @@ fn a_hold_is_lost_at_its_deadline_though_the_runtime_of_its_client_stands_still(
 fn calls_end_though_the_runtime_of_their_client_stands_still() {
     let mut elsewhere = Elsewhere::with(&["a"]);
     real_time(async {
-        // First, while it has the lock.
+        // First, while it holds the lock.
         let guard = elsewhere.guards.pop().unwrap();
         let released = guard.release().await;
         assert!(

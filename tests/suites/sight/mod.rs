@@ -1,4 +1,5 @@
-//! Who waits and who looks on sees the whole queue as it changes, and how long a turn takes as soon as one was seen to end.
+//! Waiters and observers see the whole queue as it changes. They also see how long a turn takes, as soon as one turn has been observed to
+//! end.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -28,10 +29,10 @@ async fn inspect(host: &Host) -> LockState {
     host.locks.fair_lock("a").unwrap().inspect().await.unwrap()
 }
 
-/// The places that a waiting call is told, each with how long it may take.
+/// The positions that a waiting call is told, each with its expected wait.
 type Told = Arc<Mutex<Vec<(usize, Option<Duration>)>>>;
 
-/// Calls of one host, the first of which goes ahead of the others.
+/// Calls of one host. The first goes ahead of the others.
 #[expect(
     clippy::disallowed_methods,
     reason = "callers' tasks, not the client's"
@@ -51,7 +52,7 @@ async fn observed(lab: &Lab, host: &Host, calls: usize) -> (Vec<JoinHandle<LockG
     (calls, told)
 }
 
-/// Each has the lock for ten seconds, one after the other.
+/// Each caller holds the lock for ten seconds, one after the other.
 async fn turns(lab: &Lab, holders: impl IntoIterator<Item = JoinHandle<LockGuard>>) {
     for holder in holders {
         let guard = holder.await.unwrap();
@@ -115,7 +116,7 @@ fn the_place_of_every_ticket_is_shown_also_of_those_who_wait_together() {
         let [a, b, c, onlooker] =
             [(); 4].map(|()| lab.host_with(|builder| builder.successor_slots(1)));
         let guard = acquire(&a).await;
-        // The first goes ahead; the others stand together.
+        // The first goes ahead, and the others share a place.
         let (together, _) = observed(&lab, &b, 4).await;
         let last = waits(&lab, &c).await;
         let state = inspect(&onlooker).await;
@@ -138,7 +139,7 @@ fn the_place_of_every_ticket_is_shown_also_of_those_who_wait_together() {
 // ---------------------------------------------------------------------------------------------------------------
 // Watching
 
-/// Who has it, and how many wait.
+/// The holder, and the number of waiters.
 fn brief(state: Result<LockState, Error>) -> (Option<String>, u64) {
     let state = state.unwrap();
     (state.holder.map(|holder| holder.owner), state.waiting)
@@ -148,7 +149,7 @@ fn held(by: &str, waiting: u64) -> (Option<String>, u64) {
     (Some(by.to_owned()), waiting)
 }
 
-/// What comes within a time.
+/// What the stream yields within a time.
 async fn within<T>(lab: &Lab, span: Duration, stream: impl Stream<Item = T>) -> Vec<T> {
     let mut stream = pin!(stream);
     let (mut over, mut found) = (pin!(lab.wait(span)), Vec::new());
@@ -211,7 +212,7 @@ fn those_who_share_have_no_place_and_their_renewals_are_no_news() {
         let first = states.next().await.unwrap().unwrap();
         assert_eq!(first.sharers.len(), 2);
         assert_eq!(within(&lab, 300 * SECOND, states.as_mut()).await.len(), 0);
-        // Whoever waits for all of them waits for one turn.
+        // A waiter that needs all permits waits for one turn only.
         let (writer, told) = observed(&lab, &hosts[3], 1).await;
         assert_eq!(told.lock().unwrap()[0].0, 1);
         let state = inspect(&hosts[0]).await;
@@ -351,7 +352,7 @@ fn the_time_between_two_who_did_not_stand_in_one_queue_is_no_turn() {
                 lab.wait(10 * SECOND).await;
             }
         };
-        // Free between any two looks, which do not show it.
+        // The lock is free between any two polls, which do not show it.
         let states = async {
             lab.wait(SECOND).await;
             within(&lab, 550 * SECOND, lock.watch(60 * SECOND)).await

@@ -1,4 +1,4 @@
-//! Outages while a call waits: told at once, waited out, and given up for the true reason.
+//! Outages while a call waits: reported at once, waited out, or given up with the true reason.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -23,10 +23,10 @@ use fairlock_testkit::{real_time, virtual_time};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a waiting call is told: its place, and the outage.
+/// What a waiting call is told: its position, and the outage.
 type Told = Arc<Mutex<Vec<(Option<usize>, Option<Outage>)>>>;
 
-/// A lock whose calls tell, and what they told.
+/// A lock whose calls report, and their reports.
 fn told_by(host: &Host) -> (FairLock, Told) {
     let told = Told::default();
     let tell = Arc::clone(&told);
@@ -42,7 +42,7 @@ fn asks(lock: FairLock, wait: RecordWait) -> JoinHandle<Result<LockGuard, Error>
     tokio::spawn(async move { lock.acquire(wait).await })
 }
 
-/// What was told, without words and times.
+/// The reports, without words and times.
 fn brief(told: &Told) -> Vec<(Option<usize>, bool)> {
     let told = told.lock().unwrap();
     let brief = told
@@ -51,7 +51,7 @@ fn brief(told: &Told) -> Vec<(Option<usize>, bool)> {
     brief.collect()
 }
 
-/// Ways in which DynamoDB does not answer, or looks at nothing.
+/// Ways in which DynamoDB does not answer, or refuses before it looks at any item.
 fn outages() -> [(Fault, &'static str); 8] {
     [
         (Fault::Lose(When::Before), "connection reset"),
@@ -118,7 +118,7 @@ fn an_outage_in_queue_is_told_at_once_and_costs_nobody_its_place() {
                 let _ = host.network.clone().script(move |_| Some(fault.clone()));
             }
             lab.wait(600 * SECOND).await;
-            // In this order, or the second would find the first dead: it has not been renewed for longer than its lease.
+            // The order matters: otherwise the second would find the first dead, which has not been renewed for longer than its lease.
             for host in [&successor, &row] {
                 let _ = host.network.clone().script(|_| None);
                 lab.wait(30 * SECOND).await;
@@ -181,7 +181,7 @@ fn an_outage_time_out_ends_a_call_before_and_after_it_has_a_place() {
         asked.push(asks(told_by(&late).0, RecordWait::Infinite));
         lab.wait(28 * SECOND).await;
         assert!(asked.iter().all(|asked| !asked.is_finished()));
-        // A look, the outage time-out and a request time-out.
+        // A poll, the outage time-out and a request time-out.
         lab.wait(15 * SECOND).await;
         for asked in asked {
             assert!(asked.is_finished());
@@ -225,13 +225,13 @@ fn an_outage_time_out_is_kept_within_one_request_time_out_though_nothing_is_answ
     }
 }
 
-/// When a call that waits without end has ended, and how.
+/// When and how a call without a time limit has ended.
 fn ends(host: &Host) -> JoinHandle<(Result<LockGuard, Error>, Instant)> {
     let asked = asks(told_by(host).0, RecordWait::Infinite);
     tokio::spawn(async move { (asked.await.unwrap(), Instant::now()) })
 }
 
-/// Nothing is answered any more; since the first request of which that is so.
+/// From now on nothing is answered. Returns when the first unanswered request was sent.
 fn silence(host: &Host) -> Arc<OnceLock<Instant>> {
     let since = Arc::new(OnceLock::new());
     let first = Arc::clone(&since);
@@ -286,7 +286,7 @@ fn who_waits_at_the_door_for_an_unanswered_request_of_another_call_is_told_that_
                 "{took:?}"
             );
         }
-        // The first of them is told before its request's time-out that there is no answer yet.
+        // It is told before the time-out of the first call's request that there is no answer yet.
         assert_eq!(brief(&told[1]), [(None, true)]);
         assert_eq!(brief(&told[2]), [(None, true)]);
         let _ = two.network.clone().script(|_| None);
@@ -386,16 +386,16 @@ fn a_client_whose_runtime_does_not_run_says_so_in_the_time_of_each_call() {
     let locks = own.block_on(async {
         let lab = Lab::new().await;
         let builder = LockClient::builder(lab.engine.client()).table("locks");
-        // Short, for this test takes real time.
+        // Short, because this test takes real time.
         builder.request_timeout(SECOND / 20).build().unwrap()
     });
     real_time(async {
         let lock = locks.fair_lock("a").unwrap();
         let span = RecordWait::Timeout(SECOND / 20);
-        // One that does not wait says so within five request time-outs, and waits for its attempts until then.
+        // A call that does not wait reports it within five request time-outs, and keeps trying until then.
         for (wait, least) in [(RecordWait::NoWait, 245), (span, 100)] {
             let started = Instant::now();
-            // The second is behind the first at the door.
+            // The second waits behind the first in the doorway.
             let (one, other) = tokio::join!(lock.acquire(wait), lock.acquire(wait));
             assert!(started.elapsed() >= Duration::from_millis(least));
             for refused in [one.unwrap_err(), other.unwrap_err()] {
@@ -405,7 +405,7 @@ fn a_client_whose_runtime_does_not_run_says_so_in_the_time_of_each_call() {
             }
         }
     });
-    // Its work goes on, if there were any, when it is driven again.
+    // When its runtime is driven again, its work goes on, if there is any.
     own.block_on(async {
         let lock = locks.fair_lock("a").unwrap();
         let guard = lock

@@ -4,6 +4,7 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+mod refused;
 mod shared;
 
 use std::collections::HashMap;
@@ -160,7 +161,7 @@ fn after_the_last_release_and_a_sweep_a_lock_is_one_item_whoever_gave_up() {
         let world = World::new().await;
         let holder = world.client().await.fair_lock("a").unwrap();
         let guard = holder.try_acquire().await.unwrap().unwrap();
-        // Two sit and four queue, and none of them waits long enough.
+        // Two take slots and four wait in rows, and none of them waits long enough.
         let mut waits = Vec::new();
         for patience in [9, 3, 5, 2, 7, 4] {
             let lock = world.client().await.fair_lock("a").unwrap();
@@ -357,7 +358,7 @@ fn updates(request: &Request) -> bool {
     request.operation() == "UpdateItem"
 }
 
-/// One renewal of whoever stands at a place, as it would have made it.
+/// A renewal of the entry at a place, as its owner would make it.
 async fn renew(world: &World, place: &str, entry: &str) {
     let update = format!("SET {entry}.beat = {entry}.beat + :by, {entry}.renewed_at = :now");
     let now = u64::try_from(world.time().as_millis()).unwrap();

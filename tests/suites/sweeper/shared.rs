@@ -1,4 +1,4 @@
-//! Sweeps of locks that several have at one time, and of leases.
+//! Sweeps of locks that several callers hold at one time, and of leases.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -19,7 +19,7 @@ async fn shares(crashable: &Crashable) -> LockGuard {
     lock.acquire_shared(RecordWait::Infinite).await.unwrap()
 }
 
-/// So many who share the lock, each a client of its own.
+/// `count` readers that share the lock, each a client of its own.
 async fn readers(world: &World, count: usize) -> Vec<(Crashable, LockGuard)> {
     let mut readers = Vec::new();
     for _ in 0..count {
@@ -100,14 +100,14 @@ fn those_who_wait_for_permits_of_the_dead_have_them_when_those_are_swept() {
         sleep(DEATH).await;
         world.sweep("a").await;
         let guard = waiting.await.unwrap().unwrap();
-        // The one with four has the first slot.
+        // The waiter for four permits has the first slot.
         assert_eq!(room(&world).await, number(4));
         assert!(one.is_held() && guard.is_held() && !three.unwrap().is_held());
         assert_eq!(world.sweep("a").await, nothing());
     });
 }
 
-/// One renewal of all who have the lock beside the holder's place.
+/// A renewal of all holders beside the holder's place.
 async fn renew_sharers(world: &World) {
     let mut item = world.lock_item("a").await;
     let AttributeValue::M(sharers) = item.get_mut("sharers").unwrap() else {

@@ -1,4 +1,4 @@
-//! Where the tables are, and the ways to them.
+//! Where the tables are, and the clients for them.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -14,15 +14,15 @@ use crate::endpoint;
 use crate::failure::Failure;
 
 pub(crate) struct Backend {
-    /// For what is no part of a turn: neither slowed down nor counted.
+    /// For requests that belong to no turn: neither slowed down nor counted.
     pub(crate) plain: Client,
     counted: Client,
     pub(crate) counter: Counter,
-    /// With --one-client, the one that is in use.
+    /// With --one-client, the client in use.
     shared: Mutex<Weak<LockClient>>,
 }
 
-/// A client of those who use it: the last one shuts it down.
+/// A client and its users: the last of them shuts it down.
 pub(crate) type Shared = Arc<LockClient>;
 
 pub(crate) fn open(options: &Options) -> Result<Backend, Failure> {
@@ -65,7 +65,7 @@ fn over_http(url: &str) -> Backend {
 }
 
 impl Backend {
-    /// A worker's client: its own, as if it were on a machine of its own, unless all are to share one.
+    /// Returns a worker's client: one of its own, as if it were on a machine of its own, unless all share one.
     pub(crate) fn locks(&self, options: &Options, worker: u32) -> Result<Shared, Failure> {
         if !options.one_client {
             return self.new_locks(options, worker).map(Arc::new);
@@ -86,7 +86,7 @@ impl Backend {
         )
     }
 
-    /// For who sends each request once, and waits for its answer as long as fairlock does.
+    /// Returns a client that sends each request once, and waits for its answer as long as fairlock does.
     pub(crate) fn single_requests(&self, options: &Options) -> Client {
         let patience = TimeoutConfig::builder().operation_attempt_timeout(options.lease / 6);
         let config = self.counted.config().to_builder();
@@ -94,7 +94,7 @@ impl Backend {
         Client::from_conf(config.timeout_config(patience.build()).build())
     }
 
-    /// A client whose requests are part of no turn.
+    /// Returns a client whose requests belong to no turn.
     pub(crate) fn upkeep(&self, options: &Options) -> Result<LockClient, Failure> {
         built(LockClient::builder(self.plain.clone()), options)
     }

@@ -1,4 +1,5 @@
-//! One worker of a run with --processes: warms up, says that it is ready, waits for the word, takes its turns, says how it went.
+//! A worker of a run with --processes. It warms up, reports that it is ready, waits for the word to start, takes its turns, and reports how
+//! they went.
 
 use std::process::ExitCode;
 
@@ -48,8 +49,8 @@ pub(crate) async fn run(options: &Options, number: u32) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes a turn at a lock of its own in tables of its own, and looks at the one that matters. A process computes for longer at its first
-/// requests than the network takes for them, so where many start at once on few processors, these would decide who asks first.
+/// Takes a turn at a lock in tables of its own, and polls the contended lock. A process needs more time to compute its first requests than
+/// the network takes to carry them. If many processes start at once on few processors, that time would decide which one asks first.
 async fn warm_up(options: &Options, number: u32, backend: &Backend) -> Result<(), Failure> {
     let apart = options.in_memory();
     let tables = backend::open(&apart)?;

@@ -1,4 +1,4 @@
-//! What happened when, a line of JSON each, in the order of time.
+//! What happened when: a line of JSON for each event, in the order of time.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ struct Event {
 
 pub(crate) fn write(mut out: impl Write, turns: &[Turn]) -> io::Result<()> {
     let mut events: Vec<_> = turns.iter().flat_map(events_of).collect();
-    // Stable: a turn's own events keep their order, also where no time passed.
+    // The sort is stable: a turn's own events keep their order, even if no time passed between them.
     events.sort_by_key(|event| event.at_ns);
     for event in events {
         serde_json::to_writer(&mut out, &event)?;

@@ -9,7 +9,7 @@ use fairlock_cli::contest::turn::Turn;
 pub(crate) struct Figures {
     tally: Tally,
     passed: Passed,
-    /// From the first that asked to the last that released.
+    /// From the first request to the last release.
     took: Duration,
     round_trip: Option<Duration>,
 }
@@ -100,14 +100,14 @@ impl fmt::Display for Figures {
     }
 }
 
-/// How those who asked first were served after others.
+/// How often workers that asked first were served after others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Passed {
-    /// Turns granted after one that had asked later.
+    /// Turns that were granted after a turn that had asked later.
     turns: usize,
-    /// By so much later at the most had the other asked.
+    /// How much later the other had asked, at most.
     by: Duration,
-    /// So many of those others at the most came before one turn.
+    /// How many turns that had asked later came before one turn, at most.
     ahead: usize,
 }
 
@@ -115,7 +115,7 @@ impl Passed {
     fn of(turns: &[Turn]) -> Passed {
         let mut granted: Vec<_> = turns.iter().collect();
         granted.sort_by_key(|turn| turn.acquired_ns);
-        // When those asked who were granted before, in that order.
+        // When the turns that were granted before had asked, in that order.
         let (mut asked, mut passed) = (Vec::<u64>::new(), Passed::default());
         for turn in granted {
             let place = asked.partition_point(|other| *other <= turn.requested_ns);
@@ -137,7 +137,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// In milliseconds; it is released one after it is given back.
+    /// In milliseconds. The release ends one after it was requested.
     fn turn(ticket: u64, requested: u64, acquired: u64, releasing: u64) -> Turn {
         Turn {
             worker: 1,

@@ -1,4 +1,4 @@
-//! All that a run brings in.
+//! The results of a run.
 
 use fairlock_cli::contest::turn::Turn;
 use fairlock_testkit::traffic::Traffic;

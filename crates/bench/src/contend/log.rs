@@ -12,7 +12,7 @@ pub(crate) struct Log(Arc<Mutex<Said>>);
 #[derive(Default)]
 struct Said {
     turns: Vec<Turn>,
-    /// Why some were not printed: what was first in the way.
+    /// Why some turns were not printed: the first error.
     trouble: Option<String>,
 }
 
@@ -24,7 +24,7 @@ impl Log {
         said.trouble = said.trouble.take().or(printed.err());
     }
 
-    /// The turns, and what kept them from being printed.
+    /// Takes the turns, and the error that kept some from being printed.
     pub(crate) fn take(&self) -> (Vec<Turn>, Option<String>) {
         let said = std::mem::take(&mut *self.said());
         (said.turns, said.trouble)

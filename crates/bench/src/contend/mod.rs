@@ -1,8 +1,8 @@
-//! Workers contending for one lock: each waits for its turn, holds the lock, releases it, and asks again.
+//! Workers contend for one lock: each waits for its turn, holds the lock, releases it, and asks again.
 //!
-//! Standard output has one JSON line a turn, in nanoseconds of CLOCK_MONOTONIC; standard error has how long turns
-//! waited, what was sent for them, and whether any two overlapped or came out of order. Fails if any did. The same work
-//! is done by fairlock or by one of two baselines.
+//! Standard output has one JSON line for each turn, in nanoseconds of CLOCK_MONOTONIC. Standard error shows how long turns waited, what was
+//! sent for them, and whether any two overlapped or came out of order. The run fails if any did. The same work can be done by fairlock or
+//! by one of two baselines.
 //!
 //! ```text
 //! cargo run --release -p fairlock-bench -- contend --workers 8 --cycles 5 --hold-ms 50
@@ -38,7 +38,7 @@ use crate::contend::report::Report;
 use crate::failure::Failure;
 use crate::tell::tell;
 
-/// As its command line says.
+/// Runs the driver by its command line.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn run(options: Options) -> Result<ExitCode, Failure> {
     match options.checked() {
@@ -59,7 +59,7 @@ async fn contend(options: &Options) -> Result<ExitCode, Failure> {
     Ok(judge(options, outputs, harvest))
 }
 
-/// Checks names and lease before anything is written and any process started, and makes the table if it is not there.
+/// Checks the names and the lease before anything is written and before any process is started. Creates the table if it does not exist.
 async fn prepare(options: &Options, backend: &Backend) -> Result<(), Failure> {
     let _named = backend::lock(options, &*backend.locks(options, 1)?)?;
     let made = backend

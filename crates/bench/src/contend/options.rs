@@ -14,22 +14,21 @@ use crate::endpoint;
 
 /// Workers contending for one lock. Tables are in memory unless an endpoint or a file is given.
 ///
-/// The algorithms article and lease are baselines to measure against, for the same work and by the same report. They are
-/// not safe or not fair, and the report says what it found: their turns may overlap or come out of order, which fails
-/// the run as it does with fairlock. Where there are no tickets, a turn is out of order if it was granted after one that
-/// had asked later.
+/// The algorithms article and lease are baselines to measure against, for the same work and with the same report. They are not safe or
+/// not fair, and the report says what it found. Their turns may overlap or come out of order, which fails the run as it does with
+/// fairlock. Without tickets, a turn is out of order if it was granted after a turn that had asked later.
 #[derive(Clone, Debug, Parser)]
 #[command(after_help = endpoint::ENVIRONMENT)]
 pub(crate) struct Options {
-    /// DynamoDB, or something that speaks its language, over HTTP
+    /// DynamoDB, or a service that speaks its protocol, over HTTP
     #[arg(long, value_name = "URL", value_parser = flags::url, conflicts_with_all = ["local", "rtt_ms"])]
     pub(crate) endpoint_url: Option<String>,
 
-    /// Tables in this file, which is made if it is not there
+    /// Tables in this file, which is created if it does not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) local: Option<PathBuf>,
 
-    /// The table, which is made if it is not there
+    /// The table, which is created if it does not exist
     #[arg(long, default_value = "fairlock")]
     pub(crate) table: String,
 
@@ -37,11 +36,11 @@ pub(crate) struct Options {
     #[arg(long, default_value = "contended")]
     pub(crate) lock: String,
 
-    /// How many contend
+    /// How many workers contend
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) workers: u32,
 
-    /// Turns of each worker
+    /// How many turns each worker takes
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cycles: u32,
 
@@ -49,25 +48,23 @@ pub(crate) struct Options {
     #[arg(long, value_name = "MS", default_value = "50", value_parser = millis)]
     pub(crate) hold_ms: Duration,
 
-    /// How they lock
+    /// The algorithm by which the workers lock
     #[arg(long, value_enum, default_value_t = Algorithm::Fairlock)]
     pub(crate) algorithm: Algorithm,
 
-    /// How long each turn of fairlock waits for the lock: none, infinite, or a duration; 60s by default. The baselines
-    /// wait without end
+    /// How long each turn of fairlock waits for the lock: none, infinite, or a duration; 60s by default. The baselines wait without end
     #[arg(long, value_parser = flags::wait)]
     pub(crate) wait: Option<RecordWait>,
 
-    /// How long a baseline sleeps between two tries: 500 for the article and 1000 for the lease by default, as their
-    /// authors have it
+    /// How long a baseline sleeps between two attempts: 500 for the article and 1000 for the lease by default, by their authors' choice
     #[arg(long, value_name = "MS", value_parser = poll)]
     poll_ms: Option<Duration>,
 
-    /// The time that a request and its answer take together, half on the way there, half on the way back
+    /// The time that a request and its answer take together, half of it in each direction
     #[arg(long, value_name = "MS", value_parser = millis)]
     pub(crate) rtt_ms: Option<Duration>,
 
-    /// How long a worker that died keeps the others waiting, by any algorithm
+    /// How long a dead worker keeps the others waiting, with any algorithm
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
     pub(crate) lease: Duration,
 
@@ -75,7 +72,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) processes: bool,
 
-    /// All workers in one client, as tasks of one program are that share it
+    /// All workers in one client, as tasks of one program that share it
     #[arg(long, conflicts_with = "processes")]
     pub(crate) one_client: bool,
 
@@ -83,16 +80,16 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) sent: Option<PathBuf>,
 
-    /// Write what happened when into this file, as JSON: a line each time that somebody asked, was granted the lock, went
-    /// about releasing it, and had released it
+    /// Write what happened when into this file, as JSON: a line each time that a worker asked, was granted the lock, began to release it,
+    /// and had released it
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
 
-    /// Draw into this file, as SVG, who waited and who held the lock, when
+    /// Draw into this file, as SVG, which worker waited for the lock and held it, and when
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
 
-    /// This process is that worker of a run with --processes
+    /// This process is the worker of that number, of a run with --processes
     #[arg(long, hide = true)]
     worker: Option<u32>,
 
@@ -102,7 +99,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Ends the process if they make no sense together. The number of the worker that this process is.
+    /// Ends the process if the options contradict each other. Returns the number of the worker that this process is, if any.
     pub(crate) fn checked(&self) -> Option<u32> {
         if let Err(problem) = self.check() {
             let conflict = ErrorKind::ArgumentConflict;
@@ -112,7 +109,7 @@ impl Options {
         self.worker
     }
 
-    /// The same in tables of this process alone.
+    /// The same options, with tables of this process alone.
     pub(crate) fn in_memory(&self) -> Options {
         let mut options = self.clone();
         options.endpoint_url = None;
@@ -151,7 +148,7 @@ impl Options {
         Ok(())
     }
 
-    /// The sleep of a baseline; fairlock has none.
+    /// How long a baseline sleeps; zero for fairlock.
     pub(crate) fn poll(&self) -> Duration {
         let by_default = || self.algorithm.poll().unwrap_or_default();
         self.poll_ms.unwrap_or_else(by_default)

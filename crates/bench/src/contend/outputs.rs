@@ -1,4 +1,4 @@
-//! The files that were asked for beside the report, opened before any work starts.
+//! The files that were requested beside the report, opened before any work starts.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -31,7 +31,7 @@ impl Outputs {
         })
     }
 
-    /// What could not be written.
+    /// Writes the files. Returns what could not be written.
     pub(crate) fn write(self, options: &Options, harvest: &Harvest) -> Vec<String> {
         let turns = &harvest.turns;
         let events = self

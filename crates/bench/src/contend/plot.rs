@@ -1,4 +1,4 @@
-//! A picture of a run: a lane for each worker, thin where it waited and thick where it held the lock.
+//! A picture of a run: a lane for each worker, thin while it waited and thick while it held the lock.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use crate::contend::options::Options;
 use crate::palette::{Canvas, Drawn, FAINT, HOLDING, INK, PAPER, TOGETHER, WAITING, font};
 
-/// More than these would be too thin to see.
+/// More turns would be too thin to see.
 const MAX_TURNS: usize = 100;
 
 const WIDTH: u32 = 1200;
@@ -18,7 +18,7 @@ const LANE: u32 = 30;
 /// Title, legend and axis.
 const AROUND: u32 = 144;
 
-/// The turns that are drawn, in order of their grants, and the lanes that they are drawn in.
+/// The turns that are drawn, in the order of their grants, and the lanes that they are drawn in.
 struct Scene<'a> {
     turns: Vec<&'a Turn>,
     workers: Vec<u32>,
@@ -70,7 +70,7 @@ impl<'a> Scene<'a> {
         ends.fold(1.0, f64::max)
     }
 
-    /// From the bottom, where the last worker is.
+    /// The position from the bottom, where the last worker is.
     fn lane(&self, worker: u32) -> f64 {
         let above = self.workers.partition_point(|other| *other < worker);
         (self.workers.len() - above) as f64 - 0.5
@@ -80,7 +80,7 @@ impl<'a> Scene<'a> {
         let together = |other: &&&Turn| {
             other.acquired_ns <= turn.releasing_ns && turn.acquired_ns <= other.releasing_ns
         };
-        // With itself it always is.
+        // A turn always overlaps with itself.
         self.turns.iter().filter(together).count() > 1
     }
 
@@ -190,7 +190,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Asked at 0, and held from then till then.
+    /// A turn that asked at 0, and held the lock between these times.
     fn turn(worker: u32, acquired: u64, releasing: u64) -> Turn {
         Turn {
             worker,
@@ -208,7 +208,7 @@ mod tests {
         svg(&options, turns).unwrap()
     }
 
-    /// Bars of this colour, but for the one of the legend.
+    /// Counts the bars of this colour, without the one of the legend.
     fn bars(svg: &str, colour: RGBColor) -> usize {
         let RGBColor(red, green, blue) = colour;
         svg.matches(&format!("#{red:02X}{green:02X}{blue:02X}"))

@@ -51,7 +51,7 @@ async fn ready(mut member: Member) -> Result<Member, Failure> {
     }
 }
 
-/// Passes its turns on until it ends.
+/// Passes a worker's turns on until it ends.
 async fn follow(mut member: Member, log: Log) -> Parting {
     loop {
         match member.line().await {
@@ -64,7 +64,7 @@ async fn follow(mut member: Member, log: Log) -> Parting {
     }
 }
 
-/// Told at once, for the others go on until the lease of the dead is over.
+/// Reported at once, because the other workers go on until the lease of the dead one has ended.
 fn died(trouble: String) -> Parting {
     tell(format_args!("contend: {trouble}"));
     Parting {

@@ -1,4 +1,4 @@
-//! The summary, whose last line says whether the lock kept its promises.
+//! The summary. Its last line says whether the lock kept its promises.
 
 use std::fmt::{self, Formatter};
 
@@ -61,7 +61,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What sets these requests apart from such as were applied to one item.
+/// The requests that were not simply applied to one item, in words.
 fn beyond(sent: &Sent) -> String {
     let mut words = Vec::new();
     let more = [(sent.refused, "refused"), (sent.unanswered, "unanswered")];

@@ -1,4 +1,4 @@
-//! One of those who contend: asks for the lock, holds it, releases it, and asks again.
+//! A contending worker: asks for the lock, holds it, releases it, and asks again.
 
 use fairlock_cli::contest::monotonic::now_ns;
 use fairlock_cli::contest::turn::Turn;
@@ -31,7 +31,7 @@ impl Worker {
         })
     }
 
-    /// All of the worker's turns. What went wrong with them.
+    /// Takes all of the worker's turns. Returns what went wrong with them.
     pub(crate) async fn run(self) -> Vec<String> {
         let (number, mut troubles) = (self.number, Vec::new());
         for cycle in 1..=self.options.cycles {
@@ -49,9 +49,9 @@ impl Worker {
         let requested_ns = now_ns();
         let hold = self.contender.acquire().await?;
         let acquired_ns = now_ns();
-        // Without tickets, the order of asking is the order that is wanted.
+        // Without tickets, the wanted order is that of the requests.
         let ticket = hold.ticket().unwrap_or(requested_ns);
-        // A sleep of nothing takes a millisecond.
+        // A sleep of zero takes a millisecond.
         if !self.options.hold_ms.is_zero() {
             tokio::time::sleep(self.options.hold_ms).await;
         }

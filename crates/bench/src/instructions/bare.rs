@@ -84,7 +84,7 @@ fn item(json: &Value) -> Item {
         .collect()
 }
 
-/// Of the types that locks use.
+/// Converts a value, for the types that locks use.
 fn value(json: &Value) -> AttributeValue {
     let (kind, json) = json.as_object().unwrap().iter().next().unwrap();
     let text = || json.as_str().unwrap().to_owned();
@@ -92,7 +92,7 @@ fn value(json: &Value) -> AttributeValue {
         "S" => AttributeValue::S(text()),
         "N" => AttributeValue::N(text()),
         "M" => AttributeValue::M(item(json)),
-        // The only other type in a lock item.
+        // The only other type in a lock item is a list.
         _ => AttributeValue::L(json.as_array().unwrap().iter().map(value).collect()),
     }
 }

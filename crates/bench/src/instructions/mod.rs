@@ -1,8 +1,8 @@
-//! So many uncontended turns, one after the other, for whoever counts instructions: by fairlock, or by two calls of the
-//! bare SDK with the same expressions and values, the same time-outs and as little retrying.
+//! Runs a number of uncontended turns, one after the other, for a program that counts instructions. The turns are run by fairlock, or by
+//! two calls of the bare SDK. These have the same expressions, values and time-outs, and as little retrying.
 //!
-//! Answers are recorded from the embedded engine once and then played back, so that what is counted is the client.
-//! `scripts/instructions` counts.
+//! Answers are recorded from the embedded engine once and then played back, so that only the client is counted. `scripts/instructions`
+//! counts.
 //!
 //! ```text
 //! cargo run --release -p fairlock-bench -- instructions fairlock 100
@@ -23,15 +23,15 @@ use fairlock::{FairLock, LockClient, RecordWait, TableOptions};
 use bare::Bare;
 use player::Player;
 
-/// The first turn of a client is entered without a date, which no answer has shown it yet.
+/// The first turn of a client is entered without a date, because no answer has told it the time yet.
 const REHEARSALS: usize = 2;
 
-/// So many uncontended turns one after the other, for a program that counts instructions.
+/// Uncontended turns, one after the other, for a program that counts instructions.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
     /// By fairlock, or by two bare calls of the SDK
     by: Way,
-    /// How many
+    /// How many turns
     turns: usize,
 }
 
@@ -41,7 +41,7 @@ enum Way {
     Bare,
 }
 
-/// As its command line says.
+/// Runs the driver by its command line.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn run(options: Options) {
     let Options { by, turns } = options;

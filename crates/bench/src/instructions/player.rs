@@ -1,4 +1,4 @@
-//! A transport that records what the engine answers to the two writes of a turn, and then plays it back.
+//! A transport that records the engine's answers to the two writes of a turn, and then plays them back.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -11,7 +11,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use serde_json::Value;
 
-/// Every nonce is as long.
+/// The length of every nonce.
 const NONCE: usize = 32;
 
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Player {
     tape: Arc<Mutex<Tape>>,
 }
 
-/// What was sent and answered last, of an enter and of a release.
+/// The last request and answer of an enter and of a release.
 #[derive(Debug, Default)]
 struct Tape {
     plays: bool,
@@ -51,7 +51,7 @@ impl Player {
         SharedHttpClient::new(self.clone())
     }
 
-    /// From now on the engine is not asked.
+    /// Answers from the recording from now on.
     pub(crate) fn play(&self) {
         self.tape().plays = true;
     }
@@ -134,18 +134,18 @@ impl Recorded {
         }
     }
 
-    /// With the nonce that this request has in the place of the recorded one.
+    /// The recorded answer, with this request's nonce in place of the recorded one.
     fn to(&self, request: &str) -> HttpResponse {
         let mut body = self.body.clone();
         if let (Some(there), Some(asked)) = (nonce(&self.body), nonce(request)) {
-            // Its ticket stands under it, too.
+            // The ticket is stored under the nonce, too.
             let recorded = &self.body[there..there + NONCE];
             body = body.replace(recorded, &request[asked..asked + NONCE]);
         }
         let status = 200.try_into().unwrap();
         let mut answer = HttpResponse::new(status, SdkBody::from(body));
         for (name, value) in &self.headers {
-            // The checksum of the recorded body, which may have another nonce.
+            // This is the checksum of the recorded body, which may have another nonce.
             if name != "x-amz-crc32" {
                 answer.headers_mut().insert(name.clone(), value.clone());
             }
@@ -154,12 +154,12 @@ impl Recorded {
     }
 }
 
-/// Which write of a turn a request is: a release is one that takes the first slot away.
+/// Which write of a turn a request is: a release removes the first slot.
 fn step(request: &str) -> usize {
     usize::from(request.contains("REMOVE #slots[0]"))
 }
 
-/// Where the first nonce stands.
+/// The position of the first nonce.
 fn nonce(json: &str) -> Option<usize> {
     const BEFORE: &str = r#""nonce":{"S":""#;
     Some(json.find(BEFORE)? + BEFORE.len())

@@ -6,20 +6,20 @@ use fairlock_testkit::queue::Line;
 
 pub(crate) struct Budget {
     pub(crate) is_brief: bool,
-    /// Of what has a bound.
+    /// Runs of each figure that has a bound.
     pub(crate) runs: usize,
-    /// Of all else that does not take long.
+    /// Runs of each other figure that does not take long.
     pub(crate) fewer: usize,
-    /// Of a run, at least.
+    /// The turns of a run, at least.
     pub(crate) turns: u32,
-    /// Where turns take long.
+    /// The turns of a run, where turns take long.
     pub(crate) slow_turns: u32,
     pub(crate) lengths: &'static [u32],
     pub(crate) holds_ms: &'static [u32],
     pub(crate) lines: Vec<Line>,
-    /// How long waiters are watched, to say what a day of waiting costs.
+    /// How long waiters are watched, to compute the cost of a day of waiting.
     pub(crate) watched: Duration,
-    /// Tasks whose memory is measured.
+    /// The number of tasks whose memory is measured.
     pub(crate) tasks: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Pictures of curves: categories from left to right, values upwards by their logarithm.
+//! Pictures of curves: categories from left to right, values upwards on a logarithmic scale.
 
 use std::ops::Range;
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::palette::{Canvas, Drawn, FAINT, HOLDING, INK, PAPER, TOGETHER, font};
 use crate::performance::scene::{CONTESTANTS, Contestant};
 
 const SIZE: (u32, u32) = (1200, 480);
-/// Between the baselines and fairlock.
+/// The colour between those of the baselines and of fairlock.
 const OCHRE: RGBColor = RGBColor(196, 138, 24);
 
-/// One system of axes.
+/// A system of axes.
 pub(crate) struct Panel {
     pub(crate) title: String,
     pub(crate) across: String,
@@ -26,7 +26,7 @@ pub(crate) struct Panel {
 pub(crate) struct Curve {
     pub(crate) name: String,
     pub(crate) style: Style,
-    /// One for each category.
+    /// A value for each category.
     pub(crate) values: Vec<f64>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// Dashed where a baseline looks as rarely as its authors have it.
+    /// The style of a contestant's curve. It is dashed where a baseline polls as rarely as its authors chose.
     pub(crate) fn of(by: Contestant) -> Style {
         let place = CONTESTANTS.iter().position(|one| *one == by);
         Style::number(place.unwrap_or_default(), by.is_slow())
@@ -55,7 +55,7 @@ impl Style {
         self.colour.stroke_width(3)
     }
 
-    /// Of the sample in the legend.
+    /// The dashes of the sample in the legend.
     fn dashes(self) -> &'static [Range<i32>] {
         match self.is_dashed {
             true => &[0..8, 13..21, 26..34],
@@ -64,7 +64,7 @@ impl Style {
     }
 }
 
-/// Side by side, with one legend for the curves of all.
+/// Draws the panels side by side, with one legend for the curves of all.
 pub(crate) fn draw(path: &Path, panels: &[Panel]) -> Drawn<()> {
     let canvas = SVGBackend::new(path, SIZE).into_drawing_area();
     canvas.fill(&PAPER)?;
@@ -130,7 +130,7 @@ fn axes(area: &Canvas<'_>, panel: &Panel) -> Drawn<()> {
     Ok(())
 }
 
-/// Marked at one, two and five of each power of ten.
+/// A scale with marks at one, two and five of each power of ten.
 fn scale(span: Range<f64>) -> WithKeyPoints<LogCoord<f64>> {
     let powers = (-3..7).map(|power| 10_f64.powi(power));
     let marks = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|mark| mark * power));
@@ -138,7 +138,7 @@ fn scale(span: Range<f64>) -> WithKeyPoints<LogCoord<f64>> {
     LogCoord::from(span.log_scale()).with_key_points(marks)
 }
 
-/// Of the category that stands there, if one does.
+/// The name of the category at this position, if there is one.
 fn name(categories: &[String], at: f64) -> String {
     let is_one = (at - at.round()).abs() < 1e-6 && at > -0.5;
     let there = categories.get(at.round() as usize).filter(|_| is_one);

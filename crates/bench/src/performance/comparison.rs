@@ -1,4 +1,4 @@
-//! fairlock and the baselines at the same work, by the length of the queue and by how long each holds the lock.
+//! fairlock and the baselines at the same work, by the length of the queue and by the length of each hold.
 
 use crate::performance::Done;
 use crate::performance::budget::Budget;
@@ -11,21 +11,21 @@ use crate::performance::table::{Table, digits};
 
 const WORKERS: u32 = 8;
 const HOLD_MS: u32 = 50;
-/// From here on turns take long.
+/// From this hold on, turns take long.
 const LONG_MS: u32 = 200;
 
-/// Of one run.
+/// A figure of one run.
 type Figure = fn(&Run) -> f64;
 
 pub(crate) struct Comparison {
-    /// Of the place on the page, and of its picture.
+    /// The name of the place on the page, and of its picture.
     name: &'static str,
     across: &'static str,
     along: Vec<u32>,
     courses: Vec<Course>,
 }
 
-/// What one contestant did, all along.
+/// What one contestant did, for each category.
 pub(crate) struct Course {
     pub(crate) by: Contestant,
     pub(crate) scenes: Vec<Scene>,
@@ -53,7 +53,7 @@ impl Comparison {
         })
     }
 
-    /// What each contestant did at eight workers, if that was among it.
+    /// What each contestant did with eight workers, if that was measured.
     pub(crate) fn of_eight(&self) -> impl Iterator<Item = (Contestant, &[Run])> {
         let place = self.along.iter().position(|along| *along == WORKERS);
         let courses = self.courses.iter();
@@ -63,7 +63,7 @@ impl Comparison {
     pub(crate) fn report(&self, page: &mut Page) -> Done<()> {
         let first = &self.courses[0].scenes[0];
         let command = format!(
-            "The first of the rows, at its left: `{}`\n",
+            "The leftmost figure of the first row: `{}`\n",
             first.command()
         );
         let figures: [(&str, Figure); 2] = [
@@ -116,7 +116,7 @@ impl Comparison {
     }
 }
 
-/// Those that sleep most of the time run side by side.
+/// Runs contestants that sleep most of the time side by side.
 fn courses(
     driver: &Driver,
     budget: &Budget,

@@ -1,4 +1,4 @@
-//! What a day of waiting costs, and one of holding.
+//! What a day of waiting costs, and a day of holding.
 
 use std::mem::take;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use crate::performance::scene::ROUND_TRIP_MS;
 use crate::performance::table::{Table, digits};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// As long as all take to come to rest in their places.
+/// Long enough for all to settle in their places.
 const SETTLES: Duration = Duration::from_secs(60);
-/// Who is watched, by how many come before them.
+/// The callers that are watched, by how many come before each.
 const PLACES: [(usize, &str); 4] = [
     (0, "holds the lock all day"),
     (1, "is the first successor all day"),
-    (10, "has ten before it all day"),
-    (100, "has a hundred before it all day"),
+    (10, "has ten waiters before it all day"),
+    (100, "has a hundred waiters before it all day"),
 ];
 
 pub(crate) fn report(budget: &Budget, page: &mut Page) -> Done<()> {
     eprintln!("a long hold, in virtual time");
     let traffic = in_virtual_time(watched(budget.watched));
     let mut table = Table::new([
-        "who",
+        "process",
         "requests a day",
         "write units",
         "read units",
@@ -55,7 +55,7 @@ pub(crate) fn report(budget: &Budget, page: &mut Page) -> Done<()> {
     page.write("days", &table.to_string())
 }
 
-/// What each of [`PLACES`] sent in such a time in which nothing moved.
+/// What each of [`PLACES`] sent in this time, in which nothing moved.
 async fn watched(span: Duration) -> Vec<Traffic> {
     let site = Site::new(Duration::from_millis(ROUND_TRIP_MS.into())).await;
     let (everybody, mut waiting) = (Counter::default(), JoinSet::new());
@@ -81,7 +81,7 @@ async fn watched(span: Duration) -> Vec<Traffic> {
     watched.iter().map(taken).collect()
 }
 
-/// Ends when it is dropped.
+/// Holds the lock until it is dropped.
 #[expect(
     clippy::expect_used,
     reason = "a day that does not come to pass cannot be measured"

@@ -16,7 +16,7 @@ pub(crate) fn of(write_units: f64, read_units: f64) -> f64 {
     (write_units * WRITES + read_units * READS) / 1e6
 }
 
-/// What was sent while eight contended, heartbeats included.
+/// What was sent while eight workers contended, heartbeats included.
 pub(crate) fn report(by_length: &Comparison, page: &mut Page) -> Done<()> {
     let mut table = Table::new([
         "eight workers, hold 50 ms",

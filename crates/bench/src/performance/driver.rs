@@ -1,4 +1,4 @@
-//! `contend` as a program: this one, once more.
+//! Runs `contend` as a program: this program again.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ impl Driver {
         (0..times).map(|_| self.run(scene, &[])).collect()
     }
 
-    /// One run of each, all at the same time.
+    /// Runs each scene once, all at the same time.
     pub(crate) fn side_by_side(&self, scenes: &[Scene]) -> Done<Vec<Run>> {
         thread::scope(|scope| {
             let start = |scene: &Scene| {
@@ -58,7 +58,7 @@ impl Driver {
             stdout,
             stderr,
         } = contend.output()?;
-        // Baselines are told on: that their turns overlap, or come out of order, is what is measured.
+        // A failed run of a baseline is used as well: overlaps and turns out of order are what is measured.
         let turns = String::from_utf8(stdout)?;
         let turns: Vec<Turn> = turns
             .lines()

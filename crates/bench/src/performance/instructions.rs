@@ -5,7 +5,8 @@ use std::process::{Command, Output};
 use crate::performance::Done;
 use crate::performance::budget::Budget;
 
-/// Those of fairlock against those of the bare SDK; nothing on a brief look, which valgrind is too slow for.
+/// The instructions of fairlock divided by those of the bare SDK. Returns NaN in a brief run, for which
+/// valgrind is too slow.
 pub(crate) fn ratio(budget: &Budget) -> Done<f64> {
     if budget.is_brief {
         return Ok(f64::NAN);

@@ -1,4 +1,4 @@
-//! Lines of up to ten thousand processes, in virtual time.
+//! Queues of up to ten thousand processes, in virtual time.
 
 use fairlock_cli::contest::tally::percentile;
 use fairlock_testkit::queue::{Line, Toll};
@@ -44,7 +44,7 @@ impl LongQueue {
         digits(took.div_duration_f64(self.line.round_trip))
     }
 
-    /// What a row of the table says.
+    /// The figures of a row of the table.
     fn figures(&self) -> [f64; 7] {
         let toll = &self.toll;
         let heartbeats = toll.traffic.heartbeats().requests as f64 / toll.took.len() as f64;
@@ -72,8 +72,8 @@ pub(crate) fn report(lines: &[LongQueue], page: &mut Page) -> Done<()> {
     let mut table = Table::new([
         "waiters",
         "requests",
-        "of these: looks at the lock",
-        "looks at rows",
+        "of these: polls of the lock item",
+        "reads of rows",
         "writes",
         "heartbeats",
         "write units",

@@ -1,4 +1,4 @@
-//! Where it was measured.
+//! Describes the machine of the measurement.
 
 use std::fs;
 use std::thread::available_parallelism;

@@ -1,4 +1,4 @@
-//! How much memory tasks take that wait for a lock, in a process of its own.
+//! How much memory tasks take that wait for a lock, measured in a process of its own.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::performance::Done;
 use crate::performance::lines::in_virtual_time;
 use crate::performance::scene::ROUND_TRIP_MS;
 
-/// All have come, and wait.
+/// Long enough for all tasks to have come and wait.
 const SETTLES: Duration = Duration::from_secs(60);
 
-/// What so many waiting tasks add to an idle client, in bytes.
+/// What this many waiting tasks add to an idle client, in bytes.
 pub(crate) fn of_waiting(tasks: usize) -> Done<f64> {
     eprintln!("{tasks} tasks of one client that wait");
     let mut shown = Command::new(std::env::current_exe()?);

@@ -1,7 +1,7 @@
-//! Measures what docs/performance.md says, and writes its figures and its pictures; the prose around them is kept by hand.
+//! Measures what docs/performance.md says, and writes its figures and its pictures. The prose around them is written by hand.
 //!
-//! Workers are processes, of this program's `contend`. Long lines and days pass in virtual time, and
-//! instructions are counted by `scripts/instructions`. Nothing else should run on the machine meanwhile.
+//! Workers are processes, of this program's `contend`. Long queues and days pass in virtual time, and `scripts/instructions` counts
+//! instructions. Nothing else should run on the machine meanwhile.
 //!
 //! ```text
 //! cargo run --release -p fairlock-bench -- performance
@@ -40,20 +40,20 @@ pub(crate) type Done<T> = Result<T, Box<dyn Error>>;
 /// Measures what docs/performance.md says, and writes its figures and pictures.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
-    /// Where performance.md is, and the folder of its pictures
+    /// The folder of performance.md, which also contains the folder of its pictures
     #[arg(long, default_value = "docs")]
     docs: PathBuf,
 
-    /// Everything, but so briefly that the figures mean nothing: whether it works
+    /// Measure everything, but so briefly that the figures mean nothing: a check that it works
     #[arg(long)]
     check: bool,
 
-    /// This process is to show how much memory so many tasks take that wait
+    /// This process shows how much memory this many waiting tasks take
     #[arg(long, hide = true)]
     waiting: Option<usize>,
 }
 
-/// As its command line says.
+/// Runs the driver by its command line.
 pub(crate) fn run(options: &Options) -> Done<()> {
     if let Some(tasks) = options.waiting {
         return memory::show(tasks);

@@ -1,4 +1,4 @@
-//! The page: prose that is kept by hand, and between two marks each, what was measured.
+//! The page: prose that is written by hand, and measurements between pairs of marks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ impl Page {
         })
     }
 
-    /// Puts what was measured in the place of what was there.
+    /// Replaces the measurements between two marks.
     pub(crate) fn write(&mut self, what: &str, measured: &str) -> Done<()> {
         let (begin, end) = (format!("<!-- {what} -->\n"), format!("<!-- /{what} -->"));
         let place = self.text.find(&begin).zip(self.text.find(&end));
@@ -35,7 +35,7 @@ impl Page {
         Ok(())
     }
 
-    /// Where a picture belongs that the page shows.
+    /// The path of a picture that the page shows.
     pub(crate) fn picture(&self, name: &str) -> Done<PathBuf> {
         if !self.text.contains(&format!("(performance/{name})")) {
             return Err(format!("the page does not show {name}").into());

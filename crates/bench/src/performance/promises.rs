@@ -22,14 +22,14 @@ struct Promise {
     by: String,
 }
 
-/// Which side of it is good.
+/// Which side of the bound is good.
 #[derive(Clone, Copy)]
 enum Bound {
     AtMost(f64),
     AtLeast(f64),
 }
 
-/// What it is called, what is promised of it, and how a run shows it.
+/// The name of a figure, its promised bound, and how a run shows it.
 type Figure = (&'static str, Bound, fn(&Run) -> f64);
 
 const ALONE: [Figure; 2] = [
@@ -112,7 +112,7 @@ pub(crate) fn measure(driver: &Driver, budget: &Budget, lines: &[LongQueue]) -> 
         ),
         bound: AtMost(60.0),
         measured: memory::of_waiting(budget.tasks)? / MIB,
-        by: "in virtual time, the rows in the engine among it".into(),
+        by: "in virtual time, with the rows in the engine".into(),
     });
     let mut table = Table::new(["", "promised", "measured", "kept", "by"]);
     for promise in promises {
@@ -121,7 +121,7 @@ pub(crate) fn measure(driver: &Driver, budget: &Budget, lines: &[LongQueue]) -> 
     Ok(table.to_string())
 }
 
-/// Those of the longest lines against that of eight.
+/// The promises about the longest queues, compared with a queue of eight.
 fn of_long_queues(lines: &[LongQueue]) -> Vec<Promise> {
     let Some(eight) = lines.iter().find(|long| long.line.waiters == 8) else {
         return Vec::new();

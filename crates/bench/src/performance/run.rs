@@ -9,12 +9,12 @@ use fairlock_testkit::traffic::{Sent, Traffic};
 use crate::performance::scene::ROUND_TRIP_MS;
 
 pub(crate) struct Run {
-    /// In order of their grants.
+    /// In the order of their grants.
     pub(crate) turns: Vec<Turn>,
     pub(crate) sent: Traffic,
 }
 
-/// Of several runs, whatever is asked of each.
+/// The median of a figure over several runs.
 pub(crate) fn median(runs: &[Run], of: impl Fn(&Run) -> f64) -> f64 {
     let mut values: Vec<_> = runs.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
@@ -27,13 +27,13 @@ impl Run {
         Run { turns, sent }
     }
 
-    /// From a release to the next grant, in milliseconds: what so many percent do not exceed.
+    /// The percentile of the time from a release to the next grant, in milliseconds.
     pub(crate) fn hand_over(&self, percent: usize) -> f64 {
         let pairs = self.turns.windows(2);
         of_sorted(pairs.map(|pair| pair[0].handed_over_in(&pair[1])), percent)
     }
 
-    /// The same of the time from asking to the grant.
+    /// The percentile of the time from the request to the grant, in milliseconds.
     pub(crate) fn wait(&self, percent: usize) -> f64 {
         of_sorted(self.turns.iter().map(Turn::waited), percent)
     }
@@ -43,12 +43,12 @@ impl Run {
         waits.map_or(f64::NAN, |waits| ms(waits.mean))
     }
 
-    /// The longest wait against the mean.
+    /// The longest wait divided by the mean.
     pub(crate) fn unevenness(&self) -> f64 {
         self.wait(100) / self.mean_wait()
     }
 
-    /// What is sent for a turn, whatever is counted; not the heartbeats.
+    /// What is sent for a turn, in any unit, without the heartbeats.
     pub(crate) fn a_turn(&self, count: impl Fn(&Sent) -> f64) -> f64 {
         count(&self.sent.of_turns()) / self.turns.len() as f64
     }

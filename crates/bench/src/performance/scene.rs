@@ -1,14 +1,14 @@
-//! What is run: who contends, how many, and for how long each holds the lock.
+//! What is run: which algorithm contends, with how many workers, and how long each holds the lock.
 
 use crate::algorithm::Algorithm;
 
 pub(crate) const ROUND_TRIP_MS: u32 = 10;
 
-/// An algorithm with its sleep between two tries.
+/// An algorithm with its sleep between two attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contestant {
     pub(crate) algorithm: Algorithm,
-    /// None: as its authors have it.
+    /// `None` means the sleep that its authors chose.
     pub(crate) poll_ms: Option<u32>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) const FAIRLOCK: Contestant = Contestant {
     poll_ms: None,
 };
 
-/// fairlock, the baselines when they look often, and the baselines as their authors have them.
+/// fairlock, the baselines when they poll often, and the baselines as their authors chose.
 pub(crate) const CONTESTANTS: [Contestant; 5] = [
     FAIRLOCK,
     often(Algorithm::Article),
@@ -59,7 +59,7 @@ const fn by_default(algorithm: Algorithm) -> Contestant {
 }
 
 impl Contestant {
-    /// Whether it sleeps most of the time, so that runs of it can go side by side.
+    /// Whether it sleeps most of the time, so that its runs can go side by side.
     pub(crate) fn is_slow(self) -> bool {
         self.poll_ms.is_none() && self.algorithm.poll().is_some()
     }
@@ -68,7 +68,7 @@ impl Contestant {
         let name = self.algorithm.name();
         let by_default = self.algorithm.poll().map(|poll| poll.as_millis());
         match self.poll_ms.map(u128::from).or(by_default) {
-            Some(poll) => format!("{name}, looks every {poll} ms"),
+            Some(poll) => format!("{name}, polls every {poll} ms"),
             None => name.into(),
         }
     }
@@ -85,7 +85,7 @@ impl Scene {
         }
     }
 
-    /// The flags for `contend`, but for the file.
+    /// The flags for `contend`, without the file.
     pub(crate) fn flags(&self) -> Vec<String> {
         let mut flags = vec![match self.place {
             Place::Processes => "--processes".to_owned(),
@@ -107,7 +107,7 @@ impl Scene {
         flags
     }
 
-    /// As one would type it.
+    /// The command as a user would type it.
     pub(crate) fn command(&self) -> String {
         let file = match self.place {
             Place::Processes => " --local FILE",

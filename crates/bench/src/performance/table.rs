@@ -26,7 +26,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Three digits, and all before the point.
+/// Writes three digits, and all digits before the point.
 pub(crate) fn digits(value: f64) -> String {
     match value.abs() {
         size if size.is_nan() => "–".into(),

@@ -1,4 +1,4 @@
-//! Pictures of one run each, by the driver.
+//! Pictures of single runs, drawn by the driver.
 
 use crate::performance::Done;
 use crate::performance::budget::Budget;
@@ -6,7 +6,7 @@ use crate::performance::driver::Driver;
 use crate::performance::page::Page;
 use crate::performance::scene::{CONTESTANTS, Contestant, Scene};
 
-/// fairlock, and the lock client's lease that looks as often as it can pay off.
+/// fairlock, and the lock client's lease that polls as often as it can pay off.
 const SHOWN: [(Contestant, &str); 2] = [
     (CONTESTANTS[0], "timeline.svg"),
     (CONTESTANTS[2], "timeline-lease.svg"),

@@ -1,4 +1,4 @@
-//! One of those who want locks: asks, waits as long as it likes, takes its turn, and asks again.
+//! A caller: asks for a lock, waits as long as it likes, takes its turn, and asks again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Caller {
         }
     }
 
-    /// None: the future was dropped, at a random moment or at the end.
+    /// Returns `None` if the future was dropped, at a random moment or at the end.
     async fn acquire(
         &mut self,
         host: &Host,
@@ -121,7 +121,7 @@ impl Caller {
             () = soak.stop.cancelled() => {}
             () = tokio::time::sleep(self.hold(host)) => {}
         }
-        // Also when the lock is lost: that is what the tokens are for.
+        // Writes even if the lock is lost: the tokens exist for that.
         self.writes(&guard);
         let ticket = guard.ticket().get();
         soak.oracle.ended(&guard);
@@ -141,7 +141,7 @@ impl Caller {
         }
     }
 
-    /// Mostly short; some are longer than the lease.
+    /// Mostly short. Some holds are longer than the lease.
     fn hold(&mut self, host: &Host) -> Duration {
         let long_ones = if self.heat == Heat::Hot { 100 } else { 20 };
         match self.rng.u8(0..long_ones) {

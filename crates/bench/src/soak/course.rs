@@ -1,4 +1,4 @@
-//! From the start to the end of the time: looks round, reads what the process has, and reports.
+//! From the start to the end of the time: checks the locks, reads the process's vitals, and reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::soak::vitals::Vitals;
 
 const TICK: Duration = Duration::from_millis(500);
 
-/// What is known of the process when the time is over.
+/// What is known of the process when the time has ended.
 #[derive(Default)]
 pub(crate) struct Course {
     pub(crate) lasted: Duration,
@@ -27,7 +27,7 @@ pub(crate) struct Course {
     pub(crate) most_tasks: usize,
 }
 
-/// Ends when the time is over, or with SIGINT or SIGTERM.
+/// Runs until the time has ended, or SIGINT or SIGTERM comes.
 pub(crate) async fn run(soak: &Soak) -> Result<Course, Failure> {
     let told_to_stop = signals()?;
     let started = now_ns();
@@ -36,7 +36,7 @@ pub(crate) async fn run(soak: &Soak) -> Result<Course, Failure> {
     let (mut reported, mut requests) = (Duration::ZERO, 0);
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // Ends with the time.
+    // The loop ends with the time.
     while since() < soak.options.lasts && !told_to_stop.load(Ordering::SeqCst) {
         ticks.tick().await;
         soak.oracle.look_round(soak.options.stalled_after);
@@ -68,7 +68,7 @@ pub(crate) fn vitals() -> Result<Vitals, Failure> {
 fn signals() -> Result<Arc<AtomicBool>, Failure> {
     let told = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // The second one ends the process at once.
+        // The second signal ends the process at once.
         let at_once =
             signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&told));
         let registered =

@@ -1,4 +1,4 @@
-//! Everybody who does something in the soak, each a task.
+//! All tasks of the soak.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::soak::names::Heat;
 use crate::soak::stage::Soak;
 use crate::soak::{expiry, onlooker, plant};
 
-/// In turn, what callers are after.
+/// What callers want, in turn.
 const HEATS: [Heat; 12] = {
     use Heat::{Cold, Hot, Warm};
     [

@@ -1,4 +1,4 @@
-//! The end: everybody stops, all clients are shut down, and what is left is counted.
+//! The end: all tasks stop, all clients are shut down, and what is left is counted.
 
 use std::future::Future;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::soak::stage::Soak;
 use crate::soak::vitals::Vitals;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// All that a lock may leave.
+/// The only item that a lock may leave.
 const LOCK_ITEM: &str = "fairlock/#lock";
-/// For connections to close, and tasks to end, that nobody uses any more.
+/// How long unused connections and tasks may take to end.
 const TO_CLOSE: Duration = Duration::from_secs(10);
 
-/// What the table has when all is over.
+/// What the table contains at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Left {
     pub(crate) locks: usize,
@@ -34,7 +34,7 @@ pub(crate) async fn end(soak: &Soak, crew: JoinSet<()>) -> Result<Left, Failure>
     soak.climate.calm();
     soak.stop.cancel();
     let findings = &soak.findings;
-    // A panic was found by the hook.
+    // The hook has already reported a panic.
     let bound = soak.options.ends_within;
     if within(bound, crew.join_all()).await.is_none() {
         findings.add(format!("stuck: somebody did not stop within {bound:?}"));
@@ -48,8 +48,8 @@ pub(crate) async fn end(soak: &Soak, crew: JoinSet<()>) -> Result<Left, Failure>
     Ok(settle(soak, &soak.steady()?).await)
 }
 
-/// Waits until there is nothing but lock items, and nobody has any. A sweeper, not single sweeps: what has no date is
-/// dead only to those who have watched it for a lease.
+/// Waits until there are only lock items, and no lock is held. It uses a sweeper and not single sweeps: an entry without a date is dead
+/// only to a client that has observed it for a lease.
 async fn settle(soak: &Soak, locks: &LockClient) -> Left {
     let sweeper = locks.start_sweeper(SweepOptions::every(SECOND));
     let left = settled(soak, locks).await;
@@ -80,7 +80,7 @@ async fn settled(soak: &Soak, locks: &LockClient) -> Left {
     left
 }
 
-/// What is left, and what of it should not be.
+/// What is left, and what should not be.
 async fn what_is_left(locks: &LockClient, table: &Table) -> Result<(Left, Vec<String>), String> {
     let items = table.items().await?;
     let states: Vec<_> = locks.locks().collect().await;
@@ -115,7 +115,7 @@ pub(crate) async fn baseline(before: Vitals, findings: &Findings) -> Result<Vita
     Ok(now)
 }
 
-/// Of what there is more now.
+/// What there is more of now.
 fn more(before: Vitals, now: Vitals) -> impl Iterator<Item = (&'static str, usize, usize)> {
     let all = [
         ("connections", before.connections, now.connections),

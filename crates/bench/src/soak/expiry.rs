@@ -1,4 +1,4 @@
-//! DynamoDB's TTL, a week early: deletes what nobody has written to for a while, as TTL does after the idle retention.
+//! DynamoDB's TTL, a week early: deletes items that were not written for a while, as TTL does after the idle retention.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -32,7 +32,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// How many items it deleted.
+    /// Returns how many items it deleted.
     async fn expire(&self) -> Result<u64, String> {
         let over = unix() + RETENTION - IDLE;
         let mut expired = 0;
@@ -43,7 +43,7 @@ impl Table {
             match delete.set_key(Some(key)).send().await {
                 Ok(_) => expired += 1,
                 Err(error) => match error.as_service_error() {
-                    // Somebody wrote to it since.
+                    // Another client has written to the item since.
                     Some(error) if error.is_conditional_check_failed_exception() => {}
                     _ => return Err(told(&error)),
                 },
@@ -52,7 +52,7 @@ impl Table {
         Ok(expired)
     }
 
-    /// Puts an item of nothing but its key.
+    /// Puts an item that consists of its key only.
     pub(crate) async fn put(&self, lock: &str, item: &str) -> Result<(), String> {
         let put = self.dynamodb.put_item().table_name(&self.name);
         let text = |text: &str| AttributeValue::S(text.into());
@@ -73,7 +73,7 @@ impl Table {
         Ok(items)
     }
 
-    /// The keys of all items, or of those that expire before that.
+    /// The keys of all items, or of those that expire before `before`.
     async fn keys(&self, before: Option<Duration>) -> Result<Vec<Key>, String> {
         let scan = self.dynamodb.scan().table_name(&self.name);
         let scan = scan.consistent_read(true).projection_expression("pk, sk");

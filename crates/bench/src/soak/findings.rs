@@ -1,11 +1,11 @@
-//! What should not have happened, in words.
+//! Violations, in words.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::tell::tell;
 
-/// So many are kept in words; the rest are counted.
+/// How many are kept in words. The rest are counted.
 const KEPT: usize = 20;
 
 #[derive(Debug, Default)]

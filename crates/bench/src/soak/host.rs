@@ -1,4 +1,4 @@
-//! One client of the library, on a network with weather of its own; and how clients come and go.
+//! A client of the library, on a network with faults of its own, and how clients are replaced.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +11,9 @@ use crate::failure::Failure;
 use crate::soak::stage::Soak;
 use crate::soak::weather::Weather;
 
-/// How many clients there are at a time, and their leases in seconds.
+/// The leases of the clients in seconds. There is one client for each.
 pub(crate) const LEASES: [u64; 4] = [3, 4, 6, 8];
-/// What a client leaves to be done in the background may meet faults too.
+/// How long a client's background work may take at its end. It may meet faults too.
 const TO_FINISH: Duration = Duration::from_secs(10);
 
 pub(crate) struct Host {
@@ -46,12 +46,12 @@ impl Host {
         self.is_leaving.load(Ordering::SeqCst)
     }
 
-    /// Planted: cuts the client off, and no calm brings it back.
+    /// Planted: cuts the client off, and the end of all faults does not bring it back.
     pub(crate) fn strand(&self) {
         self.weather.strand();
     }
 
-    /// Shuts the client down. How many of its tasks were not done in time.
+    /// Shuts the client down. Returns its work that was not done in time.
     pub(crate) async fn leave(&self, held: HeldLocks, within: Duration) -> Vec<String> {
         self.is_leaving.store(true, Ordering::SeqCst);
         let report = self.locks.shutdown(held, within).await;
@@ -62,7 +62,7 @@ impl Host {
 /// A client on the soak's table.
 pub(crate) fn built(soak: &Soak, builder: LockClientBuilder) -> Result<LockClient, Failure> {
     let builder = builder.table(&soak.options.table);
-    // Whoever comes later than a death need not wait long for it.
+    // A caller that comes after a death need not wait long for it.
     let builder = builder.server_clock_allowance(Duration::from_secs(3));
     builder
         .build()

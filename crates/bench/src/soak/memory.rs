@@ -1,13 +1,13 @@
-//! Whether memory stayed flat: the rule, and the readings it judges.
+//! Whether memory stayed flat: the rule, and the readings that it judges.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::soak::vitals::MIB;
 
-/// Readings are thinned out beyond so many.
+/// Above this number, readings are thinned out.
 const KEPT: usize = 2048;
-/// Runs that are shorter say nothing: caches and the allocator's arenas still fill.
+/// Shorter runs say nothing, because caches and the allocator's arenas are still filling.
 pub(crate) const JUDGED_FROM: Duration = Duration::from_secs(120);
 const SLACK: u64 = 8 * MIB;
 
@@ -15,7 +15,7 @@ const SLACK: u64 = 8 * MIB;
 #[derive(Clone, Debug)]
 pub(crate) struct Readings {
     kept: Vec<u64>,
-    /// One of so many is kept.
+    /// Every n-th reading is kept, where n is this number.
     stride: usize,
     seen: usize,
 }
@@ -53,7 +53,7 @@ impl Readings {
         }
     }
 
-    /// None while there are fewer than four readings.
+    /// Returns `None` while there are fewer than four readings.
     pub(crate) fn curve(&self) -> Option<Curve> {
         let quarter = self.kept.len() / 4;
         let early = self.kept.get(quarter..2 * quarter)?;
@@ -66,7 +66,7 @@ impl Readings {
 }
 
 impl Curve {
-    /// The last quarter's median is at most a tenth and 8 MiB above the second's.
+    /// Whether the last quarter's median is at most a tenth and 8 MiB above the second's.
     pub(crate) fn is_flat(self) -> bool {
         self.late <= self.early + self.early / 10 + SLACK
     }

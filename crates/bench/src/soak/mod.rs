@@ -1,8 +1,7 @@
-//! A soak: everything that callers do with locks, at once and for as long as one likes, on a network with faults, judged
-//! all the while.
+//! A soak: everything that callers do with locks, at once and for any time, on a network with faults. It is judged all the while.
 //!
-//! Standard output has a line for each interval, and all figures at the end; standard error has violations as they are
-//! found. Fails if there was any.
+//! Standard output has a line for each interval, and all figures at the end. Standard error has violations as they are found. The run fails
+//! if there was any.
 //!
 //! ```text
 //! cargo run --release -p fairlock-bench -- soak --for 1h
@@ -38,7 +37,7 @@ use crate::soak::options::Options;
 use crate::soak::report::Report;
 use crate::soak::stage::Soak;
 
-/// As its command line says.
+/// Runs the driver by its command line.
 #[tokio::main]
 pub(crate) async fn run(options: Options) -> Result<ExitCode, Failure> {
     let findings = Arc::new(Findings::default());
@@ -70,7 +69,7 @@ pub(crate) async fn run(options: Options) -> Result<ExitCode, Failure> {
     })
 }
 
-/// A panic is a violation, also in a background task of the library.
+/// Counts a panic as a violation, also in a background task of the library.
 fn count_panics(findings: &Arc<Findings>) {
     let findings = Arc::clone(findings);
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,4 +1,4 @@
-//! Which lock comes next: the hot one, one of a few, or one whose name nobody used before.
+//! Which lock comes next: the hot one, one of a few, or one whose name was never used before.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,9 +7,9 @@ use fastrand::Rng;
 /// The lock that all contend for.
 pub(crate) const HOT: &str = "hot";
 const WARM: u64 = 8;
-/// Turns that a cold name is good for, so that some meet there.
+/// How many turns use a cold name, so that some callers meet there.
 const TURNS: u64 = 4;
-/// A cold name of so many turns ago comes back, after TTL has removed its item.
+/// A cold name of this many turns ago is used again, after TTL has removed its item.
 const LONG_AGO: u64 = 4000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Names {
         }
     }
 
-    /// How many there were.
+    /// How many names were used.
     pub(crate) fn count(&self) -> u64 {
         1 + WARM + self.0.load(Ordering::Relaxed).div_ceil(TURNS)
     }

@@ -1,4 +1,4 @@
-//! Those who take no part: they inspect, list and sweep.
+//! Observers, which hold no locks: they inspect, list and sweep.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn inspect(soak: &Soak, locks: &LockClient, name: &str) -> Result<(), Erro
 
 async fn list(soak: &Soak, locks: &LockClient) -> Result<(), Error> {
     let mut all = std::pin::pin!(locks.locks());
-    // Ends with the table.
+    // The loop ends with the table.
     while let Some(state) = all.next().await {
         check(soak, &state?);
     }

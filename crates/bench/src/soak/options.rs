@@ -17,15 +17,15 @@ pub(crate) struct Options {
     #[arg(long = "for", value_name = "DURATION", default_value = "1m", value_parser = span)]
     pub(crate) lasts: Duration,
 
-    /// DynamoDB, or something that speaks its language, over HTTP
+    /// DynamoDB, or a service that speaks its protocol, over HTTP
     #[arg(long, value_name = "URL", value_parser = flags::url, conflicts_with = "local")]
     pub(crate) endpoint_url: Option<String>,
 
-    /// Tables in this file, which is made if it is not there
+    /// Tables in this file, which is created if it does not exist
     #[arg(long, value_name = "FILE")]
     pub(crate) local: Option<PathBuf>,
 
-    /// A table for the soak alone, which is made if it is not there
+    /// A table for the soak alone, which is created if it does not exist
     #[arg(long, default_value = "fairlock-soak")]
     pub(crate) table: String,
 
@@ -33,11 +33,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = span)]
     pub(crate) every: Duration,
 
-    /// What the workload and the faults are drawn from
+    /// The random seed of the workload and the faults
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// How many take turns at a time
+    /// How many callers take turns at a time
     #[arg(long, value_name = "N", default_value_t = 48, value_parser = callers)]
     pub(crate) callers: usize,
 
@@ -45,11 +45,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=500))]
     pub(crate) faults_per_mille: u32,
 
-    /// Nobody granted for so long, while somebody waits without end, is a stall
+    /// A lock that is granted to no caller for this long is a stall, if a caller waits for it without end
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = span)]
     pub(crate) stalled_after: Duration,
 
-    /// Each step of the end that takes longer is a violation
+    /// How long each step of the end may take; a longer step is a violation
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = span)]
     pub(crate) ends_within: Duration,
 

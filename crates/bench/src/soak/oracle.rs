@@ -1,4 +1,4 @@
-//! Judges each lock while the soak runs: who believes, in what order, with which tokens, and whether anybody moves.
+//! Judges each lock while the soak runs: which callers believe, in what order, with which tokens, and whether the queue moves.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,8 @@ use fairlock_cli::contest::monotonic::now_ns;
 use crate::soak::findings::Findings;
 use crate::soak::register::{Fence, Register};
 
-/// What nobody has touched for so long is forgotten: longer than idle items stay in the table, so that tickets are seen
-/// to grow across their removal.
+/// Locks that were not used for this long are forgotten. That is longer than idle items stay in the table, so the oracle sees that tickets
+/// grow across the removal of their items.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(900);
 
 pub(crate) struct Oracle {
@@ -20,7 +20,7 @@ pub(crate) struct Oracle {
     pub(crate) findings: Arc<Findings>,
 }
 
-/// One lock, and what it protects.
+/// A lock, and what it protects.
 #[derive(Default)]
 struct Case {
     believers: Vec<Believer>,
@@ -28,9 +28,9 @@ struct Case {
     register: Register,
     /// Callers that wait without end.
     endless: usize,
-    /// When somebody was last granted the lock, or the first of those who wait came.
+    /// When the lock was last granted, or when the first of its current waiters came.
     moved: u64,
-    /// When it was last given back, for the handoff.
+    /// When the lock was last released, to time the handoff.
     given_back: Option<u64>,
 }
 
@@ -49,12 +49,13 @@ impl Oracle {
         }
     }
 
-    /// A caller that asked at `asked` was given this guard. How long the handoff took, if it waited for one.
+    /// A caller that asked at `asked` was given this guard. Returns how long the handoff took, if the caller waited for one.
     pub(crate) fn granted(&self, guard: &Arc<LockGuard>, asked: u64) -> Option<Duration> {
         let mut locks = self.locks();
         let case = locks.entry(guard.name().to_owned()).or_default();
         let (ticket, now) = (guard.ticket().get(), now_ns());
-        // The others are asked first: whoever believes now believed then, for it has since before that.
+        // The others are asked after `now` was taken. A caller that believes now also believed then, because it has believed since before
+        // that.
         let others = case.believers.iter().filter(|other| other.believes());
         let others: Vec<_> = others.map(Believer::ticket).collect();
         if guard.is_held() {
@@ -95,7 +96,7 @@ impl Oracle {
         }
     }
 
-    /// The caller believes no more.
+    /// The caller stops believing.
     pub(crate) fn ended(&self, guard: &LockGuard) {
         let ticket = guard.ticket().get();
         if let Some(case) = self.locks().get_mut(guard.name()) {
@@ -105,7 +106,7 @@ impl Oracle {
         }
     }
 
-    /// Planted: the caller goes on to believe.
+    /// Planted: the caller goes on believing.
     pub(crate) fn persists(&self, lock: &str, ticket: u64) {
         if let Some(case) = self.locks().get_mut(lock) {
             case.believers.clear();
@@ -113,7 +114,7 @@ impl Oracle {
         }
     }
 
-    /// Somebody waits without end, until the returned value is dropped.
+    /// A caller waits without end, until the returned value is dropped.
     pub(crate) fn waits(&self, lock: &str) -> Endless<'_> {
         let mut locks = self.locks();
         let case = locks.entry(lock.to_owned()).or_default();
@@ -127,7 +128,7 @@ impl Oracle {
         }
     }
 
-    /// Finds locks where somebody waits without end and nobody was granted for `bound`, and forgets what is over.
+    /// Finds locks that were not granted for `bound` although a caller waits without end. Forgets unused locks.
     pub(crate) fn look_round(&self, bound: Duration) {
         let now = now_ns();
         let since = |then: u64| Duration::from_nanos(now.saturating_sub(then));
@@ -168,7 +169,7 @@ impl Believer {
     }
 }
 
-/// Somebody waits without end.
+/// A caller that waits without end.
 pub(crate) struct Endless<'a> {
     oracle: &'a Oracle,
     lock: String,

@@ -1,4 +1,4 @@
-//! Where the tables are, and ways to them that share nothing.
+//! Where the tables are, and networks to them that share nothing.
 
 use aws_sdk_dynamodb::Client;
 use fairlock::embedded::{Engine, Network};
@@ -25,7 +25,7 @@ impl Place {
         Ok(Place::Here(engine))
     }
 
-    /// A way of its own, with connections of its own.
+    /// A network of its own, with connections of its own.
     pub(crate) fn network(&self) -> Network {
         match self {
             Place::Here(engine) => Network::to(engine),

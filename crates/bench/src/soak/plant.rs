@@ -1,4 +1,4 @@
-//! Faults planted in the soak itself, to see that it notices.
+//! Faults planted in the soak itself, to check that it notices.
 
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
@@ -12,27 +12,27 @@ use crate::soak::stage::{Soak, spawn};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Plant {
-    /// Callers of the hot lock believe on for a while after they gave it back.
+    /// Callers of the hot lock go on believing for a while after they released it.
     Overlap,
-    /// Grants are noted twice, the second time with a ticket that is not larger.
+    /// Grants are recorded twice, the second time with a ticket that is not larger.
     Order,
-    /// What the locks protect takes older tokens, and is told some.
+    /// What the locks protect accepts older tokens, and some are sent.
     Stale,
     /// Holders write with a token that is older than their own, which is refused.
     Refuse,
-    /// Memory, tasks and connections that nobody ends.
+    /// Memory, tasks and connections that are never released.
     Leak,
-    /// Somebody has the hot lock and never gives it back.
+    /// A client holds the hot lock and never releases it.
     Stall,
-    /// A task of nobody's panics.
+    /// A task of the soak panics.
     Panic,
-    /// A client is shut down under its callers, who are told so.
+    /// A client is shut down under its callers, and they are told so.
     Surprise,
-    /// Somebody does not stop at the end.
+    /// A task does not stop at the end.
     Stuck,
-    /// A client is cut off with a lock in its hands, and cannot give it back at the end.
+    /// A client is cut off while it holds a lock, and cannot release it at the end.
     Unfinished,
-    /// Somebody keeps a lock beyond the end, and there is an item that nobody's lock has.
+    /// A client keeps a lock beyond the end, and there is an item that belongs to no lock.
     Left,
 }
 
@@ -46,7 +46,7 @@ const PLANTED: &str = "planted";
 const ROW: &str = "fairlock/row";
 const LEAKED: usize = 1 << 18;
 
-/// Does harm until the soak ends, if that is what is planted.
+/// Does harm until the soak ends, if a fault is planted.
 pub(crate) async fn work(soak: &Soak) {
     match soak.options.plant {
         Some(Plant::Leak) => leak(soak).await,
@@ -98,7 +98,7 @@ async fn stall(soak: &Soak) {
     locks.shutdown(HeldLocks::Release, TO_FINISH).await;
 }
 
-/// Again and again: another client may have taken its place.
+/// Repeated, because another client may have taken its place.
 async fn shut_down(soak: &Soak) {
     while soak.goes_on(BETWEEN_SHUTDOWNS).await {
         let host = soak.host(0);
@@ -108,7 +108,7 @@ async fn shut_down(soak: &Soak) {
 
 async fn cut_off(soak: &Soak) {
     soak.stop.cancelled().await;
-    // The one with the longest lease, for its release is given up with that.
+    // The client with the longest lease, because the release is given up when the lease ends.
     let host = soak.host(LEASES.len() - 1);
     let _kept = hold(&host.locks).await;
     host.strand();

@@ -15,7 +15,7 @@ impl Register {
         self.0
     }
 
-    /// Whether the write was taken.
+    /// Returns whether the write was accepted.
     pub(crate) fn write(&mut self, token: u64, fence: Fence) -> bool {
         let is_taken = fence == Fence::Open || self.0 <= token;
         self.0 = self.0.max(token);

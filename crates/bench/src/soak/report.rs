@@ -1,4 +1,4 @@
-//! What is said: a line for each interval, and all figures at the end.
+//! What is printed: a line for each interval, and all figures at the end.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -16,12 +16,12 @@ use crate::soak::options::Options;
 use crate::soak::tally::Counts;
 use crate::soak::vitals::{MIB, Vitals};
 
-/// Not `println!`, which panics when nobody reads any more: how the run ends, its exit code says too.
+/// `println!` would panic if the reader has closed the pipe. The exit code tells as well how the run ended.
 pub(crate) fn say(what: &impl Display) {
     let _ = std::io::stdout().write_all(format!("{what}\n").as_bytes());
 }
 
-/// What came together since the last report.
+/// The figures since the last report.
 pub(crate) struct Interval {
     pub(crate) at: Duration,
     pub(crate) took: Duration,
@@ -69,7 +69,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Finds memory that grew, in a run that is long enough to tell.
+    /// Reports memory that grew, in a run that is long enough to tell.
     pub(crate) fn judge_memory(&self) {
         if let (true, Some(curve)) = (self.is_long(), self.course.memory.curve())
             && !curve.is_flat()

@@ -1,4 +1,4 @@
-//! What everybody in the soak shares.
+//! What all tasks of the soak share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,13 +30,13 @@ pub(crate) struct Soak {
     pub(crate) names: Names,
     /// What the callers' clients send.
     pub(crate) turns: Counter,
-    /// Nobody begins anything new.
+    /// No task begins anything new.
     pub(crate) stop: CancellationToken,
     hosts: Mutex<Vec<Arc<Host>>>,
 }
 
 impl Soak {
-    /// With a table and one client for each of [`LEASES`].
+    /// Opens the soak, with a table and one client for each of [`LEASES`].
     pub(crate) async fn open(
         options: &Options,
         findings: &Arc<Findings>,
@@ -66,12 +66,12 @@ impl Soak {
         Ok(Arc::new(soak))
     }
 
-    /// A client to whose requests nothing happens.
+    /// A client whose requests meet no faults.
     pub(crate) fn steady(&self) -> Result<LockClient, Failure> {
         host::built(self, LockClient::builder(self.table().dynamodb))
     }
 
-    /// A client of its own to which happens what happens to all.
+    /// A client of its own, whose requests meet the same faults as all others.
     pub(crate) fn onlooker(&self, seed: u64) -> Result<LockClient, Failure> {
         let weather = Weather::new(&self.climate, seed);
         let network = weather.on(self.place.network().seeded(seed));
@@ -89,12 +89,12 @@ impl Soak {
         Arc::clone(&self.hosts()[place])
     }
 
-    /// Puts a new client in the place of the one that is returned.
+    /// Replaces the client in this place, and returns the old one.
     pub(crate) fn exchange(&self, place: usize, new: Arc<Host>) -> Arc<Host> {
         std::mem::replace(&mut self.hosts()[place], new)
     }
 
-    /// Passes the time, unless the soak ends before. Whether it goes on.
+    /// Lets time pass, unless the soak ends before. Returns whether the soak goes on.
     pub(crate) async fn goes_on(&self, span: Duration) -> bool {
         tokio::select! {
             biased;
@@ -108,7 +108,7 @@ impl Soak {
     }
 }
 
-/// Leaves a task to itself.
+/// Starts a task that runs by itself.
 #[expect(clippy::disallowed_methods, reason = "the task is the soak's own")]
 pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(work);

@@ -1,4 +1,4 @@
-//! How many turns there were, how they and the calls without one ended, and how long they took. Of fixed size.
+//! How many turns there were, how they and the calls without one ended, and how long they took. Its size is fixed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use fairlock_cli::contest::monotonic::now_ns;
 use hdrhistogram::Histogram;
 
-/// In microseconds: to within a hundredth, and whatever is longer than an hour counts as an hour.
+/// In microseconds, to within a hundredth. Anything longer than an hour counts as an hour.
 const LONGEST: u64 = 3_600_000_000;
 const DIGITS: u8 = 2;
 
-/// What has come together until now, of which the latest part can be taken.
+/// The counts until now. The latest part can be taken separately.
 #[derive(Default)]
 pub(crate) struct Tally {
     whole: Mutex<Counts>,
@@ -27,12 +27,12 @@ pub(crate) struct Counts {
     pub(crate) hand_overs: Spans,
 }
 
-/// Durations, of which only the shape is kept.
+/// Durations, of which only the distribution is kept.
 #[derive(Clone)]
 pub(crate) struct Spans(Histogram<u64>);
 
 impl Tally {
-    /// A turn that was asked for at `asked`, and was handed over in that time if it was.
+    /// Counts a turn that was requested at `asked`. `handed_over` is how long its handoff took, if it had one.
     pub(crate) fn turn(&self, asked: u64, handed_over: Option<Duration>) {
         let waited = Duration::from_nanos(now_ns().saturating_sub(asked));
         self.note(|counts| {
@@ -57,7 +57,7 @@ impl Tally {
         locked(&self.whole).clone()
     }
 
-    /// Since this was last asked for.
+    /// The counts since this was last called.
     pub(crate) fn latest(&self) -> Counts {
         std::mem::take(&mut *locked(&self.latest))
     }

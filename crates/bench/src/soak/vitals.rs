@@ -1,4 +1,4 @@
-//! What this process has at a moment: memory, connections, file descriptors, tasks and threads.
+//! What this process uses at a moment: memory, connections, file descriptors, tasks and threads.
 
 use std::collections::HashSet;
 use std::fmt;

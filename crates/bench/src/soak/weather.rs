@@ -1,4 +1,4 @@
-//! What goes wrong with the requests of one client, and a count of what did.
+//! The faults of one client's requests, and a count of those that happened.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,17 +8,17 @@ use std::time::Duration;
 use fairlock::embedded::{Fault, Faults, Latency, Network, When};
 use fastrand::Rng;
 
-/// The longest that a request is late, or that its duplicate comes after it.
+/// The longest delay of a request, and the longest time until its duplicate.
 const LATEST: Duration = Duration::from_secs(2);
 
-/// The weather of all clients.
+/// The faults of all clients.
 pub(crate) struct Climate {
     per_mille: u32,
     is_calm: AtomicBool,
     befallen: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-/// The weather of one.
+/// The faults of one client.
 pub(crate) struct Weather {
     climate: Arc<Climate>,
     rng: Mutex<Rng>,
@@ -35,7 +35,7 @@ impl Climate {
         })
     }
 
-    /// The end of all faults.
+    /// Ends all faults.
     pub(crate) fn calm(&self) {
         self.is_calm.store(true, Ordering::SeqCst);
     }
@@ -62,7 +62,7 @@ impl Weather {
         })
     }
 
-    /// Lets this weather loose on a network, whose ways take some time besides.
+    /// Applies these faults to a network, whose round trips also take some time.
     pub(crate) fn on(self: &Arc<Self>, network: Network) -> Network {
         let weather = Arc::clone(self);
         let round_trip = Latency::HeavyTailed {
@@ -78,12 +78,12 @@ impl Weather {
             .script(move |_request| weather.befall())
     }
 
-    /// From now on nothing that is sent arrives, or everything does again.
+    /// Cuts the client off, so that nothing that it sends arrives, or reconnects it.
     pub(crate) fn cut_off(&self, is_cut_off: bool) {
         self.is_cut_off.store(is_cut_off, Ordering::SeqCst);
     }
 
-    /// From now on nothing that is sent arrives, whatever the climate.
+    /// Cuts the client off for good, even after all faults have ended.
     pub(crate) fn strand(&self) {
         self.is_stranded.store(true, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! The contention driver counts what happens, finds what is wrong, and refuses what makes no sense.
+//! The contention driver counts what happens, finds what is wrong, and refuses senseless input.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -39,7 +39,7 @@ fn last_line(run: &Ended) -> &str {
     run.summary.lines().last().unwrap_or_default()
 }
 
-/// A number of each turn, in order of the grants.
+/// A number of each turn, in the order of the grants.
 fn each(run: &Ended, field: &str) -> Vec<u64> {
     let turns = run
         .lines
@@ -268,7 +268,7 @@ fn tables_in_memory_are_not_for_processes() {
         "{}",
         ended.summary
     );
-    // As it is typed.
+    // The name under which users run it.
     assert!(
         ended.summary.contains("Usage: fairlock-bench contend"),
         "{}",

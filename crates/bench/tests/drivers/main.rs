@@ -1,4 +1,4 @@
-//! The drivers that measure and soak, as programs.
+//! The drivers that measure and soak, run as programs.
 
 mod contend;
 mod performance;
@@ -7,7 +7,7 @@ mod soak;
 
 use std::process::Command;
 
-/// A driver with its first flags to come.
+/// The command of a driver. The caller adds its flags.
 fn driver(name: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock-bench"));
     command.arg(name);

@@ -1,5 +1,5 @@
-//! The page of measurements and the commands that measure: every place on the page is filled, every picture is there and
-//! can be read, and the commands work.
+//! The page of measurements and the commands that measure. Every place on the page is filled, every picture exists and can be read, and the
+//! commands work.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -88,7 +88,7 @@ fn the_command_fills_an_empty_page_and_draws_all_pictures() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// Which `scripts/instructions` counts, by a program that is not everywhere.
+/// `scripts/instructions` counts them, with a program that is not installed everywhere.
 #[test]
 fn turns_whose_instructions_are_counted_are_taken_both_ways() {
     for by in ["fairlock", "bare"] {

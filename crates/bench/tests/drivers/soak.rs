@@ -1,6 +1,6 @@
 //! The soak passes a short run, fails with each planted fault and names it, and ends early with a report.
 //!
-//! With `FAIRLOCK_TEST_ENDPOINT` each run is made there too.
+//! With `FAIRLOCK_TEST_ENDPOINT`, each run is also made there.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ fn start(flags: &[&str]) -> Run {
     Run::start(command)
 }
 
-/// The run of a test, in memory and, where there is one, at the endpoint, in a table of its own.
+/// Runs a test in memory and, if there is one, at the endpoint, in a table of its own.
 fn everywhere(test: &str, flags: &[&str], judge: impl Fn(&Ended, &str)) {
     let ended = start(flags).end();
     judge(&ended, &said(&ended));
@@ -35,7 +35,7 @@ fn last_line(ended: &Ended) -> &str {
     ended.lines.last().map_or("", String::as_str)
 }
 
-/// A run with this fault fails, and says that of it.
+/// Checks that a run with this fault fails, and names it in these words.
 fn fails(plant: &str, more: &[&str], words: &[&str]) {
     let flags = ["--callers", "8", "--plant", plant];
     everywhere(plant, &[&flags, more].concat(), |ended, said| {

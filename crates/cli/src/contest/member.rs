@@ -1,4 +1,4 @@
-//! A worker's process, as its parent knows it: at the other end of its pipes.
+//! A worker's process, as its parent sees it through its pipes.
 
 use std::io;
 use std::process::Stdio;
@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// Killed when dropped. Its input stays open until then: it ends with that.
+/// A worker's process. It is killed when this is dropped. Its standard input stays open until then, and the worker ends when that closes.
 pub struct Member {
-    /// Which worker it is, counted from one.
+    /// The worker's number, counted from one.
     pub number: u32,
     /// The process.
     pub child: Child,
@@ -33,12 +33,12 @@ impl Member {
         })
     }
 
-    /// The word to start. That a member is gone already is found out by listening to it.
+    /// Sends the word to start. If the process is gone, reading its output will tell.
     pub async fn go(&mut self) {
         let _ = self.words.write_all(b"go\n").await;
     }
 
-    /// The next line of JSON that it says; none when it has ended.
+    /// Returns the next line of JSON that the worker prints. Returns `None` if it has ended.
     pub async fn line<L: DeserializeOwned + Send>(&mut self) -> Result<Option<L>, String> {
         let number = self.number;
         let line = self.lines.next_line().await;
@@ -50,7 +50,7 @@ impl Member {
         line.map(read).transpose()
     }
 
-    /// How one that says nothing more came to its end.
+    /// Describes how a worker that prints nothing more ended.
     pub async fn end(&mut self) -> String {
         match self.child.wait().await {
             Ok(status) => format!("worker {} died: {status}", self.number),

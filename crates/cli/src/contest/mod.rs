@@ -1,4 +1,4 @@
-//! What a contest for one lock is made of, for the demo and for the drivers of `fairlock-bench`.
+//! The parts of a contest for one lock, for the demo and for the drivers of `fairlock-bench`.
 
 pub mod causes;
 pub mod member;

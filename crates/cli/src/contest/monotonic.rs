@@ -1,8 +1,8 @@
-//! The clock of the output: one for all processes of a machine.
+//! The clock of the output: all processes of a machine share it.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds of CLOCK_MONOTONIC, which never are negative.
+/// Nanoseconds of CLOCK_MONOTONIC, which are never negative.
 #[expect(
     clippy::disallowed_methods,
     reason = "the clock of the output is this one, whatever the locks go by"

@@ -1,13 +1,13 @@
-//! The parent, as a worker's process knows it: by the pipe that it keeps open.
+//! The parent as a worker's process sees it, through the pipe that the parent keeps open.
 
 use std::io::{BufRead, stdin};
 
 use tokio::sync::oneshot;
 
-/// Resolves with the parent's word to start. When the parent closes the pipe, by dying too, this process ends.
+/// Resolves with the parent's word to start. If the parent closes the pipe, also by dying, this process ends.
 pub fn word() -> oneshot::Receiver<()> {
     let (start, word) = oneshot::channel();
-    // A thread, for reading from a pipe blocks; it ends with the process.
+    // Uses a thread, because reading from a pipe blocks. The thread ends with the process.
     std::thread::spawn(move || {
         let mut lines = stdin().lock().lines();
         if let Some(Ok(_)) = lines.next() {

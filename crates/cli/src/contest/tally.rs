@@ -1,4 +1,4 @@
-//! What a run's turns show: who overlapped, who came out of order, who is missing, and how long it took.
+//! What a run's turns show: which turns overlapped, came out of order or are missing, and how long they took.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::turn::Turn;
 
-/// Turns in order of their grants.
+/// Turns in the order of their grants.
 #[derive(Debug)]
 pub struct Tally(Vec<Turn>);
 
@@ -21,12 +21,12 @@ pub struct Waits {
     pub max: Duration,
 }
 
-/// How long the lock was on its way from one turn to the next.
+/// How long the lock took from one turn to the next.
 #[derive(Debug, PartialEq, Eq)]
 pub struct HandOvers {
     /// The median.
     pub p50: Duration,
-    /// What 99 of 100 do not exceed.
+    /// The 99th percentile.
     pub p99: Duration,
     /// The longest.
     pub max: Duration,
@@ -35,7 +35,7 @@ pub struct HandOvers {
 }
 
 impl Tally {
-    /// Of turns in any order.
+    /// Makes a tally of turns in any order.
     pub fn new(mut turns: Vec<Turn>) -> Tally {
         sort(&mut turns);
         Tally(turns)
@@ -46,7 +46,7 @@ impl Tally {
         self.0.len()
     }
 
-    /// Pairs of turns that had the lock at the same time.
+    /// Counts the pairs of turns that held the lock at the same time.
     pub fn overlaps(&self) -> usize {
         let after = |place: usize| self.0.iter().skip(place + 1);
         let overlapped = |(place, turn): (usize, &Turn)| {
@@ -57,7 +57,7 @@ impl Tally {
         self.0.iter().enumerate().map(overlapped).sum()
     }
 
-    /// Turns whose ticket is not above that of every turn granted before.
+    /// Counts the turns whose ticket is not above that of every turn granted before.
     pub fn out_of_order(&self) -> usize {
         let mut newest = None;
         let is_late = |turn: &&Turn| {
@@ -68,7 +68,7 @@ impl Tally {
         self.0.iter().filter(is_late).count()
     }
 
-    /// None without turns.
+    /// Returns `None` if there are no turns.
     pub fn waits(&self) -> Option<Waits> {
         let waits = || self.0.iter().map(Turn::waited);
         Some(Waits {
@@ -78,7 +78,7 @@ impl Tally {
         })
     }
 
-    /// None with fewer than two turns.
+    /// Returns `None` if there are fewer than two turns.
     pub fn hand_overs(&self) -> Option<HandOvers> {
         let pairs = self.0.iter().zip(self.0.iter().skip(1));
         let mut took: Vec<_> = pairs
@@ -108,19 +108,19 @@ impl fmt::Display for HandOvers {
     }
 }
 
-/// As people read it: milliseconds.
+/// Writes a duration in milliseconds, for people.
 pub fn ms(span: Duration) -> String {
     format!("{:.2} ms", span.as_secs_f64() * 1e3)
 }
 
-/// The turns of `1..=workers` in `1..=cycles` that are not there, by worker and cycle.
+/// The turns of `1..=workers` in `1..=cycles` that are missing, by worker and cycle.
 pub fn missing(turns: &[Turn], workers: u32, cycles: u32) -> Vec<(u32, u32)> {
     let there: BTreeSet<_> = turns.iter().map(|turn| (turn.worker, turn.cycle)).collect();
     let wanted = (1..=workers).flat_map(|worker| (1..=cycles).map(move |cycle| (worker, cycle)));
     wanted.filter(|turn| !there.contains(turn)).collect()
 }
 
-/// Makes the second turn start before the first one ends, and gives the last two each other's tickets.
+/// Makes the second turn start before the first one ends, and swaps the tickets of the last two.
 pub fn plant_fault(turns: &mut [Turn]) {
     sort(turns);
     if let [first, second, ..] = turns {
@@ -131,7 +131,7 @@ pub fn plant_fault(turns: &mut [Turn]) {
     }
 }
 
-/// Stable, so that a planted turn keeps its place.
+/// The sort is stable, so that a planted turn keeps its position.
 fn sort(turns: &mut [Turn]) {
     turns.sort_by_key(|turn| turn.acquired_ns);
 }
@@ -141,7 +141,7 @@ fn mean(spans: impl ExactSizeIterator<Item = Duration>) -> Option<Duration> {
     spans.sum::<Duration>().checked_div(count)
 }
 
-/// The least of `sorted` that so many percent of them do not exceed.
+/// The smallest value in `sorted` that at least `percent` percent of the values do not exceed.
 pub fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.max(1) - 1).copied()

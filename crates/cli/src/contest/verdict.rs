@@ -16,7 +16,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Of `workers` who wanted `cycles` turns each.
+    /// Judges the turns of `workers` workers, each of which wanted `cycles` turns.
     pub fn new(turns: Vec<Turn>, workers: u32, cycles: u32, troubles: Vec<String>) -> Self {
         Verdict {
             workers,
@@ -26,7 +26,7 @@ impl Verdict {
         }
     }
 
-    /// All turns were taken, in order, and no two at once.
+    /// Whether all turns were taken, in order, and no two at once, without any trouble.
     pub fn is_good(&self) -> bool {
         let faults = self.tally.overlaps() + self.tally.out_of_order();
         faults == 0 && self.missing.is_empty() && self.troubles.is_empty()

@@ -1,4 +1,4 @@
-//! What the workers told of a contest, in the order in which it happened.
+//! What the workers reported of a contest, in the order in which it happened.
 
 use fairlock_cli::contest::monotonic::now_ns;
 use fairlock_cli::contest::turn::Turn;
@@ -11,7 +11,7 @@ pub(crate) struct Course {
     pub(crate) turns: Vec<Turn>,
     /// How many turns the ledger refused.
     pub(crate) refused: usize,
-    /// What went wrong, the refusals too.
+    /// What went wrong, including the refusals.
     pub(crate) troubles: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ impl Course {
         }
     }
 
-    /// With what there is to show of it.
+    /// Records a report. Returns the text to show for it, if any.
     pub(crate) fn note(&mut self, line: Line) -> Option<String> {
         match line {
             Line::Granted(grant) => Some(self.grant(grant)),
@@ -52,7 +52,7 @@ impl Course {
         shown
     }
 
-    /// Of all grants, by their times.
+    /// The tickets of all grants, in the order of their times.
     pub(crate) fn tickets(&mut self) -> Vec<u64> {
         self.grants.sort_by_key(|grant| grant.acquired_ns);
         self.grants.iter().map(|grant| grant.ticket).collect()

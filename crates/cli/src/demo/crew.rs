@@ -15,7 +15,7 @@ use super::stage::Stage;
 use crate::args::Demo;
 use crate::failure::Failure;
 
-/// Lines that are sorted and shown together.
+/// How many lines are sorted and shown together, at most.
 const MAX_AT_ONCE: usize = 1000;
 
 #[derive(Default)]
@@ -31,30 +31,30 @@ impl Crew {
         Ok(())
     }
 
-    /// When all of them only wait for the word.
+    /// Waits until all workers are ready and only wait for the word to start.
     pub(crate) async fn ready(&mut self) -> Result<(), Failure> {
         try_join_all(self.0.iter_mut().map(ready)).await?;
         Ok(())
     }
 
-    /// Lets them all start, and shows what they do until the last of them has ended.
+    /// Lets all workers start, and shows what they do until the last one has ended.
     pub(crate) async fn contend(&mut self, screen: &Screen) -> Course {
         let course = Course::start();
         join_all(self.0.iter_mut().map(Member::go)).await;
         let (tell, told) = unbounded_channel();
         let follow = |member| follow(member, tell.clone());
         let all = join_all(self.0.iter_mut().map(follow));
-        // Without a sender left, the course is over.
+        // The channel must close when the workers end, so this extra sender is dropped.
         drop(tell);
-        // A worker says that it was granted the lock before it releases it. So when we hear one, those before have
-        // spoken, and are listened to first; sorted, they are shown in the order of the grants.
+        // A worker reports its grant before it releases the lock. So when the report of a grant arrives, the reports of all earlier grants
+        // have been written, and are read first. Sorted by time, they are shown in the order of the grants.
         join(all, show(course, told, screen)).await.1
     }
 
-    /// None of them is there any more when this ends; all of them end at once.
+    /// Ends all workers at once. No worker is left when this returns.
     pub(crate) async fn dismiss(&mut self) {
         for member in &mut self.0 {
-            // One that is gone needs no killing.
+            // A worker that has already ended needs no kill.
             let _ = member.child.start_kill();
         }
         join_all(self.0.iter_mut().map(Member::end)).await;
@@ -69,7 +69,7 @@ fn command(number: u32, options: &Demo, stage: &Stage) -> io::Result<Command> {
         "--hold",
         &humantime::format_duration(options.hold).to_string(),
     ]);
-    // An interrupt from the terminal is for the demo alone, which then ends them.
+    // The terminal's interrupt reaches the demo alone, which then ends the workers.
     command.process_group(0);
     command.arg("--file").arg(stage.file());
     command.arg("--ledger").arg(stage.ledger().path());
@@ -87,12 +87,12 @@ async fn ready(member: &mut Member) -> Result<(), Failure> {
     }
 }
 
-/// Passes on what a worker says until it has ended.
+/// Passes on what a worker reports until it has ended.
 async fn follow(member: &mut Member, tell: UnboundedSender<Line>) {
     let trouble = loop {
         match member.line().await {
             Ok(Some(Line::Done)) => return,
-            // Nobody listens when the demo is stopped.
+            // The receiver is gone when the demo is stopped.
             Ok(Some(line)) => drop(tell.send(line)),
             Ok(None) => break member.end().await,
             Err(trouble) => break trouble,

@@ -1,15 +1,15 @@
 //! What the demo's lock protects: a file with a line for each turn, which refuses tickets that are not above its last.
 //!
-//! Looking at the last line and writing the next are two steps, and nothing but the lock makes one of them. So the
-//! ledger refuses whoever comes after a later ticket was written; two who are in it at the same instant may both pass,
-//! and are found by their times. A resource that must be safe compares and writes in one step.
+//! Reading the last line and writing the next are two steps, and only the lock makes them one. So the ledger refuses a worker that comes
+//! after a later ticket was written. Two workers that write at the same instant may both pass, and their times reveal that. A resource that
+//! must be safe compares and writes in one step.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 
-/// Of the ledger, with its end: a ticket, and who had it.
+/// The longest line of the ledger, including its end: a ticket, and its holder.
 const MAX_LINE: u64 = 100;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Ledger {
         Ledger(path)
     }
 
-    /// For the holder of this ticket, while it has the lock.
+    /// Appends a line for the holder of this ticket, while it holds the lock.
     pub(crate) fn append(&self, ticket: u64, who: &str) -> Result<(), LedgerError> {
         let mut options = OpenOptions::new();
         let mut file = options.create(true).append(true).read(true).open(&self.0)?;
@@ -44,7 +44,7 @@ impl Ledger {
         &self.0
     }
 
-    /// All of them, as they were appended. None if nobody had a turn.
+    /// All tickets, in the order in which they were appended. Empty if no turn was taken.
     pub(crate) fn tickets(&self) -> Result<Vec<u64>, LedgerError> {
         match std::fs::read_to_string(&self.0) {
             Ok(text) => Ok(tickets(&text)?),

@@ -1,4 +1,4 @@
-//! What a worker says to the demo: a line of JSON each.
+//! What a worker reports to the demo: one line of JSON each.
 
 use fairlock_cli::contest::turn::Turn;
 use serde::{Deserialize, Serialize};
@@ -9,10 +9,10 @@ pub(crate) enum Line {
     Ready,
     Granted(Grant),
     Turn(Turn),
-    /// By the ledger.
+    /// The ledger refused the turn.
     Refused(String),
     Failed(String),
-    /// The last one.
+    /// The last line.
     Done,
 }
 
@@ -22,12 +22,12 @@ pub(crate) struct Grant {
     pub(crate) worker: u32,
     pub(crate) ticket: u64,
     pub(crate) acquired_ns: u64,
-    /// Who waits behind it, in order.
+    /// The waiters behind it, in order.
     pub(crate) queue: Vec<String>,
 }
 
 impl Line {
-    /// Sorts grants by their times, and before what came of them.
+    /// Sorts grants by their times, and before the lines about their results.
     pub(crate) fn order(&self) -> u64 {
         match self {
             Line::Granted(grant) => grant.acquired_ns,

@@ -1,4 +1,4 @@
-//! `fairlock demo`: processes contend for one lock, and each turn is judged.
+//! `fairlock demo`: processes contend for one lock, and the demo judges each turn.
 
 mod course;
 mod crew;
@@ -24,7 +24,7 @@ use stage::Stage;
 
 pub(crate) use worker::work;
 
-/// Why the demo ends before its end.
+/// Why the demo ends early.
 enum Stop {
     Signal(i32),
     Failed(Failure),
@@ -34,16 +34,16 @@ pub(crate) fn demo(options: &Demo) -> Result<ExitCode, Failure> {
     if options.plant_fault && u64::from(options.workers) * u64::from(options.turns) < 2 {
         return Err(Failure::misuse("--plant-fault needs at least two turns"));
     }
-    // Before there is anything that a signal could leave behind.
+    // Caught before there is anything that a signal could leave behind.
     let signal = signals::first()?;
     let stage = Stage::build()?;
     let ended = crate::on_runtime(play(options, &stage, signal));
-    // The workers are gone, and with the runtime all who wrote there.
+    // The workers are gone, and every writer of the directory ended with the runtime.
     let cleared = stage.clear();
     ended.and_then(|code| cleared.map(|()| code))
 }
 
-/// Until the report is shown, a signal comes, or nobody reads what is shown. No worker is left then.
+/// Plays until the report is shown, a signal comes, or the reader closes the output. No worker is left then.
 async fn play(options: &Demo, stage: &Stage, signal: Signal) -> Result<ExitCode, Failure> {
     let mut crew = Crew::default();
     let (screen, shown) = screen::open();

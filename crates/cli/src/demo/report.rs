@@ -1,4 +1,4 @@
-//! What came of the contest: a table of the workers, the handoffs, the ledger, and the verdict.
+//! The result of the contest: a table of the workers, the handoffs, the ledger, and the verdict.
 
 use std::fmt::{self, Formatter};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use super::ledger::LedgerError;
 use crate::args::Demo;
 
 pub(crate) struct Report {
-    /// Of each worker, from the first.
+    /// The tallies of the workers, from the first.
     tallies: Vec<Tally>,
     /// Lines of the ledger.
     lines: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// With the tickets that are in the ledger.
+    /// Makes the report. `tickets` are the tickets in the ledger.
     pub(crate) fn new(
         options: &Demo,
         mut course: Course,
@@ -64,7 +64,8 @@ fn turns_of(worker: u32, turns: &[Turn]) -> Vec<Turn> {
     of_worker.cloned().collect()
 }
 
-/// The ledger has the grants' tickets in their order. Some may not be in it: of those who died, or were refused.
+/// Explains if the ledger's tickets are not in the order of the grants. Tickets may be missing: those of workers that died, or that the
+/// ledger refused.
 fn disorder(ledger: &[u64], grants: &[u64]) -> Option<String> {
     let mut grants = grants.iter();
     let is_in_order = ledger

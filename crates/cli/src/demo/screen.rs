@@ -1,4 +1,4 @@
-//! Standard output, written to by a thread of its own: a slow reader holds up nobody else.
+//! Writes standard output in a thread of its own, so that a slow reader holds up nothing else.
 
 use std::io::{self, ErrorKind, Write, stdout};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 pub(crate) struct Screen(Sender<String>);
 
-/// The second resolves when all is written and the screen dropped, or with what made writing impossible.
+/// Opens the screen. The future resolves when the screen is dropped and all is written, or with the reason why writing failed.
 pub(crate) fn open() -> (Screen, impl Future<Output = Result<(), Stop>>) {
     let (lines, shown) = channel();
     let (tell, told) = oneshot::channel();
@@ -19,7 +19,7 @@ pub(crate) fn open() -> (Screen, impl Future<Output = Result<(), Stop>>) {
     let written = async {
         match told.await {
             Ok(Err(error)) => Err(unwritten(&error)),
-            // The thread sends before it ends.
+            // The channel cannot be closed without a result, because the thread sends one before it ends.
             Ok(Ok(())) | Err(_) => Ok(()),
         }
     };
@@ -27,7 +27,7 @@ pub(crate) fn open() -> (Screen, impl Future<Output = Result<(), Stop>>) {
 }
 
 impl Screen {
-    /// Without effect once writing has failed.
+    /// Shows a line. Has no effect once writing has failed.
     pub(crate) fn show(&self, line: String) {
         let _ = self.0.send(line);
     }
@@ -35,14 +35,14 @@ impl Screen {
 
 fn write(lines: &Receiver<String>) -> io::Result<()> {
     let mut out = stdout();
-    // Ends when the screen is dropped.
+    // The loop ends when the screen is dropped.
     for line in lines {
         writeln!(out, "{line}")?;
     }
     out.flush()
 }
 
-/// When nobody reads any more, that is not worth a word: `fairlock demo | head -1` is a way to use it.
+/// A closed pipe stops the demo without a message: `fairlock demo | head -1` is a valid use.
 fn unwritten(error: &io::Error) -> Stop {
     match error.kind() {
         ErrorKind::BrokenPipe => Stop::Signal(SIGPIPE),

@@ -1,4 +1,4 @@
-//! Where a demo takes place: a directory of its own, with the file of the lock's table and the ledger.
+//! Where a demo takes place: a temporary directory with the file of the lock's table and the ledger.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use super::ledger::Ledger;
 use crate::failure::Failure;
 
-/// Short, so that the others need not wait long for a worker that was killed.
+/// Short, so that the other workers do not wait long for a killed worker.
 const LEASE: Duration = Duration::from_secs(5);
 
-/// Removed when it is dropped, too.
+/// The directory is also removed when this is dropped.
 pub(crate) struct Stage(TempDir);
 
 impl Stage {
@@ -45,7 +45,7 @@ impl Stage {
     }
 }
 
-/// A client as if it were on a machine of its own.
+/// A client that behaves as if it were on a machine of its own.
 pub(crate) fn locks(file: &Path, owner: String) -> Result<LockClient, Failure> {
     let engine = Engine::file(file).map_err(|error| failed(&error))?;
     let builder = LockClient::builder(engine.client())

@@ -1,4 +1,4 @@
-//! One of the demo's processes: says that it is ready, waits for the word, takes its turns, says how each of them went.
+//! A process of the demo: reports that it is ready, waits for the word to start, takes its turns, and reports each of them.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 
 const LOCK: &str = "demo";
 
-/// What a worker leaves to be done in the background takes a few requests.
+/// How long a worker's background work may take at its end. It needs a few requests only.
 const TO_FINISH: Duration = Duration::from_secs(30);
 
 struct Worker {
@@ -89,7 +89,7 @@ impl Worker {
         })
     }
 
-    /// What the lock protects.
+    /// Does the work that the lock protects.
     async fn hold(&self, guard: &LockGuard, cycle: u32, acquired_ns: u64) -> Result<(), String> {
         let ticket = guard.ticket().get();
         send(&Line::Granted(self.grant(ticket, acquired_ns).await?));
@@ -112,7 +112,7 @@ impl Worker {
         })
     }
 
-    /// Into the ledger. If that refuses, the turn goes on, for it is to be judged by its times too.
+    /// Appends the turn to the ledger. If the ledger refuses, the turn goes on, so that its times can be judged too.
     fn enter(&self, ticket: u64, cycle: u32) -> Result<(), String> {
         let who = format!("worker {}, cycle {cycle}", self.options.number);
         match self.ledger.append(ticket, &who) {
@@ -130,7 +130,7 @@ impl Worker {
     }
 }
 
-/// A parent that hears nothing any more has gone, and takes this process with it.
+/// Sends a line to the demo. If the parent is gone, it has closed this process's input as well, and that ends this process.
 fn send(line: &Line) {
     let _ = say(line);
 }

@@ -1,4 +1,4 @@
-//! Who may use a file, and why this process may not.
+//! Explains who may use a file, and why this process may not.
 
 use std::fs::{self, Metadata};
 use std::io::{Error, ErrorKind};
@@ -12,10 +12,10 @@ use rustix::process::geteuid;
 use super::kind::log_of;
 use super::real;
 
-/// In bytes: an index of the log, and some of the log.
+/// In bytes: room for an index of the log, and for some of the log.
 const MIN_ROOM: u64 = 64 * 1024;
 
-/// Why this process cannot write the file, or make it; nothing if it can.
+/// Explains why this process cannot write or create the file. Returns `None` if it can.
 pub(super) fn obstacle(file: &Path) -> Option<String> {
     let beside = directory_of(&real(file));
     let logs = [log_of(file, "-wal"), log_of(file, "-shm")];
@@ -23,7 +23,7 @@ pub(super) fn obstacle(file: &Path) -> Option<String> {
         .chain(logs)
         .filter(|file| file.exists())
         .collect();
-    // SQLite makes the two that lie beside the file while it is open, and deletes them.
+    // While the file is open, SQLite creates two more files in its directory, and deletes them later.
     let all = match needed.len() {
         3 => needed,
         _ => [needed, vec![beside]].concat(),
@@ -31,7 +31,7 @@ pub(super) fn obstacle(file: &Path) -> Option<String> {
     all.iter().find_map(|needed| refusal(file, needed))
 }
 
-/// Whether its disk has no room for what SQLite puts beside it.
+/// Whether the disk has no room for the files that SQLite creates next to this one.
 pub(super) fn is_disk_full(file: &Path) -> bool {
     let found = statvfs(directory_of(&real(file)));
     found.is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < MIN_ROOM)
@@ -61,7 +61,7 @@ fn refusal(file: &Path, needed: &Path) -> Option<String> {
     ))
 }
 
-/// An error of looking at it.
+/// Explains an error that came from reading the file's metadata or contents.
 pub(super) fn explain(file: &Path, error: &Error) -> String {
     match (error.kind(), fs::metadata(file)) {
         (ErrorKind::PermissionDenied, Ok(found)) => {
@@ -87,7 +87,7 @@ fn me() -> String {
     named(geteuid().as_raw())
 }
 
-/// As `/etc/passwd` has it, else by number.
+/// Returns the user's name from `/etc/passwd`, or else the number.
 fn named(user: u32) -> String {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = users.lines().find_map(|line| {

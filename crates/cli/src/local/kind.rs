@@ -1,4 +1,4 @@
-//! Whether a file is one of the engine's, found out without opening it as a database: to open it is to make it one.
+//! Whether a file is one of the engine's databases. The file is read and not opened as a database, because opening it would make it one.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result as Done, Seek};
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::real;
 
-/// What every database of SQLite starts with.
+/// The first bytes of every SQLite database.
 const SQLITE: &[u8] = b"SQLite format 3\0";
-/// What stands in every one of the engine's.
+/// Text that every database of the engine contains.
 const OURS: &[u8] = b"CREATE TABLE _config";
-/// A database that has been begun, by the engine or another, is no longer than this and has no tables yet.
+/// A database that the engine or another program has just begun is at most this long, and has no tables yet.
 const BEGUN: u64 = 4096;
 const TABLE: &[u8] = b"CREATE ";
 
@@ -21,9 +21,9 @@ pub(super) enum Kind {
     Ours,
 }
 
-/// Tables may still be in the log beside the file only, while somebody is at it. They move from it into the file: so the log is
-/// looked at first, or they could be missed in both. Ours come all at once, and may do so just now: so where there are tables, ours are
-/// looked for after those of anybody.
+/// While another process has the file open, tables may be only in the log next to it. SQLite moves them from the log into the file. So the
+/// log is read first: read in the other order, they could be missed in both. The engine creates its tables all at once, and may do so at
+/// this very moment. So if the file has any tables, the engine's are searched for after that.
 pub(super) fn judge(file: &Path) -> Done<Kind> {
     let opened = open_for_good(file)?;
     let is_small = opened.metadata()?.len() <= BEGUN;
@@ -50,20 +50,20 @@ pub(super) fn judge(file: &Path) -> Done<Kind> {
     })
 }
 
-/// As soon as a process closes a file once, SQLite has lost all its locks of that file in the process, and what it writes then may damage
-/// the file. So this one stays open for as long as the process lives.
+/// Opens the file for as long as this process lives. When a process closes any handle on a file, the process loses all locks that SQLite
+/// has on that file. What it writes then may damage the file.
 pub(crate) fn open_for_good(file: &Path) -> Done<ManuallyDrop<File>> {
     File::open(file).map(ManuallyDrop::new)
 }
 
-/// One of those that SQLite puts beside a file: where symbolic links lead to.
+/// The name of a file that SQLite creates next to the database, after symbolic links are followed.
 pub(super) fn log_of(file: &Path, end: &str) -> PathBuf {
     let mut log = real(file).into_os_string();
     log.push(end);
     log.into()
 }
 
-/// Ends at the end of the file.
+/// Whether the file contains the words. The loop ends at the end of the file.
 fn contains(mut file: &File, words: &[u8]) -> Done<bool> {
     file.rewind()?;
     let mut reader = BufReader::new(file);

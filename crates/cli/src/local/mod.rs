@@ -1,4 +1,4 @@
-//! A file of locks, looked at before it is opened.
+//! Opens a file of locks, after checks.
 
 mod access;
 mod kind;
@@ -20,22 +20,23 @@ pub(crate) use kind::open_for_good;
 
 use kind::Kind;
 
-/// What a place is opened for.
+/// Why the place is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To make the table, and the file that it is in.
+    /// To create the table, and its file if needed.
     Make,
-    /// To take a turn. A file is made for it, as `flock` does; a table of an AWS account is not.
+    /// To take a lock. A missing file is created, as `flock` does; a missing table in an AWS account is not.
     Turn,
-    /// To look, which changes nothing.
+    /// To read only, which changes nothing.
     Look,
 }
 
-/// How long a file that others keep busy is waited for by one who only looks.
+/// How long a read-only command waits for a file that other processes keep busy.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
-/// Opens a file that is there and one of the engine's, or is to be made; `create` is the command that makes it. It takes as long as
-/// others keep the file busy, in a thread of its own: whoever has had enough leaves it behind.
+/// Opens a file of the engine, or creates it if `purpose` allows that. `create` is the command that creates it, for error messages. A
+/// separate thread opens the file, which takes as long as other processes keep it busy. A caller that stops waiting leaves the thread
+/// behind.
 pub(crate) async fn open(file: &Path, purpose: Purpose, create: &str) -> Result<Client, Failure> {
     let unusable =
         |why: String| Failure::unavailable(format!("cannot use {}: {why}", file.display()));
@@ -43,7 +44,7 @@ pub(crate) async fn open(file: &Path, purpose: Purpose, create: &str) -> Result<
     let obstacle = access::obstacle(file);
     let open: fn(PathBuf) -> Result<Engine, EngineError> = match (purpose, obstacle) {
         (_, None) => |file| Engine::file(file),
-        // Whoever only looks need not be able to write.
+        // A reader needs no permission to write.
         (Purpose::Look, Some(_)) => |file| Engine::read_only(file),
         (Purpose::Make | Purpose::Turn, Some(obstacle)) => return Err(unusable(obstacle)),
     };
@@ -66,12 +67,13 @@ pub(crate) async fn open(file: &Path, purpose: Purpose, create: &str) -> Result<
     Ok(engine.client())
 }
 
-/// What the engine would explain badly, or make of a file that was only to be looked at.
+/// Rejects files for which the engine would give a poor error message, and files that the engine would create or change though the caller
+/// only reads.
 fn look_at(file: &Path, purpose: Purpose, create: &str) -> Result<(), String> {
     let is_to_be_made = purpose != Purpose::Look;
     match std::fs::metadata(file) {
         Ok(found) if found.is_dir() => Err("it is a directory, and must be a file".into()),
-        // Reading a pipe would wait for a writer.
+        // Reading a pipe would block until a writer opens it.
         Ok(found) if !found.is_file() => Err("it is no file".into()),
         Ok(found) if found.len() > 0 => has_tables_of_ours(file),
         Ok(_) if is_to_be_made => Ok(()),
@@ -103,12 +105,12 @@ fn has_tables_of_ours(file: &Path) -> Result<(), String> {
     }
 }
 
-/// Why this process cannot write a file, and what to do; nothing if it can.
+/// Explains why this process cannot write the file, and what to do. Returns `None` if it can.
 pub(crate) fn obstacle(file: &Path) -> Option<String> {
     access::obstacle(file)
 }
 
-/// What has become of a file and what to do, in words for what SQLite says about it, if it says what is known here.
+/// Explains one of SQLite's error messages: what has become of the file, and what to do. Returns `None` if the message is not known here.
 pub(crate) fn remedy(file: &Path, said: &str) -> Option<String> {
     let says = |words: &str| said.contains(words);
     match () {
@@ -136,12 +138,12 @@ pub(crate) fn remedy(file: &Path, said: &str) -> Option<String> {
 const BUSY: &str = "others keep it busy: try again, and see who has it open (`fuser` says)";
 const FULL: &str = "its disk is full: make room there";
 
-/// Where symbolic links lead, if the file is there.
+/// Follows symbolic links, if the file exists.
 pub(crate) fn real(file: &Path) -> PathBuf {
     file.canonicalize().unwrap_or_else(|_| file.to_owned())
 }
 
-/// A file of locks that this process has open, and the log beside it, where the newest writes are as long as it is open.
+/// A file of locks that this process has open, and the log next to it. The log contains the newest writes while the file is open.
 #[derive(Debug)]
 pub(crate) struct Known {
     file: Named,
@@ -160,19 +162,19 @@ impl Known {
         &self.file.name
     }
 
-    /// Whether it has been deleted, and another may have its name now.
+    /// Whether the file was deleted. Another file may have its name by now.
     pub(crate) fn is_gone(&self) -> bool {
         self.file.is_gone()
     }
 
-    /// The log, if it has been deleted: what this process writes now nobody reads.
+    /// Returns the log's name if the log was deleted. Nothing reads what this process writes from then on.
     pub(crate) fn lost_log(&self) -> Option<&Path> {
         let lost = self.log.as_ref().filter(|log| log.is_gone());
         lost.map(|log| log.name.as_path())
     }
 }
 
-/// What had this name once.
+/// The file that had this name when `of` was called.
 #[derive(Debug)]
 struct Named {
     name: PathBuf,
@@ -190,7 +192,7 @@ impl Named {
         })
     }
 
-    /// Whether it has not the name any more. One that cannot be looked at is taken for the same.
+    /// Whether the name no longer belongs to that file. A file whose metadata cannot be read counts as the same.
     fn is_gone(&self) -> bool {
         match std::fs::metadata(&self.name) {
             Ok(found) => (found.dev(), found.ino()) != (self.device, self.number),

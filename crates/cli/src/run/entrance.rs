@@ -1,8 +1,8 @@
-//! Many commands that start at once on one file of locks come in one after the other.
+//! Lets commands that start at once on one file of locks start one after the other.
 //!
-//! A start takes more of a processor than anything that follows, and all the starts of a moment take all there are. Then a turn that
-//! has come is noticed late and its command begins late, though nobody is in its way. So whoever comes waits here until those before
-//! have their places in the queue. It keeps nothing right, and is passed where it would take long.
+//! Starting a command takes more processor time than anything that follows, and many starts at once take all processors. A waiter then
+//! notices its turn late and starts its command late, though no other process is in its way. So each command waits here until the commands
+//! before it have joined the queue. No guarantee depends on this, and a command skips it if it would take long.
 
 use std::fs::File;
 use std::mem::ManuallyDrop;
@@ -20,17 +20,17 @@ use crate::failure::say;
 use crate::local;
 use crate::signals::Caught;
 
-/// A command that is held up for longer than this says so. A hundred commands that start at once take as long.
+/// A command that is held up here for longer prints a message. A hundred commands that start at once take about this long.
 const LONG: Duration = Duration::from_secs(2);
-/// For how long others are let in first, at most.
+/// How long a command lets others start first, at most.
 const SOON: Duration = Duration::from_secs(5);
 
-/// The next one comes in when this is dropped. Whoever finds no file there makes it, and comes in at once.
+/// Lets the next command start when it is dropped. A command that finds no file there starts at once, and creates the file.
 #[derive(Default)]
 pub(super) struct Entrance(#[expect(dead_code, reason = "dropped in time")] Option<Passage>);
 
 impl Entrance {
-    /// Ends the wait if somebody has had enough.
+    /// Waits for the entrance. Fails if a signal ends the wait.
     pub(super) async fn of(
         options: &Run,
         signals: &mut UnboundedReceiver<Caught>,
@@ -43,7 +43,7 @@ impl Entrance {
             return Ok(Entrance(Some(passage)));
         }
         let (tell, mut told) = oneshot::channel();
-        // Nothing ends a wait for a lock, so one that lasts too long is left behind.
+        // A thread cannot give up waiting for a file lock. So if it takes too long, the thread is left behind.
         let waits = std::thread::Builder::new().spawn(move || {
             let _ = passage.0.lock();
             tell.send(passage)
@@ -51,11 +51,11 @@ impl Entrance {
         if waits.is_err() {
             return Ok(Entrance(None));
         }
-        // What follows is to have some of the wait.
+        // At most half of the wait is spent here, so that some is left for the queue.
         let bound = SOON.min(patience(options.wait) / 2);
         let (mut over, mut long) = (pin!(sleep(bound)), pin!(sleep(LONG)));
         let mut is_told = options.quiet;
-        // Each turn of the loop but the last is one signal that changes nothing, or tells that it takes long.
+        // Each iteration but the last is a signal that changes nothing, or the message about the delay.
         loop {
             tokio::select! {
                 biased;
@@ -72,12 +72,12 @@ impl Entrance {
     }
 }
 
-/// A lock of the file itself, of a kind that SQLite does not use.
+/// A lock on the file itself, of a kind that SQLite does not use.
 struct Passage(ManuallyDrop<File>);
 
 impl Passage {
     fn of(file: &Path) -> Option<Passage> {
-        // To open a pipe would wait for a writer.
+        // Opening a pipe would block until a writer opens it.
         let is_file = std::fs::metadata(file).is_ok_and(|found| found.is_file());
         let opened = is_file.then(|| local::open_for_good(file).ok());
         opened.flatten().map(Passage)

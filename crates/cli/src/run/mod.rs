@@ -1,4 +1,4 @@
-//! `fairlock run`: takes a turn and runs a command in it.
+//! `fairlock run`: waits for a lock and runs a command while it holds the lock.
 
 mod entrance;
 mod nesting;
@@ -32,21 +32,22 @@ use supervisor_handle::SupervisorHandle;
 use turn::Turn;
 use waiting::ProgressLine;
 
-/// A shorter lease leaves no time to end a command in.
+/// A shorter lease leaves no time to end a command.
 const MIN_LEASE: Duration = Duration::from_secs(1);
-/// How long leaving the queue and giving back may take in the end.
+/// How long leaving the queue and releasing the lock may take when this process ends.
 const PARTING: Duration = Duration::from_secs(2);
-/// A file that takes longer to open is told of. Where opening, or the configuration, takes longer, that is a part of the wait.
+/// A message is printed if opening the file takes longer. If opening the file, or reading the configuration, takes longer, that time counts
+/// as part of the wait.
 const SLOW: Duration = Duration::from_secs(1);
-/// For so long one who does not wait tries to open it.
+/// How long a command that does not wait keeps trying to open the file.
 const NO_WAIT: Duration = Duration::from_secs(2);
-/// How long leaving may take after a wait in vain, which has left the queue already unless DynamoDB does not answer.
+/// How long leaving may take after a wait without success. The waiter has already left the queue by then, unless DynamoDB does not answer.
 const AFTERWARDS: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
     let grace = check(&options)?;
     nesting::check(&options)?;
-    // Before any other thread runs, so that none of them gets the signals.
+    // Before any other thread runs, so that no other thread receives the signals.
     let signals = signals::catch()?;
     let ended = crate::on_runtime(turn(options, grace, signals))?;
     Ok(ended.exit())
@@ -56,7 +57,8 @@ pub(crate) fn run(options: Run) -> Result<ExitCode, Failure> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     Exited(u8),
-    /// By the terminal's SIGINT. A shell that runs a loop, and was interrupted too, goes on with the loop unless this process dies of it.
+    /// The terminal's SIGINT ended the wait or the command. A shell that runs a loop was interrupted too, but goes on with the loop unless
+    /// this process dies of the signal.
     Interrupted,
 }
 
@@ -73,7 +75,7 @@ impl Ended {
     }
 }
 
-/// The time between SIGTERM and SIGKILL.
+/// Checks the options, and returns the time between SIGTERM and SIGKILL.
 fn check(options: &Run) -> Result<Duration, Failure> {
     let lease = options.lease;
     if options.shared {
@@ -108,17 +110,17 @@ async fn turn(
             None => Entrance::default(),
         },
     };
-    // What it had to wait for others there is a part of the wait.
+    // The time spent in the entrance counts as part of the wait.
     let held_up = now().saturating_sub(came);
     let mut supervisor_handle = SupervisorHandle::start(&options)?;
     let mut asked = None;
-    // Each turn of the loop but the last is somebody who stopped this process while it waited.
+    // Each iteration but the last ended because the user stopped this process while it waited.
     let (locks, guard) = loop {
         let began = now();
         let locks = match opened(&options, held_up, &mut signals).await {
             Ok(locks) => locks,
             Err(over) => {
-                // Nobody is to wait for one that stands still.
+                // A stopped process must not keep the next command from starting.
                 drop(take(&mut entrance));
                 match after(over, &mut signals) {
                     Some(ended) => {
@@ -129,7 +131,8 @@ async fn turn(
                 }
             }
         };
-        // What it took until the lock could be asked for is no part of the wait, unless somebody kept it from asking.
+        // The time until the lock can be requested does not count as part of the wait, unless it was `SLOW` or longer: then something kept
+        // this process from asking.
         let asks = now();
         let since = if asks - began < SLOW { asks } else { began };
         let since = *asked.get_or_insert(since.saturating_sub(held_up));
@@ -158,7 +161,7 @@ async fn turn(
         };
         locks.shutdown(HeldLocks::Release, parting).await;
         supervisor_handle.tell(&Order::Place(None));
-        // It has left the queue: nobody is to wait for one that stands still.
+        // This process has left the queue, so no other waiter waits for a stopped process.
         if let Some(ended) = over.and_then(|over| after(over, &mut signals)) {
             supervisor_handle.dismiss();
             return ended;
@@ -173,7 +176,7 @@ async fn turn(
     }
 }
 
-/// How this process ends after a wait that is over; none if it waits on, continued by somebody after it stood still.
+/// How this process ends after the wait has ended. Returns `None` if the process was stopped and then continued, so that it waits again.
 fn after(over: Over, signals: &mut UnboundedReceiver<Caught>) -> Option<Result<Ended, Failure>> {
     let over = match over {
         Over::Stopped => stand_still(signals).err()?,
@@ -187,18 +190,18 @@ fn after(over: Over, signals: &mut UnboundedReceiver<Caught>) -> Option<Result<E
     }
 }
 
-/// A client, as soon as the file lets itself be opened, or the configuration has all that is needed, unless somebody has had enough
-/// before. A file that others keep busy is waited for no longer than what is left of the wait. Each turn of the loop but the last is one
-/// signal that changes nothing, or tells that it takes long.
+/// Returns a client once the file can be opened, or once the configuration is complete. Fails if a signal ends the wait first. Waits for a
+/// busy file no longer than what is left of the wait. Each iteration but the last is a signal that changes nothing, or the message about
+/// the delay.
 async fn opened(
     options: &Run,
     held_up: Duration,
     signals: &mut UnboundedReceiver<Caught>,
 ) -> Result<LockClient, Over> {
-    // Nothing, if there is no file.
+    // Is `None` if the locks are not in a file.
     let busy = options.place.explained("database is locked");
     let bound = match busy {
-        // To open a file takes a moment that is no part of the wait.
+        // Opening a file takes a moment, which does not count as part of the wait.
         Some(_) => patience(options.wait).saturating_sub(held_up).max(SLOW),
         None => Duration::MAX,
     };
@@ -219,7 +222,7 @@ async fn opened(
     }
 }
 
-/// How long it may take until a file lets itself be opened.
+/// How long opening the file may take.
 fn patience(wait: RecordWait) -> Duration {
     match wait {
         RecordWait::NoWait => NO_WAIT,
@@ -240,7 +243,8 @@ async fn client(options: &Run) -> Result<LockClient, Failure> {
     client.await
 }
 
-/// What is left of a wait that began then. One that is over asks once more, which tells who has the lock.
+/// What is left of a wait that began at `since`. A wait that has ended becomes `NoWait`: the lock is tried once more, and the error tells
+/// who holds it.
 fn left(wait: RecordWait, since: Duration) -> RecordWait {
     match wait {
         RecordWait::Timeout(span) => match span.saturating_sub(now().saturating_sub(since)) {
@@ -251,15 +255,15 @@ fn left(wait: RecordWait, since: Duration) -> RecordWait {
     }
 }
 
-/// Why a wait ended without a turn.
+/// Why a wait ended without the lock.
 enum Over {
     Refused(Failure),
     Signalled(Caught),
-    /// It is to stand still, until somebody continues it.
+    /// This process must stop until it is continued.
     Stopped,
 }
 
-/// Waits in the queue until the turn comes, the wait is over, or somebody has had enough.
+/// Waits in the queue until the lock is granted, the wait times out, or a signal ends it.
 async fn wait(
     options: &Run,
     wait: RecordWait,
@@ -280,7 +284,8 @@ async fn wait(
         }
         failure => Over::Refused(failure),
     };
-    // This process lives for one turn: if it dies in the first moment, others are to see for how long it is dead.
+    // This process takes the lock once only. If it dies in its first moments, its first entry must carry a date, so that other clients can
+    // tell for how long it has been dead.
     let lock = locks
         .fair_lock(&options.lock)
         .map_err(refused)?
@@ -293,7 +298,7 @@ async fn wait(
         tokio::select! {
             biased;
             granted = &mut acquired => {
-                // In another file it waited for nobody, and there may be no table yet.
+                // The file was replaced, so this process waited in a queue that no longer counts. The new file may have no table yet.
                 is_there()?;
                 let guard = granted.map_err(refused)?;
                 picture.granted(guard.ticket());
@@ -312,7 +317,7 @@ async fn wait(
     }
 }
 
-/// What has become of the file that this process waits in, if it is not there any more.
+/// Explains what has become of the file that this process waits in, if it is not there any more.
 fn replaced(place: &Place, known: &Known) -> Option<Failure> {
     let file = known.name();
     let why = match (known.is_gone(), file.exists()) {
@@ -326,18 +331,19 @@ fn replaced(place: &Place, known: &Known) -> Option<Failure> {
     why.map(Failure::unavailable)
 }
 
-/// What ends a program that does nothing about it ends the wait.
+/// Ends the wait at any signal that would end a program that does not handle it.
 fn stop_waiting(caught: Caught) -> Result<(), Over> {
     match caught.number {
         SIGCONT | SIGWINCH => Ok(()),
-        // Where no shell could continue it, the kernel does not stop a group either.
+        // Without a shell that could continue it, the kernel would not stop the process group either.
         SIGTSTP if process_tree::has_job_control() => Err(Over::Stopped),
         SIGTSTP => Ok(()),
         _ => Err(Over::Signalled(caught)),
     }
 }
 
-/// Until somebody continues this process, unless somebody has done so while it left the queue, or has ended it.
+/// Stops this process until it is continued. Returns at once if it was continued while it left the queue, and fails if a signal has ended
+/// it meanwhile.
 fn stand_still(signals: &mut UnboundedReceiver<Caught>) -> Result<(), Over> {
     let since: Vec<_> = iter::from_fn(|| signals.try_recv().ok()).collect();
     if is_to_stop(&since)? {
@@ -346,8 +352,8 @@ fn stand_still(signals: &mut UnboundedReceiver<Caught>) -> Result<(), Over> {
     Ok(())
 }
 
-/// Signals that come at one moment are not in their order: whoever stops it once more, and just after it was continued, has to say so
-/// again, for nobody might continue it again.
+/// Whether the process must still stop. Signals that arrive at one moment come in no order. So a SIGCONT counts, even if another stop
+/// arrived with it: otherwise the process could stop with nothing left that continues it. A user who wants it stopped must stop it again.
 fn is_to_stop(since: &[Caught]) -> Result<bool, Over> {
     let mut is_to_stop = true;
     for caught in since {
@@ -360,7 +366,7 @@ fn is_to_stop(since: &[Caught]) -> Result<bool, Over> {
     Ok(is_to_stop)
 }
 
-/// Until somebody continues this process, if a shell could do that.
+/// Stops this process until it is continued, if a shell could do that.
 fn stop() {
     if process_tree::has_job_control() {
         let _ = kill_process(getpid(), Signal::STOP);

@@ -1,4 +1,4 @@
-//! The locks of the commands in which this one runs: who waits for one of these waits for itself.
+//! The locks of the commands in which this one runs. Waiting for one of these would be waiting for itself.
 
 use fairlock::Ticket;
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::args::Run;
 use crate::failure::{Failure, NOT_GRANTED};
 
-/// Set for the command: what it has, and what those have in which it runs, as JSON.
+/// The variable is set for the command: this command's lock, and the locks of the commands around it, as JSON.
 pub(super) const VARIABLE: &str = "FAIRLOCK_HELD";
 
-/// One turn.
+/// A lock that is held around this command.
 #[derive(Debug, Deserialize, Serialize)]
 struct Held {
     place: String,
@@ -17,12 +17,12 @@ struct Held {
     ticket: u64,
 }
 
-/// None if somebody else has written the variable.
+/// Returns the locks that the variable lists. Returns `None` if it is unset, or if another program has written something else into it.
 fn held() -> Option<Vec<Held>> {
     serde_json::from_str(&std::env::var(VARIABLE).ok()?).ok()
 }
 
-/// Refuses a turn that would wait for itself.
+/// Refuses to wait for a lock that is held around this command.
 pub(super) fn check(options: &Run) -> Result<(), Failure> {
     let Run { place, lock, .. } = options;
     let here = place.identity();
@@ -41,7 +41,7 @@ pub(super) fn check(options: &Run) -> Result<(), Failure> {
     }
 }
 
-/// The variable's value for a command that is run with that ticket.
+/// The variable's value for a command that runs with this ticket.
 pub(super) fn with(options: &Run, ticket: Ticket) -> Result<String, Failure> {
     let mut held = held().unwrap_or_default();
     held.push(Held {

@@ -1,4 +1,4 @@
-//! `fairlock run`'s side of the supervisor: starts it, tells it what it must know, and hears what it sees.
+//! The `fairlock run` side of the supervisor: starts it, sends it orders, and receives its reports.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, IoSlice};
@@ -24,7 +24,7 @@ use crate::ipc::{Order, Report};
 use crate::process_tree;
 use crate::signals;
 
-/// How often a supervisor that is to answer is looked after.
+/// How often `claim` checks that the supervisor, whose answer it awaits, is not stopped.
 const WAKES: Duration = Duration::from_millis(100);
 
 /// The supervisor of one `fairlock run`.
@@ -34,14 +34,14 @@ pub(super) struct SupervisorHandle {
     process: Child,
 }
 
-/// Where the supervisor is told orders. Cheap to clone.
+/// Sends orders to the supervisor. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Line(Arc<UnixStream>);
 
 impl Line {
-    /// A supervisor that is gone is found out about by its silence.
+    /// Sends an order. If the supervisor is gone, the end of its reports tells that.
     pub(super) fn tell(&self, order: &Order) {
-        // Without waiting: one that is stopped reads nothing, and this process has leases to renew.
+        // Does not block: a stopped supervisor reads nothing, and this process has leases to renew.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = send(&*self.0, format!("{order}\n").as_bytes(), flags);
     }
@@ -51,7 +51,7 @@ impl SupervisorHandle {
     /// Starts the supervisor, which watches over this process from now on.
     pub(super) fn start(options: &Run) -> Result<SupervisorHandle, Failure> {
         let failed = |error| Failure::internal(format!("cannot start the supervisor: {error}"));
-        // Should the supervisor be killed, the command is to be found among the descendants of this process.
+        // If the supervisor is killed, the command must be among the descendants of this process.
         set_child_subreaper(Some(getpid())).map_err(|error| failed(error.into()))?;
         let (control, theirs) = UnixStream::pair().map_err(failed)?;
         let mut command = supervisor(options);
@@ -60,7 +60,7 @@ impl SupervisorHandle {
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .spawn();
-        // With the command line goes the last copy of their end of the queue, but for the supervisor's own.
+        // Dropping the command closes this process's copy of the supervisor's end of the socket. Only the supervisor's own copy is left.
         drop(command);
         let process = process.map_err(failed)?;
         let reports = listen(control.try_clone().map_err(failed)?).map_err(failed)?;
@@ -79,8 +79,7 @@ impl SupervisorHandle {
         self.line.tell(order);
     }
 
-    /// Whether the turn that has come at that place may be used: not if the supervisor gave the place up, because this process stood
-    /// still.
+    /// Whether the command may start at this place. Returns `false` if the supervisor gave the place up, because this process was stopped.
     pub(super) async fn claim(&mut self, place: &PlaceId) -> Result<bool, Failure> {
         self.tell(&Order::Place(Some(place.to_string())));
         self.tell(&Order::Claim);
@@ -99,14 +98,14 @@ impl SupervisorHandle {
         }
     }
 
-    /// Starts the command through the supervisor. From here on this process holds neither the command's input nor its output, so
-    /// that whoever is at the other end sees them end with the command.
+    /// Starts the command through the supervisor. From here on this process holds neither the command's input nor its output, so that the
+    /// processes at the other ends see them close when the command ends.
     pub(super) fn begin(&self, start: &Order) -> Result<(), Failure> {
         let failed = |error| Failure::internal(format!("cannot start the command: {error}"));
         hand_over_files(&self.line.0, start).map_err(failed)
     }
 
-    /// A supervisor that somebody stopped would not do its part.
+    /// Continues the supervisor if it was stopped: a stopped supervisor could not end the command.
     pub(super) fn wake(&self) {
         let supervisor = Pid::from_child(&self.process);
         if process_tree::is_stopped(supervisor.as_raw_pid()) {
@@ -114,8 +113,8 @@ impl SupervisorHandle {
         }
     }
 
-    /// Ends the supervisor, when neither a command is left nor anything in the table. It has ended when this process does, unless
-    /// somebody has stopped it.
+    /// Ends the supervisor, when neither a command nor a place in the table is left. The supervisor has ended when this returns, unless it
+    /// is stopped again meanwhile.
     pub(super) fn dismiss(mut self) {
         self.tell(&Order::Place(None));
         self.wake();
@@ -124,7 +123,7 @@ impl SupervisorHandle {
     }
 }
 
-/// The command line of the supervisor: this same program.
+/// The command line of the supervisor, which is this same program.
 fn supervisor(options: &Run) -> Command {
     let mut supervisor = Command::new("/proc/self/exe");
     let group = getpgrp().as_raw_pid().to_string();
@@ -152,7 +151,7 @@ fn hand_over_files(control: &UnixStream, order: &Order) -> std::io::Result<()> {
         SendFlags::NOSIGNAL,
     )?;
     rest = &rest[first..];
-    // Each turn of the loop sends some of it.
+    // Each iteration sends some of the rest.
     while !rest.is_empty() {
         rest = &rest[send(control, rest, SendFlags::NOSIGNAL)?..];
     }
@@ -161,7 +160,7 @@ fn hand_over_files(control: &UnixStream, order: &Order) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Ends with the supervisor.
+/// Reads the supervisor's reports in a thread, which ends with the supervisor.
 fn listen(control: UnixStream) -> std::io::Result<mpsc::UnboundedReceiver<Report>> {
     let (tell, told) = mpsc::unbounded_channel();
     std::thread::Builder::new().spawn(move || {

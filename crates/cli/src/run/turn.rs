@@ -1,4 +1,4 @@
-//! A turn: a command that runs while the lock is held, and is ended when the lock is lost.
+//! Runs the command while the lock is held, and ends the command when the lock is lost.
 
 use std::fs::File;
 use std::iter;
@@ -23,9 +23,9 @@ use crate::process_tree;
 use crate::signals::Caught;
 use crate::text::shown;
 
-/// From SIGTERM to SIGKILL when the lock is lost already, and each moment may be another holder's.
+/// The time from SIGTERM to SIGKILL if the lock is already lost: another client may hold the lock at any moment.
 const AT_ONCE: Duration = Duration::from_millis(250);
-/// What the kernel sends to a whole group arrives within this, one after the other.
+/// A signal that the kernel sends to a whole group reaches all its processes, one after the other, within this time.
 const STOP_SETTLES: Duration = Duration::from_millis(50);
 
 /// A command that runs while the lock is held.
@@ -40,35 +40,35 @@ pub(super) struct Turn {
     grace: Duration,
     /// The exit code if the lock is lost.
     lost_code: u8,
-    /// The command, once it runs.
+    /// The process number of the command, once it runs.
     pid: i32,
-    /// When the last deadline that the supervisor was told of kills.
+    /// The time of the kill in the last deadline that the supervisor was told.
     told: Duration,
     /// Why the lock is lost.
     loss: Option<String>,
     place: Place,
-    /// The file that the lock is in, if it is in one.
+    /// The file that contains the lock. Is `None` if the lock is not in a file.
     file: Option<Known>,
-    /// When this process last saw to its turn, and for how long it did not before, if that was long.
+    /// When this process last ran its loop, and how long it stood still before, if that was long.
     ticked: Duration,
     stood_still: Option<Duration>,
-    /// The lease is running out because renewals fail, and that was said.
+    /// The lease is running out because renewals fail, and a message has said so.
     is_in_danger: bool,
     is_quiet: bool,
     /// The command was told to end, because the lease was ending.
     is_ended: bool,
-    /// The terminal's key came.
+    /// The terminal's interrupt key was pressed.
     is_interrupted: bool,
-    /// The command has been stopped since then, and there is no shell that could continue it.
+    /// Since when the command is stopped, without a shell that could continue it.
     stopped: Option<Duration>,
 }
 
-/// How a command came to its end.
+/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Exited(i32),
     Killed(i32),
-    /// Could not be run.
+    /// The command could not be run.
     Failed(i32),
     /// The supervisor is gone, or does not do its work.
     Unguarded,
@@ -130,7 +130,7 @@ impl Turn {
         self.conclude(end, locks).await
     }
 
-    /// Ends with the command, or with the supervisor.
+    /// Watches the command. Ends when the command or the supervisor ends, or when the supervisor is overdue.
     async fn watch(&mut self) -> End {
         let lost = self.guard.lost();
         tokio::pin!(lost);
@@ -146,7 +146,7 @@ impl Turn {
                     Some(Report::Started(pid)) => self.pid = pid,
                     Some(Report::Ending) => self.is_ended = true,
                     Some(Report::Stopped) => self.stop_too(),
-                    // Of the time before the command started.
+                    // These reports are about the time before the command started.
                     Some(Report::Claimed | Report::GivenUp) => {}
                 },
                 Some(caught) = self.signals.recv() => self.hear(caught).await,
@@ -199,7 +199,7 @@ impl Turn {
         }
     }
 
-    /// Whoever sees to the table has the rest of the lease to mend it.
+    /// Warns while the operator still has the rest of the lease to repair the table.
     fn tell_the_danger(&mut self) {
         let is_in_danger = self.guard.in_danger() && self.loss.is_none();
         if is_in_danger == self.is_in_danger {
@@ -225,7 +225,7 @@ impl Turn {
         }
     }
 
-    /// Why the lease was not renewed, when the supervisor had to end the command.
+    /// Why the lease was not renewed, if the supervisor had to end the command.
     fn trouble(&self) -> String {
         match (self.stood_still, self.stopped) {
             (Some(span), _) => {
@@ -247,12 +247,12 @@ impl Turn {
         format!("could not be renewed{}", cause.unwrap_or_default())
     }
 
-    /// The supervisor should have killed everybody by now, and has not, as when it is stopped itself.
+    /// The supervisor should have killed all processes by now, and has not. It may be stopped, for example.
     fn is_overdue(&self) -> bool {
         now() > self.told + self.lease / 40
     }
 
-    /// A renewal has moved it, or this process would not be the one to say so.
+    /// Tells the supervisor a later deadline after a renewal. While the command is stopped without a shell, the deadline stays as it is.
     fn tell_the_deadline(&mut self) {
         if self.stopped.is_some() && process_tree::is_stopped(self.pid) {
             return;
@@ -273,10 +273,10 @@ impl Turn {
         }
     }
 
-    /// A shell that continues its job continues the whole group: the command needs it again only if it has left the
-    /// group. One that is stopped because the terminal has just stopped the job once more does not.
+    /// Handles SIGCONT. A shell that continues a job continues the whole group. So the command needs the signal again only if it has left
+    /// the group. A command that is stopped because the terminal has just stopped the job once more does not get it.
     async fn go_on(&mut self) {
-        // Each turn but the last has heard of somebody who continues the job once more, which is not for the command alone either.
+        // Each iteration but the last has seen another SIGCONT for the job, which is not for the command alone either.
         loop {
             let was_left_out = process_tree::is_stopped(self.pid);
             sleep(STOP_SETTLES).await;
@@ -299,10 +299,10 @@ impl Turn {
         }
     }
 
-    /// What the terminal sends it sends to the whole group, the command included.
+    /// Passes a signal on to the command, unless the command has received it already: the terminal signals the whole group.
     fn pass_on(&mut self, caught: Caught) {
         self.is_interrupted |= caught.is_key(SIGINT);
-        // A descendant knows the group, and not this process, and has signalled itself too.
+        // A descendant knows the group and not this process, so it has signalled the group, itself included.
         let is_ours = |sender| process_tree::is_member(sender);
         let is_for_us = !caught.is_everybodys() && !caught.sender.is_some_and(is_ours);
         if is_for_us {
@@ -310,15 +310,15 @@ impl Turn {
         }
     }
 
-    /// Whether the terminal interrupted the job. This process may hear of the command's end before it hears of that.
+    /// Whether the terminal interrupted the job. The report of the command's end may arrive before the signal does.
     async fn was_interrupted(&mut self) -> bool {
         sleep(STOP_SETTLES).await;
         let since = iter::from_fn(|| self.signals.try_recv().ok());
         self.is_interrupted || since.into_iter().any(|caught| caught.is_key(SIGINT))
     }
 
-    /// A command that is a shell itself has made a group of its own, of which the shell knows nothing that gave the
-    /// terminal to the group of this process.
+    /// Gives the terminal to the command's group. A command that is itself a shell has made a group of its own. The shell that gave the
+    /// terminal to this process's group does not know of that group.
     fn lend_the_terminal(&self) {
         let Ok(terminal) = File::open("/dev/tty") else {
             return;
@@ -326,14 +326,14 @@ impl Turn {
         let has_it = tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp());
         let group = Pid::from_raw(self.pid).and_then(|command| getpgid(Some(command)).ok());
         if let Some(group) = group.filter(|_| has_it) {
-            // The command may have been killed since, and then needs none.
+            // The command may have been killed since, and then needs no terminal.
             let _ = tcsetpgrp(&terminal, group);
         }
     }
 
-    /// A shell waits for this process to see that its job was stopped. The lease goes on to end meanwhile. The supervisor
-    /// continues this process if somebody continues the command alone. Where there is no shell, as in a cron job, nobody could continue
-    /// this process: it goes on, and the command has its turn for no longer than it has it now.
+    /// Stops this process along with the command, so that the shell that waits for this process sees that its job was stopped. The lease
+    /// keeps running out meanwhile. If a user continues the command alone, the supervisor continues this process. Without a shell, as in a
+    /// cron job, no process could continue this one. So this process goes on, and stops extending the command's deadline.
     fn stop_too(&mut self) {
         match process_tree::is_stopped(self.pid) {
             true if process_tree::has_job_control() => stop(),
@@ -342,7 +342,8 @@ impl Turn {
         }
     }
 
-    /// The supervisor was killed, and its command is this process's own child now; or it is stopped, and dies too.
+    /// Ends the command without the supervisor. Either the supervisor was killed, and the command is now a child of this process; or the
+    /// supervisor is stopped, and is killed too.
     async fn end_unguarded(&mut self) {
         process_tree::signal(Signal::TERM);
         process_tree::signal(Signal::CONT);
@@ -399,14 +400,15 @@ impl Turn {
     }
 }
 
-/// Why a lock was not given back.
+/// Why a lock was not released.
 enum Unreleased {
-    /// It was not had any more.
+    /// This process did not hold the lock any more.
     Lost(String),
     Failed(Error),
 }
 
-/// Gives it back, unless the file goes meanwhile, to which nobody could. Each turn of the loop but the last looks whether it has gone.
+/// Releases the lock. Fails if the file disappears meanwhile: nothing can be released in a deleted file. Each iteration but the last checks
+/// whether the file is gone.
 async fn released(
     guard: LockGuard,
     tick: &mut Interval,
@@ -427,7 +429,8 @@ async fn released(
     }
 }
 
-/// Whoever made another file has this lock there, and nobody can know of the turn in the one that is gone.
+/// Explains that the file was deleted or replaced. The process that made another file takes this lock there, and cannot know of the command
+/// that runs under the old file.
 fn deleted(place: &Place, file: Option<&Known>) -> Option<String> {
     let (file, name) = (file?, place.engine());
     match file.lost_log() {
@@ -440,7 +443,7 @@ fn deleted(place: &Place, file: Option<&Known>) -> Option<String> {
     }
 }
 
-/// An error, and what caused it.
+/// An error and its causes.
 fn chain(error: &Error) -> String {
     let causes = iter::successors(Some(error as &dyn std::error::Error), |&error| {
         error.source()
@@ -458,7 +461,7 @@ fn program(options: &Run) -> String {
     })
 }
 
-/// As shells do.
+/// The failure of a command that cannot be run, with the exit code that a shell uses.
 fn cannot_run(program: &str, reason: i32) -> Failure {
     let error = std::io::Error::from_raw_os_error(reason);
     let code = match error.kind() {
@@ -468,7 +471,8 @@ fn cannot_run(program: &str, reason: i32) -> Failure {
     Failure::new(code, format!("cannot run `{program}`: {error}"))
 }
 
-/// The kill comes so early that all is over when the lease is, and the request to end so much earlier as there is grace.
+/// Sets the deadlines. The kill comes a twentieth of the lease before its end, so that the command is gone by then. SIGTERM comes `grace`
+/// before the kill.
 fn deadline(guard: &LockGuard, lease: Duration, grace: Duration) -> Deadline {
     let kill = (now() + guard.remaining()).saturating_sub(lease / 20);
     Deadline {

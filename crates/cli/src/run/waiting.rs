@@ -1,5 +1,5 @@
-//! What is said while `fairlock run` waits: the place in the queue, for how long, and for whom, drawn at a terminal and told in lines
-//! elsewhere; and everywhere that DynamoDB does not answer.
+//! What `fairlock run` prints while it waits: its position in the queue, the expected wait, and who holds the lock. At a terminal it draws
+//! a progress line; elsewhere it prints lines. In both cases it reports that DynamoDB does not answer.
 
 use std::io::IsTerminal;
 use std::mem::{replace, take};
@@ -19,19 +19,19 @@ use crate::output::rounded;
 use crate::place::Place;
 use crate::text::shown;
 
-/// How often the picture changes.
+/// How often the progress line changes.
 pub(super) const TICK: Duration = Duration::from_millis(200);
-/// Where there is no picture, another place is not told more often.
+/// Without a progress line, a new position is printed at most this often.
 const OFTEN: Duration = Duration::from_secs(30);
 
-/// How much is said.
+/// How much is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// A queue that is drawn over and over, and gone in the end.
+    /// A line that is redrawn, and removed at the end.
     Drawn,
-    /// A queue when the wait begins, when the place has changed, though not too often, and at the grant.
+    /// A line when the wait begins, a line when the position has changed (at most every `OFTEN`), and a line at the grant.
     Told,
-    /// The same, and each change of the place.
+    /// The same, but each change of the position is printed.
     ToldAll,
     Silent,
 }
@@ -47,13 +47,13 @@ impl Manner {
     }
 }
 
-/// What was told last, and when.
+/// The position that was printed last, and when.
 struct Told {
     place: usize,
     at: Duration,
 }
 
-/// What is shown of the wait.
+/// The progress output of one wait.
 pub(super) struct ProgressLine {
     bar: ProgressBar,
     said: Arc<Mutex<Option<String>>>,
@@ -63,7 +63,8 @@ pub(super) struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// The same lock, which tells the picture how far the wait has come. Others come in when it has a place, or has to wait for one.
+    /// Returns the progress output, and the same lock, which now reports to it. The next command may start once this one has a place in the
+    /// queue, or cannot reach DynamoDB.
     pub(super) fn of(
         options: &Run,
         lock: FairLock,
@@ -109,7 +110,7 @@ impl ProgressLine {
         (picture, lock)
     }
 
-    /// Draws it, unless others have the terminal: it would be drawn over what they show.
+    /// Redraws the line, unless another process group is in the foreground of the terminal: the line would be drawn over its output.
     pub(super) fn tick(&self) {
         let said = locked(&self.said);
         if let Some(said) = said.as_ref().filter(|_| is_in_foreground() && is_read()) {
@@ -118,7 +119,7 @@ impl ProgressLine {
         }
     }
 
-    /// The turn has come. Whoever was told of no wait is not told of its end.
+    /// Prints the grant, if a wait was printed before.
     pub(super) fn granted(&self, ticket: Ticket) {
         if locked(&self.told).is_some() {
             let waited = rounded(now().saturating_sub(self.began));
@@ -130,7 +131,7 @@ impl ProgressLine {
     }
 }
 
-/// Whether this place is to be told, which then is the one that was told last.
+/// Whether to print this position. Remembers it as the last one printed.
 fn is_news(manner: Manner, told: &mut Option<Told>, place: usize) -> bool {
     let often = match manner {
         Manner::Told => OFTEN,
@@ -155,7 +156,7 @@ impl Drop for ProgressLine {
     }
 }
 
-/// Does it while nothing is drawn.
+/// Runs `work` while nothing is drawn.
 fn undrawn(bar: &ProgressBar, work: impl FnOnce()) {
     match is_read() {
         true => bar.suspend(work),
@@ -163,7 +164,7 @@ fn undrawn(bar: &ProgressBar, work: impl FnOnce()) {
     }
 }
 
-/// Whether the terminal takes what is drawn: it does not after Ctrl-S, and nobody may wait for that.
+/// Whether the terminal accepts output. It does not after Ctrl-S, and this process must not block on it.
 fn is_read() -> bool {
     let stderr = std::io::stderr();
     let mut terminal = [PollFd::new(&stderr, PollFlags::OUT)];
@@ -195,9 +196,9 @@ fn outage_words(waiting: &Waiting, place: &Place) -> String {
     }
 }
 
-/// Nothing before there is a place in the queue.
+/// Describes the wait. Returns `None` until this process has a position in the queue.
 fn words(waiting: &Waiting) -> Option<String> {
-    // Its turn has come, and it is about to be told so.
+    // The lock is granted already, and the caller is about to learn that.
     let (own, holder) = (waiting.place_id.as_ref(), waiting.holder.as_ref());
     if own
         .zip(holder)
@@ -205,7 +206,7 @@ fn words(waiting: &Waiting) -> Option<String> {
     {
         return None;
     }
-    // The holder is before everybody, and does not wait.
+    // The holder comes first in the queue, and does not wait.
     let before = match waiting.position?.saturating_sub(1) {
         0 => "you are next".to_owned(),
         1 => "1 waits before you".to_owned(),

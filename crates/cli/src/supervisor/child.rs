@@ -1,4 +1,4 @@
-//! The command as its supervisor knows it: started with the files of `fairlock run`, waited for, signalled.
+//! The command as its supervisor sees it: started with the files of `fairlock run`, awaited and signalled.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -21,7 +21,7 @@ pub(super) struct Files {
     output: OwnedFd,
 }
 
-/// Takes the queue to `fairlock run` from standard input, which a command is not to have.
+/// Takes the socket to `fairlock run` from standard input, so that the command does not inherit it.
 pub(super) fn take_line() -> Result<UnixStream> {
     let line = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
@@ -29,7 +29,7 @@ pub(super) fn take_line() -> Result<UnixStream> {
     Ok(line)
 }
 
-/// What has come on the queue, and the files that came with it. Nothing: the other end is closed.
+/// Reads what has arrived on the socket, and the files that came with it. A count of zero means that the other end is closed.
 pub(super) fn receive(line: &UnixStream, buffer: &mut [u8]) -> Result<(usize, Option<Files>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut sent = RecvAncillaryBuffer::new(&mut space);
@@ -54,7 +54,7 @@ fn spawn(
     signals::ignoring_nothing_more(command).spawn()
 }
 
-/// What became of the command.
+/// What happened to the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Stopped,
@@ -66,15 +66,16 @@ pub(super) enum News {
 pub(super) struct Child {
     pid: Pid,
     pub(super) end: Option<Report>,
-    /// Neither it nor anything that it started is left.
+    /// Neither the command nor anything that it started is left.
     pub(super) is_childless: bool,
 }
 
 impl Child {
-    /// Starts it in a process group that is there already. Its standard error is the supervisor's.
+    /// Starts the command in an existing process group. It shares the supervisor's standard error.
     ///
-    /// The supervisor goes there, starts it, and leaves to a session of its own. Had it stayed in this one, the kernel
-    /// would take it for a shell that continues what the terminal stops, and stop what nobody continues.
+    /// The supervisor joins the group, starts the command, and then leaves for a session of its own. If it stayed in this session, the
+    /// kernel would take it for a shell that continues what the terminal stops. The kernel would then stop processes that nothing
+    /// continues.
     pub(super) fn start(
         command: &[OsString],
         environment: &[(String, String)],
@@ -86,7 +87,7 @@ impl Child {
         };
         setpgid(None, Pid::from_raw(group))?;
         let child = spawn(Command::new(program).args(arguments), environment, &files);
-        // A script that does not say what runs it is the shell's, as shells have it.
+        // A script without an interpreter line is run by `/bin/sh`, as shells do.
         let child = child.or_else(|error| match Errno::from_io_error(&error) {
             Some(Errno::NOEXEC) => {
                 let mut shell = Command::new("/bin/sh");
@@ -96,7 +97,7 @@ impl Child {
         });
         drop(files);
         if setsid().is_err() {
-            // At least where the terminal's signals do not come.
+            // At least the terminal's signals do not reach this new group.
             let _ = setpgid(None, None);
         }
         let pid = child?.id();
@@ -112,16 +113,16 @@ impl Child {
         self.pid.as_raw_pid()
     }
 
-    /// Its number is its own until it is reaped, which only this process does.
+    /// Signals the command. Its number stays its own until it is reaped, and only this process reaps it.
     pub(super) fn signal(&self, signal: Signal) {
         if self.end.is_none() {
-            // It is dead, or has become another user.
+            // The signal fails if the command is dead, or runs as another user.
             let _ = kill_process(self.pid, signal);
         }
     }
 
-    /// Takes in what has happened to it, and to those whose parents have left them to the supervisor. Ends because each
-    /// change is told once.
+    /// Reaps the command, and the processes whose parents left them to the supervisor. The loop ends because the kernel reports each change
+    /// once.
     pub(super) fn reap(&mut self) -> Option<News> {
         let mut news = None;
         let changes = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;

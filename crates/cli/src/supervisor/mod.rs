@@ -1,9 +1,9 @@
-//! The supervisor: watches over `fairlock run` from the beginning of its wait to the end of its turn.
+//! The supervisor: watches over `fairlock run` from the beginning of its wait until the command has ended.
 //!
-//! It starts the command, in the process group that the command would have without it, is the ancestor of all that the command
-//! starts, and ends it when the lease ends, whatever became of `fairlock run`. Itself it is where the terminal's signals do not come. It
-//! is told deadlines, and what `fairlock run` has in the table. The end of the queue means that nobody is left to tell it more: then it
-//! ends the command, and gives up what was had in the table, so that nobody waits for a lease to end.
+//! It starts the command in the process group that the command would have without it. It is the ancestor of everything that the command
+//! starts, and ends all of that when the lease ends, whatever became of `fairlock run`. The supervisor itself is in a session that the
+//! terminal's signals do not reach. `fairlock run` sends it deadlines, and its place in the table. The end of that connection means that no
+//! more orders can come. The supervisor then ends the command and gives the place up, so that no waiter has to wait for a lease to end.
 
 mod child;
 mod place;
@@ -28,14 +28,14 @@ use child::{Child, Files, News};
 use place::Standing;
 use timer::Timer;
 
-/// How often those that were killed are looked for who are not dead yet.
+/// How often killed processes are checked until they are dead.
 const AGAIN: Duration = Duration::from_millis(20);
-/// How often it looks whether `fairlock run` stands still while it waits.
+/// How often the supervisor checks whether `fairlock run` is stopped while it waits.
 const LOOKS: Duration = Duration::from_millis(250);
 
 pub(crate) fn guard(options: Supervisor) -> Result<ExitCode, Failure> {
     let run = |error| Failure::internal(format!("the supervisor cannot run: {error}"));
-    // It is started by another name than that of its file.
+    // The supervisor is started through `/proc/self/exe`, whose name would be shown otherwise.
     let _ = rustix::thread::set_name(c"fairlock");
     signals::shrug_off()?;
     set_child_subreaper(Some(getpid())).map_err(|error| run(error.into()))?;
@@ -62,40 +62,40 @@ pub(crate) fn guard(options: Supervisor) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the supervisor is at.
+/// What the supervisor is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// `fairlock run` waits for its turn.
+    /// `fairlock run` waits for the lock.
     Waiting,
-    /// It has its turn, and the command is to start.
+    /// `fairlock run` holds the lock, and the command is about to start.
     Claimed,
-    /// The lease is renewed in time, so far.
+    /// The command runs, and the lease has been renewed in time so far.
     Guarding,
-    /// Everybody was told to end, and those who have not by then are killed.
+    /// All processes of the command were told to end. Any that are left at `kill` are killed.
     Ending { kill: Duration },
-    /// Everybody was killed, and may take a moment to die.
+    /// All processes of the command were killed, and may take a moment to die.
     Killing,
     /// The command has ended, or could not be run.
     Over,
 }
 
-/// A `fairlock run` that is watched, and its command.
+/// A `fairlock run` under supervision, and its command.
 struct Watch {
     control: UnixStream,
-    /// `fairlock run`
+    /// The process of `fairlock run`.
     parent: Option<Pid>,
-    /// Nobody is at the other end any more.
+    /// The other end of the connection is closed.
     is_alone: bool,
-    /// Readable when a child has changed.
+    /// Readable when a child has changed its state.
     woken: UnixStream,
     timer: Timer,
-    /// None before the command has started.
+    /// `None` before the command has started.
     deadline: Option<Deadline>,
-    /// Bytes of an order that has not ended yet.
+    /// Bytes of an order that is not complete yet.
     heard: Vec<u8>,
-    /// Those that came with an order.
+    /// Files that came with an order.
     files: Option<Files>,
-    /// What `fairlock run` has in the table.
+    /// The place of `fairlock run` in the table.
     standing: Standing,
     child: Option<Child>,
     /// The command is stopped, and `fairlock run` may have stopped along with it.
@@ -105,8 +105,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Ends with `fairlock run`, and not before the command has ended: if that was to be ended, with everything that it started, at the
-    /// latest a moment after the deadline, when it is killed.
+    /// Runs until `fairlock run` has ended, and not before the command has ended. A command that must end is killed at the deadline, with
+    /// everything that it started, and so ends a moment after the deadline at the latest.
     fn run(&mut self) -> std::io::Result<()> {
         loop {
             self.wait()?;
@@ -115,7 +115,7 @@ impl Watch {
             self.mind_the_time()?;
             if self.is_over() {
                 self.tell_the_end();
-                // It stopped together with the command, and nobody else may come who continues it.
+                // `fairlock run` stopped together with the command, and no other process may continue it.
                 self.wake();
                 self.phase = Phase::Over;
             }
@@ -127,21 +127,21 @@ impl Watch {
                 Phase::Waiting if self.parent.is_some_and(is_stopped) => {
                     self.standing.give_up(&self.options.place);
                 }
-                // It passes the signal on when it hears of it.
+                // `fairlock run` passes the signal on once it is continued and receives it.
                 Phase::Guarding if self.parent.is_some_and(process_tree::is_to_end) => self.wake(),
                 _ => {}
             }
         }
     }
 
-    /// Until an order comes, a child changes, or the time has come.
+    /// Waits until an order comes, a child changes, or the time has come.
     fn wait(&self) -> std::io::Result<()> {
         let mut events = vec![PollFd::new(&self.woken, PollFlags::IN)];
-        // One that has run out is always ready.
+        // In other phases an expired timer would always be ready.
         if matches!(self.phase, Phase::Guarding | Phase::Ending { .. }) {
             events.push(PollFd::new(&self.timer, PollFlags::IN));
         }
-        // One that has hung up is always ready, and tells nothing more.
+        // A closed socket is always ready, and brings nothing more.
         if !self.is_alone {
             events.push(PollFd::new(&self.control, PollFlags::IN));
         }
@@ -161,7 +161,7 @@ impl Watch {
         }
     }
 
-    /// Takes in the orders that have come. The end of the queue is an order to end.
+    /// Reads the orders that have come. The end of the connection is an order to end.
     fn listen(&mut self) -> std::io::Result<()> {
         if self.is_alone {
             return Ok(());
@@ -200,7 +200,7 @@ impl Watch {
     fn obey(&mut self, order: Order) -> std::io::Result<()> {
         match order {
             Order::Place(place) => {
-                // It waits again, or has nothing to do any more.
+                // `fairlock run` waits again, or has nothing to do any more.
                 if self.standing.is_at(place) && self.phase == Phase::Claimed {
                     self.phase = Phase::Waiting;
                 }
@@ -230,7 +230,7 @@ impl Watch {
             Order::Signal(number) => {
                 if let (Some(child), Some(signal)) = (&self.child, Signal::from_named_raw(number)) {
                     child.signal(signal);
-                    // One that is stopped would not hear it.
+                    // A stopped command would not handle the signal.
                     if process_tree::ENDING.contains(&signal) {
                         child.signal(Signal::CONT);
                     }
@@ -250,7 +250,7 @@ impl Watch {
             return Err(std::io::Error::other("no files for the command"));
         };
         if now() >= deadline.term {
-            // Somebody kept this process from running: the command would run in another's turn.
+            // This process did not run for so long that another client may hold the lock by now.
             self.tell(Report::Ending);
             self.phase = Phase::Over;
             return Ok(());
@@ -271,7 +271,7 @@ impl Watch {
         }
     }
 
-    /// Whoever gave orders is gone: the command ends, and the lock is the next one's after that.
+    /// `fairlock run` is gone, so the command must end. The lock is free for the next waiter after that.
     fn hear_nothing_more(&mut self) -> std::io::Result<()> {
         match (self.phase, self.deadline) {
             (Phase::Guarding, Some(Deadline { term, kill })) => {
@@ -282,11 +282,11 @@ impl Watch {
         }
     }
 
-    /// SIGTERM to everybody, and SIGCONT, or those that are stopped would not hear it.
+    /// Sends SIGTERM to all processes of the command, and then SIGCONT: stopped processes would not handle SIGTERM.
     fn end(&mut self, kill: Duration) -> std::io::Result<()> {
         match self.phase {
             Phase::Guarding => {}
-            // It was told already, and has no more time than it was told.
+            // The command was told to end before, and gets no more time than it was given then.
             Phase::Ending { kill: before } => {
                 self.phase = Phase::Ending {
                     kill: kill.min(before),
@@ -327,7 +327,7 @@ impl Watch {
     }
 
     fn look_after_children(&mut self) {
-        // Only wakes; how often does not matter.
+        // The bytes only wake the loop. Their number does not matter.
         let mut unread = [0; 64];
         while matches!(self.woken.read(&mut unread), Ok(count) if count > 0) {}
         let Some(child) = &mut self.child else {
@@ -348,10 +348,10 @@ impl Watch {
         }
     }
 
-    /// Continues `fairlock run`: who continues the command alone knows nothing of the one that stopped together with it, and
-    /// renews its lease.
+    /// Continues `fairlock run`. A user who continues the command alone may not know that `fairlock run` stopped together with it. But
+    /// `fairlock run` must renew the lease.
     fn wake(&self) {
-        // A parent that ended is another's process now.
+        // If the parent has ended, another process may have its number.
         if let Some(parent) = getppid().filter(|parent| Some(*parent) == self.parent)
             && process_tree::is_stopped(parent.as_raw_pid())
         {
@@ -359,7 +359,7 @@ impl Watch {
         }
     }
 
-    /// A command that ended by itself may leave others behind, as it may without a lock. One that was ended may not.
+    /// A command that ended by itself may leave processes behind, as it may without a lock. A command that was told to end may not.
     fn is_over(&self) -> bool {
         let Some(child) = &self.child else {
             return false;
@@ -377,7 +377,7 @@ impl Watch {
         }
     }
 
-    /// Nobody may be left to be told.
+    /// Sends a report. It is lost if `fairlock run` is gone.
     fn tell(&mut self, report: Report) {
         let _ = self.control.write_all(format!("{report}\n").as_bytes());
     }

@@ -1,4 +1,4 @@
-//! What `fairlock run` has in the table, and how the supervisor gives it up.
+//! The place of `fairlock run` in the table, and how the supervisor gives it up.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::ipc::now;
 use crate::local::Purpose;
 use crate::place::Place;
 
-/// How long giving up may take: whoever waits for the supervisor's end, as a pipeline does, waits for that.
+/// How long giving up may take. A process that waits for the supervisor's end, as a pipeline does, waits for that too.
 const WITHIN: Duration = Duration::from_secs(10);
-/// Between two tries.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Where `fairlock run` stands in the queue, or has the lock.
+/// The place of `fairlock run` in the queue, or the place by which it holds the lock.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     place: Option<PlaceId>,
@@ -24,7 +24,7 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// By the text of a place; nothing if it stands nowhere. Whether it has stood elsewhere.
+    /// Records a place from its text, or `None`. Returns whether the place has changed.
     pub(super) fn is_at(&mut self, place: Option<String>) -> bool {
         let place = place.and_then(|text| text.parse().ok());
         let has_moved = place != self.place;
@@ -34,22 +34,22 @@ impl Standing {
         has_moved
     }
 
-    /// Whether there is anything to give up.
+    /// Whether there is a place to give up.
     pub(super) fn is_somewhere(&self) -> bool {
         self.place.is_some() && !self.is_given_up
     }
 
-    /// Whether what it stands at now was given up: whatever it was told of its turn before is no longer so.
+    /// Whether the current place was given up. Any grant that `fairlock run` saw at it is void then.
     pub(super) fn is_given_up(&self) -> bool {
         self.is_given_up
     }
 
-    /// Gives the place up, if there is one. What cannot be given up lapses with its lease.
+    /// Gives the place up, if there is one. A place that cannot be given up expires with its lease.
     pub(super) fn give_up(&mut self, at: &Place) {
         let Some(place) = self.place.as_ref().filter(|_| !self.is_given_up) else {
             return;
         };
-        // Before anything is sent: it may be applied though it has no answer.
+        // Set before the request is sent, because the request may be applied even if its answer is lost.
         self.is_given_up = true;
         let lock = place.lock();
         let Err(failure) = crate::on_runtime(within(place, at)) else {
@@ -62,7 +62,7 @@ impl Standing {
     }
 }
 
-/// Tries again while nothing answers. Each turn of the loop is one try, and the time bounds them.
+/// Retries while nothing answers. Each iteration is one attempt, and `WITHIN` bounds them all.
 async fn within(place: &PlaceId, at: &Place) -> Result<(), Failure> {
     let until = now() + WITHIN;
     loop {

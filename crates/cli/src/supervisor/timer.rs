@@ -16,9 +16,9 @@ impl Timer {
         Ok(Timer(timerfd_create(TimerfdClockId::Boottime, flags)?))
     }
 
-    /// Ready from then on, at once if that is past; until it is set again.
+    /// Sets the timer. It becomes ready at that time, or at once if the time is past, and stays ready until it is set again.
     pub(super) fn set(&self, at: Duration) -> std::io::Result<()> {
-        // Zero would switch it off.
+        // Zero would switch the timer off.
         let at = at.max(Duration::from_nanos(1));
         let zero = Timespec {
             tv_sec: 0,

@@ -1,4 +1,4 @@
-//! The command as a user without any settings runs it, killed when it takes too long.
+//! Runs the command as a user without any settings does, and kills it if it takes too long.
 #![expect(
     clippy::unwrap_used,
     reason = "a test whose command cannot be started has failed"
@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a run said, and how it ended.
+/// What a run printed, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -15,19 +15,19 @@ pub(crate) struct Said {
     pub(crate) err: String,
 }
 
-/// In seconds. No run takes longer: it is killed then, and its code is 137.
+/// In seconds. A run that takes longer is killed, and its code is 137.
 const BOUND: &str = "60";
 
-/// The command in `home`, with nothing of this test's environment but the way to programs.
+/// The command in `home`. It gets nothing of this test's environment but the path to programs.
 pub(crate) fn fairlock(home: &Path, line: &[&str]) -> Command {
     let mut command = Command::new("env");
-    // Also where the tests were started in the background or by `nohup`.
+    // Restores the default signals, in case the tests were started in the background or by `nohup`.
     command.args(["--default-signal", "timeout", "-s", "KILL", BOUND]);
     command.arg(env!("CARGO_BIN_EXE_fairlock"));
     command.args(line).current_dir(home).stdin(Stdio::null());
     command.env_clear().env("HOME", home);
     command.env("PATH", std::env::var_os("PATH").unwrap());
-    // Asking for a role outside of AWS takes its time.
+    // Outside of AWS, asking for a role takes a long time.
     command.env("AWS_EC2_METADATA_DISABLED", "true");
     command
 }
@@ -42,13 +42,13 @@ pub(crate) fn said(command: &mut Command) -> Said {
     }
 }
 
-// Every suite is offered both, and need not use both.
+// Every suite includes both functions, and need not use both.
 const _: () = {
     let _ = (Said::assert_refused, Said::assert_done);
 };
 
 impl Said {
-    /// It did not work, said why in one line, and nothing else.
+    /// The command failed, said why in one line, and printed nothing else.
     #[track_caller]
     pub(crate) fn assert_refused(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -60,7 +60,7 @@ impl Said {
         }
     }
 
-    /// It worked, and said so without a word on standard error.
+    /// The command worked, and printed nothing on standard error.
     #[track_caller]
     pub(crate) fn assert_done(&self) -> &str {
         assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{self:?}");

@@ -1,4 +1,4 @@
-//! `fairlock demo` shows a line of processes, judges it, and leaves nothing behind however it ends.
+//! `fairlock demo` shows a queue of processes, judges it, and leaves nothing behind however it ends.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -14,7 +14,7 @@ use std::time::Duration;
 use fairlock_testkit::program::{BOUND, Ended, Run};
 use tempfile::TempDir;
 
-/// A demo whose temporary directory is in one of the test's own.
+/// A demo whose temporary directory is inside a directory of the test.
 struct Demo {
     run: Run,
     around: TempDir,
@@ -37,7 +37,7 @@ impl Demo {
         self.run.stdout.recv_timeout(BOUND).unwrap()
     }
 
-    /// How it ended, and that its directory is gone.
+    /// How the demo ended. Its directory must be gone.
     fn end(self) -> Ended {
         let ended = self.run.end();
         assert_eq!(entries(self.around.path()), 0, "{}", ended.summary);
@@ -73,7 +73,7 @@ fn send(signal: &str, to: &str) {
     assert!(sent.success(), "{signal} to {to}");
 }
 
-/// Whether the worker that had this process number is still there.
+/// Whether the worker that had this process number still exists.
 fn is_there(worker: &str) -> bool {
     let command = std::fs::read(format!("/proc/{worker}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&command).contains("demo-worker")
@@ -87,7 +87,7 @@ fn assert_gone(workers: &[String]) {
     assert!(polled, "{workers:?} are still there");
 }
 
-/// Never comes to anything.
+/// Waits, and never returns `true`.
 fn nothing_for(span: Duration) -> bool {
     thread::park_timeout(span);
     false
@@ -166,7 +166,7 @@ fn a_worker_that_is_killed_is_named_and_fails_the_demo_and_the_others_go_on() {
     let ended = demo.end();
     assert_eq!(ended.status.code(), Some(1), "{}", text(&ended));
     let named = |line: &&String| line.contains("died: signal: 9");
-    // When it happened, and in the report.
+    // Once when it happened, and once in the report.
     assert_eq!(
         ended.lines.iter().filter(named).count(),
         2,
@@ -220,7 +220,7 @@ fn a_reader_that_goes_away_leaves_no_process_and_no_directory() {
     let workers = demo.run.children();
     demo.run.stdout = channel().1;
     let ended = demo.end();
-    // As a shell has it of a program that SIGPIPE has ended.
+    // As a shell reports a program that SIGPIPE has ended.
     assert_eq!(ended.status.code(), Some(141));
     assert_eq!(ended.summary, "");
     assert_gone(&workers);
@@ -232,7 +232,7 @@ fn workers_do_not_outlive_a_demo_that_is_killed() {
     demo.next_line();
     let workers = demo.run.children();
     demo.run.kill();
-    // The workers have the demo's standard error, which closes when the last of them has ended.
+    // The workers share the demo's standard error, which closes when the last of them has ended.
     let silence = demo.run.stderr.recv_timeout(BOUND);
     assert_eq!(silence, Err(RecvTimeoutError::Disconnected));
     assert_gone(&workers);

@@ -1,5 +1,5 @@
-//! Whatever somebody writes into the table, the command ends with a documented code and one line that names the item and
-//! the way out; and the way out leads out.
+//! Whatever another program writes into the table, the command ends with a documented code and one line that names the item and the way
+//! out. And the way out works.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -23,10 +23,10 @@ use crate::command::{Said, fairlock, said};
 const SECOND: Duration = Duration::from_secs(1);
 const UNAVAILABLE: i32 = 69;
 const NOT_GRANTED: i32 = 75;
-/// Nobody who is in the table dies while a test looks at it.
+/// No client in the table expires while a test looks at it.
 const LEASE: Duration = Duration::from_secs(3600);
 
-/// What is asked for at the damaged table, and the codes that its manual has for it.
+/// What is asked at the damaged table, and the codes that the manual lists for it.
 const LINES: [(&str, &[i32]); 7] = [
     ("show a", &[0, UNAVAILABLE]),
     ("show --json a", &[0, UNAVAILABLE]),
@@ -40,7 +40,7 @@ const LINES: [(&str, &[i32]); 7] = [
     ),
 ];
 
-/// A directory with a file of locks, and what is in it of lock `a`: a holder, a successor and a row behind it.
+/// A directory with a file of locks, and the items of lock `a` in it: a holder, a successor and a row behind it.
 struct Home {
     folder: TempDir,
     table: Table,
@@ -63,7 +63,7 @@ impl Home {
         }
     }
 
-    /// The queue as it was, and one blow at it.
+    /// Restores the queue, and strikes it once.
     async fn damaged(&self, blow: &Blow) {
         delete_all(&self.table).await;
         for item in &self.whole {
@@ -83,7 +83,7 @@ impl Home {
     }
 }
 
-/// Three who come to lock `a`, as the table has them then; afterwards they leave.
+/// Three callers come to lock `a`. Returns its items at that time. Afterwards the callers leave.
 async fn queue_of_three(table: &Table) -> Vec<Item> {
     let locks = LockClient::builder(table.client.clone()).lease_duration(LEASE);
     let locks = locks.successor_slots(1).build().unwrap();
@@ -144,14 +144,14 @@ fn names_the_item(err: &str) -> bool {
     err.contains("`pk = a, sk = fairlock/") || err.contains("an item of the lock was filled")
 }
 
-/// One blow each: every queue ends as documented, and then the way out leads out.
+/// Strikes each blow by itself. Every command ends as documented, and then the way out works.
 fn each(blows: impl Iterator<Item = Blow>) {
     let mut failed = Vec::new();
     let home = real_time(Home::new());
     for blow in blows {
         real_time(async {
             for (line, codes) in LINES {
-                // A run may have repaired or changed it.
+                // The run before may have repaired or changed it.
                 home.damaged(&blow).await;
                 let said = run(home.folder.path(), line);
                 let wrong = wrong(&said, codes);
@@ -166,7 +166,7 @@ fn each(blows: impl Iterator<Item = Blow>) {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// Some of the types, and the edges of numbers.
+/// Some of the types, and the limits of numbers.
 fn each_attribute(target: Target, paths: &'static [&'static str]) {
     let values = || values().into_iter().step_by(3);
     each(paths.iter().flat_map(move |path| {
@@ -208,7 +208,7 @@ fn a_file_that_is_deleted_and_made_again_is_a_way_out_too() {
     real_time(home.damaged(&damage));
     let folder = home.folder.path();
     assert_eq!(run(folder, "run a -- true").code, Some(UNAVAILABLE));
-    // Nobody has the file open any more.
+    // No process has the file open any more.
     home.table.client = Engine::memory().unwrap().client();
     for file in std::fs::read_dir(folder).unwrap() {
         std::fs::remove_file(file.unwrap().path()).unwrap();

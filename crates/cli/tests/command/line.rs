@@ -1,4 +1,4 @@
-//! The command line explains itself, refuses what makes no sense, and has colours only where they are seen.
+//! The command line explains itself, refuses senseless input, and has colours only where they are seen.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -12,7 +12,7 @@ use crate::command::{Said, fairlock, said};
 
 const MISUSE: i32 = 64;
 
-/// Runs in an empty directory with some more environment.
+/// Runs in an empty directory, with some more environment variables.
 fn run_with(environment: &[(&str, &str)], line: &[&str]) -> Said {
     let home = TempDir::new().unwrap();
     let ended = said(fairlock(home.path(), line).envs(environment.iter().copied()));
@@ -25,7 +25,7 @@ fn run(line: &[&str]) -> Said {
     run_with(&[], line)
 }
 
-/// Each command with what else it must be given, where the flags of a place go before the latter.
+/// Each command with its required arguments. The flags of a place go between the two.
 const COMMANDS: [(&[&str], &[&str]); 5] = [
     (&["run"], &["a", "--", "true"]),
     (&["table", "create"], &[]),
@@ -87,7 +87,7 @@ fn the_version_is_that_of_the_package() {
     assert_eq!(run(&["-V"]).assert_done(), version);
 }
 
-/// Refused by the command line, which says what is wrong with which flag, and where to read on.
+/// The command line was refused. The error says what is wrong with which flag, and where to read on.
 #[track_caller]
 fn assert_misuse(ended: &Said, words: &[&str]) {
     assert_eq!(ended.code, Some(MISUSE), "{ended:?}");
@@ -204,7 +204,7 @@ fn a_command_without_dashes_before_it_is_told_where_they_belong() {
             &["run", "a", "./x", "--json"],
             "fairlock run a -- ./x --json\n",
         ),
-        // As `flock` has it.
+        // As `flock` accepts it.
         (
             &["run", "a", "-c", "echo hi"],
             "fairlock run a -- sh -c 'echo hi'\n",
@@ -213,15 +213,15 @@ fn a_command_without_dashes_before_it_is_told_where_they_belong() {
         let put = format!("put -- before the command: {tip}");
         assert_misuse(&run(line), &[&put]);
     }
-    // There they are.
+    // Here the dashes are present.
     let told = run(&["run", "a", "b", "--", "true"]);
     assert!(!told.err.contains("put --"), "{told:?}");
-    // It is no command.
+    // A flag is no command.
     let told = run(&["run", "-Z", "a", "true"]);
     assert!(!told.err.contains("put --"), "{told:?}");
 }
 
-/// `flock -n`, `-w`, `-x` and `-e` mean what they mean there, and `-s` is told what to do instead.
+/// `flock`'s `-n`, `-w`, `-x` and `-e` mean the same here, and `-s` is answered with what to do instead.
 #[test]
 fn flags_of_flock_are_understood() {
     let refused = |flags: &[&str]| {
@@ -282,7 +282,7 @@ fn flags_that_need_each_other_are_not_taken_alone() {
     }
 }
 
-/// What only the library judges: the commands that look are told it as any other misuse, before anything is sent.
+/// Some values only the library can judge. Read-only commands report them like any other misuse, before anything is sent.
 #[test]
 fn names_that_cannot_be_are_refused_before_anything_is_sent() {
     let long = "x".repeat(1025);
@@ -336,7 +336,8 @@ fn the_environment_stands_in_for_flags_and_is_checked_as_they_are() {
     told.assert_refused(69, &["--table flag"]);
 }
 
-/// Each flag of a fleet has a variable, and is checked by it; its value is that of nobody who was not asked.
+/// Each flag that a fleet sets has a variable, which is checked under its own name. A command that does not use the variable ignores its
+/// value.
 #[test]
 fn a_variable_that_makes_no_sense_is_told_by_its_own_name() {
     for (variable, value, flag) in [
@@ -347,7 +348,7 @@ fn a_variable_that_makes_no_sense_is_told_by_its_own_name() {
     ] {
         let told = run_with(&[(variable, value)], &["run", "a", "--", "true"]);
         assert_misuse(&told, &[flag, variable]);
-        // Whoever says it on the queue is told of the queue.
+        // If the value is given on the command line, the error names the flag only.
         let line = ["run", &format!("{flag}={value}"), "a", "--", "true"];
         let told = run_with(&[(variable, "10s")], &line);
         assert_misuse(&told, &[flag]);
@@ -399,7 +400,7 @@ fn a_flag_beats_a_variable_and_two_places_are_told_as_they_were_given() {
         let file = [("FAIRLOCK_LOCAL", "b.db")];
         let url = [("FAIRLOCK_ENDPOINT_URL", nowhere)];
         let by_flag = |flags: &[&'static str]| [command, flags, rest].concat();
-        // No region is set: it got as far as that.
+        // No region is set: the command got as far as that.
         let told = run_with(&file, &by_flag(&["--endpoint-url", nowhere]));
         told.assert_refused(69, &["AWS"]);
         let told = run_with(&url, &by_flag(&["--local", "no/b.db"]));

@@ -1,4 +1,4 @@
-//! The command `fairlock`, as its users meet it: as a process of its own.
+//! The command `fairlock` as its users run it: as a process of its own.
 
 mod command;
 mod demo;

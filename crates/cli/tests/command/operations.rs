@@ -1,4 +1,4 @@
-//! What docs/operations.md gives as examples runs as it stands there.
+//! The examples in docs/operations.md run as they stand there.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -22,7 +22,7 @@ fn example(heading: &str, language: &str) -> &'static str {
     block.split_once("```").unwrap().0
 }
 
-/// A directory with a file of locks, and a script that notes its ticket.
+/// A directory with a file of locks, and a script that records its ticket.
 fn home(script: &str) -> TempDir {
     let home = TempDir::new().unwrap();
     let made = said(&mut fairlock(
@@ -40,7 +40,7 @@ fn home(script: &str) -> TempDir {
     home
 }
 
-/// What a shell makes of a queue, with the command on its path and its locks in the file.
+/// Runs a line in a shell, with the command on its path and its locks in the file.
 fn shell(home: &Path, line: &str) -> Said {
     let folder = PathBuf::from(env!("CARGO_BIN_EXE_fairlock"));
     let path = format!("{}:/usr/bin:/bin", folder.parent().unwrap().display());

@@ -1,4 +1,4 @@
-//! The command, whose connections end in the middle.
+//! The command, when its connections end in the middle of an exchange.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -43,7 +43,7 @@ impl Cloud {
         Cloud { place, url, home }
     }
 
-    /// With the flags of the place before the lock's name, and a script to run.
+    /// Puts the flags of the place before the lock's name, and adds a script to run.
     fn command(&self, line: &str, script: &str) -> Command {
         let at = format!("--table locks --endpoint-url {}", self.url);
         let line = line.replace("AT", &at);
@@ -63,7 +63,7 @@ impl Cloud {
         spawn_blocking(move || said(&mut command)).await.unwrap()
     }
 
-    /// Runs beside the test, with what it says in a file.
+    /// Runs beside the test, with its output in a file.
     fn start(&self, line: &str, script: &str, file: &str) -> Child {
         let told = std::fs::File::create(self.home.path().join(file)).unwrap();
         let mut command = self.command(line, script);
@@ -74,7 +74,7 @@ impl Cloud {
         std::fs::read_to_string(self.home.path().join(file)).unwrap_or_default()
     }
 
-    /// Until a file has these words in it.
+    /// Waits until a file contains these words.
     async fn until(&self, file: &str, words: &str) {
         while !self.told(file).contains(words) {
             sleep(Duration::from_millis(10)).await;
@@ -88,7 +88,7 @@ async fn code(mut process: Child) -> Option<i32> {
         .unwrap()
 }
 
-/// Holds it until there is a file `go`.
+/// Holds the lock until there is a file `go`.
 const UNTIL_GO: &str = "echo yes > held; until [ -e go ]; do sleep 0.05; done";
 
 #[test]
@@ -107,7 +107,7 @@ fn a_command_that_waits_goes_on_through_an_outage_and_keeps_its_place() {
                 .until(waits, "cannot reach DynamoDB, and goes on trying")
                 .await;
         }
-        // Who comes now, and waits for a moment only, is told soon, and leaves nothing behind.
+        // A command that comes now, and waits only briefly, is told soon, and leaves nothing behind.
         let late = cloud.run("run --wait 1s AT a", "true").await;
         assert_eq!(late.code, Some(69), "{late:?}");
         cloud.place.server.strike_no_more();
@@ -151,7 +151,7 @@ fn a_command_that_begins_in_an_outage_waits_for_its_end() {
     }
 }
 
-/// Whoever creates a table there is told the same as whoever checks it, and not to create it again.
+/// A user that creates a table there is told the same as a user that checks it, and not to create it again.
 #[test]
 fn an_engine_without_ttl_is_called_so_by_those_who_create_a_table_and_those_who_check_it() {
     real_time(async {

@@ -1,4 +1,4 @@
-//! Processes at one lock, and what befalls them: killed, or stopped for longer than their lease, at random moments.
+//! Processes at one lock, and what happens to them at random moments: each is killed, or stopped for longer than its lease.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -15,17 +15,18 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::ledger::Ledger;
 use crate::worker::LEASE;
 
-/// However busy the machine is, the next is granted by then. A bound of liveness; what it took is told in leases.
+/// However busy the machine is, the next process is granted the lock by then. This bounds liveness; the actual times are reported in
+/// leases.
 const BOUND: Duration = Duration::from_secs(60);
-/// In milliseconds, between two of what befalls them.
+/// In milliseconds, between two events.
 const MOMENTS: std::ops::Range<u64> = 20..900;
 
-/// What befalls them, in percent.
+/// What happens to them, in percent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Odds {
     /// Killed rather than stopped.
     pub(crate) killed: u8,
-    /// The holder rather than anybody.
+    /// The holder rather than a random process.
     pub(crate) holder: u8,
 }
 
@@ -40,13 +41,13 @@ pub(crate) struct Crew<'a> {
     pub(crate) stops: usize,
 }
 
-/// One process, killed when dropped.
+/// A process, killed when dropped.
 struct Member {
     process: Child,
     goes_on: Option<Instant>,
 }
 
-/// How long it was from each kill to the next grant.
+/// How long it took from each kill to the next grant.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     kills: usize,
@@ -98,7 +99,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Until so many were killed; after each kill somebody is granted the lock.
+    /// Runs until this many processes were killed. After each kill, another process must be granted the lock.
     pub(crate) fn suffer(&mut self, kills: usize) {
         self.see_progress(0);
         self.progress = Progress::default();
@@ -118,7 +119,7 @@ impl<'a> Crew<'a> {
         self.members.clear();
     }
 
-    /// The holder, or anybody.
+    /// The holder, or a random process.
     fn victim(&mut self) -> usize {
         let holder = self.ledger.book().holder();
         let pids = self.members.iter().map(|member| Some(member.process.id()));
@@ -147,7 +148,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Somebody has a newer ticket than this within the bound.
+    /// Waits until a process has a newer ticket than this, within the bound.
     fn see_progress(&mut self, newest: u64) {
         let started = Instant::now();
         while self.ledger.book().newest() <= newest {
@@ -161,7 +162,7 @@ impl<'a> Crew<'a> {
         self.progress.note(started.elapsed());
     }
 
-    /// Lets time pass, those go on whose time it is, and others take the places of those that have ended.
+    /// Lets time pass. Stopped processes continue when their time comes, and new ones replace those that have ended.
     fn live(&mut self, span: Duration) {
         let until = Instant::now() + span;
         while Instant::now() < until {
@@ -192,14 +193,14 @@ impl Member {
     }
 
     fn signal(&self, signal: Signal) {
-        // One that has ended meanwhile is not reaped yet, so the number is still its own.
+        // A process that has ended meanwhile is not reaped yet, so its number is still its own.
         let _ = kill_process(Pid::from_child(&self.process), signal);
     }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // Itself alone: what a `fairlock run` started is for its supervisor to end.
+        // Kills this process only: its supervisor must end what a `fairlock run` started.
         self.signal(Signal::KILL);
         let _ = self.process.wait();
     }

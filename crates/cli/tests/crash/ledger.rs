@@ -1,5 +1,5 @@
-//! What the lock protects: a list behind a Unix socket that takes no write with an older ticket than its newest, and
-//! keeps when each came.
+//! What the lock protects: a list behind a Unix socket. It accepts no write with a ticket older than its newest, and records when each
+//! write came.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -19,7 +19,7 @@ pub(crate) struct Written {
     pub(crate) at: u64,
 }
 
-/// From when until when a process believed that it had the lock, as it said itself.
+/// The time during which a process believed that it held the lock, as it reported itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(crate) ticket: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Hold {
     pub(crate) is_released: bool,
 }
 
-/// Whether the ledger looks at tickets.
+/// Whether the ledger checks tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fence {
     Closed,
@@ -70,7 +70,7 @@ impl Ledger {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until its caller goes, or is killed in the middle of a queue.
+    /// Serves a caller until it leaves, or is killed in the middle of a line.
     fn serve(&self, caller: UnixStream) {
         let mut answers = caller.try_clone().unwrap();
         for line in BufReader::new(caller).lines() {
@@ -83,7 +83,7 @@ impl Ledger {
         }
     }
 
-    /// `granted`, `writes` or `done`, a ticket, a process, and the instants between which it believes.
+    /// Parses `granted`, `writes` or `done`, a ticket, a process, and the instants between which that process believes.
     fn answer(&self, line: &str) -> Option<&'static str> {
         let mut words = line.split(' ');
         let what = words.next()?;
@@ -143,13 +143,13 @@ impl Book {
         "ok\n"
     }
 
-    /// Whoever has the lock now, as it said last.
+    /// The process that holds the lock now, according to the latest reports.
     pub(crate) fn holder(&self) -> Option<u32> {
         let newest = self.holds.iter().max_by_key(|hold| hold.ticket)?;
         (!newest.is_released).then_some(newest.pid)
     }
 
-    /// The newest ticket of a hold, or of a write of one who says nothing else.
+    /// The newest ticket of a hold, or of a write if the process reports only writes.
     pub(crate) fn newest(&self) -> u64 {
         let held = self.holds.iter().map(|hold| hold.ticket);
         held.chain(self.writes.iter().map(|write| write.ticket))
@@ -158,10 +158,10 @@ impl Book {
     }
 }
 
-/// The process to be named instead of the one that speaks.
+/// The process to name in place of the one that reports.
 pub(crate) const PROCESS: &str = "FAIRLOCK_CRASH_PROCESS";
 
-/// A process's way to the ledger.
+/// A process's connection to the ledger.
 pub(crate) struct Pen(BufReader<UnixStream>);
 
 impl Pen {
@@ -169,7 +169,7 @@ impl Pen {
         Pen(BufReader::new(UnixStream::connect(path).unwrap()))
     }
 
-    /// Whether the ledger took it. The process ends with the test that has the ledger.
+    /// Whether the ledger accepted it. The process ends with the test that owns the ledger.
     pub(crate) fn says(&mut self, what: &str, ticket: u64, from: u64, until: u64) -> bool {
         let pid = std::env::var(PROCESS).unwrap_or_else(|_| std::process::id().to_string());
         let line = format!("{what} {ticket} {pid} {from} {until}\n");

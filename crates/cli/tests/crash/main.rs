@@ -1,7 +1,7 @@
-//! Real processes, killed and stopped at random moments: no two believe at the same time, nothing stale is taken, and
-//! the next has the lock soon after.
+//! Real processes, killed and stopped at random moments. No two believe at the same time, nothing stale is accepted, and the next process
+//! gets the lock soon after.
 //!
-//! `FAIRLOCK_CRASH_KILLS` is how many are killed, `FAIRLOCK_CRASH_SEED` when and who.
+//! `FAIRLOCK_CRASH_KILLS` is how many are killed, `FAIRLOCK_CRASH_SEED` when and which.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -31,13 +31,13 @@ use place::Place;
 use verdict::Verdict;
 use worker::{IGNORES_LOSS, LEASE, LEDGER, LOCK};
 
-/// Locks that are contended for at the same time, each by so many processes, in a place of its own.
+/// How many locks are contended for at the same time, each by `PROCESSES` processes, in a place of its own.
 const ARENAS: usize = 4;
 const PROCESSES: usize = 4;
 
-/// What a run of the suite may take, whatever the machine does besides.
+/// How long a run of the suite may take, whatever else the machine does.
 const BOUND: Duration = Duration::from_secs(600);
-/// Besides, for each that is killed.
+/// In addition, for each process that is killed.
 const BOUND_OF_A_KILL: Duration = Duration::from_secs(5);
 
 fn set(variable: &str) -> Option<u64> {
@@ -48,7 +48,7 @@ fn kills() -> usize {
     set("FAIRLOCK_CRASH_KILLS").unwrap_or(sized(20, 100)) as usize
 }
 
-/// One for a process, so that one line replays it as far as real processes can be.
+/// The seed of this process, so that one line replays it as far as real processes can be.
 fn seed() -> u64 {
     static SAID: Once = Once::new();
     static SEED: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
@@ -63,7 +63,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// Ends the process when it takes too long; those that it started end with it.
+/// Ends the process if it takes too long. The processes that it started end with it.
 fn watch() {
     let bound = BOUND + BOUND_OF_A_KILL * kills() as u32;
     std::thread::sleep(bound);
@@ -81,7 +81,7 @@ fn process(role: &str, place: &Place, ledger: &Path) -> Command {
 
 fn with_places(command: &mut Command, place: &Place, ledger: &Path) {
     command.envs(place.environment()).env(LEDGER, ledger);
-    // Any will do for what answers at an endpoint of a test.
+    // Any value will do for a test's endpoint.
     command.env("AWS_REGION", "us-east-1");
     command.env("AWS_ACCESS_KEY_ID", "nobody");
     command.env("AWS_SECRET_ACCESS_KEY", "nothing");
@@ -107,7 +107,7 @@ fn run_at(lock: &str, place: &Place, ledger: &Path) -> Command {
     command
 }
 
-/// What one lock went through.
+/// The results of one lock.
 struct Arena {
     verdict: Verdict,
     kills: usize,
@@ -120,13 +120,13 @@ const ODDS: Odds = Odds {
     killed: 50,
     holder: 70,
 };
-/// Nearly only what a worker that ignores its loss can be found by.
+/// Mostly stops the holder: a worker that ignores its loss can hardly be found otherwise.
 const STOPPED_AS_HOLDER: Odds = Odds {
     killed: 20,
     holder: 100,
 };
 
-/// Contends for one lock until so many were killed.
+/// Contends for one lock until `kills` processes were killed.
 fn arena(
     place: &Place,
     (fence, odds): (Fence, Odds),
@@ -201,8 +201,8 @@ fn clients_killed_and_stopped_never_overlap_nor_write_late_on_a_shared_file() {
     );
 }
 
-/// The ledger takes whatever comes: what it has must be in order all the same, and no command may have started before
-/// another's last write.
+/// The ledger accepts whatever comes. What it has must be in order all the same, and no command may have started before another's last
+/// write.
 #[test]
 fn no_write_of_a_killed_or_stopped_fairlock_run_comes_after_the_next_holders_first() {
     let home = TempDir::new().unwrap();
@@ -230,7 +230,7 @@ fn no_write_of_a_killed_or_stopped_fairlock_run_comes_too_late_over_http() {
 /// Workers that go on believing and writing after they lost the lock.
 fn with_a_planted_fault(fence: Fence, is_found: impl Fn(&Verdict) -> bool) -> Verdict {
     let mut verdict = Verdict::default();
-    // Each round finds it if one of a few is stopped while it writes.
+    // A round finds the fault if one of a few workers is stopped while it writes.
     for round in 0..10 {
         let home = TempDir::new().unwrap();
         let place = Place::file(home.path().join("locks.db"));
@@ -262,7 +262,7 @@ fn a_ledger_that_does_not_look_at_tickets_is_found_by_the_writes_that_it_took() 
     assert!(found.stale > 0, "{found}");
 }
 
-/// Each `fairlock run` is at a lock of its own, so nothing keeps their commands apart.
+/// Each `fairlock run` uses a lock of its own, so nothing keeps their commands apart.
 #[test]
 fn commands_of_several_locks_are_found_by_their_overlaps() {
     let home = TempDir::new().unwrap();

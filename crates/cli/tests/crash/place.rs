@@ -1,4 +1,4 @@
-//! Where the locks are: a file of an engine that several processes share, or whatever answers at an endpoint.
+//! Where the locks are: in a file of an engine that several processes share, or at an endpoint.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -11,7 +11,7 @@ use fairlock::embedded::Engine;
 use fairlock::{LockClient, LockClientBuilder, TableOptions};
 use fairlock_testkit::http;
 
-/// As the environment of a process says it.
+/// The variables that tell a process its place.
 const FILE: &str = "FAIRLOCK_CRASH_FILE";
 const URL: &str = "FAIRLOCK_CRASH_URL";
 const TABLE: &str = "FAIRLOCK_CRASH_TABLE";
@@ -55,7 +55,7 @@ impl Place {
         set
     }
 
-    /// How `fairlock` is told of it.
+    /// The flags that tell `fairlock` the place.
     pub(crate) fn flags(&self) -> Vec<String> {
         let place = match &self.file {
             Some(file) => ["--local".into(), path_text(file)],

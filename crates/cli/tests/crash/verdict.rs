@@ -1,4 +1,4 @@
-//! What a ledger's book shows, judged without looking at what the ledger itself thought of it.
+//! What a ledger's book shows, judged without regard to what the ledger itself decided.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use crate::ledger::{Book, Hold};
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Two believed at the same time.
+    /// Two processes believed at the same time.
     pub(crate) overlaps: usize,
-    /// Taken with an older ticket than one taken before.
+    /// Accepted with an older ticket than a write before.
     pub(crate) stale: usize,
     /// Grants whose ticket was not above that of the grant before.
     pub(crate) disorder: usize,
     pub(crate) holds: usize,
     pub(crate) writes: usize,
-    /// What a ledger that does not look at tickets would have taken.
+    /// Writes that the ledger refused. A ledger that does not check tickets would have accepted them.
     pub(crate) refused: usize,
     /// The shortest time from a write to the first one of the next holder.
     pub(crate) closest: Duration,
@@ -44,12 +44,12 @@ impl Verdict {
     }
 }
 
-/// Holds that began before all before them were over.
+/// Counts the holds that began before all holds before them had ended.
 fn overlaps(holds: &[Hold]) -> usize {
     let mut over = 0;
     let mut count = 0;
     for hold in holds {
-        // One that was stopped before it could look believes in nothing.
+        // A process that was stopped before it could check believes in nothing.
         if hold.until <= hold.from {
             continue;
         }

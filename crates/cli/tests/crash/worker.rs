@@ -1,4 +1,4 @@
-//! The processes that contend: one with a client of its own, and the command of a `fairlock run`.
+//! The contending processes: one with a client of its own, and the command of a `fairlock run`.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -19,18 +19,18 @@ pub(crate) const LOCK: &str = "crashed";
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
 /// Where the ledger listens.
 pub(crate) const LEDGER: &str = "FAIRLOCK_CRASH_LEDGER";
-/// Set: the worker does not note_throttling that it lost the lock.
+/// If it is set, the worker ignores that it lost the lock.
 pub(crate) const IGNORES_LOSS: &str = "FAIRLOCK_CRASH_IGNORES_LOSS";
 
 const BETWEEN_WRITES: Duration = Duration::from_millis(10);
-/// Of a hold. Shorter ones are as likely.
+/// Of one hold. Fewer writes are as likely.
 const MAX_WRITES: u64 = 40;
 
 fn pen() -> Pen {
     Pen::to(&PathBuf::from(std::env::var_os(LEDGER).unwrap()))
 }
 
-/// Takes turns until it is killed, or the test ends, which keeps its input open.
+/// Takes turns until it is killed, or until the test ends, which keeps its input open.
 pub(crate) fn contend() {
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
@@ -49,7 +49,7 @@ pub(crate) fn contend() {
 }
 
 async fn turn(lock: &FairLock, pen: &mut Pen) {
-    // A machine too busy to answer in time is no fault of the lock's: try again.
+    // If the machine is too busy to answer in time, that is no fault of the lock: try again.
     let Ok(guard) = lock.acquire(RecordWait::Infinite).await else {
         return tokio::time::sleep(BETWEEN_WRITES).await;
     };
@@ -61,18 +61,19 @@ async fn turn(lock: &FairLock, pen: &mut Pen) {
     if hold(&guard, pen, from).await {
         let now = now_ns();
         pen.says("done", ticket, from, now);
-        // What stands in the way of the release ends with the lease.
+        // If the release fails, the lease ends the hold.
         let _ = guard.release().await;
     }
 }
 
-/// Now, and until when it may be believed in. The instant is taken first: it is believed in then if it is later.
+/// Now, and until when the hold may be believed in. The instant is taken first, so the hold was still believed in at that instant if the
+/// second value is later.
 fn believes(guard: &LockGuard) -> (u64, u64) {
     let now = now_ns();
     (now, now + guard.remaining().as_nanos() as u64)
 }
 
-/// Writes for some time. Whether it had the lock for all of it.
+/// Writes for some time. Returns whether it held the lock for all of it.
 async fn hold(guard: &LockGuard, pen: &mut Pen, from: u64) -> bool {
     let ignores = std::env::var_os(IGNORES_LOSS).is_some();
     for _ in 0..now_ns() % MAX_WRITES {

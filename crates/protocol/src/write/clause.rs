@@ -14,57 +14,60 @@ use super::expression::{Text, Values, own_ticket, path};
 /// What must be true of the lock item for a write to apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clause {
-    /// Of our format, and with as many permits. An older client never writes over a newer format, and nobody over a lock that
-    /// others share otherwise. Only an item of our format can be held against this.
+    /// The item has this version's format and this number of permits. An older client never overwrites a newer format, and no client
+    /// overwrites a lock that others use with another number of permits. A value of an item is always of this format, so `holds` compares
+    /// the permits alone.
     Ours(u64),
-    /// Nobody has the lock, and nobody on the item waits for it.
+    /// No entry on the item holds the lock or waits for it.
     Free,
-    /// Every ticket drawn is settled or has a slot: no barging past an earlier draw.
+    /// Every drawn ticket is settled or has a slot: no caller barges past an earlier draw.
     NoOpenTicket,
-    /// The counter can go on, or no newer ticket was drawn than a bounded queue may have.
+    /// The newest ticket is below this one: the counter can go on, or no newer ticket was drawn than a bounded queue may have.
     LastBelow(Ticket),
-    /// The newest ticket is the one that the look showed: the look says nothing of a later one.
+    /// The newest ticket is the one in the snapshot: the snapshot says nothing of a later one.
     LastIs(Ticket),
-    /// The queue is as far as in the look: nobody has a slot twice.
+    /// The watermark is the one in the snapshot: no waiter gets two slots.
     WatermarkIs(Ticket),
-    /// This ticket has no slot yet: whoever saw its row waiting can then no longer slot it.
+    /// This ticket has no slot yet. Once the write applies, a client that saw its row waiting can no longer give it a slot.
     WatermarkBelow(Ticket),
-    /// No waiter has left since the look: a waiter that is gone gets no slot.
+    /// No waiter has left since the snapshot: a waiter that is gone gets no slot.
     LeftIs(u64),
-    /// So many slots are taken at the most.
+    /// At most this many slots are taken.
     SlotsAtMost(usize),
-    /// Nobody waits in a slot: none is taken, and so many permits are left; or one is taken by one who has so few that they are left
-    /// beside it. So nobody barges past one who waits, and nobody takes what another has.
+    /// No waiter waits in a slot, and the permits are left. Either no slot is taken and `share` permits are left. Or one slot is taken, by
+    /// an entry of at most `first` permits, and `share` permits are left beside it. So no caller barges past a waiter, and none takes
+    /// permits that another entry holds.
     Beside {
-        /// How many are left.
+        /// How many permits must be left.
         share: u64,
-        /// How many the one in the first slot has at the most.
+        /// The most permits that the entry in the first slot may take.
         first: u64,
     },
-    /// This nonce has no place yet that came with its ticket: a repeated request takes no second ticket.
+    /// No earlier write has given this nonce a place together with its ticket: a repeated request takes no second ticket.
     NoPlaceOf(Nonce),
-    /// What must be true of the one who stands at a place.
+    /// What must be true of the entry at a place.
     Entry(At, EntryClause),
-    /// The newest draw has no later date: a late duplicate must not make who drew since look overdue.
+    /// The newest draw has no later date: a late duplicate must not make a ticket that was drawn since look overdue.
     NoLaterDraw(ServerTime),
-    /// The newest draw has a later date, which stands for this ticket too.
+    /// The newest draw has a later date, which counts for this ticket too.
     LaterDraw(ServerTime),
     /// The newest draw has no date.
     UndatedDraw,
-    /// The grace that stands there is as long: others who close gaps sooner would pass one who joins in time by its own settings.
+    /// The join timeout on the item is at least this long. With a shorter one, other clients would close the gap of a waiter that joins in
+    /// time by its own settings.
     GraceAtLeast(Duration),
-    /// No longer grace stands there.
+    /// The item has no longer join timeout than this.
     NoLongerGrace(Duration),
-    /// The item does not stay for longer than that already.
+    /// The item does not already stay for longer than this.
     StaysNoLonger(u64),
-    /// The item stays until exactly then.
+    /// The item stays until exactly this time.
     StaysUntil(u64),
-    /// No later write of data is there: a late duplicate takes nothing back.
+    /// The item has no later write of data: a late duplicate takes nothing back.
     NoLaterData(Written),
 }
 
 impl Clause {
-    /// Whether it is true of an item.
+    /// Whether the clause is true of an item.
     pub fn holds(&self, item: &LockItem) -> bool {
         match *self {
             Clause::Ours(permits) => item.permits == permits,
@@ -94,7 +97,7 @@ impl Clause {
         }
     }
 
-    /// The same in DynamoDB's language.
+    /// The clause in DynamoDB's expression language.
     pub(super) fn text(&self, values: &mut Values) -> Text {
         match *self {
             Clause::Ours(permits) => {
@@ -102,7 +105,7 @@ impl Clause {
                 values.number(":permits", permits);
                 "#format = :format AND #permits = :permits".into()
             }
-            // Without a list, or a map, a size could not be compared.
+            // `size` can be compared only where the list, or the map, exists.
             Clause::Free => zero(values, "size(#slots) = :zero AND size(#sharers) = :zero"),
             Clause::NoOpenTicket => "#watermark = #last".into(),
             Clause::LastBelow(end) => ticket(values, ":end", end, "#last < :end"),
@@ -154,7 +157,7 @@ impl Clause {
     }
 }
 
-/// An entry has no ticket of its own if the write that gave the place drew it, too: that write put the ticket beside.
+/// An entry has no ticket of its own if the write that gave the place also drew the ticket: that write put it beside the entry.
 fn is(at: At, (nonce, ticket): (Nonce, Ticket), values: &mut Values) -> String {
     let (place, beside) = (path(at), own_ticket(nonce));
     let of_nonce = EntryClause::NonceIs(nonce).text(&place, values);

@@ -15,56 +15,57 @@ use super::expression::{Text, Update, Values, own_ticket, path};
 /// What becomes of the lock item. All effects of a write are made of the item as it was before the write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Where there was no item: it is of our format, and has so many permits, and is of a free lock that nobody left.
+    /// Where there was no item: the new item has this version's format and this number of permits, and is of a free lock that no waiter
+    /// left.
     Begins(u64),
-    /// So many tickets are drawn, and have a place; the newest of them stands beside the places for this one.
+    /// This many tickets are drawn, and have a place. The newest of them stands beside the places, under this nonce.
     DrawBeside {
-        /// Whose place it is.
+        /// The nonce of the place.
         nonce: Nonce,
-        /// How many.
+        /// How many tickets.
         tickets: u64,
         /// Where the counter of a new item begins.
         start: Option<Ticket>,
     },
     /// The tickets up to this one are drawn, and settled or have a place.
     DrawUpTo(Ticket),
-    /// So many tickets are drawn.
+    /// This many tickets are drawn.
     Draw(u64),
     /// Every ticket up to this one is settled or has a slot.
     Settle(Ticket),
-    /// The count of those who left the queue grows by one.
+    /// The count of departures grows by one.
     Leave,
-    /// So many permits less are left.
+    /// This many permits fewer are left.
     Take(u64),
-    /// So many are given back, by one who has them no more.
+    /// A sharer that ends gives this many permits back.
     GiveBack(u64),
-    /// So many are given back, by one who keeps some.
+    /// An entry that keeps some of its permits gives this many back.
     Free(u64),
-    /// No ticket stands beside the places for this one, whose place ends.
+    /// The place of this nonce ends, and no ticket stands beside the places for it any more.
     Forget(Nonce),
-    /// The first of the slots was given the lock then.
+    /// The first of the slots was given the lock at this time.
     GrantedAt(ServerTime),
-    /// This one shares, with the ticket that the same write draws.
+    /// This entry shares, with the ticket that the same write draws.
     Sharer(Entry),
-    /// This one has the slot behind all others, with the ticket that the same write draws.
+    /// This entry takes the slot behind all others, with the ticket that the same write draws.
     TakeSlot(Entry),
-    /// These have the slots behind all others, each with the ticket that its entry says.
+    /// These entries take the slots behind all others, each with the ticket that it names.
     FillSlots(Vec<Entry>),
-    /// Who stand in the slots from this number on, of these nonces, share.
+    /// The entries in the slots from this index on, which have these nonces, become sharers.
     Admit(usize, Vec<Nonce>),
-    /// Who stands there is gone.
+    /// The entry at this place goes.
     Remove(At),
-    /// Of the one who stands there.
+    /// What becomes of the entry at this place.
     Entry(At, EntryEffect),
-    /// The open tickets have so long to join.
+    /// The open tickets have this long to join.
     Grace(Duration),
-    /// The newest ticket was drawn then.
+    /// The newest ticket was drawn at this time.
     DrawDate(ServerTime),
     /// The newest draw has no date.
     NoDrawDate,
-    /// The item stays until then, unless it says until when.
+    /// The item stays until this time, unless it already says until when.
     StaysUnlessSaid(u64),
-    /// The item stays until then.
+    /// The item stays until this time.
     Stays(u64),
     /// These bytes are on the lock.
     Data(Arc<[u8]>),
@@ -75,7 +76,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Makes it of the item as it was.
+    /// Applies the effect to `item`; `was` is the item before the write.
     pub(super) fn make(&self, was: &LockItem, item: &mut LockItem) {
         match self {
             Effect::Begins(permits) => item.permits = *permits,
@@ -88,7 +89,7 @@ impl Effect {
             Effect::GiveBack(share) | Effect::Free(share) => {
                 item.room = was.room + signed(*share);
             }
-            // Only the item as it is stored has tickets beside the places.
+            // Only the stored form of the item has tickets beside the places.
             Effect::Forget(_) => {}
             Effect::GrantedAt(at) => item.granted_at = Some(*at),
             Effect::Sharer(entry) => share(item, with_ticket(entry, item.last)),
@@ -120,7 +121,7 @@ impl Effect {
         }
     }
 
-    /// The same in DynamoDB's language.
+    /// The effect in DynamoDB's expression language.
     pub(super) fn text(&self, update: &mut Update, values: &mut Values) {
         match self {
             Effect::Begins(permits) => begins(*permits, update, values),
@@ -153,7 +154,7 @@ impl Effect {
         }
     }
 
-    /// Of those that set one attribute by one value.
+    /// Returns the assignment of an effect that sets one attribute by one value.
     fn assignment(&self) -> Option<(Text, &'static str, Value)> {
         let of = |text: &'static str, name, value| (text.into(), name, value);
         let number =
@@ -217,7 +218,7 @@ fn share(item: &mut LockItem, entry: Entry) {
     item.sharers.sort_by_key(|sharer| sharer.ticket);
 }
 
-/// What a new item has besides; an item that is there keeps what it has.
+/// What a new item gets besides. An existing item keeps what it has.
 fn begins(permits: u64, update: &mut Update, values: &mut Values) {
     values.number(":format", FORMAT);
     values.number(":permits", permits);

@@ -1,4 +1,4 @@
-//! The clauses on an entry, wherever it stands: on the lock item or in a row.
+//! The clauses on an entry, and what becomes of it, wherever it stands: on the lock item or in a row.
 
 use std::time::Duration;
 
@@ -11,31 +11,31 @@ use super::expression::{Update, Values};
 /// What must be true of an entry for a write to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryClause {
-    /// The very hold, or slot, that is meant, by its nonce and its ticket. A late copy of an enter can bring one nonce back with a
-    /// newer ticket. A request for the hold that ended must not pass for one of the newer hold.
+    /// The entry is exactly the hold or slot that is meant, by its nonce and its ticket. A late copy of an enter can bring a nonce back
+    /// with a newer ticket. A request for the hold that ended must not pass for one of the newer hold.
     Is(Nonce, Ticket),
-    /// Of this attempt: a row has one ticket for ever.
+    /// The entry is of this attempt: a row has one ticket for ever.
     NonceIs(Nonce),
-    /// The very beat that was seen or judged: a renewal that came meanwhile saves whoever stands there.
+    /// The beat is the one that was seen or judged: a renewal in the meantime saves the entry.
     BeatIs(u64),
-    /// An earlier beat: a late duplicate must not bring one back that somebody watches.
+    /// The beat is below this one: a late duplicate must not bring back a beat that an observer watches.
     BeatBelow(u64),
-    /// It takes as many permits as counted: a late duplicate must not free what others have taken since.
+    /// The entry takes as many permits as counted: a late duplicate must not free permits that others have taken since.
     PermitsAre(u64),
-    /// So many tickets at the least, two or more, are left at the place to have a turn: whoever had one there before had more.
+    /// At least this many tickets, two or more, have a turn left at the place. An earlier turn at the place had more left.
     TurnsAtLeast(u64),
-    /// More tickets are left there: a late copy must not bring an earlier turn back.
+    /// More tickets than this are left there: a late copy must not bring an earlier turn back.
     TurnsAbove(u64),
-    /// No later date stands there: who renewed since must not look dead by DynamoDB's clock.
+    /// The entry has no later date: an owner that has renewed since must not look expired by DynamoDB's clock.
     NoLaterDate(ServerTime),
-    /// A later date stands there, and is left: DynamoDB's clock was set back, or a slow answer was taken for a late one.
+    /// The entry has a later date, and keeps it: DynamoDB's clock was set back, or a slow answer was taken for a late one.
     LaterDate(ServerTime),
-    /// It has no date, so that what its owner says of itself is not written over.
+    /// The entry has no date, so that a stamp never overwrites what its owner wrote.
     Undated,
 }
 
 impl EntryClause {
-    /// Whether it is true of an entry, or of there being none.
+    /// Whether the clause is true of an entry, or of a missing one.
     pub(super) fn holds(&self, entry: Option<&Entry>) -> bool {
         let date = entry.and_then(|entry| entry.renewed_at);
         let of = |holds: &dyn Fn(&Entry) -> bool| entry.is_some_and(holds);
@@ -53,7 +53,7 @@ impl EntryClause {
         }
     }
 
-    /// The same in DynamoDB's language, of the entry at a path.
+    /// The clause in DynamoDB's expression language, for the entry at a path.
     pub(super) fn text(&self, path: &str, values: &mut Values) -> String {
         let mut number = |name, number: u64, text: &str| {
             values.number(name, number);
@@ -89,40 +89,40 @@ impl EntryClause {
 /// What becomes of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryEffect {
-    /// It has this beat.
+    /// It gets this beat.
     Beat(u64),
-    /// It has the next beat.
+    /// It gets the next beat.
     NextBeat,
-    /// It lasts for so long from its date on.
+    /// Its lease lasts this long from its date.
     Lease(Duration),
-    /// It was renewed then, by DynamoDB's clock.
+    /// It was renewed at this time, by DynamoDB's clock.
     Date(ServerTime),
-    /// It has no date: one that another gave it must not make it look dead.
-    MissingDateHeader,
-    /// It has stood there since then, unless it says since when.
+    /// It has no date: a stamp of another client must not make it look expired.
+    NoDate,
+    /// It has stood there since this time, unless it already says since when.
     Since(ServerTime),
-    /// It takes so many permits.
+    /// It takes this many permits.
     Permits(u64),
-    /// It has so many tickets.
+    /// It has this many tickets.
     Tickets(u64),
 }
 
 impl EntryEffect {
-    /// The entry with it.
+    /// Applies the effect to the entry.
     pub(super) fn make(self, entry: &mut Entry) {
         match self {
             EntryEffect::Beat(beat) => entry.beat = beat,
             EntryEffect::NextBeat => entry.beat += 1,
             EntryEffect::Lease(lease) => entry.lease = lease,
             EntryEffect::Date(date) => entry.renewed_at = Some(date),
-            EntryEffect::MissingDateHeader => entry.renewed_at = None,
+            EntryEffect::NoDate => entry.renewed_at = None,
             EntryEffect::Since(date) => entry.since = entry.since.or(Some(date)),
             EntryEffect::Permits(permits) => entry.permits = permits,
             EntryEffect::Tickets(tickets) => entry.tickets = tickets,
         }
     }
 
-    /// The same in DynamoDB's language, of the entry at a path.
+    /// The effect in DynamoDB's expression language, for the entry at a path.
     pub(super) fn text(self, path: &str, update: &mut Update, values: &mut Values) {
         let (attribute, name, value) = match self {
             EntryEffect::Beat(beat) => ("beat", ":beat", Value::number(beat)),
@@ -132,7 +132,7 @@ impl EntryEffect {
             }
             EntryEffect::Lease(lease) => ("lease_ms", ":lease", Value::millis(lease)),
             EntryEffect::Date(date) => ("renewed_at", ":renewed_at", Value::millis(date.0)),
-            EntryEffect::MissingDateHeader => return update.remove(format!("{path}.#renewed_at")),
+            EntryEffect::NoDate => return update.remove(format!("{path}.#renewed_at")),
             EntryEffect::Since(date) => {
                 values.name(":renewed_at", Value::millis(date.0));
                 return update.set(format!(

@@ -1,4 +1,4 @@
-//! A write in DynamoDB's language.
+//! A write in DynamoDB's expression language.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use crate::entry::Nonce;
 use crate::item::At;
 use crate::value::Value;
 
-/// Most texts are always the same.
+/// Most texts are constants.
 pub(super) type Text = Cow<'static, str>;
 
 /// What the `:values` of expressions stand for, each once.
@@ -14,7 +14,7 @@ pub(super) type Text = Cow<'static, str>;
 pub struct Values(Vec<(&'static str, Value)>);
 
 impl Values {
-    /// Gives a value its name. Clauses and effects of one write that use a name mean the same by it.
+    /// Gives a value its name. Clauses and effects of one write that use the same name mean the same value.
     pub(super) fn name(&mut self, name: &'static str, value: Value) {
         match self.0.iter().find(|(known, _)| *known == name) {
             Some((_, known)) => debug_assert_eq!(*known, value, "{name} has two meanings"),
@@ -37,14 +37,15 @@ impl IntoIterator for Values {
     }
 }
 
-/// A write as a request has it. A `#name` stands for the attribute of that name, but for the three that the table says.
+/// A write as a request carries it. A `#name` stands for the attribute of that name, except for three names that the table's configuration
+/// sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expressions {
     /// Empty if the item is put or deleted.
     pub update: String,
     /// Never empty.
     pub condition: String,
-    /// What both take.
+    /// The values of both.
     pub values: Values,
 }
 
@@ -70,17 +71,17 @@ impl Update {
     }
 }
 
-/// Most expressions are as long.
+/// How many bytes to reserve: most expressions have about as many.
 const USUAL: usize = 512;
 
-/// All of them, in the order in which they come.
+/// Joins all clauses, in their order.
 pub(super) fn all_of(clauses: impl Iterator<Item = impl AsRef<str>>) -> String {
     let mut all = String::new();
     clauses.for_each(|clause| append(&mut all, "", " AND ", clause.as_ref()));
     all
 }
 
-/// Puts a part behind what is there, or a first one behind its word. Nothing, if it is empty.
+/// Appends a part behind what is there, or a first part behind `word`. Does nothing if the part is empty.
 fn append(text: &mut String, word: &str, between: &str, part: &str) {
     if part.is_empty() {
         return;
@@ -100,8 +101,8 @@ pub(super) fn path(at: At) -> String {
     }
 }
 
-/// Where the ticket of one stands that was drawn by the write which gave it its place: an attribute of the item, called by the nonce.
-/// An attribute of a map could not be set where there is no item yet.
+/// Where the ticket of a place stands whose own write drew it: an attribute of the item, named by the nonce. An attribute of a map could
+/// not be set where there is no item yet.
 pub(super) fn own_ticket(nonce: Nonce) -> String {
     format!("#{nonce}")
 }

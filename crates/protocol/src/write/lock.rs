@@ -16,50 +16,50 @@ use super::{Dating, newest};
 /// A write on the lock item: it applies if every clause holds, and then makes all of its effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockWrite {
-    /// What it is called in errors and logs.
+    /// Its name in errors and logs.
     pub verb: &'static str,
-    /// It applies where there is no item, too.
+    /// Whether it also applies where there is no item.
     pub or_absent: bool,
     /// What must hold.
     pub clauses: Vec<Clause>,
-    /// What it does: all of it, or if one does not hold, nothing.
+    /// What it does: all of the effects, or none if a clause does not hold.
     pub effects: Vec<Effect>,
-    /// It deletes the item.
+    /// Whether it deletes the item.
     pub deletes: bool,
 }
 
-/// What one asks for who asks for a place.
+/// What a caller that asks for a place asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entrance {
-    /// What the counter must be below.
+    /// The counter must be below this ticket.
     pub below: Ticket,
-    /// How many slots there are behind the first. None: it does not wait, and asks for the first slot of a free lock.
+    /// How many slots there are behind the first. `None` if the caller does not wait: it asks for the first slot of a free lock.
     pub slots: Option<usize>,
-    /// How long tickets that are drawn later have to join, until one who draws says otherwise.
+    /// How long tickets that are drawn later may take to join, until a later draw says otherwise.
     pub grace: Duration,
-    /// The item to be made where there is none.
+    /// The item to create where there is none.
     pub new: Option<NewItem>,
 }
 
 /// A new lock item: where its counter begins, and until when it stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewItem {
-    /// No ticket that was drawn before is above it.
+    /// No ticket that was drawn before is above this one.
     pub start: Ticket,
-    /// In whole seconds since 1970.
+    /// Until when the item stays, in whole seconds since 1970.
     pub expiry: u64,
 }
 
 /// How a ticket is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawing {
-    /// How the draw is dated.
+    /// How the draw is stamped.
     pub dating: Dating,
-    /// How long it may take to join.
+    /// The join timeout of the ticket.
     pub grace: Duration,
-    /// A shorter grace stands on the item, and becomes as long.
+    /// Whether the item has a shorter join timeout, which this one replaces.
     pub raises_grace: bool,
-    /// The item stays until then at the least.
+    /// The item stays at least until this time.
     pub keeps: Option<u64>,
 }
 
@@ -84,7 +84,7 @@ impl LockWrite {
         self
     }
 
-    /// Of the one who stands at a place.
+    /// Adds clauses on the entry at a place.
     fn when_at(self, at: At, clauses: impl IntoIterator<Item = EntryClause>) -> Self {
         self.when(clauses.into_iter().map(|clause| Clause::Entry(at, clause)))
     }
@@ -93,7 +93,7 @@ impl LockWrite {
         self.makes(effects.into_iter().map(|effect| Effect::Entry(at, effect)))
     }
 
-    /// Has the item stay until then besides; none: it stays for long enough.
+    /// Also keeps the item until `expiry`. `None` changes nothing: the item stays for long enough.
     #[must_use]
     pub fn keeping(mut self, expiry: Option<u64>) -> Self {
         if let Some(expiry) = expiry {
@@ -103,7 +103,7 @@ impl LockWrite {
         self
     }
 
-    /// What the item is after it. None: it does not apply. A deleted item is none, too.
+    /// Returns the item after the write, or `None` if the write does not apply. The inner `None` means that the write deleted the item.
     pub fn apply(&self, item: Option<&LockItem>) -> Option<Option<LockItem>> {
         let Some(was) = item else {
             return self.or_absent.then(|| Some(self.made_of(&self.nothing())));
@@ -120,7 +120,7 @@ impl LockWrite {
         item
     }
 
-    /// What an item is made of where there is none.
+    /// The item from which the effects start where there is none.
     fn nothing(&self) -> LockItem {
         let starts = self.effects.iter().find_map(|effect| match effect {
             Effect::DrawBeside { start, .. } => *start,
@@ -137,7 +137,7 @@ impl LockWrite {
         }
     }
 
-    /// The same in DynamoDB's language.
+    /// The write in DynamoDB's expression language.
     pub fn expressions(&self) -> Expressions {
         let (mut values, mut update) = (Values::default(), Update::default());
         let clauses = self.clauses.iter().map(|clause| clause.text(&mut values));
@@ -156,11 +156,11 @@ impl LockWrite {
     }
 }
 
-/// Taking a place.
+/// Writes that take a place.
 impl LockWrite {
-    /// Draws tickets, if the counter is below `below`, and takes the slot behind all others, the first if none is taken; where there is
-    /// no item it makes one. What it compares stands on the item itself, so nobody who asks at the same time makes it fail: it is
-    /// refused only if no slot is left, or if somebody waits for one.
+    /// Draws tickets if the counter is below `below`, and takes the slot behind all others: the first slot if none is taken. Where there is
+    /// no item, it creates the new one of `entrance`. Everything that it compares stands on the item itself, so callers that ask at the
+    /// same time do not make each other fail. It is refused only if no slot is left, or if a waiter waits for one.
     pub fn enter(permits: u64, me: Entry, entrance: Entrance) -> Self {
         let (nonce, tickets) = (me.nonce, me.tickets);
         let Entrance {
@@ -172,11 +172,11 @@ impl LockWrite {
         let mut write = LockWrite::new("enter", permits)
             .when([Clause::NoOpenTicket, Clause::LastBelow(below)])
             .when(match slots {
-                // Nobody has a place there.
+                // A free lock has no places, so none can be of this nonce.
                 None => vec![Clause::Free],
                 Some(slots) => vec![Clause::SlotsAtMost(slots), Clause::NoPlaceOf(nonce)],
             });
-        // One who does not know the time does not say where a counter begins, and when the item may be deleted.
+        // A caller that does not know the time cannot say where a counter begins, or when the item may be deleted.
         write.or_absent = new.is_some();
         write
             .makes(new.map(|_| Effect::Begins(permits)))
@@ -187,14 +187,14 @@ impl LockWrite {
                     start: new.map(|new| new.start),
                 },
                 Effect::TakeSlot(me),
-                // No ticket is open to which a longer one, or a date, would matter.
+                // No ticket is open, so neither a longer join timeout nor a draw date matters to any.
                 Effect::Grace(grace),
             ])
             .makes(new.map(|new| Effect::StaysUnlessSaid(new.expiry)))
             .makes([Effect::NoDrawDate])
     }
 
-    /// Takes a free lock all of whose drawn tickets `seen` and its rows showed to be settled.
+    /// Takes a free lock whose drawn tickets are all settled, as `seen` and its rows showed.
     pub fn enter_over(permits: u64, me: Entry, seen: &LockItem) -> Self {
         LockWrite::new("enter over the settled", permits)
             .when([
@@ -205,7 +205,7 @@ impl LockWrite {
             .makes([Effect::DrawUpTo(me.ticket), Effect::FillSlots(vec![me])])
     }
 
-    /// Takes permits that are left, if nobody waits for any. `first` is how many the one in the first slot has at the most.
+    /// Takes permits that are left, if no waiter waits for any. `first` is the most permits that the entry in the first slot may take.
     pub fn share(permits: u64, me: Entry, first: u64) -> Self {
         let (nonce, share) = (me.nonce, me.permits);
         LockWrite::new("share", permits)
@@ -226,7 +226,7 @@ impl LockWrite {
             ])
     }
 
-    /// Draws so many tickets, if the counter is below `end`.
+    /// Draws `tickets` tickets if the counter is below `below`.
     pub fn draw(permits: u64, tickets: u64, below: Ticket, how: Drawing) -> Self {
         let draw = LockWrite::new("draw", permits)
             .when([Clause::LastBelow(below)])
@@ -236,7 +236,7 @@ impl LockWrite {
             Dating::By(date) => draw
                 .when([Clause::NoLaterDraw(newest(date))])
                 .makes([Effect::DrawDate(date)]),
-            // Another's later date stands for this ticket too, and stays: without one, nobody could ever judge it.
+            // A later date of another draw stands for this ticket too, and stays. Without a date, no client could ever judge the ticket.
             Dating::UnderLater(date) => draw.when([Clause::LaterDraw(newest(date))]),
             // An earlier date must not make this ticket look overdue.
             Dating::None => draw.makes([Effect::NoDrawDate]),
@@ -249,9 +249,9 @@ impl LockWrite {
     }
 }
 
-/// Serving the queue.
+/// Writes that serve the queue.
 impl LockWrite {
-    /// Gives slots to `found`, the next in the queue as `seen` and its rows showed them. If the lock is free the first of them has it.
+    /// Gives slots to `found`, the next in the queue as `seen` and its rows showed them. If the lock is free, the first of them holds it.
     pub fn fill(
         permits: u64,
         seen: &LockItem,
@@ -270,7 +270,7 @@ impl LockWrite {
             .makes(granted.map(Effect::GrantedAt))
     }
 
-    /// Raises `watermark` over tickets that are void, and void is for ever.
+    /// Raises the watermark over tickets that are void: a void ticket stays void.
     pub fn settle(permits: u64, seen: &LockItem, upto: Ticket) -> Self {
         LockWrite::new("settle", permits)
             .when([
@@ -280,9 +280,11 @@ impl LockWrite {
             .makes([Effect::Settle(upto)])
     }
 
-    /// Gives the first successors the permits that they wait for: they stand beside those who have some. The last of them where it was
-    /// seen is enough of a condition: who comes goes behind, and who goes lets those behind move up. Meanwhile what is left has not
-    /// become less: nobody shares past one who waits, and who stands in the first slot has no more than before. None: there are no successors.
+    /// Gives the first successors the permits that they wait for, and moves them beside the other sharers.
+    ///
+    /// A single condition is enough: the last of them stands where it was seen. A new entry goes behind it, and an entry that goes lets
+    /// later entries move up. Meanwhile the permits that are left have not become fewer: no caller shares past a waiter, and the entry in
+    /// the first slot takes no more than before. Returns `None` if there are no successors.
     pub fn admit(permits: u64, first: usize, successors: &[Entry]) -> Option<Self> {
         let (last, before) = successors.split_last()?;
         let share = sum(successors.iter().map(|successor| successor.permits));
@@ -294,7 +296,8 @@ impl LockWrite {
         )
     }
 
-    /// Ends one's own hold. Still there: a late release must not release another's. Who comes next has the lock the moment this applies.
+    /// Ends the caller's own hold. The hold must still be there: a late release must not release another's. The next successor holds the
+    /// lock the moment this applies.
     pub fn release(permits: u64, nonce: Nonce, held: Held, granted: Option<ServerTime>) -> Self {
         let is = EntryClause::Is(nonce, held.footing.ticket);
         LockWrite::new("release", permits)
@@ -303,7 +306,7 @@ impl LockWrite {
             .makes(granted.map(Effect::GrantedAt))
     }
 
-    /// Ends the hold of one who is dead, as a release would.
+    /// Ends the hold of an expired owner, as a release would.
     pub fn evict(permits: u64, dead: &Entry, held: Held, granted: Option<ServerTime>) -> Self {
         LockWrite::new("evict", permits)
             .when_at(held.footing.at, [is(dead), EntryClause::BeatIs(dead.beat)])
@@ -311,7 +314,7 @@ impl LockWrite {
             .makes(granted.map(Effect::GrantedAt))
     }
 
-    /// A sharer's permits are counted.
+    /// The permits of a sharer are counted on the item, those of a slot are not.
     fn ends(self, nonce: Nonce, held: Held) -> Self {
         let (at, share) = (held.footing.at, held.permits);
         let write = match at {
@@ -323,21 +326,21 @@ impl LockWrite {
         write.makes([Effect::Remove(at), Effect::Forget(nonce)])
     }
 
-    /// Takes the slot of a dead successor away. Slots shift, so the nonce decides which one is meant.
+    /// Takes the slot of an expired successor away. Slots shift, so the nonce decides which slot is meant.
     pub fn evict_successor(permits: u64, at: At, dead: &Entry) -> Self {
         LockWrite::new("evict_successor", permits)
             .when_at(at, [EntryClause::BeatIs(dead.beat), is(dead)])
             .makes([Effect::Forget(dead.nonce), Effect::Remove(at)])
     }
 
-    /// Gives up one's own slot.
+    /// Gives up the caller's own slot.
     pub fn give_up_slot(permits: u64, at: At, own: &Entry) -> Self {
         LockWrite::new("give up a slot", permits)
             .when_at(at, [is(own)])
             .makes([Effect::Forget(own.nonce), Effect::Remove(at)])
     }
 
-    /// Says that a waiter left the queue, so that no look from before can slot it.
+    /// Records that a waiter left the queue, so that no earlier snapshot can give it a slot.
     pub fn leave(permits: u64, ticket: Ticket) -> Self {
         LockWrite::new("leave", permits)
             .when([Clause::WatermarkBelow(ticket)])
@@ -345,10 +348,10 @@ impl LockWrite {
     }
 }
 
-/// Keeping a place.
+/// Writes that keep a place.
 impl LockWrite {
-    /// Renews a hold or a slot. Still there: a renewal must not bring back what was released or evicted. The beat is the number of
-    /// the renewal.
+    /// Renews a hold or a slot. The place must still be there: a renewal must not bring back what was released or evicted. The beat is the
+    /// number of the renewal.
     pub fn renew(
         permits: u64,
         (nonce, Footing { at, ticket, .. }): (Nonce, Footing),
@@ -366,12 +369,12 @@ impl LockWrite {
                 .when_at(at, [EntryClause::NoLaterDate(newest(date))])
                 .makes_at(at, [EntryEffect::Date(date), EntryEffect::Since(date)]),
             Dating::UnderLater(date) => renew.when_at(at, [EntryClause::LaterDate(newest(date))]),
-            Dating::None => renew.makes_at(at, [EntryEffect::MissingDateHeader]),
+            Dating::None => renew.makes_at(at, [EntryEffect::NoDate]),
         }
     }
 
-    /// Extends the lease of one in a slot. The very beat that was seen: what it lasts is counted from what was seen, and so never gets
-    /// shorter.
+    /// Extends the lease of the entry in the first slot. Its beat must be the one that was seen: the new lease is counted from what was
+    /// seen, and so never gets shorter.
     pub fn extend(permits: u64, seen: &Entry, lease: Duration, date: ServerTime) -> Self {
         let at = At::Slot(0);
         LockWrite::new("extend", permits)
@@ -403,7 +406,7 @@ impl LockWrite {
             .makes(matches!(at, At::Sharer(_)).then_some(Effect::Free(freed)))
     }
 
-    /// Takes the turns that were had off the holder's place, so that no check of them passes any more.
+    /// Takes finished turns off the holder's place and leaves `left`, so that no check of the finished turns passes any more.
     pub fn pass_on(permits: u64, nonce: Nonce, ticket: Ticket, left: u64) -> Self {
         let at = At::Slot(0);
         LockWrite::new("pass on", permits)
@@ -417,7 +420,7 @@ impl LockWrite {
             .makes_at(at, [EntryEffect::Tickets(left)])
     }
 
-    /// Writes the bytes, or removes those that are there. By who has the lock alone, or others would write over it.
+    /// Writes the bytes, or removes them if `bytes` is `None`. Only an exclusive holder may: other holders would write over them.
     pub fn data(
         permits: u64,
         (nonce, Footing { at, ticket, .. }): (Nonce, Footing),
@@ -433,8 +436,8 @@ impl LockWrite {
         }
     }
 
-    /// Changes nothing: whatever is written with this condition is written only while the attempt has the lock at this place, and so
-    /// many are left to have a turn there.
+    /// Changes nothing. A write with this condition applies only while the attempt holds the lock at this place, and at least `turns_left`
+    /// tickets have a turn left there.
     pub fn check(permits: u64, nonce: Nonce, held: Held, turns_left: u64) -> Self {
         let Footing { at, ticket, .. } = held.footing;
         LockWrite::new("check the holder", permits)
@@ -442,9 +445,10 @@ impl LockWrite {
     }
 }
 
-/// Dating what has no date, and removing what nobody uses.
+/// Writes that stamp what has no date, and that remove what no client uses.
 impl LockWrite {
-    /// Dates holds of the same beat: the very holds that were seen, each still without a date. A sharer stands under its nonce.
+    /// Stamps holds of the same beat: exactly the holds that were seen, each still without a date. The path of a sharer names its nonce
+    /// already.
     pub fn date_holds(permits: u64, holds: &[(At, &Entry)], date: ServerTime) -> Self {
         holds
             .iter()
@@ -457,7 +461,7 @@ impl LockWrite {
             })
     }
 
-    /// Dates a successor.
+    /// Stamps a successor.
     pub fn date_successor(permits: u64, at: At, successor: &Entry, date: ServerTime) -> Self {
         LockWrite::new("date", permits)
             .when_at(
@@ -471,14 +475,14 @@ impl LockWrite {
             .makes_at(at, [EntryEffect::Date(date)])
     }
 
-    /// Dates the newest draw: the ticket is the one that was seen, and still without a date.
+    /// Stamps the newest draw: the ticket is the one that was seen, and still has no date.
     pub fn date_draw(permits: u64, last: Ticket, date: ServerTime) -> Self {
         LockWrite::new("date", permits)
             .when([Clause::LastIs(last), Clause::UndatedDraw])
             .makes([Effect::DrawDate(date)])
     }
 
-    /// Deletes an idle lock item that nobody has touched since `seen`.
+    /// Deletes an idle lock item that no client has touched since `seen`.
     pub fn remove_idle(permits: u64, seen: &LockItem) -> Self {
         let remove = LockWrite::new("remove an idle lock", permits).when([
             Clause::Free,
@@ -493,12 +497,12 @@ impl LockWrite {
     }
 }
 
-/// The one that was seen.
+/// The entry is the one that was seen.
 fn is(entry: &Entry) -> EntryClause {
     EntryClause::Is(entry.nonce, entry.ticket)
 }
 
-/// The attempt has the lock, so many are left to have a turn at its place, and it takes so many permits.
+/// The attempt holds the lock and takes `share` permits, and at least `turns_left` tickets have a turn left at its place.
 fn has_turn(
     (nonce, ticket): (Nonce, Ticket),
     turns_left: u64,
@@ -511,7 +515,8 @@ fn has_turn(
         .chain([EntryClause::PermitsAre(share)])
 }
 
-/// What the counter must be below for so many tickets to be left. The last of all is drawn, and its lock is called damaged then.
+/// The ticket that the counter must be below for `tickets` tickets to be left. The last ticket of all can be drawn, and its lock then
+/// counts as damaged.
 pub fn end(tickets: u64) -> Ticket {
     Ticket::new(u64::MAX).first_of(tickets)
 }

@@ -1,8 +1,8 @@
-//! What is written, and on which condition: each write of the protocol as a list of clauses and a list of effects.
+//! The writes of the protocol: each is a list of clauses, its condition, and a list of effects.
 //!
-//! A clause, and an effect, says what it is twice: in DynamoDB's language, and as a function of values. The library sends the
-//! first, the models run the second, and a test sends each write to real engines and compares the two. A write applies if all of
-//! its clauses hold of the item, and then all of its effects are made of the item as it was before.
+//! Each clause and each effect has two forms: DynamoDB's expression language, and a function of values. The library sends the first form,
+//! and the models run the second. A test sends each write to real engines and compares the two. A write applies if all of its clauses hold
+//! of the item. Then all of its effects are made of the item as it was before.
 
 mod clause;
 mod effect;
@@ -22,21 +22,21 @@ pub use row::{RowChange, RowClause, RowEffect, RowWrite};
 
 use crate::entry::ServerTime;
 
-/// How a write dates what it renews or draws.
+/// How a write stamps what it renews or draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dating {
-    /// With this date, unless a later one stands there.
+    /// With this date, unless the item has a later one.
     By(ServerTime),
-    /// Not at all, because a later date than this stands there, and stays.
+    /// Without a stamp, because the item has a later date than this, which stays.
     UnderLater(ServerTime),
-    /// Not at all, because no answer told the time so far.
+    /// Without a stamp, because no answer has told the time so far.
     None,
 }
 
-/// Dates of one client go back by no more: a `Date` has whole seconds.
+/// The dates of one client go back by at most this, because a `Date` has whole seconds.
 const STAMPS_DIFFER: Duration = Duration::from_secs(2);
 
-/// The newest date that may stand where this one is to be written.
+/// The newest date that this one may replace.
 pub fn newest(date: ServerTime) -> ServerTime {
     ServerTime(date.0 + STAMPS_DIFFER)
 }

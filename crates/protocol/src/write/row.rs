@@ -11,34 +11,34 @@ use super::entry::{EntryClause, EntryEffect};
 use super::expression::{Expressions, Update, Values, all_of};
 use super::{Dating, newest};
 
-/// Where the entry of a row stands.
+/// The path of the entry in a row.
 const ENTRY: &str = "#entry";
 
 /// What must be true of a row for a write to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowClause {
-    /// There is no row: a void one means that this one comes too late.
+    /// There is no row: a void row means that this write comes too late.
     NoRow,
     /// The row is a waiter's: a void row stays void.
     Waiting,
     /// The ticket is settled.
     Void,
-    /// There is a row, whoever's.
+    /// There is a row, waiting or void.
     ARow,
-    /// Of whoever waits, or waited, there.
+    /// A clause on the entry of the waiter that stands, or stood, there.
     Entry(EntryClause),
 }
 
 /// What becomes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowEffect {
-    /// Its tickets, so many, are settled.
+    /// This many tickets of the row are settled.
     Void(u64),
-    /// Of whoever waits there.
+    /// What becomes of the waiter's entry.
     Entry(EntryEffect),
-    /// It stays until then.
+    /// The row stays until this time.
     Stays(u64),
-    /// It stays until then, unless it says until when.
+    /// The row stays until this time, unless it already says until when.
     StaysUnlessSaid(u64),
 }
 
@@ -47,18 +47,18 @@ pub enum RowEffect {
 pub enum RowChange {
     /// This is the row, whatever was there.
     Put(TicketRow),
-    /// It changes so.
+    /// The row changes by these effects.
     Update(Vec<RowEffect>),
-    /// It is deleted.
+    /// The row is deleted.
     Delete,
 }
 
 /// A write on a row: it applies if every clause holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowWrite {
-    /// What it is called in errors and logs.
+    /// Its name in errors and logs.
     pub verb: &'static str,
-    /// It applies where there is no row, too.
+    /// Whether it also applies where there is no row.
     pub or_absent: bool,
     /// What must hold.
     pub clauses: Vec<RowClause>,
@@ -75,7 +75,7 @@ impl RowClause {
             (RowClause::Void, Some(RowState::Void(_))) => true,
             (RowClause::Waiting | RowClause::Void, _) => false,
             (RowClause::Entry(clause), Some(RowState::Waiting(entry))) => clause.holds(Some(entry)),
-            // Of a void row nothing is known but whose it was.
+            // Of a void row, only the nonce of its waiter is known.
             (RowClause::Entry(EntryClause::NonceIs(nonce)), Some(RowState::Void(was))) => {
                 *was == Some(*nonce)
             }
@@ -156,7 +156,7 @@ impl RowWrite {
         RowWrite::put("join", row)
     }
 
-    /// Settles tickets whose row never came, the newest of them the row's own.
+    /// Settles tickets whose row never came. The row's own ticket is the newest of them.
     pub fn void_gap(gap: TicketRow) -> Self {
         RowWrite::put("void a gap", gap)
     }
@@ -170,7 +170,7 @@ impl RowWrite {
         }
     }
 
-    /// Settles a ticket whose waiter is dead.
+    /// Settles a ticket whose waiter has expired.
     pub fn void_dead(dead: &Entry) -> Self {
         RowWrite {
             verb: "void a dead row",
@@ -184,7 +184,8 @@ impl RowWrite {
         }
     }
 
-    /// Settles one's own tickets, whether their row came or not: a join that is still under way must not make a row that looks alive.
+    /// Settles the caller's own tickets, whether their row came or not: a join that is still under way must not make a row that looks
+    /// alive.
     pub fn void_own(nonce: Nonce, tickets: u64, expiry: u64) -> Self {
         RowWrite {
             verb: "leave",
@@ -210,7 +211,7 @@ impl RowWrite {
                 Some(EntryClause::NoLaterDate(newest(date))),
             ),
             Dating::UnderLater(date) => (None, Some(EntryClause::LaterDate(newest(date)))),
-            Dating::None => (Some(EntryEffect::MissingDateHeader), None),
+            Dating::None => (Some(EntryEffect::NoDate), None),
         };
         let clauses = [EntryClause::NonceIs(nonce), EntryClause::BeatBelow(beat)];
         let effects = [EntryEffect::Beat(beat), EntryEffect::Lease(lease)];
@@ -226,7 +227,7 @@ impl RowWrite {
         }
     }
 
-    /// Dates a row that its owner has not dated.
+    /// Stamps a row that its owner has not stamped.
     pub fn date(undated: &Entry, date: ServerTime) -> Self {
         RowWrite {
             verb: "date",
@@ -258,7 +259,7 @@ impl RowWrite {
         }
     }
 
-    /// Deletes the row of a ticket that is settled, whoever's it is.
+    /// Deletes the row of a settled ticket, whatever the row says.
     pub fn remove_settled() -> Self {
         RowWrite {
             verb: "delete a settled row",
@@ -268,7 +269,7 @@ impl RowWrite {
         }
     }
 
-    /// What the row of this ticket is after it. None: it does not apply.
+    /// Returns the row of this ticket after the write, or `None` if the write does not apply. The inner `None` means that there is no row.
     pub fn apply(&self, row: Option<&TicketRow>, nothing: &TicketRow) -> Option<Option<TicketRow>> {
         let is_absent = self.or_absent && row.is_none();
         let applies = is_absent || self.clauses.iter().all(|clause| clause.holds(row));
@@ -286,7 +287,7 @@ impl RowWrite {
         })
     }
 
-    /// The same in DynamoDB's language.
+    /// The write in DynamoDB's expression language.
     pub fn expressions(&self) -> Expressions {
         let (mut values, mut update) = (Values::default(), Update::default());
         let clauses = self.clauses.iter().map(|clause| clause.text(&mut values));
@@ -306,7 +307,7 @@ impl RowWrite {
         }
     }
 
-    /// What a row that is put has beside its key, and its TTL attribute by the name that the table has for it.
+    /// The attributes of a row that is put, apart from its key. Its TTL attribute has the name that the table has for it.
     pub fn attributes(row: &TicketRow, ttl: &str) -> Map {
         let (state, rest) = match &row.state {
             RowState::Waiting(entry) => (

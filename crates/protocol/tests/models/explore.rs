@@ -1,5 +1,5 @@
-//! A search of every state of a `stateright` model: shortest traces, pinned counts, and states from which the end is
-//! out of reach, which stateright's own checker does not look for.
+//! A search of every state of a `stateright` model, with shortest traces and pinned counts. It also finds states from which the end is out
+//! of reach, which stateright's own checker does not look for.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -20,8 +20,8 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Every property holds in every state, the end is in reach from all of them, everything comes about that is to, and there are
-    /// exactly so many states.
+    /// Asserts that every property holds in every state, and that the end is in reach from every state. Also asserts that everything comes
+    /// about that is to, and that there are exactly `states` states.
     pub(crate) fn proves(&self, what: &str, states: usize) {
         println!("{what}: {} states, {} deep", self.states, self.depth);
         assert!(self.broken.is_none(), "{what}: {:#?}", self.broken);
@@ -34,7 +34,7 @@ impl Report {
         assert_eq!(self.states, states, "{what}");
     }
 
-    /// This property was broken.
+    /// Asserts that this property was broken.
     pub(crate) fn catches(&self, what: &str, property: &str) {
         println!("{what}: {} states, {:?}", self.states, self.broken);
         let broken = self.broken.as_ref().map(|(broken, _)| *broken);
@@ -45,14 +45,14 @@ impl Report {
 pub(crate) struct Search<'m, M: Model> {
     model: &'m M,
     properties: Vec<Property<M>>,
-    /// Who need not do a thing for the others to come to the end.
+    /// Whether an action is a fault: the clients must be able to come to the end without it.
     is_fault: fn(&M::Action) -> bool,
     is_end: fn(&M::State) -> bool,
     known: HashMap<u64, u32, BuildHasherDefault<Ready>>,
     prints: Vec<u64>,
     parents: Vec<u32>,
     ends: Vec<u32>,
-    /// From, to: of the steps that are no faults.
+    /// The steps that are no faults: from, to.
     steps: Vec<(u32, u32)>,
     depth: usize,
     never: Vec<&'static str>,
@@ -92,14 +92,14 @@ where
         }
     }
 
-    /// Looks for this property alone.
+    /// Checks this property alone.
     pub(crate) fn only(mut self, name: &str) -> Self {
         self.properties.retain(|property| property.name == name);
         self.never.clear();
         self
     }
 
-    /// Every state, breadth first, up to the first one in which a property is broken.
+    /// Visits every state, breadth first, up to the first state in which a property is broken.
     pub(crate) fn run(mut self) -> Report {
         let mut level = Vec::new();
         for state in self.model.init_states() {
@@ -174,7 +174,7 @@ where
         }
     }
 
-    /// Walks back from every end; the first state that is not met cannot come to one.
+    /// Walks back from every end. The first state that the walk does not meet cannot come to an end.
     fn first_stuck(&mut self) -> Option<u32> {
         self.steps.sort_unstable_by_key(|(_, to)| *to);
         let mut comes = vec![false; self.prints.len()];
@@ -223,10 +223,10 @@ fn fingerprint(state: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Folds the 128 bits of a product, of eight bytes at a time; the same in every build, so that counts can be pinned.
+/// Folds the 128 bits of a product, of eight bytes at a time. The result is the same in every build, so that counts can be pinned.
 pub(crate) struct Fold {
     folded: u64,
-    /// Bytes that are yet to be folded, and how many.
+    /// Bytes that are not folded yet, and how many there are.
     word: u64,
     bytes: u32,
 }
@@ -264,7 +264,7 @@ impl Hasher for Fold {
         }
     }
 
-    /// Mostly which of several variants there is.
+    /// Mostly the index of an enum's variant.
     #[inline]
     fn write_isize(&mut self, word: isize) {
         match u8::try_from(word) {

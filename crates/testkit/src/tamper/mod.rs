@@ -1,4 +1,4 @@
-//! One write into the table behind everybody's back.
+//! A write into the table behind the clients' backs.
 mod strike;
 
 use std::collections::HashMap;
@@ -9,12 +9,12 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::Error;
 pub use strike::delete_all;
 
-/// As the SDK has it.
+/// An item, as the SDK has it.
 pub type Item = HashMap<String, AttributeValue>;
 
-/// Whose items they are.
+/// The table of the items.
 pub struct Table {
-    /// What writes go through.
+    /// The client that writes go through.
     pub client: Client,
     /// The table's name.
     pub name: String,
@@ -27,39 +27,39 @@ pub enum Target {
     LockItem,
     /// The first row of a ticket.
     Row,
-    /// The entry of the first of those who have the lock beside the slots.
+    /// The entry of the first of the sharers.
     Sharer,
-    /// The ticket of one who came with it.
+    /// The ticket of an entry whose own write drew it, which stands beside the entry.
     Beside,
 }
 
 /// What is done to lock `a`.
 #[derive(Clone, Debug)]
 pub enum Blow {
-    /// An attribute becomes this.
+    /// An attribute gets this value.
     Set(Target, &'static str, AttributeValue),
     /// An attribute is gone.
     Remove(Target, &'static str),
-    /// A key of the lock's that is nobody's.
+    /// An item under a key like the lock's own that belongs to no client.
     Foreign(&'static str, AttributeValue),
     /// A row at the newest ticket plus this, drawn or not.
     Row(i64, RowBody),
     /// The whole item is gone.
     Delete(Target),
-    /// Both counters, or the newest ticket alone, by this.
+    /// Both counters, or the newest ticket alone, move by this.
     Shift(bool, i64),
-    /// So large that every write to it is refused.
+    /// The item becomes so large that every write to it is refused.
     Fill(Target),
 }
 
-/// What is in a row that nobody of the queue wrote.
+/// What is in a row that no client of the queue wrote.
 #[derive(Clone, Copy, Debug)]
 pub enum RowBody {
-    /// Its keys.
+    /// Its keys alone.
     Empty,
     /// A ticket that counts for nothing any more.
     Void,
-    /// Somebody's entry whom nobody knows.
+    /// The entry of a client that no other client knows.
     Stranger,
     /// Attributes of the wrong types.
     Nonsense,
@@ -101,7 +101,7 @@ pub const OF_LOCK_ITEM: [&str; 32] = [
     "slots[1].id",
 ];
 
-/// What stands on the item of a lock that several have, and that carries data.
+/// What stands on the item of a lock that several clients hold, and that carries data.
 pub const OF_A_SHARED_LOCK: [&str; 11] = [
     "permits",
     "resized",
@@ -130,7 +130,7 @@ pub const OF_A_SHARER: [&str; 10] = [
     "id",
 ];
 
-/// What says who has the lock, how much of it, and for how long.
+/// What says which entry holds the lock, how much of it, and for how long.
 const OF_A_HOLD: [&str; 6] = [
     "slots",
     "slots[0]",
@@ -156,7 +156,7 @@ pub const OF_ROW: [&str; 12] = [
     "entry.id",
 ];
 
-/// Sort keys that look like those of a lock, and are of none.
+/// Sort keys that look like those of a lock, and belong to none.
 pub const FOREIGN: [&str; 8] = [
     "fairlock/",
     "fairlock/#lock2",
@@ -210,7 +210,7 @@ pub fn values() -> Vec<AttributeValue> {
 }
 
 impl Blow {
-    /// It takes the lock from whoever has it, or makes its lease look over: who may write the table can do that.
+    /// Whether it takes the lock from its holder, or makes its lease look expired. Any client that may write the table can do that.
     pub fn takes_the_lock(&self) -> bool {
         match self {
             Blow::Set(Target::LockItem, path, _) | Blow::Remove(Target::LockItem, path) => {
@@ -224,7 +224,7 @@ impl Blow {
         }
     }
 
-    /// It sets a ticket, or the counter that tickets come from, back.
+    /// Whether it sets back a ticket, or the counter that tickets come from.
     pub fn moves_tickets(&self) -> bool {
         match self {
             Blow::Set(Target::LockItem, path, _) => *path == "slots[1].ticket",
@@ -255,7 +255,7 @@ pub fn taken(item: &Item) -> usize {
     slots(item).len()
 }
 
-/// The permits of the one in the first slot, if it has the lock: the sharers leave as many.
+/// The permits of the entry in the first slot, if it holds the lock: then the sharers leave as many.
 pub fn held_in_slot(item: &Item) -> Option<i64> {
     let first = slots(item).first()?.as_m().ok()?;
     let number = |item: &Item, name: &str| item.get(name)?.as_n().ok()?.parse::<i64>().ok();
@@ -265,7 +265,7 @@ pub fn held_in_slot(item: &Item) -> Option<i64> {
     fits.then_some(permits)
 }
 
-/// How many on a lock item wait for the lock.
+/// How many entries on a lock item wait for the lock.
 pub fn successors(item: &Item) -> usize {
     taken(item) - usize::from(held_in_slot(item).is_some())
 }
@@ -275,7 +275,7 @@ fn slots(item: &Item) -> &[AttributeValue] {
     slots.map_or(&[], Vec::as_slice)
 }
 
-/// Or is DynamoDB's own refusal of a write to what was damaged.
+/// Whether the error names the item, or is DynamoDB's own refusal of a write to what was damaged.
 pub fn names_the_item(error: &Error) -> bool {
     match error {
         Error::InvalidItem { item, .. } => item.starts_with("pk = a, sk = fairlock/"),

@@ -1,4 +1,4 @@
-//! Blows as they are struck: each one write behind everybody's back.
+//! Blows as they are struck: each is one write behind the clients' backs.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use super::{Blow, Item, RowBody, Table, Target, number, text};
 
 impl Blow {
-    /// Strikes. Whether it met something: what DynamoDB itself refuses changes nothing.
+    /// Strikes. Returns whether the blow met something: what DynamoDB itself refuses changes nothing.
     pub async fn strike(&self, table: &Table) -> bool {
         match self {
             Blow::Set(target, path, value) => set(table, *target, path, value.clone()).await,
@@ -28,7 +28,7 @@ impl Blow {
     }
 }
 
-/// Everything that the table has of the lock and its namespace.
+/// All items that the table has of the lock and its namespace.
 async fn items(table: &Table) -> Vec<Item> {
     let query = table.client.query().table_name(&table.name);
     let query = query.key_condition_expression("pk = :pk AND begins_with(sk, :ours)");
@@ -76,7 +76,7 @@ async fn whole(table: &Table, target: Target, path: &str) -> Option<String> {
     }
 }
 
-/// `slots[0].beat` as `#slots[0].#beat`, and what each `#name` stands for.
+/// Turns `slots[0].beat` into `#slots[0].#beat`, with what each `#name` stands for.
 fn expressed(path: &str) -> (String, HashMap<String, String>) {
     let parts = path.split('.');
     let names = parts.clone().map(|part| part.split('[').next().unwrap());
@@ -85,7 +85,7 @@ fn expressed(path: &str) -> (String, HashMap<String, String>) {
     (path.join("."), names.collect())
 }
 
-/// As full as DynamoDB takes it.
+/// Makes the item as full as DynamoDB accepts.
 async fn fill(table: &Table, target: Target) -> bool {
     for size in (408_000..=409_500).rev().step_by(20) {
         let filling = AttributeValue::B(Blob::new(vec![7; size]));
@@ -106,7 +106,7 @@ async fn remove(table: &Table, target: Target, path: &str) -> bool {
     update(table, target, path, form, None).await
 }
 
-/// Whether there was something to be changed, and DynamoDB took it.
+/// Returns whether there was something to change, and DynamoDB accepted the change.
 async fn update(
     table: &Table,
     target: Target,
@@ -155,7 +155,7 @@ async fn delete_key(table: &Table, key: AttributeValue) {
         .unwrap();
 }
 
-/// The way out, as docs/operations.md has it, between stopping the callers and starting them.
+/// The way out, as docs/operations.md describes it, between stopping the callers and starting them.
 pub async fn delete_all(table: &Table) {
     for item in items(table).await {
         delete_key(table, item["sk"].clone()).await;

@@ -16,17 +16,18 @@ pub struct Traffic(BTreeMap<String, BTreeMap<String, Sent>>);
 /// What was sent of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
-    /// How many.
+    /// How many requests.
     pub requests: u64,
-    /// Answered with an error, such as a condition that failed.
+    /// Requests answered with an error, such as a condition that failed.
     pub refused: u64,
-    /// Never answered.
+    /// Requests that were never answered.
     pub unanswered: u64,
     /// Items written.
     pub writes: u64,
-    /// As the engine says; of a refused write, which it says nothing of, one for each item. None over HTTP.
+    /// Write capacity units, as the engine says. It says nothing of a refused write, which counts as one unit for each item. None over
+    /// HTTP.
     pub write_units: f64,
-    /// The same of reads.
+    /// Read capacity units, as the engine says. None over HTTP.
     pub read_units: f64,
 }
 
@@ -35,12 +36,12 @@ pub struct Sent {
 pub struct Counter(Arc<Mutex<Traffic>>);
 
 impl Counter {
-    /// With what each request consumed. Not over HTTP, where a request is signed before it is rewritten.
+    /// Counts requests, with what each consumed. Not over HTTP, where a request is signed before it is rewritten.
     pub fn metering(&self, network: Network) -> Network {
         self.on(network.rewrite(|body| body["ReturnConsumedCapacity"] = "TOTAL".into()))
     }
 
-    /// Without what each request consumed.
+    /// Counts requests, without what each consumed.
     pub fn on(&self, network: Network) -> Network {
         let traffic = Arc::clone(&self.0);
         network.observe(move |exchange| {
@@ -49,7 +50,7 @@ impl Counter {
         })
     }
 
-    /// What was counted so far. Taken away, it counts again.
+    /// What was counted so far. If the caller takes it away, the counter begins again.
     pub fn counted(&self) -> MutexGuard<'_, Traffic> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -77,7 +78,7 @@ impl Traffic {
         verbs.entry(verb.to_owned()).or_default().add(sent);
     }
 
-    /// Adds what another counted.
+    /// Adds what another counter counted.
     pub fn merge(&mut self, other: &Traffic) {
         for (operation, verb, sent) in other.lines() {
             self.add(operation, verb, *sent);
@@ -101,7 +102,7 @@ impl Traffic {
         total
     }
 
-    /// Operation, verb, and how often.
+    /// Operation, verb, and what was sent.
     pub fn lines(&self) -> impl Iterator<Item = (&str, &str, &Sent)> {
         self.0.iter().flat_map(|(operation, verbs)| {
             let verbs = verbs.iter();
@@ -135,7 +136,7 @@ impl Sent {
     }
 }
 
-/// What an answer says that its request consumed: of one table, or of each.
+/// What an answer says that its request consumed, in one table or in each.
 fn units(answer: &Value) -> f64 {
     let consumed = &answer["ConsumedCapacity"];
     let units = |table: &Value| table["CapacityUnits"].as_f64().unwrap_or_default();

@@ -1,12 +1,12 @@
-//! What a request on the wire is for, told from its expressions: the transport knows operations only.
+//! What a request on the wire is for, read from its expressions: the transport knows operations only.
 
 use crate::steps;
 use serde_json::Value;
 
-/// All names of renewals begin with it.
+/// All names of renewals begin with this.
 const HEARTBEAT: &str = "renew";
 
-/// Of the baselines: the first whose fragments are all in a request's text names it.
+/// The verbs of the baselines: the first entry whose fragments are all in a request's text names the request.
 const VERBS: &[(&str, &str, &[&str])] = &[
     ("UpdateItem", "draw", &["ticketNumber = ticketNumber + "]),
     ("UpdateItem", HEARTBEAT, &["SET expiresAt = "]),
@@ -37,7 +37,7 @@ pub(super) fn is_heartbeat(verb: &str) -> bool {
     verb.starts_with(HEARTBEAT)
 }
 
-/// Which there are: their values are not ours.
+/// The names of the attributes: their values are the caller's.
 fn attributes(item: &Value) -> String {
     let attributes = item.as_object().into_iter().flat_map(|item| item.keys());
     let names: Vec<_> = attributes.map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Plain connections, and those over TLS with a certificate made for the test.
+//! Plain connections, and connections over TLS with a certificate made for the test.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -24,9 +24,9 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 /// What connections are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// As they are.
+    /// Plain TCP.
     Tcp,
-    /// Encrypted.
+    /// Encrypted by TLS.
     Tls,
 }
 
@@ -39,10 +39,10 @@ pub struct Sides {
 }
 
 impl Wire {
-    /// Each.
+    /// Both kinds.
     pub const ALL: [Wire; 2] = [Wire::Tcp, Wire::Tls];
 
-    /// That of its addresses.
+    /// The scheme of its addresses.
     pub fn scheme(self) -> &'static str {
         match self {
             Wire::Tcp => "http",
@@ -50,7 +50,7 @@ impl Wire {
         }
     }
 
-    /// With a client that trusts the server, or one that trusts another.
+    /// Returns the sides for a client that trusts the server, or for one that trusts another server.
     pub fn sides(self, is_trusted: bool) -> Sides {
         let (served, other) = (certified(), certified());
         let trusted = if is_trusted { &served } else { &other };
@@ -85,9 +85,9 @@ fn acceptor(certified: &CertifiedKey<rcgen::KeyPair>) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// A connection, whatever is below.
+/// A connection, with or without TLS.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
-    /// What is below.
+    /// The TCP connection below it.
     fn tcp(&self) -> &TcpStream;
 }
 

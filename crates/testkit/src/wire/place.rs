@@ -15,29 +15,29 @@ use super::Wire;
 use super::server::{Server, Tap};
 use crate::keys::{OF_LOCKS, create_table};
 
-/// Short, for these tests take real time.
+/// The request time-out: short, because these tests take real time.
 pub const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// An engine with the tables `locks` and `things`, the server before it, and the way there.
 pub struct Place {
     engine: Engine,
-    /// Does to connections what it is told.
+    /// The server, which does to connections what it is told.
     pub server: Server,
     client: Client,
 }
 
 impl Place {
-    /// A server that answers everything.
+    /// A place whose server answers everything.
     pub async fn new(wire: Wire) -> Place {
         Place::trusting(wire, true).await
     }
 
-    /// A client that does not trust the server.
+    /// A place whose client does not trust the server.
     pub async fn untrusted() -> Place {
         Place::trusting(Wire::Tls, false).await
     }
 
-    /// Nobody listens there.
+    /// A place whose client has an address where no server listens.
     pub async fn nowhere(wire: Wire) -> Place {
         let mut place = Place::new(wire).await;
         let nowhere = std::net::TcpListener::bind("localhost:0").unwrap();
@@ -52,7 +52,7 @@ impl Place {
         Place::before(wire, is_trusted, |network| network).await
     }
 
-    /// Before a network that does to requests what the test says.
+    /// A place whose engine stands behind a network that does to requests what the test says.
     pub async fn before(
         wire: Wire,
         is_trusted: bool,
@@ -79,7 +79,7 @@ impl Place {
         }
     }
 
-    /// Where the server is, for another process: it knows the way to the engine from now on.
+    /// Where the server is, for another process: the server knows the way to the engine from now on.
     pub async fn url(&self) -> String {
         self.client.list_tables().send().await.unwrap();
         format!("http://localhost:{}", self.server.port())
@@ -90,7 +90,7 @@ impl Place {
         self.locks_of(self.client.clone())
     }
 
-    /// One that has the engine in its own process.
+    /// A client that has the engine in its own process.
     pub fn locks_at_hand(&self) -> LockClient {
         self.locks_of(self.engine.client())
     }

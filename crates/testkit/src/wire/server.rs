@@ -1,4 +1,4 @@
-//! A server that has an engine answer, and does to its connections what it is told.
+//! A server that lets an engine answer, and does to its connections what it is told.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"
@@ -31,9 +31,9 @@ pub enum Part {
     HalfTheHead,
     /// Status and headers.
     TheHead,
-    /// The body breaks off.
+    /// Status, headers and half of the body.
     HalfTheBody,
-    /// Something that is no HTTP, in its place.
+    /// Bytes that are no HTTP, in place of the answer.
     Rubbish,
     /// All of it.
     Whole,
@@ -42,29 +42,29 @@ pub enum Part {
 /// How the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// FIN, and of TLS no farewell.
+    /// FIN, and no farewell of TLS.
     Close,
     /// RST.
     Reset,
     /// The server says that it writes no more, and reads on.
     HalfClose,
-    /// It says nothing more, and stays.
+    /// The server says nothing more, and stays.
     Stall,
 }
 
 /// What befalls a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Blow {
-    /// Whether the engine has the request before.
+    /// Whether the engine gets the request before that.
     pub is_applied: bool,
-    /// What is written.
+    /// What is written of the answer.
     pub part: Part,
     /// What comes after it.
     pub end: End,
 }
 
 impl Part {
-    /// In which an answer is not whole.
+    /// The parts in which an answer is not whole.
     pub const ALL: [Part; 5] = [
         Part::Nothing,
         Part::HalfTheHead,
@@ -87,7 +87,7 @@ impl Part {
 }
 
 impl End {
-    /// Each.
+    /// Every ending.
     pub const ALL: [End; 4] = [End::Close, End::Reset, End::HalfClose, End::Stall];
 
     async fn of(self, mut stream: impl Stream) -> io::Result<()> {
@@ -103,7 +103,7 @@ impl End {
     }
 }
 
-/// The transport of the clients. It has the SDK make the way to the engine too, which the server takes.
+/// The transport of the clients. It lets the SDK make the way to the engine too, which the server takes.
 #[derive(Clone, Debug)]
 pub struct Tap {
     engine: SharedHttpClient,
@@ -114,7 +114,7 @@ pub struct Tap {
 type Far = Arc<OnceLock<SharedHttpConnector>>;
 
 impl Tap {
-    /// From a client's transport to the engine's.
+    /// Leads from a client's transport to the engine's.
     pub fn new(engine: SharedHttpClient, real: SharedHttpClient) -> Tap {
         Tap {
             engine,
@@ -123,7 +123,7 @@ impl Tap {
         }
     }
 
-    /// What the server asks.
+    /// The way to the engine, which the server takes.
     pub fn far(&self) -> Far {
         Arc::clone(&self.far)
     }
@@ -150,15 +150,15 @@ pub struct Server {
 
 #[derive(Default)]
 struct State {
-    /// Of requests that say this, the first meets the blow, or all.
+    /// Of the requests that contain this text, the first meets the blow, or all do.
     plan: Option<(&'static str, Blow)>,
     strikes_all: bool,
     is_struck: bool,
     is_shut: bool,
     requests: usize,
-    /// That were accepted.
+    /// Connections that were accepted.
     connections: usize,
-    /// By so many seconds the clocks of the front ends are ahead to which they lead; of those that come after, by none.
+    /// By how many seconds the clock behind each connection is ahead, in the order of the connections. Zero for all later connections.
     ahead: Vec<i64>,
 }
 
@@ -175,7 +175,7 @@ struct Answer {
 }
 
 impl Server {
-    /// With TLS if there is an acceptor.
+    /// Starts the server, with TLS if there is an acceptor.
     #[expect(clippy::disallowed_methods, reason = "the server's tasks")]
     pub async fn start(acceptor: Option<TlsAcceptor>, far: Far) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -200,48 +200,48 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// The port on which it listens.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The next request that says this meets the blow.
+    /// Lets the next request that contains this text meet the blow.
     pub fn strike(&self, clause: &'static str, blow: Blow) {
         self.state().plan = Some((clause, blow));
     }
 
-    /// All requests that say this do.
+    /// Lets all requests that contain this text meet the blow.
     pub fn strike_all(&self, clause: &'static str, blow: Blow) {
         self.strike(clause, blow);
         self.state().strikes_all = true;
     }
 
-    /// Whatever comes is answered again.
+    /// Answers every request again.
     pub fn strike_no_more(&self) {
         self.state().plan = None;
     }
 
-    /// Waits until a request has met what was asked for.
+    /// Waits until a request has met the blow.
     pub async fn was_struck(&self) {
         self.struck.notified().await;
     }
 
-    /// Whether a request has met what was asked for.
+    /// Whether a request has met the blow.
     pub fn is_struck(&self) -> bool {
         self.state().is_struck
     }
 
-    /// Requests that were read in whole.
+    /// How many requests were read in whole.
     pub fn requests(&self) -> usize {
         self.state().requests
     }
 
-    /// How many were accepted.
+    /// How many connections were accepted.
     pub fn connections(&self) -> usize {
         self.state().connections
     }
 
-    /// By so many seconds the clocks of the front ends are ahead to which the next connections lead.
+    /// Sets by how many seconds the clocks of the front ends behind the next connections are ahead.
     pub fn next_are_ahead(&self, ahead: &[i64]) {
         let mut state = self.state();
         let accepted = state.connections;
@@ -249,7 +249,7 @@ impl Server {
         state.ahead.extend(ahead);
     }
 
-    /// Ends every connection as soon as it is there, before any handshake.
+    /// Ends every connection as soon as it is there, before any handshake, from now on.
     pub fn shuts(&self) {
         self.state().is_shut = true;
     }
@@ -265,7 +265,7 @@ impl Server {
 }
 
 impl Desk {
-    /// However a connection ends: the client's part of it is what counts.
+    /// Serves a connection, however it ends: the client's part of it is what counts.
     async fn receive(self, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
         if self.state.lock().unwrap().is_shut {
             return;
@@ -353,7 +353,7 @@ impl Answer {
         }
     }
 
-    /// As one that was applied looks, of which no part tells anything.
+    /// An answer that looks like that to an applied request, and of which no part tells anything.
     fn to_nothing() -> Answer {
         let body = br#"{"Attributes": {}}"#.to_vec();
         let head = format!(
@@ -373,7 +373,7 @@ fn later(date: &str, seconds: i64) -> String {
     later.fmt(Format::HttpDate).unwrap()
 }
 
-/// The head and the body of the next request; none if the client closed the connection before it.
+/// Returns the head and the body of the next request, or `None` if the client closed the connection before it.
 async fn request(stream: &mut impl Stream) -> io::Result<Option<(String, Vec<u8>)>> {
     let mut read = Vec::new();
     let end = loop {

@@ -1,7 +1,7 @@
-//! A FIFO queue of rows: draw a ticket, insert a row for it, poll until no unexpired row stands before it.
+//! A FIFO queue of rows: draw a ticket, insert a row for it, and poll until no unexpired row stands before it.
 //!
-//! Being first is read, not written, and a ticket is in nobody's way before its row is there: whoever draws a later
-//! one and inserts its row sooner holds the lock, and so does the earlier one once its row is there.
+//! Being first is read, not written, and a ticket blocks no other before its row exists. So a worker that draws a later ticket and inserts
+//! its row sooner holds the lock. The worker with the earlier ticket holds it too, once its row exists.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::baseline::{Baseline, Failed, number, text, unless_refused};
 use super::heartbeat::Heartbeat;
 
-/// Before each ticket, in the sort keys of the rows.
+/// Stands before each ticket in the sort keys of the rows.
 const QUEUE: &str = "article-queue/";
 const PAGE: i32 = 100;
 
@@ -20,7 +20,7 @@ type Item = HashMap<String, AttributeValue>;
 
 pub(crate) struct Article(pub(crate) Baseline);
 
-/// A place in the queue, or at its head, where it is the lock.
+/// A place in the queue. At the head of the queue, it is the lock.
 pub(crate) struct Row {
     baseline: Baseline,
     pub(crate) ticket: u64,
@@ -32,10 +32,10 @@ impl Article {
         self.enter(self.draw().await?).await
     }
 
-    /// With a ticket that was drawn for this lock, or for another.
+    /// Enters with a ticket that was drawn for this lock, or for another.
     pub(crate) async fn enter(&self, ticket: u64) -> Result<Row, Failed> {
         let row = self.join(ticket).await?;
-        // Ends when every earlier row is deleted or has expired.
+        // The loop ends when every earlier row is deleted or has expired.
         while !self.is_first(&sort_key(ticket)).await? {
             sleep(self.0.poll).await;
         }
@@ -43,7 +43,7 @@ impl Article {
     }
 
     pub(crate) async fn draw(&self) -> Result<u64, Failed> {
-        // Ends with the second round at the latest: the counter is there then.
+        // The loop ends with the second round at the latest, because the counter exists then.
         loop {
             if let Some(ticket) = self.count().await? {
                 return Ok(ticket);
@@ -54,7 +54,7 @@ impl Article {
         }
     }
 
-    /// None if there is no counter yet.
+    /// Draws a ticket. Returns `None` if there is no counter yet.
     async fn count(&self) -> Result<Option<u64>, Failed> {
         let counted = self.0.client.update_item().table_name(&self.0.table);
         let counted = counted
@@ -71,7 +71,7 @@ impl Article {
         Ok(Some(ticket.ok_or("a counter without a number")?))
     }
 
-    /// None if somebody else was first.
+    /// Creates the counter. Returns `None` if another worker was first.
     async fn seed(&self) -> Result<Option<u64>, Failed> {
         let seeded = self.0.client.put_item().table_name(&self.0.table);
         let seeded = seeded
@@ -116,7 +116,7 @@ impl Article {
     async fn is_first(&self, sort_key: &str) -> Result<bool, Failed> {
         let now = unix_now().as_secs_f64();
         let mut from = None;
-        // Ends with the last page.
+        // The loop ends with the last page.
         loop {
             let (page, next) = self.page(from).await?;
             if let Some(first) = page.iter().find(|row| !has_expired(row, now)) {

@@ -1,4 +1,4 @@
-//! What both baselines are made of: a lock in a table whose keys are `pk` and `sk`, a lease, and a sleep between tries.
+//! The common parts of both baselines: a lock in a table whose keys are `pk` and `sk`, a lease, and a sleep between attempts.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub(crate) type Failed = Box<dyn Error + Send + Sync>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Baseline {
-    /// Sends a request once: neither baseline can tell its own write that came twice from another's.
+    /// Sends a request once: neither baseline can tell its own repeated write from another worker's.
     pub(crate) client: Client,
     pub(crate) table: String,
     pub(crate) lock: String,
@@ -19,7 +19,7 @@ pub(crate) struct Baseline {
     pub(crate) poll: Duration,
 }
 
-/// What a write returned; nothing if its condition did not hold.
+/// Returns what a write returned. Returns `None` if its condition did not hold.
 pub(crate) fn unless_refused<T, E, R>(sent: Result<T, SdkError<E, R>>) -> Result<Option<T>, Failed>
 where
     SdkError<E, R>: ProvideErrorMetadata + Into<Failed>,

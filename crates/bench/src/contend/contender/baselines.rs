@@ -1,5 +1,5 @@
-//! The baselines of the contention driver are what they are said to be: the article's queue lets two in at once, also
-//! with one ticket for two locks, and the lock client's lease is taken over only from who is silent.
+//! The baselines of the contention driver behave as described. The article's queue lets two in at once, also with one ticket for two locks.
+//! The lock client's lease is taken over only from a silent holder.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn engine() -> Engine {
     engine
 }
 
-/// As if four tickets had been drawn.
+/// Creates the counter as if four tickets had been drawn.
 async fn four_drawn(engine: &Engine) {
     let counter = engine.client().put_item().table_name("locks");
     let counter = counter
@@ -56,7 +56,7 @@ fn joins(request: &Request) -> bool {
     request.operation() == "PutItem" && row.is_some_and(|row| row.starts_with("article-queue/"))
 }
 
-/// One whose row waits at the gate.
+/// A contender whose row is held at the gate.
 fn held_up(engine: &Engine, gate: &Gate) -> Article {
     let at_gate = gate.clone();
     let network = Network::to(engine)
@@ -91,7 +91,7 @@ fn a_later_ticket_of_the_article_waits_for_a_row_that_is_there() {
         let second = Article(on(engine.client()));
         let mut entering = JoinSet::new();
         entering.spawn(async move { second.acquire().await });
-        // Ten looks.
+        // Ten polls.
         tokio::time::sleep(POLL * 10).await;
         assert!(entering.try_join_next().is_none());
         first.release().await.unwrap();
@@ -115,7 +115,7 @@ fn the_article_passes_a_row_that_has_expired() {
     });
 }
 
-/// Two who want both locks `a` and `b`, each with one ticket for both.
+/// A client that wants both locks `a` and `b`, with one ticket for both.
 struct OneTicket {
     a: Article,
     b: Article,
@@ -138,11 +138,11 @@ fn one_ticket_of_the_article_for_two_locks_lets_two_into_one_of_them() {
         four_drawn(&engine).await;
         let five = OneTicket::drawn(&engine).await;
         let six = OneTicket::drawn(&engine).await;
-        // The later ticket heads `b`, and the earlier one comes to both locks after that.
+        // The later ticket heads `b`. The earlier one comes to both locks after that.
         let six_b = six.b.enter(six.ticket).await.unwrap();
         let five_a = five.a.enter(five.ticket).await.unwrap();
         let five_b = five.b.enter(five.ticket).await.unwrap();
-        // Nobody waits in a ring, because both are in `b`.
+        // No client waits in a circle, because both are in `b`.
         assert_eq!((five_b.ticket, six_b.ticket), (5, 6));
         five_a.release().await.unwrap();
         let six_a = six.a.enter(six.ticket).await.unwrap();
@@ -152,8 +152,7 @@ fn one_ticket_of_the_article_for_two_locks_lets_two_into_one_of_them() {
     });
 }
 
-/// The article's queue without its gap: who is first marks itself as the holder, if there is none, and waits if there
-/// is.
+/// The article's queue without its gap: the first ticket marks itself as the holder, if there is none. If there is one, it waits.
 async fn enter_alone(article: &Article, ticket: u64) -> Row {
     let row = article.enter(ticket).await.unwrap();
     let Baseline {
@@ -185,9 +184,9 @@ fn one_ticket_for_two_locks_that_let_one_in_ends_in_a_deadlock() {
         let _five_a = enter_alone(&five.a, five.ticket).await;
         tokio::select! {
             biased;
-            // Before the mark of six, and behind it in its own right.
+            // It stands before the mark of six, and behind it in its own right.
             _ = enter_alone(&five.b, five.ticket) => panic!("it had b"),
-            // Behind the row of five.
+            // It stands behind the row of five.
             _ = enter_alone(&six.a, six.ticket) => panic!("it had a"),
             () = tokio::time::sleep(FOR_EVER) => {}
         }
@@ -239,7 +238,7 @@ fn a_lease_that_is_renewed_is_not_taken_over_and_one_that_is_not_is_after_its_le
         let died = Instant::now();
         drop(first);
         let second = entering.join_next().await.unwrap().unwrap().unwrap();
-        // It was seen with its last version a heartbeat ago at the most.
+        // Its last version was seen a heartbeat ago at most.
         let took = died.elapsed();
         assert!(
             (LEASE * 3 / 4..LEASE + 3 * POLL).contains(&took),

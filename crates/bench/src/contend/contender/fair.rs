@@ -1,4 +1,4 @@
-//! fairlock itself, as one who contends uses it.
+//! fairlock itself, as a contender uses it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use fairlock::{FairLock, HeldLocks, LockClient, LockGuard, RecordWait};
 
 use super::baseline::Failed;
 
-/// What a client leaves to be done in the background takes a few requests.
+/// How long a client's background work may take at the end. It needs a few requests only.
 const TO_FINISH: Duration = Duration::from_secs(30);
 
 pub(crate) struct Fair {
@@ -21,7 +21,7 @@ impl Fair {
         Ok(self.lock.acquire(self.wait).await?)
     }
 
-    /// What was not done in time; of a client that several share, the last of them tells.
+    /// Shuts the client down, and returns what was not done in time. If several contenders share the client, the last of them reports.
     pub(crate) async fn finish(self) -> Vec<String> {
         let Some(locks) = Arc::into_inner(self.locks) else {
             return Vec::new();

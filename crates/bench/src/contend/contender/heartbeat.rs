@@ -9,14 +9,14 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// The first beat is one period from now. How it went, the next beat or the release finds out.
+    /// Sends the first beat one period from now. The next beat or the release finds out how a beat went.
     pub(crate) fn every<F>(period: Duration, beat: impl Fn() -> F + Send + 'static) -> Heartbeat
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let mut beating = JoinSet::new();
         beating.spawn(async move {
-            // Ends when it is dropped.
+            // The loop ends when the heartbeat is dropped.
             loop {
                 tokio::time::sleep(period).await;
                 beat().await;

@@ -1,7 +1,7 @@
-//! One item for a lock, put there by whoever finds it absent, and taken over by whoever saw its record version number
-//! unchanged for a lease: the rule of the AWS lock client for Java, with the item deleted on release, as it has it.
+//! Each lock is an item. A worker that finds no item puts one. A worker that saw the item's record version number unchanged for a lease
+//! takes it over. This is the rule of the AWS lock client for Java, which also deletes the item on release.
 //!
-//! Who waits reads the item, sleeps, and reads it again: the lock goes to whoever looks at the right moment.
+//! A waiter reads the item, sleeps, and reads it again: the lock goes to the waiter that reads at the right moment.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::baseline::{Baseline, Failed, text, unless_refused};
 use super::heartbeat::Heartbeat;
 
 const SORT_KEY: &str = "lock-client";
-/// The key is part of an item that is there; the version is the one seen last.
+/// The key is part of any existing item. The version is the one seen last.
 const UNCHANGED: &str = "attribute_exists(pk) AND recordVersionNumber = :seen";
 
 pub(crate) struct Lease(pub(crate) Baseline);
@@ -25,14 +25,14 @@ pub(crate) struct Held {
     heartbeat: Heartbeat,
 }
 
-/// The item of a hold. Locked while a request about it is under way: a release follows the heartbeat before it.
+/// The item of a hold. It is locked while a request about it is under way: a release follows the heartbeat before it.
 #[derive(Clone)]
 struct Record {
     baseline: Baseline,
     version: Arc<Mutex<String>>,
 }
 
-/// Somebody else's item, as it was first seen with this version.
+/// Another worker's item, as it was first seen with this version.
 struct Watched {
     version: String,
     lease: Duration,
@@ -42,7 +42,7 @@ struct Watched {
 impl Lease {
     pub(crate) async fn acquire(&self) -> Result<Held, Failed> {
         let mut watched = None;
-        // Ends when a look finds the item absent, or unchanged for its lease, and nobody else writes it first.
+        // The loop ends when a poll finds the item absent, or unchanged for its lease, and no other worker writes it first.
         loop {
             watched = self.look(watched).await?;
             if watched.as_ref().is_none_or(Watched::is_over) {
@@ -55,7 +55,7 @@ impl Lease {
         }
     }
 
-    /// None if there is no item.
+    /// Returns `None` if there is no item.
     async fn look(&self, before: Option<Watched>) -> Result<Option<Watched>, Failed> {
         let read = self.0.client.get_item().table_name(&self.0.table);
         let read = read.set_key(Some(key(&self.0.lock))).consistent_read(true);
@@ -67,7 +67,7 @@ impl Lease {
         Ok(Some(unchanged.unwrap_or(seen)))
     }
 
-    /// Whether nobody else was faster.
+    /// Writes the item. Returns whether no other worker was faster.
     async fn put(&self, version: &str, over: Option<&Watched>) -> Result<bool, Failed> {
         let put = self.0.client.put_item().table_name(&self.0.table);
         let put = put
@@ -89,7 +89,7 @@ impl Lease {
             version: Arc::new(Mutex::new(version)),
         };
         let beating = record.clone();
-        // A lease of 20 s and a heartbeat every 5 s are the lock client's defaults.
+        // The lock client's defaults are a lease of 20 s and a heartbeat every 5 s.
         let heartbeat = Heartbeat::every(self.0.lease / 4, move || {
             let record = beating.clone();
             async move { drop(record.renew().await) }
@@ -127,7 +127,7 @@ impl Record {
         Ok(())
     }
 
-    /// Whether it still was this hold's.
+    /// Deletes the item. Returns whether it still belonged to this hold.
     async fn delete(&self) -> Result<bool, Failed> {
         let version = self.version.lock().await;
         let deleted = self.baseline.client.delete_item();

@@ -1,4 +1,4 @@
-//! One who contends, by whichever algorithm: acquires a hold, and releases it.
+//! A contender, by any algorithm: acquires a hold, and releases it.
 
 mod article;
 mod baseline;
@@ -61,7 +61,7 @@ impl Contender {
         acquired.map_err(|failed| told(&*failed))
     }
 
-    /// What could not be brought to its end.
+    /// Returns what could not be finished.
     pub(crate) async fn finish(self) -> Vec<String> {
         match self {
             Contender::Fair(fair) => fair.finish().await,
@@ -80,7 +80,7 @@ fn fair(number: u32, options: &Options, backend: &Backend) -> Result<Fair, Failu
 }
 
 impl Hold {
-    /// The record version number is no ticket.
+    /// Returns the ticket. A record version number is no ticket.
     pub(crate) fn ticket(&self) -> Option<u64> {
         match self {
             Hold::Fair(guard) => Some(guard.ticket().get()),

@@ -18,7 +18,7 @@ fn every_algorithm_takes_the_same_turns_and_is_judged_by_the_same_report() {
     for (flags, verbs) in asked_for {
         let ended = run(&[flags, &SIX_TURNS, &["--rtt-ms", "1"]].concat());
         let summary = &ended.summary;
-        // A baseline may be passed over or overlap, which is no fault of the driver.
+        // A baseline may be overtaken or overlap, which is no fault of the driver.
         let is_clean = summary.ends_with("0 overlaps, 0 out of order");
         assert_eq!(ended.status.success(), is_clean, "{flags:?}: {summary}");
         assert!(is_clean || !flags.is_empty(), "{summary}");

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Ended, ONE_TURN, SIX_TURNS, each, run};
 
-/// What a run writes into a file of its own.
+/// The contents of a file that a run writes.
 fn written(flag: &str, flags: &[&str]) -> (Ended, String) {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("written");

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::home::{ALL, Home, UNAVAILABLE};
 use crate::command::{Said, fairlock, said};
 
-/// Runs everything in the cloud, with some environment, and nothing of it works.
+/// Runs every command in the cloud, with some environment variables. None of them works.
 fn assert_all_refused(environment: &[(&str, &str)], flags: &[&str], words: &[&str]) {
     let home = Home::new();
     for line in ALL {
@@ -49,7 +49,7 @@ fn a_watch_goes_on_while_nothing_answers() {
     assert!(told.contains("goes on trying"), "{told}");
     watch.kill().unwrap();
     watch.wait().unwrap();
-    // It was told once, however often it was asked.
+    // The message came once, however often the lock was polled.
     assert_eq!(std::io::read_to_string(err).unwrap(), "");
 }
 
@@ -69,7 +69,7 @@ fn an_endpoint_that_does_not_answer_is_named() {
     assert_all_refused(&[REGION, KEY, SECRET], &["--endpoint-url", &url], &words);
 }
 
-/// Whoever has to mend it is told where it is said.
+/// The error tells the user which setting names the place.
 #[test]
 fn what_names_the_place_is_named_with_it() {
     let home = Home::new();
@@ -117,13 +117,13 @@ fn refusing(code: &'static str) -> String {
     answering("400 Bad Request", "application/x-amz-json-1.0", body)
 }
 
-/// An endpoint that has one answer to everything.
+/// An endpoint that gives every request the same answer.
 fn answering(status: &'static str, kind: &'static str, body: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for mut connection in listener.incoming().map_while(Result::ok) {
-            // One read takes in the small requests of this command; each has a connection of its own.
+            // This command's requests are small enough for one read, and each has a connection of its own.
             let _ = connection.read(&mut [0; 65536]);
             let length = body.len();
             let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: {kind}");

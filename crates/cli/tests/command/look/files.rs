@@ -1,4 +1,4 @@
-//! Locks that cannot be read, and files that hold none.
+//! Locks that cannot be read, and files that contain none.
 
 use fairlock::TableOptions;
 use fairlock_testkit::real_time;
@@ -41,7 +41,7 @@ fn what_is_no_file_of_locks_is_left_as_it_is_and_named() {
         .execute_batch("CREATE TABLE notes (body TEXT)")
         .unwrap();
     drop(foreign);
-    // Another program is at it, and its table is in the log beside the file only.
+    // Another program has the file open, so its table is only in the log next to the file.
     let open = rusqlite::Connection::open(home.file("open.db")).unwrap();
     open.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE notes (body TEXT)")
         .unwrap();
@@ -78,7 +78,7 @@ fn what_is_no_file_of_locks_is_left_as_it_is_and_named() {
 fn a_file_that_others_have_just_begun_is_taken_for_what_it_is() {
     let home = Home::new();
     real_time(async {
-        // Open until the end, so that its tables are in SQLite's log beside the file.
+        // The client stays open until the end, so that its tables are in SQLite's log next to the file.
         let host = home.host("alice");
         let begun = ["show", "a", "--local", "locks.db"];
         let words = ["no table fairlock", "table create"];

@@ -1,4 +1,4 @@
-//! A directory with a file of locks in it, the command there, and those who have its locks and wait for them.
+//! A directory with a file of locks, the command in it, and clients that hold its locks and wait for them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::command::{Said, fairlock, said};
 
 pub(crate) const UNAVAILABLE: i32 = 69;
 
-/// What there is to do at a table, and what each of them is refused with.
+/// The commands for a table.
 pub(crate) const ALL: [&str; 5] = ["table create", "table check", "show a", "ls", "ls --json"];
 
 /// An empty directory, and the command in it.
@@ -24,7 +24,7 @@ impl Home {
         Home(TempDir::new().unwrap())
     }
 
-    /// With a table in `locks.db`.
+    /// Also has a table, in `locks.db`.
     pub(crate) fn with_table() -> Self {
         let home = Home::new();
         home.run("table create --local locks.db").assert_done();
@@ -54,7 +54,7 @@ impl Home {
         LockClient::builder(engine.client()).table("fairlock")
     }
 
-    /// A client with one slot, so that the second who waits has none.
+    /// A client with one slot, so that a second waiter has none.
     pub(crate) fn host(&self, owner: &str) -> LockClient {
         self.builder()
             .owner(owner)
@@ -63,7 +63,7 @@ impl Home {
             .unwrap()
     }
 
-    /// Puts an item where a lock's is.
+    /// Puts a damaged item in place of a lock's item.
     pub(crate) async fn damage(&self, lock: &str) {
         let engine = Engine::file(self.file("locks.db")).unwrap();
         let put = engine.client().put_item().table_name("fairlock");
@@ -73,7 +73,7 @@ impl Home {
     }
 }
 
-/// Runs the command while the locks of this test are kept up.
+/// Runs the command while the locks of this test are renewed.
 pub(crate) async fn run(home: &Home, line: &[&str]) -> Said {
     let mut command = fairlock(home.0.path(), line);
     let run = tokio::task::spawn_blocking(move || said(&mut command));
@@ -85,7 +85,7 @@ pub(crate) async fn hold(locks: &LockClient, lock: &str) -> LockGuard {
     lock.acquire(RecordWait::Infinite).await.unwrap()
 }
 
-/// Waits for its turn from when this returns, with `before` in queue before it.
+/// Starts waiting. When this returns, the caller is in the queue with `before` others before it.
 #[expect(
     clippy::disallowed_methods,
     reason = "a caller's task, and polls of what it does"
@@ -107,11 +107,11 @@ pub(crate) async fn wait_behind(
     panic!("it never came into the queue");
 }
 
-/// Lock `deploy/prod` held by alice, with bob and carol in the queue, and the library's own view of it.
+/// Lock `deploy/prod` is held by alice, with bob and carol in the queue. `look` gets the library's own view of it.
 pub(crate) async fn with_a_queue(home: &Home, look: impl AsyncFnOnce(LockState)) {
     let hosts @ [alice, bob, carol] = &["alice", "bob", "carol"].map(|owner| home.host(owner));
     for host in hosts {
-        // DynamoDB's time is known from the first answer on, and so is what is written down by it.
+        // The first answer tells DynamoDB's time, which later entries need.
         let lock = host.fair_lock("deploy/prod").unwrap();
         lock.inspect().await.unwrap();
     }

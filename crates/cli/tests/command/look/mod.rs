@@ -1,5 +1,5 @@
-//! The command creates and checks tables and shows locks as they are, to people and, by a documented schema, to
-//! programs; and whatever is in the way, it says what to do.
+//! The command creates and checks tables. It shows locks as they are, to people and, by a documented schema, to programs. Whatever is in
+//! the way, it says what to do.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,

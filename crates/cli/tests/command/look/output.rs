@@ -1,4 +1,4 @@
-//! Output that nobody reads, and output that cannot be written.
+//! Output that is never read, and output that cannot be written.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use fairlock_testkit::real_time;
 use super::home::{Home, hold};
 use crate::command::{fairlock, said};
 
-/// All that there is to say something about a table.
+/// All commands that say something about a table.
 fn speaking(home: &Home) -> impl Iterator<Item = Command> {
     let lines = [
         "table create",

@@ -1,4 +1,4 @@
-//! Locks, for people.
+//! Locks, shown for people.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const UNKNOWN: &str = "a: free: no such lock is known in table fairlock in locks
 #[test]
 fn a_lock_that_nobody_has_is_free() {
     let home = Home::with_table();
-    // Perhaps nobody has meant this one.
+    // The name may be a typing error.
     assert_eq!(home.run("show a --local locks.db").assert_done(), UNKNOWN);
     let none = "no locks in table fairlock in locks.db, namespace fairlock\n";
     assert_eq!(home.run("ls --local locks.db").assert_done(), none);
@@ -59,7 +59,7 @@ fn the_holder_and_the_line_behind_it_are_shown_in_order() {
     }));
 }
 
-/// Its process may be gone, so it is the name that tells who has the lock.
+/// The process of the lease may be gone, so the lease's name tells which client holds the lock.
 #[test]
 fn the_name_of_a_lease_is_shown_beside_its_owner() {
     let home = Home::with_table();
@@ -101,7 +101,7 @@ fn who_has_a_part_of_a_lock_is_shown_with_it_and_with_the_others() {
     });
 }
 
-/// A lock has no permits for whoever has all of it, and so they are not told.
+/// Permits are of no interest if the holder holds all of them, and so they are not shown.
 #[test]
 fn permits_are_told_where_somebody_has_a_part_of_them() {
     let home = Home::with_table();
@@ -127,7 +127,7 @@ fn permits_are_told_where_somebody_has_a_part_of_them() {
     });
 }
 
-/// A holder whose first request took the lock has not heard DynamoDB's time before its first renewal.
+/// A holder whose first request took the lock does not know DynamoDB's time before its first renewal.
 #[test]
 fn times_that_nobody_has_written_down_yet_are_unknown() {
     let home = Home::with_table();
@@ -158,7 +158,7 @@ fn a_holder_whose_lease_is_over_looks_dead() {
         let network = Network::to(&engine.with_clock(long_ago));
         let host = LockClient::builder(network.client()).table("fairlock");
         let host = host.owner("alice").build().unwrap();
-        // This host's wall clock is years later than the engine's, so nothing is dated before two answers agree.
+        // This host's wall clock is years ahead of the engine's, so nothing is dated before two answers agree.
         for _ in 0..2 {
             host.fair_lock("a").unwrap().inspect().await.unwrap();
         }
@@ -279,7 +279,7 @@ fn those_who_wait_together_are_one_line_with_all_their_tickets_and_count_one_by_
         let lock = bob.fair_lock("a").unwrap();
         let call =
             |lock: fairlock::FairLock| async move { lock.acquire(RecordWait::Infinite).await };
-        // The first goes ahead, and the others stand together.
+        // The first call goes ahead, and the others share a place.
         let calls: Vec<_> = (0..4).map(|_| tokio::spawn(call(lock.clone()))).collect();
         while lock.inspect().await.unwrap().waiting < 4 {
             tokio::time::sleep(Duration::from_millis(10)).await;

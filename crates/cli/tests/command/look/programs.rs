@@ -87,7 +87,7 @@ fn the_json_of_a_table_is_a_line_for_each_lock() {
     }));
 }
 
-/// Each change is a queue, and whoever reads no more ends it.
+/// Each change is a line. The watch ends when the reader closes the pipe.
 #[test]
 fn who_watches_a_lock_is_told_of_its_changes_until_nobody_reads_them() {
     let home = Home::with_table();
@@ -104,7 +104,7 @@ fn who_watches_a_lock_is_told_of_its_changes_until_nobody_reads_them() {
     assert_eq!(next_holder(), None);
     real_time(async {
         let guard = hold(&home.host("alice"), "a").await;
-        // Several lines may have her: her lease has a date later.
+        // Several lines may name her: her lease gets a date later.
         while next_holder().as_deref() != Some("alice") {}
         guard.release().await.unwrap();
         while next_holder().is_some() {}

@@ -1,4 +1,4 @@
-//! The JSON of a lock as the documentation has it.
+//! The JSON of a lock as the documentation describes it.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::command::Said;
 
-/// The tables of fields under "The command's JSON": of a lock, and of a participant.
+/// The tables of fields under "The command's JSON": those of a lock, and those of a participant.
 fn schema() -> [BTreeMap<String, String>; 2] {
     let docs = include_str!("../../../../../docs/operations.md");
     let (_, section) = docs.split_once("### The command's JSON").unwrap();
@@ -24,7 +24,7 @@ fn fields(table: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Exactly the documented fields, of the documented types.
+/// Checks for exactly the documented fields, of the documented types.
 #[track_caller]
 fn assert_documented(object: &Value, fields: &BTreeMap<String, String>) {
     let found: Vec<_> = object.as_object().unwrap().keys().collect();

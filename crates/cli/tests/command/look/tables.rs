@@ -1,4 +1,4 @@
-//! The table is made, and checked.
+//! The table is created, and checked.
 
 use fairlock::embedded::Engine;
 use fairlock_testkit::real_time;

@@ -1,4 +1,4 @@
-//! The command as it would be without a lock.
+//! The command runs as it would without a lock.
 
 use std::fs;
 use std::io::Read;
@@ -159,7 +159,8 @@ fn a_signal_reaches_the_command_and_its_answer_comes_back() {
     assert!(is_free(home.path()));
 }
 
-/// And nothing else, such as the two signals of the C library's own that it lets programs ignore which it starts in one step.
+/// And nothing else is ignored. When the C library starts a program in one step, it lets the program ignore two of the library's own
+/// signals.
 #[test]
 fn what_was_to_be_ignored_stays_ignored() {
     let home = home();
@@ -167,7 +168,7 @@ fn what_was_to_be_ignored_stays_ignored() {
         let script = format!("trap '' HUP USR1; exec {before} grep SigIgn /proc/self/status");
         let mut command = Command::new("env");
         command.args(["--default-signal", "sh", "-c", &script]);
-        // So started it ignores none of the two that the library can take back.
+        // A program that is started this way ignores none of the two, which the library could take back.
         command.gid(rustix::process::getgid().as_raw());
         let said = said(command.current_dir(home.path()));
         let mask = said.out.trim().strip_prefix("SigIgn:").unwrap().trim();

@@ -1,4 +1,4 @@
-//! Many who start at once on one file come in one after the other, and leave it sound.
+//! Many commands that start at once on one file start one after the other, and leave the file sound.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ fn file(home: &Path) -> File {
     File::open(home.join("locks.db")).unwrap()
 }
 
-/// Whether a process waits for a lock of the file, as the kernel has it.
+/// Whether a process waits for a lock of the file, according to the kernel.
 fn waits_for(file: &File, pid: Pid) -> bool {
     let (pid, inode) = (pid.to_string(), file.metadata().unwrap().ino().to_string());
     let locks = fs::read_to_string("/proc/locks").unwrap();
@@ -23,7 +23,7 @@ fn waits_for(file: &File, pid: Pid) -> bool {
     })
 }
 
-/// A command that is to make the file `first`, and waits at the entrance for as long as that is locked.
+/// A command that will make the file `first`, and waits at the entrance while that is locked.
 fn held_up(home: &Path) -> (File, Running) {
     let entrance = file(home);
     entrance.lock().unwrap();
@@ -52,7 +52,7 @@ fn whoever_has_had_enough_at_the_entrance_ends() {
     assert!(!home.path().join("first").exists());
 }
 
-/// The wait is over by then, and it asks once all the same.
+/// Its wait has ended by then, and it asks once all the same.
 #[test]
 fn whoever_was_held_up_for_all_of_its_wait_asks_once() {
     let home = home();
@@ -65,7 +65,7 @@ fn whoever_was_held_up_for_all_of_its_wait_asks_once() {
     refused.assert_refused(75, &["not granted", "has it"]);
 }
 
-/// By one who stands still in it, or another program that has a lock like this.
+/// Held up by a process that stands still in the entrance, or by another program with such a lock.
 #[test]
 fn whoever_is_held_up_for_long_says_so_and_passes() {
     let home = home();
@@ -90,7 +90,7 @@ fn whoever_has_a_place_in_queue_lets_the_next_one_in() {
     until("a free entrance", || entrance.try_lock().is_ok());
 }
 
-/// To close the file once would end the locks that SQLite has of it.
+/// Closing the file once would end the locks that SQLite has on it.
 #[test]
 fn many_at_once_leave_a_file_that_is_sound() {
     let home = home();

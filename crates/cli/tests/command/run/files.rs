@@ -1,4 +1,4 @@
-//! The file of `--local`: made for the first turn, and what happens to it while somebody has one.
+//! The file of `--local`: created for the first turn, and what happens to it while a command holds a lock in it.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -12,7 +12,7 @@ use super::promise::guardian_of;
 use super::running::{Running, has_a_successor, home, is_alive, run, until};
 use crate::command::{Said, fairlock, said};
 
-/// The command from a shell, whose limits and mask it has.
+/// Runs the command from a shell, with the shell's limits and file mode mask.
 fn from_shell(home: &Path, before: &str, line: &str) -> Said {
     let script = format!("{before}; exec {} {line}", env!("CARGO_BIN_EXE_fairlock"));
     let mut shell = Command::new("timeout");
@@ -114,7 +114,7 @@ fn all_who_come_first_make_one_file() {
     }
 }
 
-/// However it is deleted, and whether or not another is made: nobody but the holder could know of its turn.
+/// However the file is deleted, and whether or not another is created: only the holder could know that it held the lock.
 #[test]
 fn a_holder_whose_file_is_gone_has_lost_and_the_next_has_the_lock_alone() {
     for (deletes, makes) in [
@@ -130,7 +130,7 @@ fn a_holder_whose_file_is_gone_has_lost_and_the_next_has_the_lock_alone() {
             fs::remove_file(home.path().join(file)).unwrap();
         }
         if makes {
-            // The holder was told before this turn began, or is told within a moment of it: never does it end well.
+            // The holder was told before this command began, or will be told within a moment. It never ends well.
             run(home.path(), &[], &["true"]).assert_done();
         }
         let (code, _, err) = running.end();
@@ -144,7 +144,7 @@ fn a_holder_whose_file_is_gone_has_lost_and_the_next_has_the_lock_alone() {
     }
 }
 
-/// Nobody can give back what is in no file, and nobody tries for the rest of the lease.
+/// A lock in a deleted file cannot be released, and the command does not try for the rest of the lease.
 #[test]
 fn a_holder_whose_file_is_gone_when_its_command_ends_has_lost() {
     let home = TempDir::new().unwrap();
@@ -158,7 +158,7 @@ fn a_holder_whose_file_is_gone_when_its_command_ends_has_lost() {
     run(home.path(), &[], &["true"]).assert_done();
 }
 
-/// The newest writes are in the log, and whoever opens the file makes a new one.
+/// The newest writes are in the log, and the next process that opens the file creates a new log.
 #[test]
 fn a_holder_whose_log_is_gone_has_lost_too() {
     let home = TempDir::new().unwrap();
@@ -173,7 +173,7 @@ fn a_holder_whose_log_is_gone_has_lost_too() {
     until("the holder's end", || !is_alive(holder));
 }
 
-/// As a backup does, or a process that was stopped in the middle of a request.
+/// A backup keeps the file busy like this, or a process that was stopped in the middle of a request.
 #[test]
 fn a_file_that_others_keep_busy_is_waited_for_no_longer_than_was_asked() {
     let home = home();
@@ -186,7 +186,7 @@ fn a_file_that_others_keep_busy_is_waited_for_no_longer_than_was_asked() {
     }
     let show = ["show", "--local", "locks.db", "a"];
     said(&mut fairlock(home.path(), &show)).assert_refused(69, &words);
-    // Who waits is told, and may have had enough.
+    // A command that waits prints a message, and can be ended by a signal.
     let told = home.path().join("told");
     let mut waits = Command::new("env");
     waits.args(["--default-signal", env!("CARGO_BIN_EXE_fairlock")]);
@@ -220,7 +220,7 @@ fn what_sqlite_takes_for_something_else_is_the_name_of_a_file() {
     assert!(!home.path().join("foo").exists());
 }
 
-/// Another file has its name from one moment to the next: whoever waits has waited for nobody there.
+/// Another file gets the name from one moment to the next. A command that waits has waited in no queue there.
 #[test]
 fn whoever_waits_in_a_file_that_is_replaced_has_no_turn_in_the_new_one() {
     let home = TempDir::new().unwrap();
@@ -327,7 +327,7 @@ fn a_file_that_may_not_grow_is_told_with_where_to_look() {
     ended.assert_refused(69, &["cannot use l.db", "ulimit -f"]);
 }
 
-/// A copy of the command that everybody may run, and the user who runs it there: not one who may do all.
+/// A copy of the command that all users may run, and a user that runs it there: one without root's rights.
 fn by_another(home: &Path, line: &[&str]) -> Said {
     let copy = home.join("fairlock");
     let nobody = [
@@ -391,7 +391,7 @@ fn whoever_may_not_write_a_file_may_look_and_is_told_why_not_more() {
     );
     mode(home.path(), 0o755);
     mode(&file, 0o644);
-    // While somebody has it open, and after that was killed.
+    // While another process has it open, and after that process was killed.
     let running = Running::start(
         home.path(),
         &["--lease", "3s"],
@@ -410,7 +410,7 @@ fn whoever_may_not_write_a_file_may_look_and_is_told_why_not_more() {
     });
     looks("held by", "s ago)");
     drop(running);
-    // Nothing is left beside it by those who look.
+    // Read-only commands leave nothing next to the file.
     mode(home.path(), 0o755);
     mode(&file, 0o644);
     run(home.path(), &["--wait", "60s"], &["true"]);
@@ -418,7 +418,7 @@ fn whoever_may_not_write_a_file_may_look_and_is_told_why_not_more() {
     refused(&["show", "--local", "locks.db", "a"], &["may not read it"]);
 }
 
-/// A runtime that cannot open what it needs panics.
+/// A runtime that cannot open the files it needs panics.
 #[test]
 fn with_few_files_to_open_it_says_so_or_runs() {
     let home = home();

@@ -1,4 +1,4 @@
-//! `fairlock run`: a command has its turn, ends as it would without a lock, and is over before its lease is.
+//! `fairlock run`: a command has its turn, ends as it would without a lock, and has ended before its lease does.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Whatever happens, a command is over before its lease is.
+//! Whatever happens, a command has ended before its lease does.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::running::{Running, home, is_alive, is_free, is_stopped, run, run_line, until};
 use crate::command::{fairlock, said};
 
-/// Starts what is hard to find and hard to end, each with its number in a file.
+/// Starts processes that are hard to find and hard to end, each with its process number in a file.
 const FAMILY: &str = "
     echo $$ > command
     sh -c 'trap \"\" TERM HUP; echo $$ > deaf; while :; do sleep 0.1; done' &
@@ -23,7 +23,7 @@ threading.Thread(target=time.sleep, args=(600,)).start()
 open(\"headless\", \"w\").write(str(os.getpid()))
 ctypes.CDLL(None).pthread_exit(None)' &
     wait";
-/// The last of them looks dead to those who look at its first thread only.
+/// The last of them looks dead if only its first thread is examined.
 const MEMBERS: [&str; 6] = [
     "command", "deaf", "session", "daemon", "stopped", "headless",
 ];
@@ -45,7 +45,7 @@ pub(crate) fn guardian_of(command: Pid) -> Pid {
     Pid::from_raw(parent.parse().unwrap()).unwrap()
 }
 
-/// Waits for the lock, and then sees that nobody of the one before is left.
+/// Waits for the lock, and then checks that no process of the command before is left.
 fn assert_next_runs_alone(home: &Path, family: &[Pid]) {
     let waiting = run(
         home,
@@ -59,7 +59,7 @@ fn assert_next_runs_alone(home: &Path, family: &[Pid]) {
     );
 }
 
-/// A script that names those who live.
+/// A script that names the processes that are alive.
 fn alive_words(family: &[Pid]) -> String {
     let check = |pid: &Pid| {
         let pid = pid.as_raw_pid();
@@ -80,7 +80,7 @@ fn a_killed_fairlock_takes_everything_its_command_started_with_it() {
     });
 }
 
-/// Its lease is longer than this test: the supervisor gives up what it had, when the command has ended.
+/// Its lease is longer than this test: the supervisor gives its place up after the command has ended.
 #[test]
 fn a_killed_fairlock_is_not_waited_for() {
     let home = home();
@@ -100,7 +100,7 @@ fn a_killed_fairlock_is_not_waited_for() {
     assert!(!home.path().join("never").exists() && home.path().join("last").exists());
 }
 
-/// Those behind it would wait for its lease to end when its turn comes.
+/// Otherwise the waiters behind it would wait for its lease to end when its turn comes.
 #[test]
 fn one_that_stands_still_while_it_waits_is_not_waited_for_and_has_its_turn_when_it_goes_on() {
     let home = home();
@@ -128,7 +128,7 @@ fn one_that_stands_still_while_it_waits_is_not_waited_for_and_has_its_turn_when_
     assert_eq!(order, "next\nstands\n");
 }
 
-/// Until so many wait for the lock.
+/// Waits until `count` callers wait for the lock.
 fn until_in_queue(home: &Path, count: usize) {
     let show = ["show", "--json", "--local", "locks.db", "a"];
     until("a line of that length", || {
@@ -168,10 +168,10 @@ fn a_command_that_is_stopped_for_ever_is_ended_with_its_lease_and_the_script_goe
     run(home.path(), &[], &["true"]).assert_done();
 }
 
-/// A command that stops itself, and says so if anybody continues it.
+/// A command that stops itself, and records if it is continued.
 const STOPS: &str = "echo $$ > command; kill -STOP $$; touch on";
 
-/// It, in a session of its own: no shell could continue anything.
+/// Runs that command in a session of its own, where no shell could continue anything.
 fn without_a_shell(home: &Path, lease: &str) -> Command {
     let mut alone = Command::new("timeout");
     alone.args(["-s", "KILL", "60", "setsid", "--wait"]);
@@ -181,7 +181,7 @@ fn without_a_shell(home: &Path, lease: &str) -> Command {
     alone
 }
 
-/// Neither hears of anything while it is stopped.
+/// Neither handles any signal while it is stopped.
 #[test]
 fn a_signal_to_end_ends_a_command_that_is_stopped_and_a_fairlock_that_stopped_along_with_it() {
     let home = home();
@@ -198,7 +198,7 @@ fn a_signal_to_end_ends_a_command_that_is_stopped_and_a_fairlock_that_stopped_al
     assert!(is_free(home.path()));
 }
 
-/// No shell, so `fairlock` does not stop: it passes the signal on.
+/// Without a shell, `fairlock` does not stop: it passes the signal on.
 #[test]
 fn a_signal_to_end_ends_a_command_that_is_stopped_where_there_is_no_shell() {
     let home = home();
@@ -207,7 +207,7 @@ fn a_signal_to_end_ends_a_command_that_is_stopped_where_there_is_no_shell() {
     let command = || Pid::from_raw(written()?.trim().parse().ok()?);
     until("the command to stop", || command().is_some_and(is_stopped));
     let supervisor = guardian_of(command().unwrap());
-    // Whose parent is `fairlock`.
+    // The supervisor's parent is `fairlock`.
     kill_process(guardian_of(supervisor), Signal::TERM).unwrap();
     assert_eq!(running.wait().unwrap().code(), Some(143));
     assert!(is_free(home.path()));
@@ -234,7 +234,7 @@ fn a_lock_that_somebody_takes_away_ends_the_command() {
     assert!(!family.iter().any(|pid| is_alive(*pid)), "{err}");
 }
 
-/// Behind everybody's back.
+/// Deletes the lock's item without the client's knowledge.
 fn delete_lock(home: &Path) {
     let engine = Engine::file(home.join("locks.db")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()

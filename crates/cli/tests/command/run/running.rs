@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::command::{Said, fairlock, said};
 
 pub(crate) const FILE: [&str; 2] = ["--local", "locks.db"];
-/// Nothing that is waited for takes so long, however busy the machine is.
+/// Longer than anything that a test waits for, however busy the machine is.
 pub(crate) const BOUND: Duration = Duration::from_secs(50);
 
 /// A directory with a file of locks in it.
@@ -40,18 +40,18 @@ pub(crate) fn sh(home: &Path, script: &str) -> Said {
     run(home, &[], &["sh", "-c", script])
 }
 
-/// The lock and its queue, as `show --json` has them.
+/// The lock and its queue, as `show --json` prints them.
 pub(crate) fn shown(home: &Path) -> Value {
     let show = ["show", "--json", "--local", "locks.db", "a"];
     serde_json::from_str(&said(&mut fairlock(home, &show)).out).unwrap()
 }
 
-/// Somebody waits who is next.
+/// Whether a successor waits.
 pub(crate) fn has_a_successor(home: &Path) -> bool {
     shown(home)["queue"][0]["stage"] == "successor"
 }
 
-/// Until it holds; a test that waits in vain says for what.
+/// Waits until the condition holds. A test that waits in vain says for what.
 #[track_caller]
 pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let started = Instant::now();
@@ -61,8 +61,7 @@ pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// `fairlock run` itself, without a `timeout` before it, so that its process can be signalled. Killed with its group when
-/// dropped.
+/// `fairlock run` itself, without a `timeout` before it, so that its process can be signalled. It is killed with its group when dropped.
 pub(crate) struct Running {
     pub(crate) process: Child,
     home: PathBuf,
@@ -71,7 +70,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(home: &Path, flags: &[&str], script: &str) -> Running {
         let mut command = Command::new("env");
-        // Also where the tests were started in the background or by `nohup`.
+        // Restores the default signals, in case the tests were started in the background or by `nohup`.
         command.args(["--default-signal", env!("CARGO_BIN_EXE_fairlock")]);
         command.args(run_line(flags, &["sh", "-c", script]));
         command.current_dir(home).stdin(Stdio::null());
@@ -82,7 +81,7 @@ impl Running {
         }
     }
 
-    /// With `pid` as soon as the script has written it to a file of that name.
+    /// Returns the process number as soon as the script has written it to a file of that name.
     pub(crate) fn pid_in(&self, file: &str) -> Pid {
         let file = self.home.join(file);
         let read = || fs::read_to_string(&file).ok()?.trim().parse().ok();
@@ -98,7 +97,7 @@ impl Running {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// Its code, or 128 and the signal that ended it; and what it said.
+    /// Returns its code, or 128 and the signal that ended it, and what it printed.
     pub(crate) fn end(mut self) -> (i32, String, String) {
         let started = Instant::now();
         let status = loop {
@@ -109,7 +108,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(10));
         };
         let (mut out, mut err) = (String::new(), String::new());
-        // What a command left behind may still have these open.
+        // A process that the command left behind may still have these open.
         let _ = kill_process_group(self.pid(), Signal::KILL);
         self.process
             .stdout

@@ -1,4 +1,4 @@
-//! The wait for the turn, and what it is given.
+//! The wait for the lock, and what the user is told of it.
 
 use std::fs;
 use std::io::Write;
@@ -75,7 +75,7 @@ fn who_waits_has_the_turn_when_the_one_before_is_done_in_the_order_of_coming() {
     assert_eq!(order, "0\n1\n2\n3\n");
 }
 
-/// As in containers and units, whose environment names nobody.
+/// As in containers and units, whose environment names no user.
 #[test]
 fn whoever_runs_without_an_environment_is_named_all_the_same() {
     let home = home();
@@ -97,7 +97,7 @@ fn fairlock_as_nobody(home: &Path, script: &str) -> Command {
     command
 }
 
-/// Nothing is drawn where nobody would see it, and so it is told in lines.
+/// Nothing is drawn without a terminal, so the wait is reported in lines.
 #[test]
 fn without_a_terminal_the_wait_is_told_when_it_begins_and_when_it_ends() {
     for flags in [&[][..], &["--verbose"], &["--quiet"]] {
@@ -186,7 +186,7 @@ fn a_turn_that_would_wait_for_the_command_in_which_it_runs_is_refused_at_once() 
     };
     for inner in [
         line("a", "touch ran"),
-        // Through another lock, and by another way to the same file.
+        // Through another lock, and by another path to the same file.
         line(
             "b",
             &line("--local ./locks.db a", "touch ran").replacen("--local locks.db ", "", 1),
@@ -206,7 +206,7 @@ fn a_turn_that_would_wait_for_the_command_in_which_it_runs_is_refused_at_once() 
         assert_eq!(ended.code, Some(code), "{flags}: {ended:?}");
     }
     assert!(!home.path().join("ran").exists());
-    // Nobody is misled by what somebody else has written there.
+    // Contents that another program has written there have no effect.
     for held in ["", "x", "[]", r#"[{"lock": "a"}]"#] {
         let mut command = fairlock(home.path(), &run_line(&[], &["true"]));
         said(command.env("FAIRLOCK_HELD", held)).assert_done();
@@ -231,19 +231,19 @@ fn the_librarys_log_is_on_standard_error_if_it_is_asked_for() {
     );
 }
 
-/// It may be killed in its first second, and the next night's is not to take it for one that lives.
+/// It may be killed in its first second. The next night's command must not take its hold for a live one.
 #[test]
 fn a_turn_has_a_date_from_its_first_moment() {
     let home = home();
     let fairlock = env!("CARGO_BIN_EXE_fairlock");
     let script = format!("date --utc +%FT%T.%3NZ; {fairlock} show --json --local locks.db a");
-    // A lock that has been used before is entered by one write.
+    // If the lock has been used before, entering it takes one write.
     for _ in 0..2 {
         let ended = sh(home.path(), &script);
         let (began, shown) = ended.assert_done().split_once('\n').unwrap();
         let shown: serde_json::Value = serde_json::from_str(shown).unwrap();
         assert!(shown["holder"]["lease_left_ms"].is_u64(), "{shown}");
-        // Texts of this form are in the order of their times.
+        // Texts of this form sort in the order of their times.
         let since = shown["held_since"].as_str().unwrap();
         assert!(since <= began, "{began}: {shown}");
     }
@@ -269,14 +269,14 @@ fn whoever_waits_without_a_guardian_waits_no_longer() {
     assert!(!home.path().join("ran").exists());
 }
 
-/// The only child of one that waits.
+/// The only child of a process that waits.
 fn guardian_below(parent: Pid) -> Pid {
     let children = format!("/proc/{0}/task/{0}/children", parent.as_raw_pid());
     let child = fs::read_to_string(children).unwrap();
     Pid::from_raw(child.trim().parse().unwrap()).unwrap()
 }
 
-/// Standard error is a pipe that is full already, and nobody reads it: neither the wait's end nor the turn waits for that.
+/// Standard error is a pipe that is full already, and is not read. Neither the end of the wait nor the command waits for that.
 #[test]
 fn what_nobody_reads_holds_up_nobody() {
     let home = home();
@@ -305,7 +305,7 @@ fn what_nobody_reads_holds_up_nobody() {
     let (_too, mut next) = unread(&["--verbose", "--wait", "infinite"], &["touch", "ran"]);
     let line = || shown(home.path())["queue"].as_array().map(Vec::len);
     until("two in the queue", || line() == Some(2));
-    // What `timeout` hears it passes on.
+    // `timeout` passes on the signals that it receives.
     kill_process(Pid::from_child(&stopped), Signal::TERM).unwrap();
     assert!(!stopped.wait().unwrap().success());
     fs::write(home.path().join("go"), "").unwrap();

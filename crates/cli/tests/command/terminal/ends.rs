@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use super::pty::{Home, Process, Terminal, code, counted, signal, until};
 use super::scenario::{IS_FREE, LOCK, SHORT};
 
-/// Everything that a command may start to stay behind; each says `a` all the time.
+/// Everything that a command may start to stay behind. Each process writes `a` all the time.
 const CLINGING: &str = r#"
 beat='while :; do echo a >> ledger; sleep 0.02; done'
 setsid sh -c "$beat" &
@@ -22,11 +22,11 @@ bash -c 'hop() { echo a >> ledger; hop & }; hop' &
 sh -c "trap '' TERM; $beat"
 "#;
 
-/// Says `b`, and what else is there.
+/// Writes `b`, and what else is there.
 const NEXT: &str = "fairlock run --local l.db --lease 2s a -- sh -c 'echo b >> ledger; sleep 0.3; \
                     echo b >> ledger'";
 
-/// Takes the lock with everything that clings to life, takes it away, and looks what the next sees.
+/// Takes the lock with all these processes, takes the lock away, and checks what the next command sees.
 #[track_caller]
 fn nothing_outlives_its_turn(take_away: impl Fn(&Home)) -> Option<i32> {
     let home = Home::new();
@@ -45,7 +45,7 @@ fn nothing_outlives_its_turn(take_away: impl Fn(&Home)) -> Option<i32> {
     until("the next waits", || home.named("fairlock run").len() == 2);
     take_away(&home);
     let mut ended = code(next.wait().unwrap());
-    // It came to a table that was away before it had a place, and gave up.
+    // The table was away before it had a place, so it gave up.
     for _ in 0..20 {
         if ended == Some(69) {
             ended = code(home.start(NEXT).wait().unwrap());
@@ -56,7 +56,7 @@ fn nothing_outlives_its_turn(take_away: impl Fn(&Home)) -> Option<i32> {
     let first = ledger.iter().position(|line| line == "b").unwrap();
     let counts = counted(&ledger[first..]);
     assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("b", 2)]);
-    // One that is stopped continues only now.
+    // A holder that was stopped continues only now.
     for process in home.named("fairlock run") {
         signal(process.pid, Signal::CONT);
     }
@@ -104,7 +104,7 @@ fn nothing_outlives_a_lease_whose_guardian_is_stopped() {
     assert_eq!(code, Some(76));
 }
 
-/// Until nothing of the holder is left.
+/// Keeps the table away until nothing of the holder is left.
 fn keep_the_table_away(home: &Home) {
     let file = rusqlite::Connection::open(home.path().join("l.db")).unwrap();
     file.busy_timeout(std::time::Duration::from_secs(10))
@@ -117,7 +117,7 @@ fn keep_the_table_away(home: &Home) {
     });
 }
 
-/// That of the holder: the next has one too.
+/// The supervisor of the holder: the next command has one too.
 fn supervisor(home: &Home) -> i32 {
     let guardians = home.named("fairlock supervisor");
     let mut its = guardians
@@ -164,7 +164,7 @@ fn a_holder_that_is_killed_at_any_moment_leaves_nothing_behind() {
         let mut runs: Vec<_> = (0..2)
             .map(|_| home.start(&format!("exec {work}")))
             .collect();
-        // Spread over the life of one, from before the grant to the end.
+        // Spread over the life of one command, from before the grant to the end.
         let moment = std::time::Duration::from_millis(u64::from(turn) * 40);
         wait(moment);
         if let Some(process) = home.named("fairlock run").first() {
@@ -176,7 +176,7 @@ fn a_holder_that_is_killed_at_any_moment_leaves_nothing_behind() {
         }
         home.nothing_runs();
     }
-    // Between the first and the last line of one there is none of another.
+    // Between the first and the last line of a command there is no line of another.
     let ledger = home.lines("ledger");
     let mut ended = Vec::new();
     for lines in ledger.chunk_by(|one, other| one[1..] == other[1..]) {

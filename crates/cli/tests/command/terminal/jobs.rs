@@ -64,7 +64,7 @@ fn a_job_that_is_stopped_for_longer_than_its_lease_is_ended_for_the_next() {
     let shown = String::from_utf8(next.stdout).unwrap();
     assert!(shown.trim().is_empty() || shown.starts_with('Z'), "{shown}");
     terminal.until("dead", |_| matches!(state(stopped), None | Some('Z')));
-    // Nobody need continue it for that.
+    // It need not be continued for that.
     terminal.expect("was lost");
     assert_eq!(terminal.run("wait %1").1, 76);
 }
@@ -121,7 +121,7 @@ fn a_command_that_ignores_ctrl_z_goes_on() {
     assert_eq!(shown, 0);
 }
 
-/// Behind one that goes on until there is a file `go`.
+/// A command that waits behind another, which goes on until there is a file `go`.
 fn stopped_while_it_waits() -> Terminal {
     let mut terminal = Terminal::new();
     terminal.run_behind(&format!("{LOCK}{UNTIL_GO}"), "ready");
@@ -143,7 +143,7 @@ fn ctrl_z_stops_one_that_waits_for_its_turn() {
     assert_eq!(terminal.prompt().1, 0);
 }
 
-/// Those behind it would wait for its lease to end when its turn comes.
+/// Otherwise the waiters behind it would wait for its lease to end when its turn comes.
 #[test]
 fn one_that_is_stopped_while_it_waits_leaves_the_line_and_comes_back_to_its_end() {
     let mut terminal = stopped_while_it_waits();
@@ -156,7 +156,7 @@ fn one_that_is_stopped_while_it_waits_leaves_the_line_and_comes_back_to_its_end(
     assert_eq!(line(), Some(0));
     terminal.home.write("go", "");
     terminal.expect("went");
-    // Free at once, and not when a lease is over.
+    // Free at once, and not only after a lease has ended.
     assert_eq!(terminal.run(IS_FREE).1, 0);
     terminal.type_in("fg");
     terminal.expect("mine");
@@ -200,7 +200,7 @@ fn a_command_is_part_of_a_pipeline() {
             "two\n0 0",
         ),
         ("LOCK true < /dev/null | cat", "0 0"),
-        // The reader has the keys, as a pager has.
+        // The reader receives the keys, as a pager does.
         (
             "LOCK seq 2 | { cat; tty < /dev/tty | cut -c1-5; }",
             "1\n2\n/dev/\n0 0",
@@ -307,7 +307,7 @@ fn a_shell_inside_has_jobs_of_its_own() {
         assert_eq!(terminal.prompt(), (String::new(), 0));
         assert!(terminal.run("sleep 1000 &").0.starts_with("[1]"));
         assert!(terminal.run("jobs").0.contains("Running"));
-        // In one line: a shell that tells of the end at its prompt forgets the job.
+        // In one line: a shell that reports the end at its prompt forgets the job.
         assert_eq!(terminal.run("kill %1; wait $!").1, 143);
         terminal.type_in("sh -c 'echo ready; exec sleep 1001'");
         terminal.expect("ready");
@@ -359,7 +359,7 @@ fn a_command_may_make_groups_of_its_own() {
         terminal.expect("ready");
         terminal.keys(CTRL_C);
         let code = terminal.prompt().1;
-        // Not of the group that was interrupted.
+        // This process is not in the group that was interrupted.
         terminal.home.one("sleep 1000");
         code
     });

@@ -38,7 +38,7 @@ fn a_command_is_in_the_foreground_in_the_group_of_its_job() {
 }
 
 #[test]
-fn an_editor_reads_keys_without_an_end_of_queue() {
+fn an_editor_reads_keys_without_an_end_of_line() {
     let shown = alike(|terminal, lock| {
         let edit =
             "stty raw -echo; printf ready; dd bs=1 count=3 2>/dev/null | od -An -c; stty -raw";
@@ -130,7 +130,7 @@ fn the_wait_is_shown_at_a_terminal_and_gone_afterwards() {
     terminal.home.write("go", "");
     let (shown, code) = terminal.prompt();
     assert_eq!(code, 0);
-    // The queue is cleared before the command shows anything.
+    // The line is cleared before the command shows anything.
     assert!(shown.contains("\x1b[2K"), "{shown:?}");
     let after = shown.rsplit("\x1b[2K").next().unwrap();
     assert_eq!(after.lines().next(), Some("mine"), "{shown:?}");

@@ -1,7 +1,7 @@
-//! A command behaves at a terminal as it does without a lock: in the foreground, stopped, in the background, in a pipe.
-//! And it never outlives its turn.
+//! A command behaves at a terminal as it does without a lock: in the foreground, stopped, in the background, in a pipe. And it never
+//! outlives its turn.
 //!
-//! What can be is compared with what the same shell shows without `fairlock run`.
+//! Whatever can be compared is compared with what the same shell shows without `fairlock run`.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper of a test that cannot go on has failed the test"

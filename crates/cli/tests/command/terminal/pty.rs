@@ -21,18 +21,18 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use tempfile::TempDir;
 
-/// A program that ignores no signal, though the tests were started in the background or by `nohup`.
+/// A program that ignores no signal, even if the tests were started in the background or by `nohup`.
 fn heeding_signals(program: &str) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal", program]);
     command
 }
 
-/// Nothing that is waited for takes longer, unless it never comes.
+/// Nothing that a test waits for takes longer, unless it never comes.
 const BOUND: Duration = Duration::from_secs(20);
 const PROMPT: &str = "]>";
 
-/// A directory with a table of locks in it. Its processes, found by their environment, are killed in the end.
+/// A directory with a table of locks in it. Its processes are found by their environment, and killed at the end.
 pub(crate) struct Home(TempDir);
 
 /// A process of a test.
@@ -72,7 +72,7 @@ impl Home {
             .env("HOME", self.path())
     }
 
-    /// A queue for a shell without a terminal.
+    /// A line for a shell without a terminal.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = heeding_signals("timeout");
         let bound = format!("{}", BOUND.as_secs());
@@ -81,7 +81,7 @@ impl Home {
         command
     }
 
-    /// The exit code of such a queue.
+    /// The exit code of such a line.
     pub(crate) fn code(&self, line: &str) -> Option<i32> {
         let mut command = self.command(line);
         command.stderr(Stdio::null()).stdout(Stdio::null());
@@ -112,7 +112,7 @@ impl Home {
         self.read(name).trim().to_owned()
     }
 
-    /// Everything of this home that is not dead, without those that only wait for others.
+    /// All living processes of this home, except those that only wait for others.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let entries = fs::read_dir("/proc").unwrap().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -132,14 +132,14 @@ impl Home {
         (state != 'Z').then_some(Process { pid, state, line })
     }
 
-    /// Those whose command line starts so.
+    /// The processes whose command line starts so.
     pub(crate) fn named(&self, start: &str) -> Vec<Process> {
         let mut found = self.processes();
         found.retain(|process| process.line.starts_with(start));
         found
     }
 
-    /// The only one whose command line starts so, once there is just one.
+    /// The only process whose command line starts so, once there is just one.
     #[track_caller]
     pub(crate) fn one(&self, start: &str) -> Process {
         until(start, || self.named(start).len() == 1);
@@ -159,7 +159,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // Ends because those that are stopped first start no others.
+        // The loop ends because the processes are stopped first, and so start no others.
         loop {
             let left = self.processes();
             for process in &left {
@@ -181,7 +181,7 @@ pub(crate) struct Terminal {
     master: Option<OwnedFd>,
     shell: Child,
     seen: String,
-    /// What came before was expected already.
+    /// What came before this position was expected already.
     cursor: usize,
 }
 
@@ -211,7 +211,7 @@ impl Terminal {
             ws_ypixel: 0,
         };
         tcsetwinsize(&slave, size).unwrap();
-        // Without an echo what is expected is not found in what was typed.
+        // Without an echo, expected text is not found in what was typed.
         let mut modes = tcgetattr(&slave).unwrap();
         modes.local_modes.remove(LocalModes::ECHO);
         tcsetattr(&slave, OptionalActions::Now, &modes).unwrap();
@@ -233,7 +233,7 @@ impl Terminal {
         }
     }
 
-    /// What is typed, control characters included, without a new line of its own.
+    /// Types text, including control characters, without adding a new line.
     pub(crate) fn keys(&mut self, text: &str) {
         let master = self.master.as_ref().unwrap();
         let count = rustix::io::write(master, text.as_bytes()).unwrap();
@@ -244,18 +244,18 @@ impl Terminal {
         self.keys(&format!("{line}\n"));
     }
 
-    /// Types a queue that nobody reads yet, and waits until the terminal has it, and so has done what was typed before: of a
-    /// key that sends a signal the kernel throws away what the processes wrote until then, and does so in its own time.
+    /// Types a line that is not read yet, and waits until the terminal has it. By then the terminal has handled what was typed before. For
+    /// a key that sends a signal, the kernel discards what the processes wrote until then, and does so in its own time.
     #[track_caller]
     pub(crate) fn type_ahead(&mut self, line: &str) {
         self.type_in(line);
         let slave = other_end(self.master.as_ref().unwrap());
-        until("the terminal has the queue", || {
+        until("the terminal has the line", || {
             ioctl_fionread(&slave).unwrap() > 0
         });
     }
 
-    /// Takes in what has come. Whether more may come.
+    /// Reads what has come. Returns whether more may come.
     fn take_in(&mut self) -> bool {
         let Some(master) = &self.master else {
             return false;
@@ -271,7 +271,7 @@ impl Terminal {
         let mut buffer = [0; 4096];
         match rustix::io::read(master, &mut buffer) {
             Ok(count) => self.seen += &String::from_utf8_lossy(&buffer[..count]),
-            // Nobody has it open at the other end.
+            // No process has the other end open.
             Err(_) => return false,
         }
         true
@@ -299,7 +299,7 @@ impl Terminal {
         }
     }
 
-    /// Waits for a prompt, and returns what came before it, and the exit code that it shows.
+    /// Waits for a prompt. Returns what came before it, and the exit code that it shows.
     #[track_caller]
     pub(crate) fn prompt(&mut self) -> (String, i32) {
         let text = self.expect(PROMPT);
@@ -307,14 +307,14 @@ impl Terminal {
         (before.trim().to_owned(), code.parse().unwrap())
     }
 
-    /// Types a queue, and waits for the next prompt.
+    /// Types a line, and waits for the next prompt.
     #[track_caller]
     pub(crate) fn run(&mut self, line: &str) -> (String, i32) {
         self.type_in(line);
         self.prompt()
     }
 
-    /// Types a queue for the background, and waits for the prompt and for what its job says, whichever comes first.
+    /// Types a line for the background. Waits for the prompt and for what its job prints, whichever comes first.
     #[track_caller]
     pub(crate) fn run_behind(&mut self, line: &str, says: &str) {
         let (before, _) = self.run(&format!("{line} &"));
@@ -358,13 +358,13 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // The shell is no child of anybody who would take note of its death.
+        // The shell's parent would not notice its death otherwise.
         signal(i32::try_from(self.shell.id()).unwrap(), Signal::KILL);
         let _ = self.shell.wait();
     }
 }
 
-/// The end of a terminal that its processes have.
+/// The end of a terminal that its processes use.
 fn other_end(master: &OwnedFd) -> OwnedFd {
     let name = ptsname(master, Vec::new()).unwrap();
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -382,17 +382,17 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 pub(crate) fn signal(pid: i32, signal: Signal) {
-    // It may have ended.
+    // The process may have ended.
     let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
 }
 
-/// The letter of `ps`, if there is such a process.
+/// The letter that `ps` shows for the state. Returns `None` if there is no such process.
 pub(crate) fn state(pid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// As a shell has it.
+/// The code as a shell reports it.
 pub(crate) fn code(status: ExitStatus) -> Option<i32> {
     status.code().or(status.signal().map(|signal| 128 + signal))
 }

@@ -1,4 +1,4 @@
-//! The same at a terminal with a lock and without it.
+//! The same at a terminal, with a lock and without it.
 
 use std::fmt::Debug;
 
@@ -8,14 +8,14 @@ use super::pty::Terminal;
 pub(crate) const LOCK: &str = "fairlock run --local l.db a -- ";
 /// With the lease of a test that loses it.
 pub(crate) const SHORT: &str = "fairlock run --local l.db --lease 2s a -- ";
-/// Whether somebody has the lock: 75 if so.
+/// Whether the lock is free. The code is 75 if it is held.
 pub(crate) const IS_FREE: &str = "fairlock run --local l.db --wait none a -- true";
 
 pub(crate) const CTRL_C: &str = "\x03";
 pub(crate) const CTRL_D: &str = "\x04";
 pub(crate) const CTRL_Z: &str = "\x1a";
 
-/// Does the same without a lock and with it, and gives what came of both.
+/// Does the same without a lock and with it. Returns the result, which must be the same.
 #[track_caller]
 pub(crate) fn alike<T: Debug + PartialEq>(scenario: impl Fn(&mut Terminal, &str) -> T) -> T {
     let without = scenario(&mut Terminal::new(), "");
@@ -24,7 +24,7 @@ pub(crate) fn alike<T: Debug + PartialEq>(scenario: impl Fn(&mut Terminal, &str)
     with
 }
 
-/// A command that says it is ready, and ends well once there is a file `go`.
+/// A command that reports that it is ready, and ends well once there is a file `go`.
 pub(crate) const UNTIL_GO: &str =
     "bash -c 'echo $$ > pid; echo ready; while [ ! -e go ]; do sleep 0.02; done; echo went'";
 

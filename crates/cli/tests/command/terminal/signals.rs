@@ -1,4 +1,4 @@
-//! A hang-up ends the job, and a signal to it comes to the command once.
+//! A hang-up ends the job, and a signal to it reaches the command once.
 
 use super::pty::until;
 use super::scenario::{CTRL_Z, UNTIL_GO, alike};
@@ -51,7 +51,7 @@ fn a_command_with_nohup_survives_the_hang_up() {
 
 #[test]
 fn a_signal_to_the_job_comes_to_the_command() {
-    // From a shell it may come twice: who sends to the group and who sends to `fairlock run` alone look the same.
+    // From a shell it may come twice: a sender to the group and a sender to `fairlock run` alone look the same.
     let code = alike(|terminal, lock| {
         let wait =
             "trap \"code=3\" TERM; echo ready; until [ $code ]; do sleep 0.02; done; exit $code";

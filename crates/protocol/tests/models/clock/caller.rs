@@ -17,7 +17,7 @@ pub(crate) struct Caller {
     polls: u8,
     judge: Option<Judge>,
     witnesses: Witnesses,
-    /// What the answer before told; for one who takes the later of the two.
+    /// What the answer before told, for a caller that takes the later of the two.
     before: Option<ServerTime>,
     pub(crate) flight: Option<Flight>,
 }
@@ -30,7 +30,7 @@ pub(crate) enum Flight {
 }
 
 impl Caller {
-    /// A process that knows nothing, and looks so often at the most.
+    /// A process that knows nothing, and polls at most `polls` times.
     pub(crate) fn new(polls: u8) -> Self {
         Caller {
             polls,
@@ -47,7 +47,7 @@ impl Caller {
         self.polls == 0 && self.flight.is_none()
     }
 
-    /// A look that went this way, and what is done by it.
+    /// Takes in a poll that went this way, and acts on it.
     pub(crate) fn poll(&mut self, way: Way, shows: Mark, now: u8, rules: &Rules) {
         self.polls -= 1;
         let Some(link) = self.client.connect(way) else {
@@ -58,7 +58,7 @@ impl Caller {
         let told = self.client.told(rules.caller, rules);
         match (rules.judging, &mut self.judge) {
             (Judging::Refused, None) => {
-                // The answer that refused it has just come.
+                // The answer that refused the caller has just come.
                 let newest = told.newest(rules.here(rules.caller, now));
                 self.judge = Some(Judge::hears(newest.and(date)));
             }
@@ -128,7 +128,7 @@ impl Caller {
         };
     }
 
-    /// Dates what has no date, if it knows one.
+    /// Stamps what has no date, if the caller knows the time.
     fn dating(&self, shows: Mark, now: u8, rules: &Rules) -> Option<Flight> {
         if shows.date.is_some() || rules.broken(Mutant::LeavesUndated) {
             return None;
@@ -142,7 +142,7 @@ impl Caller {
         Some(Flight::Date(shows.beat, stamp?))
     }
 
-    /// Its eviction was refused, and shows this.
+    /// Takes in that the caller's eviction was refused, and that the answer shows this.
     pub(crate) fn refused(&mut self, shows: Mark, now: u8, rules: &Rules) {
         if self.judge.is_some() {
             self.decide(shows, now, rules);

@@ -21,12 +21,12 @@ struct Answer {
     arrived: u8,
 }
 
-/// As many as a client remembers; of its connections no model has it hear so many.
+/// How many answers a client remembers. In no model does it hear answers over that many connections.
 const MOST: usize = 6;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
-    /// Its connection, which the next request goes over.
+    /// Its connection, over which the next request goes.
     kept: Option<Link>,
     opened: u8,
     met_the_wrong_one: bool,
@@ -47,7 +47,7 @@ impl Client {
         ways.into_iter().map(Way::New).collect()
     }
 
-    /// A request goes this way.
+    /// Sends a request this way.
     pub(crate) fn connect(&mut self, way: Way) -> Option<Link> {
         if let Way::New(to) = way {
             self.opened += 1;
@@ -60,7 +60,8 @@ impl Client {
         self.kept
     }
 
-    /// An answer arrives, of a request that was sent and served then: the date that it tells to whoever judges by it.
+    /// Takes in an answer to a request that was sent and served at these ticks. Returns the date that the answer tells to a client that
+    /// judges by it.
     pub(crate) fn hear(
         &mut self,
         link: Link,
@@ -96,7 +97,7 @@ impl Client {
         self.heard[MOST - 1].is_none()
     }
 
-    /// What time it is by the answer that came last, whatever confirms it.
+    /// The time by the last answer, whatever confirms it.
     pub(crate) fn by_the_last(&self, now: u8, host: Host, rules: &Rules) -> Option<ServerTime> {
         let last = self.heard.iter().flatten().last()?;
         let seen = last.seen(host, rules);

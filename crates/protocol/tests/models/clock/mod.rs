@@ -1,23 +1,23 @@
-//! DynamoDB's own clock, checked exhaustively: who is evicted by it has stopped believing before, and the dead are evicted in
+//! DynamoDB's own clock, checked exhaustively: an owner that is evicted by it has stopped believing before, and a dead owner is evicted in
 //! the end.
 //!
-//! An owner hears the time of some answers, takes its place and renews it, dated as the library dates what it writes. A caller that
-//! has not watched it judges by the dates of answers, gives a date to what has none, and evicts. Front ends are ahead or behind by a
-//! second, whose `Date` has whole seconds, and one is wrong by anything in either direction, of which those matter that are just
-//! within what counts as agreed, just beyond, and far off. A connection leads to one of them for as long as it is kept. Every
-//! request of the owner is sent, applied and answered at any time, or its answer is lost.
+//! An owner hears the time of some answers, takes its place and renews it, and stamps its writes as the library does. A caller that has not
+//! watched the entry judges by the dates of answers, gives a date to what has none, and evicts. Front ends are ahead or behind by a second,
+//! and their `Date` has whole seconds. A single front end is wrong, by anything in either direction. Only three amounts matter: just within
+//! what counts as agreed, just beyond, and far off. A connection leads to one front end for as long as it is kept. Every request of the
+//! owner is sent, applied and answered at any time, or its answer is lost.
 //!
-//! In the *fine* runs a tick is a second, and the allowance is the shortest that a client takes. In the *coarse* ones a tick is
-//! two and a half minutes, over which what is remembered of the time grows old.
+//! In the *fine* runs a tick is a second, and the allowance is the shortest that a client takes. In the *coarse* runs a tick is two and a
+//! half minutes, over which what is remembered of the time grows old.
 //!
 //! What is left out because it can make no difference:
 //!
-//! - A look of the caller, and what the owner asks besides, is sent and applied in one step. Sent sooner, what is written down by it
-//!   would be dated later.
-//! - A look of the caller is answered in that step too. Answered later, all that comes after it would come later; that it does
-//!   is explored, for the next look and the eviction come at any time.
-//! - An owner that can believe no more is forgotten, and time goes on by a long step to another process of the caller: nobody
-//!   is left who could be evicted too early.
+//! - A poll of the caller, and what the owner asks besides, is sent and applied in one step. If it were sent sooner, the stamps by it would
+//!   be later.
+//! - A poll of the caller is answered in that step too. If it were answered later, all that comes after it would come later. That is
+//!   explored, for the next poll and the eviction come at any time.
+//! - An owner that can believe no more is forgotten, and time goes on by a long step to another process of the caller. No owner is left
+//!   that could be evicted too early.
 //! - What a client remembers of the time is forgotten with the last of its steps that reads it.
 mod caller;
 mod client;
@@ -34,13 +34,13 @@ use world::{Action, STOPPED, Setup, World};
 use crate::explore::{Report, Search};
 use crate::watchdog;
 
-/// Much more than any of these takes on a slow machine.
+/// Much more than any of these searches takes on a slow machine.
 const TOO_LONG: Duration = Duration::from_secs(600);
 
-/// Wrong by so much that what is right confirms it, by a little more, and by anything.
+/// Wrong by so much that right front ends confirm it, by a little more, and by anything.
 const OFF: &[i16] = &[-3600, -11, -10, -8, 8, 9, 10, 3600];
 const FAR_OFF: &[i16] = &[-3600, 3600];
-/// Over five minutes a clock that drifts by 2 % may take as much for the same time.
+/// Over five minutes, a clock that drifts by 2 % may take times that differ by this much for the same.
 const OFF_IF_OLD: &[i16] = &[-3600, -19, 19];
 
 fn host(rate: u8, has_wall_clock: bool) -> Host {
@@ -81,7 +81,7 @@ fn renews(renewals: u8, losses: u8) -> Setup {
     setup
 }
 
-/// What is remembered grows old.
+/// What a client remembers grows old.
 fn coarse(asks: u8, renewals: u8) -> Setup {
     let mut setup = fine(Judging::Looking, renewals > 0);
     (setup.asks, setup.renewals) = (asks, renewals);
@@ -145,7 +145,7 @@ fn who_renews_by_old_answers_and_is_evicted_has_stopped_believing() {
     proves(&coarse(1, 1), 884_591);
 }
 
-/// What the promise rests on.
+/// The promise rests on this not happening.
 #[test]
 fn a_front_end_that_is_wrong_and_answers_over_two_connections_is_believed() {
     let mut setup = fine(Judging::Looking, false);
@@ -222,7 +222,7 @@ fn a_late_copy_that_takes_a_date_back_is_caught() {
     catches(Mutant::LateCopiesDate, setup);
 }
 
-/// Nobody could ever judge it.
+/// No client could ever judge such an entry.
 #[test]
 fn what_is_left_without_a_date_is_caught() {
     let mut setup = fine(Judging::Looking, true);

@@ -1,4 +1,4 @@
-//! The owner of one entry: how it dates what it writes, and until when it believes that it holds.
+//! The owner of an entry: how it stamps what it writes, and until when it believes that it holds the lock.
 
 use fairlock_protocol::lease::believed;
 use fairlock_protocol::write::Dating;
@@ -9,7 +9,7 @@ use super::table::Mark;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum What {
-    /// Something else, whose answer tells the time too.
+    /// Another request, whose answer tells the time too.
     Ask,
     Enter,
     /// The beat is the number of the renewal.
@@ -20,7 +20,7 @@ pub(crate) enum What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Flight {
     pub(crate) what: What,
-    /// Before its date was taken.
+    /// A tick before its date was taken.
     pub(crate) began: u8,
     pub(crate) dating: Dating,
     pub(crate) course: Course,
@@ -32,7 +32,7 @@ pub(crate) enum Course {
     Served {
         at: u8,
         link: Link,
-        /// None: refused, because a later date stands there.
+        /// `None` if it was refused because a later date stands there.
         shows: Option<Mark>,
     },
 }
@@ -41,11 +41,11 @@ pub(crate) enum Course {
 pub(crate) struct Owner {
     pub(crate) client: Client,
     pub(crate) flight: Option<Flight>,
-    /// A copy of a request whose answer nobody hears.
+    /// A copy of a request whose answer the owner never hears.
     pub(crate) late: Option<Flight>,
-    /// When the newest write began that was answered: it believes from then on.
+    /// When the newest answered write began: the owner believes from then on.
     pub(crate) from: Option<u8>,
-    /// Has stopped believing, for good.
+    /// Whether the owner has stopped believing, for good.
     pub(crate) lost: bool,
     pub(crate) has_entered: bool,
     pub(crate) asks: u8,
@@ -55,7 +55,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Sends a write, dated by what its client was told.
+    /// Sends a write, stamped by what its client was told.
     pub(crate) fn begin(&mut self, what: What, now: u8, rules: &Rules) {
         let (mut told, here) = (
             self.client.told(rules.owner, rules),
@@ -80,7 +80,7 @@ impl Owner {
         });
     }
 
-    /// Asks something, which is served at once.
+    /// Sends another request, which is served at once.
     pub(crate) fn ask(&mut self, way: Way, now: u8) {
         self.asks -= 1;
         let course = self.served(way, None, now);
@@ -92,7 +92,7 @@ impl Owner {
         });
     }
 
-    /// A request is served that went this way, and shows this.
+    /// Serves a request that went this way, and shows this.
     pub(crate) fn served(&mut self, way: Way, shows: Option<Mark>, at: u8) -> Course {
         match self.client.connect(way) {
             Some(link) => Course::Served { at, link, shows },
@@ -100,7 +100,7 @@ impl Owner {
         }
     }
 
-    /// The answer arrives to what is under way.
+    /// Takes in the answer to the request under way.
     pub(crate) fn hear(&mut self, now: u8, rules: &Rules) {
         let Some(flight) = self.flight.take() else {
             return;
@@ -127,7 +127,7 @@ impl Owner {
         }
     }
 
-    /// Nobody hears the answer; a request that was not served yet may be served at any time, or never.
+    /// The owner never hears the answer. A request that was not served yet may be served at any time, or never.
     pub(crate) fn lose(&mut self) {
         self.losses -= 1;
         let lost = self.flight.take();
@@ -135,7 +135,7 @@ impl Owner {
         self.late = self.late.or(lost.filter(is_write));
     }
 
-    /// Lost is lost, whatever answer comes later. What can make no difference any more is forgotten.
+    /// Once lost, the lock stays lost, whatever answer comes later. What can make no difference any more is forgotten.
     pub(crate) fn watch_the_clock(&mut self, now: u8, rules: &Rules) {
         let began = self.from.or(self.flight.map(|flight| flight.began));
         let began = began.filter(|_| self.has_entered);
@@ -148,7 +148,7 @@ impl Owner {
             };
         }
         if self.has_entered && self.renewals == 0 {
-            // Nothing is dated any more.
+            // The owner stamps nothing any more.
             (self.client, self.asks) = (Client::default(), 0);
             let is_write = |flight: &Flight| flight.what != What::Ask;
             self.flight = self.flight.filter(is_write);
@@ -170,7 +170,7 @@ impl Owner {
     }
 }
 
-/// Whether a hold is over, for its owner, that began then.
+/// Whether a hold that began at this tick has ended for its owner.
 fn is_over(began: u8, now: u8, rules: &Rules) -> bool {
     let moment = |tick| rules.moment(rules.owner, tick);
     moment(now).since(moment(began)) >= believed(rules.lease)

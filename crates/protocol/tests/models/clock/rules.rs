@@ -1,5 +1,5 @@
-//! The rules of a run: how long everything takes, whose clocks are right, and which rule, if any, was changed to see it
-//! caught.
+//! The rules of a run: how long everything takes, which clocks are right, and which rule, if any, is changed to see that the search catches
+//! it.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use fairlock_protocol::told::Here;
 /// The rules of the server clock with one of them changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    /// One answer judges: nothing confirms it.
+    /// A single answer judges: nothing confirms it.
     OneAnswer,
-    /// Of two answers the later counts.
+    /// The later of two answers counts.
     LaterOfTwo,
     NoAllowance,
     /// A `Date` is taken for the moment itself.
     NoGrain,
-    /// A connection is used again whose time nothing confirms, and each of its answers counts.
+    /// A connection is used again though nothing confirms its time, and each of its answers counts.
     KeptConnections,
     /// An answer counts as it is, though what confirms it tells an earlier time.
     AsTold,
-    /// What is written down is dated by the newest answer, whatever confirms it.
+    /// A client stamps by the newest answer, whatever confirms it.
     UnconfirmedStamp,
-    /// A renewal is dated by the last answer, however old, whatever confirms it.
+    /// A client stamps a renewal by the last answer, however old, whatever confirms it.
     RenewsByTheLast,
-    /// What is written down is dated by the earliest that two answers agree on.
+    /// A client stamps by the earliest time on which two answers agree.
     EarliestStamp,
     /// A date counts from the arrival of its answer.
     DatesFromTheArrival,
@@ -32,16 +32,16 @@ pub(crate) enum Mutant {
     BelievesFromTheWrite,
     /// A late copy of a renewal writes its date over a later one.
     LateCopiesDate,
-    /// What has no date is left without one.
+    /// A caller leaves what has no date without one.
     LeavesUndated,
 }
 
 /// How a caller judges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judging {
-    /// It was refused: by that answer, and by looks of this one decision.
+    /// It was refused, and judges by that answer and by polls of this one decision.
     Refused,
-    /// It waits, or sweeps: by its last two looks.
+    /// It waits, or sweeps, and judges by its last two polls.
     Looking,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Rules {
     pub(crate) allowance: Duration,
     /// By how many seconds the wrong front end may be wrong.
     pub(crate) offsets: &'static [i16],
-    /// A new connection may lead to the wrong front end although one did before.
+    /// Whether a new connection may lead to the wrong front end although an earlier one did.
     pub(crate) meets_again: bool,
     pub(crate) owner: Host,
     pub(crate) caller: Host,
@@ -65,7 +65,7 @@ pub(crate) struct Rules {
 pub(crate) struct Host {
     /// The rate of the clock that it counts by, in percent.
     pub(crate) rate: u8,
-    /// Its wall clock is right, or else so far off that it confirms nothing.
+    /// Whether its wall clock is right. Otherwise it is so far off that it confirms nothing.
     pub(crate) has_wall_clock: bool,
 }
 
@@ -74,24 +74,24 @@ pub(crate) struct Host {
 pub(crate) enum FrontEnd {
     Ahead,
     Behind,
-    /// By so many seconds.
+    /// Wrong by this many seconds.
     Wrong(i16),
 }
 
 /// Over which connection a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Way {
-    /// That which is kept.
+    /// The connection that is kept.
     Kept,
-    /// A new one, which leads there.
+    /// A new connection, which leads to this front end.
     New(FrontEnd),
 }
 
 /// The time at tick zero.
 const BEGIN: Duration = Duration::from_secs(1_700_000_000);
-/// Front ends that are right are off by so much at the most.
+/// Front ends that are right are off by at most this.
 const SKEW: Duration = Duration::from_secs(1);
-/// A little more than that takes a whole second more off a `Date`.
+/// A little more than the skew takes a whole second more off a `Date`.
 const HAIR: Duration = Duration::from_millis(1);
 
 impl Rules {

@@ -10,7 +10,7 @@ use fairlock_protocol::write::{Dating, LockWrite};
 
 const TICKET: Ticket = Ticket::new(1);
 const NONCE: Nonce = Nonce::new(0);
-/// Of the lock.
+/// The permits of the lock.
 const PERMITS: u64 = 1;
 
 /// What the lock item shows of the owner.
@@ -54,7 +54,7 @@ impl Mark {
         })
     }
 
-    /// None: it does not apply.
+    /// Returns `None` if the renewal does not apply.
     pub(crate) fn renewed(self, beat: u8, lease: Duration, dating: Dating) -> Option<Mark> {
         let item = self.item(lease);
         let footing = Footing::of(&item, At::Slot(0), &item.slots[0]);
@@ -62,7 +62,7 @@ impl Mark {
         Mark::of(&renew.apply(Some(&item))??)
     }
 
-    /// The caller saw it like `seen`, and dates it. None: it does not apply.
+    /// The caller saw the owner with the beat `seen`, and stamps it. Returns `None` if the write does not apply.
     pub(crate) fn dated(self, seen: u8, lease: Duration, date: ServerTime) -> Option<Mark> {
         let seen = Mark {
             beat: seen,
@@ -72,7 +72,7 @@ impl Mark {
         Mark::of(&write.apply(Some(&self.item(lease)))??)
     }
 
-    /// Whether the eviction of one who was seen with this beat applies.
+    /// Whether the eviction of an owner that was seen with this beat applies.
     pub(crate) fn is_evicted(self, seen: u8, lease: Duration) -> bool {
         let seen = Mark {
             beat: seen,

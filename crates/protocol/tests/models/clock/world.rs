@@ -20,17 +20,17 @@ pub(crate) struct Setup {
     pub(crate) asks: u8,
     pub(crate) renewals: u8,
     pub(crate) losses: u8,
-    /// Of one process of the caller: the next knows nothing.
+    /// Polls of one process of the caller: the next process knows nothing.
     pub(crate) polls: u8,
-    /// The last tick at which the owner sends something.
+    /// The last tick at which the owner sends a request.
     pub(crate) sends_until: u8,
-    /// More ticks than the dates of an entry can be apart from the time, its lease and the allowance included.
+    /// More ticks than the dates of an entry can differ from the time, its lease and the allowance included.
     pub(crate) long: u8,
     pub(crate) rules: Rules,
 }
 
 impl World {
-    /// The dead owner is evicted, or its write never came to the table.
+    /// Whether the dead owner is evicted, or its write never came to the table.
     pub(crate) fn is_end(&self) -> bool {
         self.was_evicted || self.owner.lost && self.table.is_none()
     }
@@ -39,13 +39,13 @@ impl World {
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct World {
     now: u8,
-    /// By how much the wrong front end is wrong, once it was met.
+    /// By how much the wrong front end is wrong, once a client met it.
     wrong: Option<i16>,
     table: Option<Mark>,
     owner: Owner,
     caller: Caller,
     was_dated: bool,
-    /// Time has not gone by since the owner was gone, or the entry was given its date.
+    /// Whether time has not yet gone by since the owner was gone, or since the entry was given its date.
     may_rest: bool,
     pub(crate) was_evicted: bool,
     evicted_a_believer: bool,
@@ -58,18 +58,18 @@ pub(crate) enum Action {
     Begin(What),
     Serve(Way),
     Hear,
-    /// No answer comes.
+    /// No answer arrives.
     Lose,
     Late,
     Snapshot(Way),
-    /// What the caller has under way is applied.
+    /// The write that the caller has under way is applied.
     Apply,
     /// The owner is gone, and time goes by.
     Rest,
 }
 
 impl Action {
-    /// What nobody needs for the dead to be evicted.
+    /// Whether a dead owner must be evicted in the end without this action.
     pub(crate) fn is_fault(&self) -> bool {
         let is_wrong = self
             .way()
@@ -204,7 +204,7 @@ impl World {
         actions.extend(caller.flight.map(|_| Action::Apply));
     }
 
-    /// What the owner has under way is applied.
+    /// The request that the owner has under way is applied.
     fn serve(&mut self, way: Way, rules: &Rules) {
         if let Some(flight) = self.owner.flight {
             let shows = self.write(flight, rules);
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// A copy is applied whose answer nobody hears.
+    /// A copy is applied whose answer the owner never hears.
     fn late(&mut self, rules: &Rules) {
         let Some(late) = self.owner.late.take() else {
             return;
@@ -225,7 +225,7 @@ impl World {
         }
     }
 
-    /// What a write of the owner does to the table. None: a later date stands there.
+    /// Applies a write of the owner to the table. Returns what the table shows then, or `None` if a later date stands there.
     fn write(&mut self, flight: Flight, rules: &Rules) -> Option<Mark> {
         match (flight.what, self.table) {
             (What::Enter, None) => {
@@ -238,7 +238,7 @@ impl World {
             (What::Renew(beat), Some(mark)) => {
                 let renewed = mark.renewed(beat, rules.lease, flight.dating);
                 self.table = renewed.or(self.table);
-                // Refused with its own beat there: it came twice.
+                // Refused with its own beat there: the renewal came twice.
                 return self.table.filter(|mark| mark.beat >= beat);
             }
             _ => {}

@@ -1,13 +1,17 @@
-//! Leases, checked exhaustively in small integer time: whoever is evicted has stopped believing before.
+//! Leases, checked exhaustively in small integer time: an owner that is evicted has stopped believing before.
 //!
-//! A lease is two ticks long, time runs for two of them and more. Between any two ticks, in any order: the owner takes its
-//! place and renews it, by an enter or by a row that somebody else slots with the beat as they saw it; every
-//! request is sent, applied and answered apart; one request is retried, another copy of it applying at
-//! any time or never, that of a join also when its row was removed; an observer looks at the lock item and then perhaps the row, as often as it likes.
-//! The owner's clock runs 2 % slow, or fast, beside the observer's.
+//! A lease is two ticks long, and time runs for more than two leases. The owner's clock runs 2 % slow, or fast, beside the observer's.
+//! Between any two ticks, in any order:
 //!
-//! What can make no difference to what is proved is left out: steps that may as well be taken just before the next one that
-//! can tell, and what nobody reads any more. Why is said where it is left out.
+//! - The owner takes its place and renews it. It takes the place by an enter, or by a row that another client gives a slot. The slot gets
+//!   the beat that this client saw.
+//! - Every request is sent, applied and answered in steps of their own.
+//! - The owner retries one request, and another copy of it applies at any time or never. The copy of a join may apply even after its row
+//!   was removed.
+//! - An observer polls the lock item and then perhaps the row, as often as it likes.
+//!
+//! The model leaves out what makes no difference to the proof. These are steps that may as well be taken just before the next step that can
+//! tell, and state that no client reads any more. A comment gives the reason at each place.
 mod observer;
 mod owner;
 mod rules;
@@ -26,7 +30,7 @@ use world::{STOPPED, Setup};
 use crate::explore::{Report, Search};
 use crate::watchdog;
 
-/// Much more than any of these takes on a slow machine.
+/// Much more than any of these searches takes on a slow machine.
 const TOO_LONG: Duration = Duration::from_secs(600);
 
 const SLOW_OWNER: u8 = 98;
@@ -80,7 +84,7 @@ fn an_evicted_holder_that_had_a_slot_and_retried_has_stopped_believing() {
     proves(&setup(Write::Join, 1, 0, FAST_OWNER), 14_944);
 }
 
-/// Leases of two ticks and of three: each beat's own counts.
+/// Leases of two ticks and of three: each beat's own lease counts.
 #[test]
 fn an_evicted_holder_whose_row_asked_for_a_longer_lease_has_stopped_believing() {
     let mut setup = setup(Write::Join, 2, 0, SLOW_OWNER);

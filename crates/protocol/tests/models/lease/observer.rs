@@ -1,4 +1,4 @@
-//! An observer: its looks, its watches, and the eviction that it sends in the end.
+//! An observer: its polls, its watches, and the eviction that it sends in the end.
 
 use super::owner::Mark;
 use super::rules::{Mutant, Rules};
@@ -12,22 +12,22 @@ const TICKET: Ticket = Ticket::new(1);
 pub(crate) struct Observer {
     pub(crate) watches: LivenessTracker,
     pub(crate) snapshot: Option<Snapshot>,
-    /// What its last look showed of the lock item.
+    /// What its last poll showed of the lock item.
     pub(crate) seen: Option<Mark>,
 }
 
-/// A look under way.
+/// A poll under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Snapshot {
-    /// Then: for one whose watches count from the sending.
+    /// Sent at this tick, for an observer whose watches count from the sending.
     Sent(u8),
-    /// The lock item was read, like this; the row is read afterwards.
+    /// The lock item was read, and showed this; the row is read afterwards.
     Read(Option<Mark>),
 }
 
 impl Observer {
-    /// The answer to a look arrives that shows this of the lock item and, if it was read, of the row. One that read only the lock
-    /// item tells nothing about the row.
+    /// Takes in the answer to a poll. It shows this of the lock item and, if the poll read the row, of the row. A poll of the lock item
+    /// alone tells nothing about the row.
     pub(crate) fn arrived(
         &mut self,
         item: Option<Mark>,
@@ -52,7 +52,7 @@ impl Observer {
         self.seen = item;
     }
 
-    /// The beat that its last look showed, if that is dead by now.
+    /// The beat that its last poll showed, if the entry is dead by now.
     pub(crate) fn judges(&self, now: u8, rules: &Rules) -> Option<u8> {
         let dead = self.seen.filter(|mark| {
             let (place, entry) = watched(Place::LockItem, *mark, rules);
@@ -63,7 +63,7 @@ impl Observer {
     }
 }
 
-/// An entry as it is watched; the mutants hide from the watch what it goes by.
+/// An entry as the observer watches it; the mutants hide from the watch what it goes by.
 pub(crate) fn watched(place: Place, mark: Mark, rules: &Rules) -> (Place, Entry) {
     let Mark { beat, lease } = mark;
     let beat = match rules.mutant {

@@ -1,4 +1,4 @@
-//! The owner of one entry: what it sent when, and until when it believes that it holds.
+//! The owner of an entry: what it sent when, and until when it believes that it holds the lock.
 
 use std::time::Duration;
 
@@ -37,11 +37,11 @@ pub(crate) struct Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Flight {
     pub(crate) write: Write,
-    /// What it writes as the beat: none to take the place, and else how many renewals were sent.
+    /// What it writes as the beat: zero to take the place, and otherwise how many renewals were sent.
     pub(crate) beat: u8,
-    /// Before the first of its copies was sent, by the owner's clock.
+    /// A time before the first of its copies was sent, by the owner's clock.
     pub(crate) sent: u8,
-    /// What was asked for before it.
+    /// The lease that the owner asked for before it.
     pub(crate) before: Option<Duration>,
     pub(crate) course: Course,
 }
@@ -55,24 +55,24 @@ pub(crate) enum Course {
     Failed,
 }
 
-/// A look is sent and read in one step: to send it changes nothing, so it may as well be sent just before it is read.
+/// The owner sends and reads a poll in one step: sending changes nothing, so it may as well be sent just before it is read.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Owner {
     pub(crate) beats: Option<RenewalHistory>,
-    /// What the lock item showed when last heard of, and when that was, for one whose lease counts from then.
+    /// What the lock item showed when the owner last heard of it, and when that was, for an owner whose lease counts from then.
     pub(crate) held: Option<(Mark, u8)>,
-    /// Has stopped believing, for good.
+    /// Whether the owner has stopped believing, for good.
     pub(crate) lost: bool,
     pub(crate) row: Option<Flight>,
     pub(crate) slot: Option<Flight>,
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) renewals: u8,
-    /// Renewals sent, each time one is sent again too.
+    /// Renewals sent; a renewal that is sent again counts again.
     pub(crate) sent: u8,
     pub(crate) polls: u8,
 }
 
-/// A look of the owner at the lock item: what it showed of the owner's slot.
+/// A poll of the lock item by the owner: what it showed of the owner's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Snapshot(pub(crate) Option<Mark>);
 
@@ -92,12 +92,12 @@ impl Owner {
         *self.flight(write) = Some(flight);
     }
 
-    /// No answer came: the same once more.
+    /// No answer came: sends the same request again.
     pub(crate) fn send_again(&mut self, flight: Flight, now: u8, rules: &Rules) {
         let takes = matches!(flight.write, Write::Enter | Write::Join);
         let again = Flight {
             beat: self.next_beat(flight.write),
-            // A renewal that is sent again is another.
+            // A renewal that is sent again is another renewal.
             sent: if takes && !rules.broken(Mutant::LeaseFromTheRetry) {
                 flight.sent
             } else {
@@ -141,7 +141,7 @@ impl Owner {
         }
     }
 
-    /// Nobody judges by what it asked for, unless another one is under way.
+    /// A renewal was refused: no observer judges by the lease that it asked for, unless another renewal is under way.
     fn refused(&mut self, flight: Flight) {
         let is_alone = self.row.is_none() && self.slot.is_none();
         if let (Some(beats), Some(before)) = (&mut self.beats, flight.before.filter(|_| is_alone)) {
@@ -158,7 +158,7 @@ impl Owner {
         }
     }
 
-    /// The lock item shows it like this.
+    /// Takes in that the lock item shows the owner like this.
     pub(crate) fn shown(&mut self, mark: Mark, now: u8, rules: &Rules) {
         let seen = match rules.broken(Mutant::LeaseFromTheLastLook) {
             true => now,
@@ -168,11 +168,11 @@ impl Owner {
         self.watch_the_clock(now, rules);
     }
 
-    /// Lost is lost, whatever answer comes later.
+    /// Lets the owner stop believing in time. Once lost, the lock stays lost, whatever answer comes later.
     pub(crate) fn watch_the_clock(&mut self, now: u8, rules: &Rules) {
         let until = self.until(rules);
         if self.held.is_some() && until.is_none_or(|until| rules.by_owner(now) >= until) {
-            // It never believes again, so nothing that it does any more can be seen in a property.
+            // The owner never believes again, so no property can see what it does from now on.
             *self = Owner {
                 lost: true,
                 ..Owner::default()

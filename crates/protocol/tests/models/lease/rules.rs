@@ -1,16 +1,16 @@
-//! The rules of a run: whose clock is slow, and which rule, if any, was changed to see it caught.
+//! The rules of a run: which clock is slow, and which rule, if any, is changed to see that the search catches it.
 
 use std::time::Duration;
 
 use fairlock_protocol::moment::Moment;
 
-/// One tick of true time, on a clock that is right.
+/// A tick of true time, on a clock that is right.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Two ticks.
 pub(crate) const LEASE: Duration = Duration::from_millis(200);
 pub(crate) const LEASE_TICKS: u8 = 2;
-/// That of a place far back: three.
+/// The lease of a place far back: three ticks.
 pub(crate) const LONG_LEASE: Duration = Duration::from_millis(300);
 
 /// The rules of leases with one of them changed.
@@ -20,15 +20,15 @@ pub(crate) enum Mutant {
     LeaseFromTheAnswer,
     /// Renewals of the row count for the slot, though the slot shows an older beat.
     LeaseFromTheNewestRenewal,
-    /// A retry starts the lease afresh, though its first copy may have been the one that applied.
+    /// A retry begins the lease again, though its first copy may have been the one that applied.
     LeaseFromTheRetry,
     LeaseLongerThanWritten,
-    /// The longest counts, though the slot shows another.
+    /// The longest lease counts, though the slot shows another.
     LongestLease,
-    /// The lease shown counts even after a shorter one was asked for, of which no answer has come.
+    /// The lease that the slot shows counts even after the owner asked for a shorter one, of which no answer has come.
     LeaseAsShown,
     NoMargin,
-    /// A renewal adds one to what is there, so that two may make the same beat.
+    /// A renewal adds one to the beat that is there, so that two renewals may make the same beat.
     BeatsCountedInTheTable,
     /// A late copy of a renewal brings its beat back.
     BeatsGoBack,
@@ -40,7 +40,7 @@ pub(crate) enum Mutant {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) mutant: Option<Mutant>,
-    /// Of the owner's clock, in percent of the observer's.
+    /// The rate of the owner's clock, in percent of the observer's.
     pub(crate) rate: u8,
 }
 

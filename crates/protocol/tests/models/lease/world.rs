@@ -1,4 +1,4 @@
-//! The model of time: one owner, one observer, somebody who slots, and a clock that ticks between any two steps.
+//! The model of time: an owner, an observer, a client that fills slots, and a clock that ticks between any two steps.
 
 use stateright::{Model, Property};
 
@@ -15,16 +15,16 @@ pub(crate) const WATERMARK_OLD: &str = "a slot shows an older beat than the row"
 pub(crate) struct Setup {
     pub(crate) first: Write,
     pub(crate) renewals: u8,
-    /// Looks of the owner; the observer's are not counted.
+    /// Polls of the owner; the observer's are not counted.
     pub(crate) polls: u8,
     pub(crate) copies: u8,
     pub(crate) horizon: u8,
-    /// The row may be renewed for a longer lease too.
+    /// Whether the row may be renewed for a longer lease too.
     pub(crate) stretches: bool,
     pub(crate) rules: Rules,
 }
 
-/// A row is taken, and renewed twice; one of these requests may come twice with another beat.
+/// Enough for a row that is taken and renewed twice, where one of these requests may come twice with another beat.
 const SHOWN: usize = 5;
 
 #[derive(Clone, Debug, Default, Hash)]
@@ -35,12 +35,12 @@ pub(crate) struct World {
     item: Option<Mark>,
     owner: Owner,
     observer: Observer,
-    /// All that the row has shown, for whoever gives it a slot: the slot copies what was read at any time before.
+    /// All that the row has shown, for the client that gives it a slot: the slot copies what that client read at any time before.
     shown: [Option<Mark>; SHOWN],
     had_a_slot: bool,
-    /// The row was asked to be renewed for a longer lease.
+    /// Whether the owner asked to renew the row for a longer lease.
     stretched: bool,
-    /// A copy of a request whose answer nobody hears.
+    /// A copy of a request whose answer the owner never hears.
     late: Option<(Write, u8)>,
     copies: u8,
     was_evicted: bool,
@@ -53,19 +53,19 @@ pub(crate) enum Action {
     Renew(Write),
     Apply(Write),
     Answer(Write),
-    /// No answer came in time: sent once more, the first copy still under way.
+    /// No answer came in time: the owner sends the request again, with the first copy still under way.
     Retry(Write),
     Late,
     Snapshot,
     HearLook,
-    /// It copies the row as it was read like this.
+    /// A client fills the slot with the row as it read it.
     Fill(Mark),
     RemoveRow,
-    /// For one whose watches count from then; nobody else can tell when a look was sent.
+    /// For an observer whose watches count from the sending; no other step can tell when a poll was sent.
     SendLook,
-    /// The lock item alone.
+    /// Reads the lock item alone.
     Observe,
-    /// The lock item, and then the row.
+    /// Reads the lock item, and then the row.
     ObserveItem,
     ObserveRow,
     /// Judges, and evicts.
@@ -162,7 +162,7 @@ impl World {
             }
         }
         if owner.renewals > 0 && owner.beats.is_some() {
-            // The row is renewed until the slot is seen, the slot from then on.
+            // The owner renews the row until it sees the slot, and the slot from then on.
             let in_row = self.had_a_slot || self.row.is_some();
             if owner.row.is_none() && owner.held.is_none() && in_row {
                 actions.push(Action::Renew(Write::RenewRow));
@@ -184,7 +184,8 @@ impl World {
     fn of_the_table(&self, actions: &mut Vec<Action>) {
         actions.extend(self.late.map(|_| Action::Late));
         actions.extend(self.shown.iter().flatten().copied().map(Action::Fill));
-        // It stands behind those who have slots: a late copy may put it there again, and a renewal for another lease is refused.
+        // The row's ticket has a slot, so the row may be removed. That matters only if a late copy may put it there again, or if a renewal
+        // for another lease is then refused.
         let is_renewed = self
             .owner
             .row
@@ -195,12 +196,12 @@ impl World {
         }
     }
 
-    /// A look at the lock item alone is read and heard in one step: heard later it would begin its watches later, and leave the
-    /// ones before as they are, so whoever is dead by it is dead by the one that is heard at once. And judging and evicting is
-    /// one step: what is dead stays dead by the same look, so it may as well be judged when the eviction is applied.
+    /// The observer reads and hears a poll of the lock item alone in one step. Heard later, the poll would begin its watches later and
+    /// leave the earlier ones as they are. So an entry that is dead by such a poll is dead by the poll that is heard at once. Judging and
+    /// evicting is one step too: what is dead stays dead by the same poll, so it may as well be judged when the eviction is applied.
     ///
-    /// A watch over the row could be taken for one over the lock item only until that has a watch of its own. From then on
-    /// the row is not looked at.
+    /// A watch over the row could be taken for a watch over the lock item only until the lock item has a watch of its own. From then on the
+    /// observer does not poll the row.
     fn of_the_observer(&self, setup: &Setup, actions: &mut Vec<Action>) {
         let observer = &self.observer;
         match observer.snapshot {
@@ -219,17 +220,17 @@ impl World {
         }
     }
 
-    /// Nobody is evicted any more before the end: a watch that is yet to begin is not over then.
+    /// Whether no eviction can come before the end any more: a watch that has not begun yet has not run out by then.
     fn is_too_late(&self, setup: &Setup) -> bool {
         let observer = &self.observer;
         let is_watched = observer.seen.is_some() || observer.snapshot.is_some();
         !is_watched && self.now + LEASE_TICKS >= setup.horizon
     }
 
-    /// What can make no difference any more is forgotten.
+    /// Forgets what can make no difference any more.
     fn forget(&mut self, rules: &Rules) {
         if self.owner.lost {
-            // It cannot be evicted too early. The observer goes on with what stands on the lock item.
+            // An owner that has stopped believing cannot be evicted too early. The observer goes on with what stands on the lock item.
             (self.row, self.late) = (None, None);
             (self.copies, self.stretched, self.had_a_slot) = (0, false, false);
             self.shown = [None; SHOWN];
@@ -240,8 +241,8 @@ impl World {
         }
     }
 
-    /// Whether a late copy of a renewal is refused whenever it comes: beats do not go back, and what has gone does not come back, for
-    /// the only copy that might bring it back is this one.
+    /// Whether a late copy of a renewal is refused whenever it comes. Beats do not go back, and what has gone does not come back: the only
+    /// copy that might bring it back is this one.
     fn is_spent(&self, write: Write, beat: u8) -> bool {
         let at = match write {
             Write::RenewRow | Write::StretchRow => self.row,
@@ -251,7 +252,7 @@ impl World {
         at.is_none_or(|mark| mark.beat >= beat)
     }
 
-    /// What a write does to the table: what it shows then, if its condition held.
+    /// Applies a write to the table. Returns what its place shows then, or `None` if the owner is not there.
     fn write(&mut self, write: Write, beat: u8, rules: &Rules) -> Option<Mark> {
         let place = match write {
             Write::Join | Write::RenewRow | Write::StretchRow => &mut self.row,
@@ -259,7 +260,7 @@ impl World {
         };
         let lease = write.lease();
         *place = match (write, *place) {
-            // A failed condition that shows our own nonce is a success.
+            // A failed condition that shows the owner's own nonce is a success.
             (Write::Enter | Write::Join, at) => Some(at.unwrap_or(Mark { beat, lease })),
             (_, Some(mark)) if rules.broken(Mutant::BeatsCountedInTheTable) => Some(Mark {
                 beat: mark.beat + 1,
@@ -275,7 +276,7 @@ impl World {
         shows
     }
 
-    /// Whoever gives it a slot may have read it now.
+    /// Notes that the client that gives the row a slot may have read it now.
     fn note_the_row(&mut self) {
         let is_new = !self.shown.contains(&self.row);
         if let (Some(mark), false, true) = (self.row, self.had_a_slot, is_new) {
@@ -300,7 +301,7 @@ impl World {
         }
     }
 
-    /// The first copy was applied and its answer lost, or is still under way; or both, if the network made two of it.
+    /// The first copy was applied and its answer lost, or it is still under way; or both, if the network made two of it.
     fn retry(&mut self, write: Write, rules: &Rules) {
         self.copies -= 1;
         if let Some(flight) = *self.owner.flight(write) {
@@ -320,7 +321,7 @@ impl World {
         }
     }
 
-    /// A look is answered; if it read the row too, with the lock item as it was before.
+    /// A poll is answered. If it read the row too, it shows the lock item as it was before.
     fn observe(&mut self, row: Option<Option<Mark>>, rules: &Rules) {
         let item = match self.observer.snapshot {
             Some(Sight::Read(item)) => item,

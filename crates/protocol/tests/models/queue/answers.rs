@@ -1,4 +1,4 @@
-//! Of an answer, what its client will make use of. The rest makes no difference any more, and states that differ in it alone are one.
+//! What a client will still use of an answer. The rest makes no difference any more, and states that differ only in it count as one.
 
 use super::client::{Client, Role};
 use super::few::Few;
@@ -9,7 +9,7 @@ use fairlock_protocol::doorway::{Ask, next_ask};
 use fairlock_protocol::place::Found;
 
 impl Client {
-    /// Of an answer to its own request.
+    /// Returns what the client keeps of an answer to its own request.
     pub(crate) fn keeps(
         &self,
         role: Role,
@@ -41,7 +41,7 @@ impl Client {
                 let drawn = shown.item().filter(|_| applied);
                 kept(applied, drawn.map(|item| with_last(item.last, 0)))
             }
-            // What it remembers of the queue, if it has another turn.
+            // What the client remembers of the queue, if it has another turn.
             Request::Release { .. } if applied && self.rounds > 1 => {
                 kept(true, shown.item().map(at_a_glance))
             }
@@ -71,8 +71,8 @@ impl Client {
         }
     }
 
-    /// The same of one of two places of a process: who has the lock after a release is told to the other, and a row that is renewed is
-    /// known to it.
+    /// Returns what a place keeps that shares its process with another place. The other place is notified of the holder after a release,
+    /// and knows a row that is renewed.
     pub(crate) fn keeps_for_two(
         &self,
         role: Role,
@@ -87,8 +87,8 @@ impl Client {
         }
     }
 
-    /// Whether what it does next may depend on when the answer arrives. Else it is taken in as it is given: to hear of it late is to be
-    /// late with what comes next, and it is the same client for the others.
+    /// Whether what the client does next may depend on when the answer arrives. If it does not, the client takes the answer in as it is
+    /// given. Hearing of it late only makes the next step late, and the other clients see no difference.
     pub(crate) fn is_told_by(role: Role, request: &Request) -> bool {
         let tells_nothing = matches!(
             request,
@@ -100,7 +100,7 @@ impl Client {
         role != Role::Sweeper && !tells_nothing
     }
 
-    /// Whoever is to clear something out of its way looks at all of it, and whoever asks again at a glance.
+    /// A client that must clear its way uses the whole item. A client that asks again only uses it at a glance.
     fn refusing(&self, role: Role, item: Item, rules: &Rules) -> Item {
         let seen = self.seen(Some(item), rules);
         let shares = self.share < rules.permits;
@@ -111,7 +111,7 @@ impl Client {
     }
 }
 
-/// An item on which one has the lock.
+/// An item on which this entry alone holds the lock.
 fn alone(entry: Entry) -> Item {
     let mut item = with_last(entry.ticket, entry.ticket);
     item.slots.push(entry);
@@ -126,7 +126,7 @@ fn with_last(last: u8, watermark: u8) -> Item {
     }
 }
 
-/// What one at the door sees: how many are there, and what they take; not who.
+/// What a client without a place sees: how many entries there are and what they take, but not which entries they are.
 fn at_a_glance(item: Item) -> Item {
     let anybody = |few: Few| {
         let mut all = Few::default();
@@ -143,7 +143,7 @@ fn at_a_glance(item: Item) -> Item {
     }
 }
 
-/// Under a number that no attempt has.
+/// An entry under a number that no attempt has.
 fn nobody(share: u8) -> Entry {
     Entry {
         nonce: Nonce::new(0, 0),

@@ -1,4 +1,4 @@
-//! One process: its place, what it knows of it, and what it makes of an answer.
+//! A process: its place, what it knows of the place, and what it makes of an answer.
 
 use super::request::{Answer, Request, Shown, Who};
 use super::rules::{Mutant, Rules};
@@ -7,28 +7,28 @@ use super::table::{Entry, Item, Nonce, Row};
 use fairlock_protocol::doorway::{Seen, Sight};
 use fairlock_protocol::place::{Act, Claim, Found, Place};
 
-/// Requests at the door that may be refused, before a ticket is drawn: the product makes more.
+/// How many requests for a place may be refused before a client draws a ticket; the library makes more.
 const TRIES_AT_THE_DOOR: u8 = 2;
-/// Requests of one who does not wait: more than a run has dead who can be met one after the other.
+/// How many requests a client makes that does not wait: more than the dead entries that it can meet one after the other in a run.
 const TRIES_AT_ONCE: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Takes the lock so many times, waiting for it.
+    /// Takes the lock in each of its rounds, waiting for it.
     Waiter,
-    /// The same, and it draws a ticket at once: it was refused a slot that is open again by now.
+    /// A waiter that draws a ticket at once: it was refused a slot that is open again by now.
     Drawer,
     /// A waiter with two tickets at a time, which it draws together and uses one after the other.
     Pair,
     /// Takes one permit, waiting for it.
     Reader,
-    /// Takes two of them, waiting for them, and keeps one at the end of its turn.
+    /// Takes two permits, waiting for them, and keeps one at the end of its turn.
     Downgrader,
-    /// Takes it if it is free.
+    /// Takes the lock if it is free.
     Caller,
     /// Takes one permit if one is left.
     Glance,
-    /// Settles what the dead left behind, and removes an idle lock item.
+    /// Settles what dead clients left behind, and removes an idle lock item.
     Sweeper,
 }
 
@@ -40,9 +40,9 @@ pub(crate) enum Task {
     Waiting,
     /// In the middle of a query.
     Reading(Snapshot),
-    /// To read the lock item, before it asks for a place.
+    /// Is to read the lock item, before it asks for a place.
     AtTheDoor,
-    /// To find out where the lock item shows its place, which it gives back.
+    /// Is to find out where the lock item shows its place, which it gives back.
     Finding,
     Holding {
         believes: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Client {
     pub(crate) size: u8,
     /// Permits that it asks for.
     pub(crate) share: u8,
-    /// Permits that it has.
+    /// Permits that it holds.
     pub(crate) has: u8,
     /// Turns still wanted, this one included.
     pub(crate) rounds: u8,
@@ -67,19 +67,19 @@ pub(crate) struct Client {
     pub(crate) ticket: Option<u8>,
     /// Entries of this attempt with a smaller beat may be judged dead.
     pub(crate) lapsed: u8,
-    /// Those with a smaller beat have not been renewed for half of their lease.
+    /// Entries of this attempt with a smaller beat have not been renewed for half of their lease.
     pub(crate) tardy: u8,
-    /// Neither lapsed nor slow nor gone, in this attempt.
+    /// Whether it has neither lapsed nor been slow nor gone, in this attempt.
     pub(crate) timely: bool,
-    /// Its gap may be taken for abandoned.
+    /// Whether other clients may take its gap for abandoned.
     pub(crate) slow: bool,
-    /// Its caller has gone while a request was in flight.
+    /// Whether its caller has gone while a request was in flight.
     pub(crate) unwanted: bool,
-    /// Every ticket up to its own was settled or had a slot when it last saw the lock item.
+    /// Whether every ticket up to its own was settled or had a slot when it last saw the lock item.
     pub(crate) settled: bool,
-    /// Rows that it settled or with a slot and has yet to delete: a bit for each ticket.
+    /// Rows that it settled or gave a slot, and has yet to delete: a bit for each ticket.
     pub(crate) settled_rows: u16,
-    /// Its row, as others of the same process may offer it a slot by: once it waits there, and until it begins to leave.
+    /// Its row, by which other places of the same process may give it a slot: once it waits there, and until it begins to leave.
     pub(crate) row: Option<Entry>,
 }
 
@@ -96,7 +96,7 @@ impl Role {
         }
     }
 
-    /// One that begins with a ticket was refused before; that is over when there is no lock item to draw from.
+    /// A client that begins with a ticket was refused before. That no longer counts when there is no lock item to draw from.
     pub(crate) fn claim(self, me: usize, permits: u8, draws: bool) -> Claim {
         let begins_with_a_ticket = self == Role::Drawer || self == Role::Pair && me == 1;
         Claim {
@@ -145,13 +145,13 @@ impl Client {
         matches!(self.task, Task::Done | Task::Crashed)
     }
 
-    /// In the queue, or on its way there, and in nobody's way by its own doing.
+    /// Whether it is in the queue, or on its way there, and in no other client's way by its own doing.
     pub(crate) fn counts_on_its_turn(&self) -> bool {
         let waits = !self.is_gone() && !self.unwanted && !self.place.has_held();
         waits && self.timely
     }
 
-    /// Another place, of which nothing was asked for yet.
+    /// Begins another place, for which nothing was asked yet.
     pub(crate) fn starts(&mut self, claim: Claim) {
         *self = Client {
             size: self.size,
@@ -177,12 +177,12 @@ impl Client {
         }
     }
 
-    /// What is not there any more is not sent for: it polls again.
+    /// Sends a request. If what the request would name is not there any more, the client polls again.
     pub(crate) fn send(&mut self, request: Option<Request>) {
         self.task = request.map_or(Task::Waiting, Task::Sent);
     }
 
-    /// The answer to its own request, told to its place.
+    /// Tells the place the answer to the client's own request.
     pub(crate) fn told(&mut self, rules: &Rules, request: Request, answer: Answer) -> Act {
         let Answer { applied, shown } = answer;
         let item = shown.item();
@@ -223,7 +223,7 @@ impl Client {
         }
     }
 
-    /// By a read, or by the answer to a write of what is not its own place.
+    /// Takes in a poll: a read, or the answer to a write about something other than the client's own place.
     pub(crate) fn polled(&mut self, shown: Shown) -> Act {
         match shown {
             Shown::Item(None) => self.place.is_gone(self.settled),
@@ -231,7 +231,7 @@ impl Client {
         }
     }
 
-    /// Whoever gives back what it has gives back any place of its nonce: a late copy of a request may have got it another one.
+    /// A client that gives back what it has gives back any place of its nonce: a late copy of a request may have got it another one.
     pub(crate) fn found(&self, item: Option<Item>, rules: &Rules) -> (Found, Option<Entry>) {
         let (Some(item), Some(nonce)) = (item, self.nonce) else {
             return (Found::Nowhere, None);
@@ -247,7 +247,7 @@ impl Client {
         }
     }
 
-    /// What the item shows to one at the door.
+    /// What the item shows to a client without a place.
     pub(crate) fn seen(&self, item: Option<Item>, rules: &Rules) -> Seen {
         item.map_or(Seen::Nobody, |item| {
             Seen::Item(Sight {
@@ -260,7 +260,7 @@ impl Client {
         })
     }
 
-    /// Whether it is the place of this client: of its nonce, and of its ticket if it knows that. A late copy of a request gives a
+    /// Whether an entry is the place of this client: of its nonce, and of its ticket if it knows that. A late copy of a request gives a
     /// nonce another place.
     pub(crate) fn is(&self, entry: Entry) -> bool {
         let is_mine = self.ticket.is_none_or(|ticket| ticket == entry.ticket);

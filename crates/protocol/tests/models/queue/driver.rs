@@ -1,5 +1,5 @@
-//! Drives the place of a client: each act of it becomes a request or a poll, and what comes of that is told to it. Nothing is decided
-//! here, except what a planted change of a rule decides.
+//! Drives the place of a client: turns each of its acts into a request or a poll, and tells the place the result. The driver decides
+//! nothing, except what a planted change of a rule decides.
 
 use super::client::{Client, Role, Task};
 use super::request::{Answer, Request, Shown};
@@ -41,7 +41,7 @@ impl Hand {
         }
     }
 
-    /// What a client remembers of a queue that was not empty when it released.
+    /// What a client remembers of a queue that was not empty when the client released.
     fn hint(self) -> Self {
         match self {
             Hand::Released(item) if !item.is_idle() => self,
@@ -49,7 +49,7 @@ impl Hand {
         }
     }
 
-    /// The queue is read again after a write that passes what is settled.
+    /// After a write that only passes what is settled, the client reads the queue again.
     fn of(request: &Request, answer: &Answer) -> Self {
         match (request, answer.shown.item()) {
             (Request::Fill { found, .. }, _) if found.len() == 0 => Hand::Nothing,
@@ -84,7 +84,7 @@ impl World {
         self.goes_on(me, setup, act, hand);
     }
 
-    /// The other place of a process is told who has the lock after a release, and decides by that if it waits.
+    /// Notifies the other place of a process which entry holds the lock after a release. That place decides by it, if it waits.
     fn tells(&mut self, sibling: usize, setup: &Setup, hand: Hand) {
         let client = &mut self.clients[sibling];
         if let Hand::Released(item) = hand
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// At the end of its turn.
+    /// Ends the client's turn.
     pub(super) fn release(&mut self, me: usize, setup: &Setup) {
         let client = &mut self.clients[me];
         let keeps_one = setup.roles[me] == Role::Downgrader && client.has > 1;
@@ -151,7 +151,7 @@ impl World {
 }
 
 impl World {
-    /// Asks for its first place, or for another one, by what is known of the lock.
+    /// Asks for the client's first place, or for another one, by what is known of the lock.
     pub(super) fn sets_out(&mut self, me: usize, setup: &Setup, hand: Hand) {
         let client = &mut self.clients[me];
         let known = hand
@@ -161,7 +161,7 @@ impl World {
         self.performs(me, setup, act, hand);
     }
 
-    /// Its caller has gone: whatever it was to do next, it leaves instead.
+    /// The caller has gone: whatever the place was to do next, it leaves instead.
     pub(super) fn leaves(&mut self, me: usize, setup: &Setup, hand: Hand) {
         let client = &mut self.clients[me];
         client.unwanted = false;
@@ -170,7 +170,7 @@ impl World {
         self.performs(me, setup, act, hand);
     }
 
-    /// The same of one whose last request was not answered.
+    /// Leaves, for a client whose last request was not answered.
     pub(super) fn leaves_unheard(&mut self, me: usize, setup: &Setup) {
         let client = &mut self.clients[me];
         match client.task {
@@ -242,7 +242,8 @@ impl World {
         self.performs(me, setup, next, hand);
     }
 
-    /// Rows that are known without reading them: those of its process, if they reach from the slots to its own, as in the product.
+    /// Adds the rows that a client knows without reading them: those of its process, if they reach from the slots to its own, as in the
+    /// library.
     fn knows(&self, me: usize, setup: &Setup, hand: Hand) -> Hand {
         let (client, slots) = (&self.clients[me], setup.rules.slots as u8);
         let (Some(sibling), Some(mut snapshot), Some(mine)) =
@@ -265,7 +266,7 @@ impl World {
         Hand::Snapshot(snapshot)
     }
 
-    /// One poll of a waiter, decided by the product's own function.
+    /// Decides for a waiter by one snapshot, with the library's own function.
     fn decides(&mut self, me: usize, rules: &Rules, snapshot: Snapshot) -> Act {
         let mut place = self.clients[me].place;
         let mine = self.clients[me].ticket.unwrap_or_default();
@@ -285,7 +286,7 @@ impl World {
         act
     }
 
-    /// The same of one at the door of a lock that is not to be had.
+    /// Decides for a client without a place, at a lock that it cannot have yet.
     fn clears(&mut self, me: usize, rules: &Rules, snapshot: Snapshot) -> Act {
         let mut client = self.clients[me];
         let digest = snapshot.digest(rules, |entry| self.judge(me, entry));
@@ -330,7 +331,8 @@ impl Client {
         }
     }
 
-    /// What it has was granted so late that its lease is over. One that has held it already finds out at the end of its turn.
+    /// Whether what the client has was granted so late that its lease has ended. A client that has already held it finds out at the end of
+    /// its turn.
     fn is_too_late(&self, item: Option<Item>, rules: &Rules) -> bool {
         let (_, entry) = self.found(item, rules);
         self.has == 0 && entry.is_some_and(|entry| entry.beat < self.lapsed)
@@ -360,7 +362,7 @@ impl Client {
             Act::Refused | Act::Over => return self.finish(),
             Act::Read | Act::Pause => Task::AtTheDoor,
             Act::Find => Task::Finding,
-            // What an answer showed is read again together with the rows.
+            // What an answer showed is read again, together with the rows.
             Act::ReadOn => match hand {
                 Hand::Snapshot(snapshot) => Task::Reading(snapshot),
                 _ => Task::Waiting,
@@ -413,7 +415,7 @@ impl Client {
         })
     }
 
-    /// About its own place.
+    /// A request about the client's own place.
     fn own_request(&self, act: &Act, item: Option<Item>, rules: &Rules) -> Option<Request> {
         let (size, nonce) = (self.size, self.nonce?);
         Some(match act {
@@ -434,7 +436,7 @@ impl Client {
                 share: self.has,
             },
             Act::Release => {
-                // Whoever is there still may have another share than was thought.
+                // An entry that is still there may have another share than the client thought.
                 let (_, entry) = self.found(item, rules);
                 let share = entry.map_or(self.has, |entry| entry.share);
                 Request::Release { nonce, share }
@@ -447,7 +449,7 @@ impl Client {
         })
     }
 
-    /// Only a late one renews here: beats that are renewed in time change nothing that the model tells apart.
+    /// Only a late client renews here: beats that are renewed in time change nothing that the model tells apart.
     fn renewal(&self, standing: Standing, snapshot: &Snapshot, rules: &Rules) -> Option<Request> {
         let (nonce, ticket) = (self.nonce?, self.ticket?);
         let late = self.lapsed.max(self.tardy);
@@ -466,13 +468,13 @@ impl Client {
     }
 }
 
-/// How many permits the one in the first slot has, where one was seen.
+/// How many permits the entry in the first slot has, if one was seen.
 fn first_of(seen: Option<Item>) -> u8 {
     let first = seen.and_then(|item| item.slots.get(0));
     first.map_or(1, |first| first.share)
 }
 
-/// Rows that are settled by a write.
+/// The rows that a write settles.
 fn settled_rows(request: &Request) -> u16 {
     let settled = match *request {
         Request::Fill {
@@ -486,7 +488,7 @@ fn settled_rows(request: &Request) -> u16 {
     settled.fold(0, |bits, at| bits | 1 << at)
 }
 
-/// As the article looks for it.
+/// Whether the client has the lowest row, as the article looks for it.
 fn is_lowest(snapshot: &Snapshot, digest: &JudgedSnapshot) -> bool {
     let lowest = lowest(digest) == Some(Occupant::Me);
     lowest && snapshot.is_whole() && snapshot.item.is_free()

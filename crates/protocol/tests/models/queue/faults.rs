@@ -1,4 +1,4 @@
-//! What goes wrong: who may be hit by which fault, how often, and what it does.
+//! What goes wrong: which client each fault may hit, how often, and what the fault does.
 
 use super::client::{Client, Role, Task};
 use super::driver::Hand;
@@ -12,20 +12,20 @@ use fairlock_protocol::step::Has;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
     pub(crate) all: u8,
-    /// A process is gone for ever; a request of it in flight may apply at any later time, or never.
+    /// A process is gone for ever. Its request in flight may apply at any later time, or never.
     pub(crate) crash: u8,
-    /// A caller loses interest: its last request is answered before it leaves, or never.
+    /// A caller loses interest. Its last request is answered before it leaves, or never.
     pub(crate) cancel: u8,
-    /// A process is so late that its entries may be judged dead; it has stopped believing by then.
+    /// A process is so late that its entries may be judged dead. It has stopped believing by then.
     pub(crate) lapse: u8,
-    /// A process is so late with its row that the gap outlives the grace.
+    /// A process is so late with its row that the gap outlives the join timeout.
     pub(crate) slow: u8,
-    /// A second copy of a request in flight applies at any time. Where it goes first, the answer to the first was
-    /// lost and the retry must recognise itself; where it goes last, it is a late duplicate.
+    /// A second copy of a request in flight applies at any time. If it applies first, the answer to the first was lost and the retry must
+    /// recognise itself. If it applies last, it is a late duplicate.
     pub(crate) copy: u8,
-    /// A process renews so late that others see half of its lease go by. It is neither dead nor passed over.
+    /// A process renews so late that other clients see half of its lease go by. It is neither dead nor passed over.
     pub(crate) tardy: u8,
-    /// Somebody is renewed between the last look that its judge had at it and the judgement.
+    /// An owner renews between its judge's last poll of it and the judgement.
     pub(crate) nick: u8,
 }
 
@@ -41,7 +41,7 @@ impl Faults {
         nick: 0,
     };
 
-    /// Each but a tardy renewal, at most once, and so many in all.
+    /// Each fault but a tardy renewal, at most once, and at most `all` in total.
     pub(crate) const fn any(all: u8) -> Self {
         Faults {
             all,
@@ -55,7 +55,7 @@ impl Faults {
         }
     }
 
-    /// This one, once.
+    /// This fault, once.
     pub(crate) fn one(fault: Fault) -> Self {
         let mut faults = Faults {
             all: 1,
@@ -87,13 +87,13 @@ impl Faults {
 pub(crate) enum Fault {
     Crash,
     Cancel,
-    /// The same, and nobody hears the answer to its last request.
+    /// As `Cancel`, and the caller never hears the answer to its last request.
     Unheard,
     Lapse,
     Slow,
     Copy,
     Tardy,
-    /// The process judges whoever is at this place.
+    /// The process judges the entry at this place.
     Nick(Place),
 }
 
@@ -202,7 +202,7 @@ impl World {
         }
     }
 
-    /// The judge's request is on its way, and the beat that it names is over.
+    /// Puts the judge's request on its way, and then changes the beat that the request names.
     fn renew_in_the_nick_of_time(&mut self, judge: usize, place: Place, rules: &Rules) {
         let judged = self.at(place, rules);
         let evicts = |has| {
@@ -231,7 +231,7 @@ impl World {
             .for_each(|entry| self.put(place, entry.beaten(), rules));
     }
 
-    /// Where a judge that is between two looks may be overtaken by a renewal.
+    /// Where a renewal may overtake a judge that is between two polls.
     fn nicks(&self, judge: &Client) -> impl Iterator<Item = Place> + use<> {
         let between = judge.task == Task::Waiting;
         let places = [
@@ -291,13 +291,13 @@ impl Client {
         role != Role::Sweeper && !self.place.has_held()
     }
 
-    /// Has a request in flight, or an answer.
+    /// Whether it has a request in flight, or an answer.
     fn is_busy(&self) -> bool {
         matches!(self.task, Task::Sent(_) | Task::Answered(..))
     }
 }
 
-/// Has drawn, and has no row yet.
+/// Whether it has drawn, and has no row yet.
 fn is_to_join(client: &Client) -> bool {
     match client.task {
         Task::Answered(Request::Draw { .. }, answer) => answer.applied,

@@ -1,19 +1,24 @@
-//! The queue, checked exhaustively: every order of every request, with faults, decided by the product's own functions.
+//! The queue, checked exhaustively: every order of every request, with faults, decided by the library's own functions.
 //!
-//! What a client sends next, by what it was answered, is said by the place machine that the product drives too.
-//! A write is sent, applied to the one item that it names, and answered, each a step of its own; what the answer
-//! shows is decided on in the same step. A look reads the lock item, then row after row; nothing else happens in the
-//! steps that read. What the model does not tell apart: of several unsettled rows and runs of gaps one look settles
-//! the first, and the next look the next; beats are renewed only by who is late, or in the nick of time; a new lock
-//! item takes its first ticket from the clock as of when the enter applies, for no request is in flight as long as an
-//! idle item is retained.
+//! The place machine, which the library drives too, says what a client sends next, by what it was answered. A write is sent, applied to the
+//! one item that it names, and answered, each in a step of its own. In the step of the answer, the client also decides by it. A poll reads
+//! the lock item, then row after row; nothing else happens in the steps that read.
 //!
-//! States are one that differ only in what makes no difference any more: in what of an answer its client will not
-//! look at (`answers.rs`), in settled rows that nobody will read, in the names of attempts, and in which of two that
-//! do the same did what (`names.rs`). A trace names clients by where they stand after each step.
+//! What the model does not tell apart:
 //!
-//! Faults are data (`faults.rs`): each kind at most once a run, and so many of them in all. From every state, those
-//! alive must be able to finish without one more fault and without one more late request.
+//! - Of several unsettled rows and runs of gaps, one poll settles the first, and the next poll the next.
+//! - Only a late client renews its beat, or an owner between its judge's last poll and the judgement.
+//! - A new lock item takes its first ticket from the clock as of when the enter applies. No request is in flight as long as an idle item is
+//!   retained.
+//!
+//! States that differ only in what makes no difference any more count as one:
+//!
+//! - What a client will not use of an answer (`answers.rs`).
+//! - Settled rows that no client will read.
+//! - The names of attempts, and which of two like clients did what (`names.rs`). A trace names clients by where they stand after each step.
+//!
+//! Faults are data (`faults.rs`): each kind happens at most once a run, and a number limits them in all. From every state, the live clients
+//! must be able to finish without one more fault and without one more late request.
 mod answers;
 mod client;
 mod driver;
@@ -43,7 +48,7 @@ use world::{Action, Setup};
 use crate::explore::Search;
 use crate::watchdog;
 
-/// Much more than any of these takes on a slow machine.
+/// Much more than any of these searches takes on a slow machine.
 const TOO_LONG: Duration = Duration::from_secs(900);
 
 fn setup(roles: &[Role], rounds: u8, slots: usize, faults: Faults) -> Setup {
@@ -60,7 +65,7 @@ fn setup(roles: &[Role], rounds: u8, slots: usize, faults: Faults) -> Setup {
     }
 }
 
-/// The same, and the first two are places of one process.
+/// A setup whose first two clients are places of one process.
 fn together(roles: &[Role], rounds: u8, slots: usize, faults: Faults) -> Setup {
     Setup {
         together: true,
@@ -68,7 +73,7 @@ fn together(roles: &[Role], rounds: u8, slots: usize, faults: Faults) -> Setup {
     }
 }
 
-/// The same for a lock of two permits.
+/// A setup for a lock of two permits.
 fn of_two(roles: &[Role], rounds: u8, slots: usize, faults: Faults) -> Setup {
     let mut setup = setup(roles, rounds, slots, faults);
     setup.rules.permits = 2;
@@ -79,8 +84,8 @@ fn search(setup: &Setup) -> Search<'_, Setup> {
     Search::new(setup, Action::is_fault, properties::is_done)
 }
 
-/// Every property holds in every state, from every state those alive can come to their end by themselves, and there
-/// are exactly so many states.
+/// Asserts that every property holds in every state, and that from every state the live clients can come to their end by themselves. Also
+/// asserts that there are exactly `states` states.
 fn proves(setup: &Setup, states: usize) {
     let what = format!("{setup:?}");
     watchdog::within(TOO_LONG, &what, || search(setup).run()).proves(&what, states);
@@ -93,7 +98,7 @@ fn catches(mutant: Mutant, property: &'static str, setup: Setup) {
     report.catches(&what, property);
 }
 
-/// Those alive cannot all come to their end.
+/// Asserts that the live clients cannot all come to their end.
 fn sticks(mutant: Mutant, setup: Setup) {
     let setup = setup.mutated(mutant);
     let what = format!("{setup:?}");
@@ -101,7 +106,7 @@ fn sticks(mutant: Mutant, setup: Setup) {
     assert!(report.stuck.is_some(), "{what}: {report:?}");
 }
 
-/// Our own search meets the same states as stateright's.
+/// This search meets the same states as stateright's.
 #[test]
 fn stateright_counts_the_same_states() {
     let setup = setup(TWO, 1, 1, Faults::any(1));
@@ -179,7 +184,7 @@ fn a_caller_that_does_not_wait_comes_between_two_clients() {
 fn a_sweeper_comes_between_two_clients() {
     proves(
         &setup(&[Waiter, Drawer, Sweeper], 1, 1, Faults::any(2)),
-        1_485_113,
+        1_482_408,
     );
 }
 
@@ -279,7 +284,7 @@ fn the_articles_rule_is_caught() {
 #[test]
 fn a_slot_without_its_with_slot_condition_is_caught() {
     catches(
-        Mutant::FillWithoutSlotted,
+        Mutant::FillWithoutWatermark,
         COUNTERS,
         setup(TWO, 2, 1, Faults::any(1)),
     );
@@ -338,7 +343,7 @@ fn a_live_holder_evicted_is_caught() {
 #[test]
 fn a_live_successor_evicted_from_its_slot_is_caught() {
     catches(
-        Mutant::LiveSuccessorEvictSuccessored,
+        Mutant::LiveSuccessorEvicted,
         PATIENCE,
         setup(THREE, 1, 1, Faults::NONE),
     );
@@ -502,7 +507,7 @@ fn one_who_does_not_wait_comes_between_readers() {
     );
 }
 
-/// The one in the queue may die while the reader lives.
+/// The waiter in the queue may die while the reader lives.
 #[test]
 fn one_who_does_not_wait_comes_between_a_reader_and_a_writer() {
     proves(
@@ -541,7 +546,7 @@ fn a_share_over_successors_is_caught() {
 
 #[test]
 fn a_share_of_what_is_not_left_is_caught() {
-    // The one in the first slot has it no more.
+    // The client in the first slot no longer holds the lock.
     let setup = of_two(&[Reader, Reader, Reader], 1, 1, Faults::NONE);
     catches(Mutant::ShareWithoutRoom, HOLDER, setup);
 }
@@ -554,7 +559,7 @@ fn an_admission_of_whoever_is_there_is_caught() {
 
 #[test]
 fn a_downgrade_that_frees_what_others_took_is_caught() {
-    // One who has two of three keeps one.
+    // A client that has two of three permits keeps one.
     let mut setup = of_two(
         &[Downgrader, Reader, Reader],
         1,

@@ -1,4 +1,4 @@
-//! Nonces wherever a world names one: the same world under other names is the same state.
+//! The nonces wherever a world names one: the same world under other names is the same state.
 
 use std::hash::{Hash, Hasher};
 
@@ -12,7 +12,7 @@ use super::world::World;
 use crate::explore::Fold;
 
 impl World {
-    /// Gives a client a nonce that is named nowhere, for one more request for a place.
+    /// Gives a client a nonce that appears nowhere, for one more request for a place.
     pub(super) fn names(&mut self, me: usize, rules: &Rules) {
         if rules.broken(Mutant::OneNonce) && self.clients[me].nonce.is_some() {
             return;
@@ -30,13 +30,13 @@ impl World {
         client.tardy = 0;
     }
 
-    /// Two who do the same may stand for each other: puts them in order.
+    /// Puts clients in order that do the same, because they may stand for each other.
     pub(super) fn sort(&mut self, roles: &[Role], together: bool) {
         for end in (1..roles.len()).rev() {
             for me in 0..end {
                 let is_out_of_order = || self.clients[me].rank() > self.clients[me + 1].rank();
                 let is_like = roles[me] == roles[me + 1] && roles[me] != Role::Pair;
-                // The second place of a process is not to be taken for another process.
+                // The second place of a process must not be taken for another process.
                 let is_apart = together && me == 1;
                 if is_like && !is_apart && is_out_of_order() {
                     self.swap(me);
@@ -78,7 +78,7 @@ impl World {
 }
 
 impl Client {
-    /// Tells clients apart by whatever is no name.
+    /// Tells clients apart by everything but names.
     fn rank(&self) -> u64 {
         let (mut nameless, mut rank) = (*self, Fold::default());
         nameless.each_nonce(&mut |nonce| *nonce = Nonce::new(0, nonce.attempt()));

@@ -77,7 +77,7 @@ pub(crate) fn is_done(world: &World) -> bool {
     world.clients.iter().all(Client::is_gone)
 }
 
-/// The permits of those who believe.
+/// The permits of the clients that believe they hold.
 fn believed(world: &World) -> u8 {
     let believers = world.clients.iter().filter(|client| client.believes());
     believers.map(|client| client.has).sum()
@@ -92,7 +92,8 @@ fn who_believes_holds(world: &World, rules: &Rules) -> bool {
     })
 }
 
-/// In time, and yet out of the queue: every ticket up to `watermark` is settled or with a slot, and hers is neither.
+/// Whether a client is in time, and yet out of the queue: every ticket up to the watermark is settled or has a slot, and the client's is
+/// neither.
 fn is_passed_over(world: &World, client: &Client) -> bool {
     if !client.counts_on_its_turn() {
         return false;
@@ -108,7 +109,7 @@ fn is_passed_over(world: &World, client: &Client) -> bool {
     is_placed(client) || client.drawn().is_some_and(|ticket| !in_queue(ticket))
 }
 
-/// Has a place on the lock item by an answer that has yet to arrive.
+/// Whether the client has a place on the lock item by an answer that has yet to arrive.
 fn is_placed(client: &Client) -> bool {
     match client.task {
         Task::Answered(request, answer) => request.takes_a_place() && answer.applied,
@@ -116,7 +117,7 @@ fn is_placed(client: &Client) -> bool {
     }
 }
 
-/// Nobody waited for a slot, and there was one.
+/// Whether the client was refused a slot though no client waited for one, and there was one.
 fn is_refused_a_slot(client: &Client, slots: usize) -> bool {
     let Task::Answered(Request::Enter { who, waits: true }, answer) = client.task else {
         return false;

@@ -9,7 +9,7 @@ use fairlock_protocol::ticket::Ticket;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Request {
-    /// Draw, and take the slot behind all others; or if it does not wait, the first of a free lock.
+    /// Draw, and take the slot behind all others. A client that does not wait takes the first slot of a free lock.
     Enter {
         who: Who,
         waits: bool,
@@ -19,7 +19,7 @@ pub(crate) enum Request {
         last: u8,
         watermark: u8,
     },
-    /// Take permits that are left, where the one in the first slot has so many at the most.
+    /// Take permits that are left, where the entry in the first slot takes at most `first`.
     Share {
         who: Who,
         first: u8,
@@ -36,7 +36,7 @@ pub(crate) enum Request {
         found: Few,
         watermark: u8,
     },
-    /// Let the first successors in, from this slot up to this one in this slot.
+    /// Let the first successors in, from the slot `first` up to this nonce in the slot `index`.
     Admit {
         first: u8,
         index: u8,
@@ -62,7 +62,7 @@ pub(crate) enum Request {
         nonce: Nonce,
         beat: u8,
     },
-    /// Give up one's own slot.
+    /// Give up the client's own slot.
     Rise {
         index: u8,
         nonce: Nonce,
@@ -100,7 +100,7 @@ pub(crate) enum Request {
     },
 }
 
-/// Who asks for a place.
+/// A client that asks for a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Who {
     pub(crate) nonce: Nonce,
@@ -110,14 +110,14 @@ pub(crate) struct Who {
     pub(crate) share: u8,
 }
 
-/// What a slot is conditional on, as the look showed it.
+/// What a slot is conditional on, as the snapshot showed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Seen {
     pub(crate) watermark: u8,
     pub(crate) left: u8,
 }
 
-/// The answer to a write: of the one item it named, what is there now if it applied, what was there if not.
+/// The answer to a write. Of the one item that the write named, it shows what is there now if the write applied, and what was there if not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Answer {
     pub(crate) applied: bool,
@@ -140,7 +140,7 @@ impl Shown {
 }
 
 impl Request {
-    /// Asks for a place on the lock item.
+    /// Whether it asks for a place on the lock item.
     pub(crate) fn takes_a_place(&self) -> bool {
         matches!(
             self,
@@ -148,7 +148,7 @@ impl Request {
         )
     }
 
-    /// The ticket of the row that it names; none if it is the lock item.
+    /// The ticket of the row that it names, or `None` if it names the lock item.
     pub(crate) fn row(&self) -> Option<u8> {
         match *self {
             Request::Join { ticket, .. }
@@ -162,7 +162,7 @@ impl Request {
     }
 }
 
-/// By what a look shows. None: nobody stands there.
+/// Requests by what a snapshot shows, or `None` if no entry stands there.
 impl Request {
     pub(crate) fn evict(item: &Item, has: Has, rules: &Rules) -> Option<Self> {
         let dead = match has {
@@ -195,7 +195,7 @@ impl Request {
         Some(Request::EvictSuccessor { index, nonce, beat })
     }
 
-    /// The first of them; the others show again in the next look.
+    /// Settles the first of them; the others show again in the next snapshot.
     pub(crate) fn settle(snapshot: &Snapshot, unsettled: &[Unsettled]) -> Option<Self> {
         match *unsettled.first()? {
             Unsettled::Gap(first, last) => Some(Request::VoidGap {
@@ -233,7 +233,7 @@ impl Request {
         }
     }
 
-    /// Gives a slot to nobody.
+    /// Gives no client a slot, and raises the watermark.
     pub(crate) fn pass(item: &Item, upto: Ticket) -> Self {
         Request::Fill {
             seen: Seen::of(item),

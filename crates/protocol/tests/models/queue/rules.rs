@@ -1,24 +1,24 @@
-//! The rules of a run: how many slots there are, and which rule, if any, was changed to see it caught.
+//! The rules of a run: how many slots there are, and which rule, if any, is changed to see that the search catches it.
 
 /// The protocol with one rule changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
-    /// Whoever is the lowest row it sees takes the lock, as in the article.
+    /// A client whose row is the lowest that it sees takes the lock, as in the article.
     LowestRowEnters,
-    FillWithoutSlotted,
+    FillWithoutWatermark,
     FillWithoutLeft,
     GapSkipped,
     EnterOverUnsettled,
     /// A repeated request for a slot takes another one.
     EnterTwice,
-    /// Who asks for a slot is refused it if there is a successor.
+    /// A client that asks for a slot is refused if there is a successor.
     EnterOneAtATime,
-    /// Who does not wait takes a slot behind others.
+    /// A client that does not wait takes a slot behind others.
     EnterWithoutFree,
-    /// More take slots than there are.
+    /// More clients take slots than there are slots.
     EnterWithoutSlots,
     LiveHolderEvicted,
-    LiveSuccessorEvictSuccessored,
+    LiveSuccessorEvicted,
     EvictWithoutBeat,
     EvictSuccessorWithoutBeat,
     VoidWithoutBeat,
@@ -28,41 +28,41 @@ pub(crate) enum Mutant {
     EnterOverWithoutLast,
     /// A lock item that was removed when idle comes back with its first tickets.
     TicketsFromZero,
-    /// A waiter that misses its own row in the middle of a query gives up its ticket, and the slot that it finds
-    /// itself on while it leaves.
+    /// A waiter that misses its own row in the middle of a query gives up its ticket. It also gives up the slot in which it finds itself
+    /// while it leaves.
     MissingRowGivesUpSlot,
-    /// A row whose beat is late is passed like a void one.
+    /// A row whose beat is late is passed like a void row.
     LateIsPassed,
-    /// Tickets that were drawn together with a row's own are taken for gaps.
+    /// Tickets that were drawn together with a row's own count as gaps.
     RowOfOne,
-    /// A gap behind a ripe one is closed with it, though it is within its grace.
+    /// A gap behind a ripe one is closed with it, though it is within its join timeout.
     RunIntoGrace,
-    /// Who draws several tickets moves the counter by one.
+    /// A client that draws several tickets moves the counter by one.
     DrawsOne,
     ShareOverUnsettled,
     ShareBesideAnybody,
     ShareWithoutRoom,
-    /// The first successors come in, whoever they are by now.
+    /// The first successors come in, whichever entries they are by now.
     AdmitWhoeverIsThere,
     DowngradeWithoutShare,
     /// A place that leaves the queue counts its departure, and leaves its row.
     RowIsNotVoid,
-    /// It makes its row void, and does not count its departure.
+    /// A place makes its row void, and does not count its departure.
     DepartureIsNotCounted,
-    /// A place that is not wanted any more, or was granted too late, ends without a look at what it has.
+    /// A place that is not wanted any more, or was granted too late, ends without checking what it has.
     SlotIsNotLookedFor,
     /// A process offers a slot to a place of its own that is leaving.
     OffersALeaver,
-    /// A sweeper takes every row for a settled one.
+    /// A sweeper takes every row for a settled row.
     SweptUnsettled,
-    /// A place whose last request was not answered leaves like one that has nothing.
+    /// A place whose last request was not answered leaves like a place that has nothing.
     UnheardIsForgotten,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rules {
     pub(crate) slots: usize,
-    /// How many the lock has: who waits for it alone takes all of them.
+    /// How many permits the lock has: a client that waits for the whole lock takes all of them.
     pub(crate) permits: u8,
     pub(crate) mutant: Option<Mutant>,
 }

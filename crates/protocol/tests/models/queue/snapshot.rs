@@ -1,11 +1,11 @@
-//! A look: the lock item first, then the rows one after the other, each as it is when its turn comes.
+//! A snapshot: the lock item first, then the rows one after the other, each as it is when its turn comes.
 
 use super::rules::{Mutant, Rules};
 use super::table::{Entry, Item, Row, Table};
 use fairlock_protocol::step::{JudgedSnapshot, Known, Occupant, Row as Shown, RowAt};
 use fairlock_protocol::ticket::Ticket;
 
-/// Rows behind the slots that a run can have at the most.
+/// How many rows behind the slots a run can have at most.
 const BEHIND: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ impl Snapshot {
         }
     }
 
-    /// Reads on by one ticket. Whether the page ends there.
+    /// Reads on by one ticket. Returns whether the page ends there.
     pub(crate) fn read(&mut self, table: &Table, page: usize) -> bool {
         let row = table.row(self.upto() + 1);
         self.rows[usize::from(self.passed)] = row;
@@ -39,7 +39,7 @@ impl Snapshot {
         full || self.is_whole()
     }
 
-    /// Takes rows for read that are known without it, those behind the watermark.
+    /// Counts rows behind the watermark as read that the client knows without reading them.
     pub(crate) fn know(&mut self, rows: &[Entry]) {
         for (row, entry) in self.rows.iter_mut().zip(rows) {
             *row = Some(Row::Waiting(*entry));
@@ -67,7 +67,7 @@ impl Snapshot {
         }
     }
 
-    /// The row of `ticket`, if this look read so far.
+    /// The row of `ticket`, if this snapshot has read that far.
     pub(crate) fn row(&self, ticket: u8) -> Option<Row> {
         let behind = ticket.checked_sub(self.item.watermark + 1)?;
         self.rows.get(usize::from(behind)).copied().flatten()
@@ -116,7 +116,7 @@ impl Snapshot {
                 .collect(),
             admitted: self.item.admitted(rules).0,
             successors: successors
-                .map(|at| live_is_dead(Mutant::LiveSuccessorEvictSuccessored, at))
+                .map(|at| live_is_dead(Mutant::LiveSuccessorEvicted, at))
                 .collect(),
             rows: self.rows_shown(rules, &judge),
             last: Ticket::new(self.item.last.into()),

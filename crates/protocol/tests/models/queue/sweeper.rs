@@ -1,4 +1,4 @@
-//! The sweeper: settles what the dead left, deletes settled_rows, and removes a lock item that is idle.
+//! The sweeper: settles what dead clients left, deletes settled rows, and removes a lock item that is idle.
 
 use super::client::{Client, Task};
 use super::request::Request;
@@ -17,7 +17,7 @@ impl Client {
         }
     }
 
-    /// One look of a sweeper, decided by the product's own function.
+    /// Decides for a sweeper by one snapshot, with the library's own function.
     pub(crate) fn sweep(
         &mut self,
         rules: &Rules,
@@ -40,7 +40,7 @@ impl Client {
                 self.send(Request::evict_successor(&snapshot.item, index, rules))
             }
             SweepStep::ReadOn => self.task = Task::Reading(snapshot),
-            // One by one: a sweeper may end between two of them.
+            // Row by row: a sweeper may end between two of them.
             SweepStep::Delete(_) => {
                 let first = settled_rows(&snapshot, table, rules).next();
                 self.send(first.map(|ticket| Request::Delete { ticket }));
@@ -56,7 +56,7 @@ impl Client {
     }
 }
 
-/// The rows up to the watermark, which a look of the model does not read.
+/// The rows up to the watermark, which a snapshot of the model does not read.
 fn settled_rows(snapshot: &Snapshot, table: &Table, rules: &Rules) -> impl Iterator<Item = u8> {
     let end = match rules.broken(Mutant::SweptUnsettled) {
         true => snapshot.item.last,

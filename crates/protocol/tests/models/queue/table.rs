@@ -1,4 +1,4 @@
-//! The table: the lock item, the rows, and what each request does to the one of them that it names.
+//! The table: the lock item, the rows, and what each request does to the item or row that it names.
 
 use std::num::NonZeroU8;
 
@@ -7,10 +7,10 @@ use super::request::{Answer, Request, Shown};
 use super::rules::Rules;
 use super::writes;
 
-/// Tickets that a run can draw at the most; more are a panic, not a wrong result.
+/// How many tickets a run can draw at most; more are a panic, not a wrong result.
 pub(crate) const TICKETS: usize = 16;
 
-/// Names one attempt of one process; an entry whose process is on another attempt is nobody's.
+/// Names one attempt of one process. An entry whose process is on another attempt has no owner.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Nonce(NonZeroU8);
 
@@ -20,7 +20,7 @@ impl Nonce {
         Nonce(NonZeroU8::MIN.saturating_add((process as u8) << 5 | attempt))
     }
 
-    /// As the product has it.
+    /// The nonce as the library has it.
     pub(crate) fn bits(self) -> u128 {
         self.0.get().into()
     }
@@ -51,7 +51,7 @@ pub(crate) struct Entry {
     pub(crate) ticket: u8,
     pub(crate) share: u8,
     pub(crate) beat: u8,
-    /// Written by a late duplicate: nobody may be blamed for leaving it behind.
+    /// Written by a late duplicate: no client may be blamed for leaving it behind.
     pub(crate) stray: bool,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    /// The first of the slots, if it has the lock.
+    /// The first of the slots, if it holds the lock.
     pub(crate) fn holder(&self, rules: &Rules) -> Option<Entry> {
         let fits = |first: &Entry| {
             let is_left = first.share < rules.permits && first.share as i8 <= self.room;
@@ -87,7 +87,7 @@ impl Item {
         self.slots.iter().skip(self.first_successor(rules))
     }
 
-    /// In which slot the first successor stands.
+    /// The slot in which the first successor stands.
     pub(crate) fn first_successor(&self, rules: &Rules) -> usize {
         usize::from(self.holder(rules).is_some())
     }
@@ -96,7 +96,7 @@ impl Item {
         self.holder(rules).into_iter().chain(self.sharers.iter())
     }
 
-    /// The entry of one who has the lock.
+    /// The entry of this nonce, if it holds the lock.
     pub(crate) fn hold(&self, nonce: Nonce, rules: &Rules) -> Option<Entry> {
         self.holders(rules).find(|holder| holder.nonce == nonce)
     }
@@ -126,7 +126,7 @@ impl Item {
         self.is_free() || share as i8 <= self.left_over(rules)
     }
 
-    /// What is left beside all who have the lock.
+    /// What is left beside all entries that hold the lock.
     fn left_over(&self, rules: &Rules) -> i8 {
         self.room - self.holder(rules).map_or(0, |holder| holder.share as i8)
     }
@@ -150,8 +150,8 @@ impl Item {
 pub(crate) struct Table {
     pub(crate) item: Option<Item>,
     pub(crate) rows: [Option<Row>; TICKETS],
-    /// No ticket so far is above it: the clock, which a new lock item starts from. No request is in flight for as
-    /// long as an idle item is retained, so it is read when the request applies.
+    /// No ticket so far is above it: the clock, from which a new lock item starts. No request is in flight for as long as an idle item is
+    /// retained, so the clock is read when the request applies.
     pub(crate) clock: u8,
 }
 

@@ -1,4 +1,4 @@
-//! The model: every step that anybody can take next, in any order.
+//! The model: every step that any client can take next, in any order.
 
 use stateright::{Model, Property};
 
@@ -19,7 +19,7 @@ pub(crate) struct Setup {
     pub(crate) rounds: u8,
     pub(crate) rules: Rules,
     pub(crate) faults: Faults,
-    /// The first two are places of one process, which know of each other what its directory does.
+    /// Whether the first two clients are places of one process, which know of each other what its directory does.
     pub(crate) together: bool,
 }
 
@@ -27,10 +27,10 @@ pub(crate) struct Setup {
 pub(crate) struct World {
     pub(crate) table: Table,
     pub(crate) clients: Vec<Client>,
-    /// Requests that may apply at any time, and whose answer nobody hears.
+    /// Requests that may apply at any time, and whose answers no client hears.
     pub(crate) late: Vec<Request>,
     pub(crate) faults: Faults,
-    /// The newest ticket that anybody believed in, and that anybody did who had the lock alone.
+    /// The newest ticket in which any client believed, and the newest in which a client believed that held the lock alone.
     pub(crate) newest: u8,
     pub(crate) newest_alone: u8,
     pub(crate) broken: Option<Broken>,
@@ -47,7 +47,7 @@ pub(crate) enum Broken {
 pub(crate) enum Action {
     /// The request in flight reaches its item.
     Apply(usize),
-    /// Its answer arrives; what is decided by it is sent.
+    /// Its answer arrives, and the client sends what it decides by it.
     Answer(usize),
     /// Reads the lock item.
     Snapshot(usize),
@@ -61,7 +61,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Nobody may need it to get on.
+    /// Whether the clients must be able to get on without this action.
     pub(crate) fn is_fault(&self) -> bool {
         matches!(self, Action::Fault(..) | Action::Late(_))
     }
@@ -168,14 +168,14 @@ impl World {
         }
     }
 
-    /// Nobody renews it any more, or its owner is late.
+    /// Whether no client renews the entry any more, or its owner is late.
     pub(crate) fn is_dead(&self, entry: Entry) -> bool {
         let owner = &self.clients[entry.nonce.process()];
         let renewed = !owner.is_gone() && owner.is(entry);
         !renewed || entry.beat < owner.lapsed
     }
 
-    /// No process that is in time will come with the row of this gap.
+    /// Whether no process that is in time will come with the row of this gap.
     pub(super) fn is_over(&self, gap: Ticket, rules: &Rules) -> bool {
         let gap = gap.get() as u8;
         let is_ripe = |gap| {
@@ -222,7 +222,7 @@ impl World {
         }
     }
 
-    /// Requests that can do nothing any more.
+    /// Forgets requests that can do nothing any more.
     fn forget_the_late(&mut self) {
         let Some(item) = self.table.item else { return };
         self.late.retain(|request| match request {
@@ -232,7 +232,7 @@ impl World {
         });
     }
 
-    /// Rows that nobody reads any more, and that no request names: whether they are deleted is no matter.
+    /// Forgets rows that no client reads any more, and that no request names: it does not matter whether they are deleted.
     fn forget_litter(&mut self) {
         let watermark = self
             .table
@@ -254,7 +254,7 @@ impl World {
         }
     }
 
-    /// Whether the row of a ticket that is settled may still make a difference to somebody.
+    /// Whether the row of a settled ticket may still make a difference to a client.
     fn is_in_use(&self, ticket: u8) -> bool {
         let names = |request: &Request| request.row() == Some(ticket);
         let uses = |client: &Client| match client.task {
@@ -289,7 +289,7 @@ impl Client {
 }
 
 impl Setup {
-    /// For a place of one of the clients, which draws its ticket at once if its role does.
+    /// The claim for a place of one of the clients, which draws its ticket at once if its role does.
     pub(super) fn claim(&self, me: usize, draws: bool) -> Claim {
         self.roles[me].claim(me, self.rules.permits, draws)
     }

@@ -1,7 +1,7 @@
-//! The model's requests as the writes that the product sends, and what these make of the model's items.
+//! The model's requests as the writes that the library sends, and what these make of the model's items.
 //!
-//! A planted change of a rule is a clause, or an effect, that a write does not have. States are small and few beside the steps
-//! between them, so what a write makes of an item is worked out once.
+//! A planted change of a rule is a clause, or an effect, that a write lacks. States are small, and few beside the steps between them, so
+//! the model computes only once what a write makes of an item.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,13 +23,13 @@ use super::rules::{Mutant, Rules};
 use super::table::{Entry, Item, Nonce, Row};
 use crate::explore::Fold;
 
-/// The models know no time: every lease, every grace and every expiry is the same.
+/// The models know no time: every lease, every join timeout and every expiry is the same.
 const SPAN: Duration = Duration::from_secs(30);
 const EXPIRY: u64 = 1;
 
-/// What there is, the clock or the ticket of the row, what is asked by which rules, and whether late.
+/// What there is, the clock or the ticket of the row, what is asked by which rules, and whether it is late.
 type Asked<T> = (Option<T>, u8, Request, Rules, bool);
-/// What there is afterwards; none if the write does not apply.
+/// What there is afterwards, or `None` if the write does not apply.
 type After<T> = Option<Option<T>>;
 type Memo<T> = RefCell<HashMap<Asked<T>, After<T>, BuildHasherDefault<Fold>>>;
 
@@ -38,7 +38,7 @@ thread_local! {
     static ROWS: Memo<Row> = Memo::default();
 }
 
-/// What the lock item is after a write; none if it does not apply. A new item counts from the clock.
+/// Returns the lock item after a write, or `None` if the write does not apply. A new item counts from the clock.
 pub(super) fn item_after(
     item: Option<Item>,
     (clock, request): (u8, &Request),
@@ -54,7 +54,7 @@ pub(super) fn item_after(
     })
 }
 
-/// What a row is after a write.
+/// Returns a row after a write.
 pub(super) fn row_after(
     row: Option<Row>,
     (ticket, request): (u8, &Request),
@@ -165,7 +165,8 @@ fn lock_write(
     })
 }
 
-/// By one who stands on the item, or of one who does. Who is not there any more is named by what no place has, and so not met.
+/// A write by a client that stands on the item, or about one. A client that is not there any more is named by a nonce that no place has, so
+/// no condition meets it.
 fn place_write(item: Item, request: &Request, rules: &Rules) -> Option<LockWrite> {
     let permits = u64::from(rules.permits);
     let hold = |nonce| item.hold(nonce, rules).map_or_else(nobody, protocol_entry);
@@ -215,7 +216,7 @@ fn successor_write(item: Item, request: &Request, permits: u64) -> Option<LockWr
             successors.resize_with((index - first).into(), nobody);
             successors.push(in_slot(index, nonce));
             let mut write = LockWrite::admit(permits, first.into(), &successors)?;
-            // What they take is as it was seen.
+            // They take what was seen.
             for effect in &mut write.effects {
                 if let Effect::Take(taken) = effect {
                     *taken = share.into();
@@ -247,7 +248,7 @@ fn footing(at: At, entry: &entry::Entry) -> Footing {
     }
 }
 
-/// The write with the clause, or the effect, left out that a planted change is about.
+/// Returns the write without the clause, or the effect, that a planted change is about.
 fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
     let is_beat = |clause: &Clause| matches!(clause, Clause::Entry(_, EntryClause::BeatIs(_)));
     let verb = write.verb;
@@ -263,7 +264,7 @@ fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
         }
         Some(Mutant::ShareOverUnsettled) => verb == "share" && *clause == Clause::NoOpenTicket,
         Some(Mutant::ShareBesideAnybody) => matches!(clause, Clause::Beside { .. }),
-        Some(Mutant::FillWithoutSlotted) => {
+        Some(Mutant::FillWithoutWatermark) => {
             verb == "fill" && matches!(clause, Clause::WatermarkIs(_))
         }
         Some(Mutant::FillWithoutLeft) => verb == "fill" && matches!(clause, Clause::LeftIs(_)),
@@ -296,7 +297,7 @@ fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
     write
 }
 
-/// None: it takes no condition.
+/// Returns `None` if the request takes no condition.
 fn row_write(row: Option<Row>, request: &Request, late: bool) -> Option<RowWrite> {
     let waiting = match row {
         Some(Row::Waiting(entry)) => Some(entry),
@@ -353,7 +354,7 @@ fn nobody() -> entry::Entry {
     }
 }
 
-/// What a late duplicate wrote says since when it is there.
+/// An entry that a late duplicate wrote says since when it is there.
 fn protocol_entry(of: Entry) -> entry::Entry {
     entry::Entry {
         nonce: protocol_nonce(of.nonce),
@@ -401,7 +402,7 @@ fn newcomer(who: Who, newest: u8, late: bool) -> entry::Entry {
     }
 }
 
-/// A free lock as far as somebody saw it.
+/// A free lock as far as a client saw it.
 fn seen(last: u8, watermark: u8) -> LockItem {
     LockItem {
         grace: Some(SPAN),

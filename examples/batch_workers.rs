@@ -1,0 +1,97 @@
+//! Three workers take the files of one folder in turn, and write each result under a fence that refuses a stale worker.
+//! `cargo run --example batch_workers`
+//! In production each worker is a process, with `aws_sdk_dynamodb::Client::new(&aws_config::load_from_env().await)`.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
+    ScalarAttributeType,
+};
+use fairlock::embedded::Engine;
+use fairlock::{LockClient, LockGuard, RecordWait, RunOutcome, TableOptions};
+
+type Done<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Done<()> {
+    let folder = tempfile::tempdir()?;
+    for n in 1..=6 {
+        fs::write(folder.path().join(format!("{n}.txt")), "word ".repeat(n))?;
+    }
+    let dynamodb = Engine::memory()?.client();
+    create_results(&dynamodb).await?;
+    let locks = LockClient::builder(dynamodb.clone()).build()?;
+    locks.create_table(&TableOptions::default()).await?;
+
+    let workers = (1..=3).map(|number| worker(number, &dynamodb, folder.path()));
+    // `try_join_all` would drop the other workers in the middle of their turns if one of them fails.
+    for ended in futures::future::join_all(workers).await {
+        ended?;
+    }
+    let state = locks.fair_lock("inbox")?.inspect().await?;
+    let (is_held, waiting) = (state.holder.is_some(), state.waiting);
+    println!("the folder is empty; held: {is_held}, waiting: {waiting}");
+    Ok(())
+}
+
+/// A worker's process, which ends when the folder is empty.
+async fn worker(number: u32, dynamodb: &Client, folder: &Path) -> Done<()> {
+    let name = format!("worker {number}");
+    let builder = LockClient::builder(dynamodb.clone()).owner(&name);
+    let work = async |locks: &LockClient| {
+        let lock = locks.fair_lock("inbox")?;
+        loop {
+            let wait = RecordWait::Timeout(Duration::from_secs(60));
+            let turn = async |guard: &LockGuard| turn(&name, guard, dynamodb, folder).await;
+            match lock.run(wait, turn).await.and_then(RunOutcome::into_result) {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => return Ok(()),
+                Ok(Err(error)) => return Err(error),
+                // The turn was dropped where it stood, and the next holder does the file again.
+                Err(lost @ fairlock::Error::Lost { .. }) => eprintln!("{name}: {lost}"),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    };
+    builder.build()?.scope(work).await
+}
+
+/// Does the next file. Returns `false` if there is none.
+async fn turn(name: &str, guard: &LockGuard, dynamodb: &Client, folder: &Path) -> Done<bool> {
+    let Some(file) = next_file(folder)? else {
+        return Ok(false);
+    };
+    let words = fs::read_to_string(&file)?.split_whitespace().count();
+    tokio::time::sleep(Duration::from_millis(10)).await; // the work takes its time
+    let id = file.file_name().unwrap_or_default().to_string_lossy();
+    let put = dynamodb.put_item().table_name("results");
+    let put = put.item("id", AttributeValue::S(id.to_string()));
+    let put = put.item("words", AttributeValue::N(words.to_string()));
+    // DynamoDB refuses this write if a worker with a newer token has written the result. The error ends this worker.
+    guard.fence("fence").on(put).send().await?;
+    fs::remove_file(&file)?;
+    let token = guard.ticket();
+    println!("{name} counts {words} words in {id} under token {token}");
+    Ok(true)
+}
+
+fn next_file(folder: &Path) -> io::Result<Option<PathBuf>> {
+    let files = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+    Ok(files.collect::<io::Result<Vec<_>>>()?.into_iter().min())
+}
+
+async fn create_results(dynamodb: &Client) -> Done<()> {
+    let id = AttributeDefinition::builder().attribute_name("id");
+    let id = id.attribute_type(ScalarAttributeType::S).build()?;
+    let key = KeySchemaElement::builder().attribute_name("id");
+    let key = key.key_type(KeyType::Hash).build()?;
+    let new = dynamodb.create_table().table_name("results");
+    let new = new.billing_mode(BillingMode::PayPerRequest);
+    new.attribute_definitions(id).key_schema(key).send().await?;
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! The book: every page of `docs/` is in its summary, and every link of a page leads to a file and a heading that are there.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A page of the book, or another Markdown file of the repository.
+struct Page {
+    path: PathBuf,
+    text: String,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn page(path: PathBuf) -> Page {
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    Page { path, text }
+}
+
+fn pages() -> Vec<Page> {
+    let docs = std::fs::read_dir(root().join("docs")).unwrap();
+    let docs = docs.map(|entry| entry.unwrap().path());
+    let is_page = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "md");
+    let at_the_top = ["README.md", "CONTRIBUTING.md"].map(|name| root().join(name));
+    docs.filter(is_page).chain(at_the_top).map(page).collect()
+}
+
+impl Page {
+    /// The lines outside of code blocks.
+    fn prose(&self) -> impl Iterator<Item = &str> {
+        let mut is_code = false;
+        self.text.lines().filter(move |line| {
+            let is_fence = line.trim_start().starts_with("```");
+            is_code ^= is_fence;
+            !is_code && !is_fence
+        })
+    }
+
+    /// The targets of its links.
+    fn links(&self) -> Vec<&str> {
+        let of_line = |line| links(line).collect::<Vec<_>>();
+        self.prose().flat_map(of_line).collect()
+    }
+
+    /// The anchors of its headings, as GitHub and mdBook make them.
+    fn anchors(&self) -> BTreeSet<String> {
+        let headings = self.prose().filter(|line| line.starts_with('#'));
+        headings
+            .map(|line| anchor(line.trim_start_matches('#')))
+            .collect()
+    }
+
+    /// What is wrong with a link, if anything is.
+    fn problem(&self, link: &str) -> Option<String> {
+        if link.contains("://") || link.starts_with("mailto:") {
+            return None;
+        }
+        let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+        let path = match file {
+            "" => self.path.clone(),
+            file => self.path.parent().unwrap().join(file),
+        };
+        if !path.exists() {
+            return Some(format!("{}: no file `{link}`", self.path.display()));
+        }
+        let is_there = heading.is_empty() || page(path).anchors().contains(heading);
+        (!is_there).then(|| format!("{}: no heading `{link}`", self.path.display()))
+    }
+}
+
+/// `[text](target)`, any number on a line.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| {
+        let target = rest.split(')').next()?;
+        target.split_whitespace().next()
+    })
+}
+
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().chars().filter_map(|sign| match sign {
+        ' ' => Some('-'),
+        '-' | '_' => Some(sign),
+        _ if sign.is_alphanumeric() => Some(sign.to_ascii_lowercase()),
+        _ => None,
+    });
+    kept.collect()
+}
+
+fn problems(pages: &[Page]) -> Vec<String> {
+    let of_page = |page: &Page| -> Vec<String> {
+        let links = page.links();
+        links
+            .into_iter()
+            .filter_map(|link| page.problem(link))
+            .collect()
+    };
+    pages.iter().flat_map(of_page).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let problems = problems(&pages());
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
+#[test]
+fn every_page_is_in_the_summary() {
+    let summary = page(root().join("docs/SUMMARY.md"));
+    let listed: BTreeSet<_> = summary.links().into_iter().collect();
+    let docs = pages().into_iter().map(|page| page.path);
+    let docs = docs.filter(|path| path.parent().unwrap().ends_with("docs"));
+    let names = docs.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+    let missing: Vec<_> = names
+        .filter(|name| name != "SUMMARY.md" && !listed.contains(name.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn a_link_to_nowhere_is_found() {
+    let planted = |text: &str| {
+        let path = root().join("docs/planted.md");
+        let text = text.to_owned();
+        problems(&[Page { path, text }]).len()
+    };
+    assert_eq!(
+        planted("# Here it is\n[a](#here-it-is) [b](protocol.md)"),
+        0
+    );
+    assert_eq!(planted("[a](no-such-page.md)"), 1);
+    assert_eq!(
+        planted("[a](protocol.md#no-such-heading) [b](#nor-this)"),
+        2
+    );
+    assert_eq!(planted("```text\n[a](no-such-page.md)\n```"), 0);
+}

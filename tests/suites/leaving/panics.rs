@@ -1,0 +1,42 @@
+//! A transport that panics while a place is being left: that departure ends alone.
+
+use fairlock::embedded::Network;
+use fairlock::{Error, HeldLocks, LockClient, RecordWait};
+use fairlock_testkit::lab::{Lab, acquire, waits};
+use fairlock_testkit::verbs::verb;
+use fairlock_testkit::virtual_time;
+
+use super::SECOND;
+
+/// A client whose transport panics at each request of a verb.
+fn panics_at(lab: &Lab, what: &'static str) -> LockClient {
+    let network = Network::to(&lab.engine).script(move |request| {
+        assert!(verb(request) != what, "the transport's own panic");
+        None
+    });
+    let builder = LockClient::builder(network.client()).table("locks");
+    builder.clock(lab.clock.clone()).build().unwrap()
+}
+
+/// The caller learns that its time has ended. A shutdown learns that the place was not left.
+#[test]
+fn a_caller_whose_departure_panics_is_told_what_it_would_be_told_without() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = lab.host();
+        let guard = acquire(&host).await;
+        let locks = panics_at(&lab, "give up");
+        let lock = locks.fair_lock("a").unwrap();
+        let refused = lock.acquire(RecordWait::Timeout(SECOND)).await;
+        assert!(
+            matches!(refused, Err(Error::NotGranted { .. })),
+            "{refused:?}"
+        );
+        let report = locks.shutdown(HeldLocks::Release, SECOND).await;
+        assert_eq!(report.unfinished.len(), 1, "{report:?}");
+        // The next caller waits for the place that was not left, and for no longer than its lease.
+        let next = waits(&lab, &lab.host()).await;
+        guard.release().await.unwrap();
+        next.await.unwrap().release().await.unwrap();
+    });
+}
