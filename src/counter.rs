@@ -22,7 +22,7 @@ pub(crate) async fn draw(
         .await?;
     let applied = answer.map(|write| match write {
         Write::Applied(item) => Some(item),
-        Write::Refused(_) => None,
+        Write::ConditionFailed(_) => None,
     });
     Ok(applied.transpose())
 }

@@ -97,7 +97,7 @@ fn settle(
             }
             Ok(item)
         }
-        Write::Refused(item) => Err(hold::evicted(item)),
+        Write::ConditionFailed(item) => Err(hold::evicted(item)),
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) async fn join(
     let answer = store
         .retry(policy, || store.join(name, attempt, ticket))
         .await?;
-    let (Write::Applied(row) | Write::Refused(Some(row))) = answer.value else {
+    let (Write::Applied(row) | Write::ConditionFailed(Some(row))) = answer.value else {
         return Ok(Joined::TooSlow);
     };
     Ok(match row.state {

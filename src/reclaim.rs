@@ -72,11 +72,11 @@ impl<'a> Reclaim<'a> {
                     act = place.clears(refusal, seen);
                     continue;
                 }
-                Act::Settle(over) => {
-                    settle(self.store, self.name, self.policy, &self.snapshot, over).await?;
+                Act::Void(over) => {
+                    void(self.store, self.name, self.policy, &self.snapshot, over).await?;
                     self.read_after().await?
                 }
-                Act::Pass(upto) => {
+                Act::Settle(upto) => {
                     self.pass(upto).await?;
                     self.read_after().await?
                 }
@@ -106,8 +106,8 @@ impl<'a> Reclaim<'a> {
             let digest = snapshot.digest(|_, entry| snapshot::by_server_clock(config, entry, time));
             let is_over = snapshot::gaps_are_over(config, &snapshot.item, time);
             let is_left = snapshot.item.has_left(self.permits);
-            let ripe = |_| is_over.then_some(snapshot.item.last);
-            let refusal = step::next_refusal(&digest.view(), is_left, ripe);
+            let expired = |_| is_over.then_some(snapshot.item.last);
+            let refusal = step::next_refusal(&digest.view(), is_left, expired);
             let lacks = || {
                 self.store.lacks_a_witness() && store::lacks_a_date(&snapshot.item, &snapshot.rows)
             };
@@ -288,7 +288,7 @@ pub(crate) struct Voided {
 
 /// Makes gaps and dead waiters in the queue void. Each write is conditional on what the snapshot showed, and all are sent at
 /// once.
-pub(crate) async fn settle(
+pub(crate) async fn void(
     store: &Store,
     name: &LockName,
     policy: &RetryPolicy,
@@ -297,7 +297,7 @@ pub(crate) async fn settle(
 ) -> Result<Voided, Failure> {
     let each = over
         .into_iter()
-        .map(|one| settle_one(store, name, policy, snapshot, one));
+        .map(|one| void_one(store, name, policy, snapshot, one));
     let mut voided = Voided::default();
     for one in join_all(each).await {
         let Voided { gaps, waiters } = one?;
@@ -307,7 +307,7 @@ pub(crate) async fn settle(
     Ok(voided)
 }
 
-async fn settle_one(
+async fn void_one(
     store: &Store,
     name: &LockName,
     policy: &RetryPolicy,

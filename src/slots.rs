@@ -103,7 +103,7 @@ impl Slots<'_> {
             let answer = self.store.retry(self.policy, release).await?;
             seen = match answer.value {
                 Write::Applied(item) => return Ok(Ended::HandedOver(item)),
-                Write::Refused(item) => item,
+                Write::ConditionFailed(item) => item,
             };
             let still = still_held(seen.as_ref(), attempt, held.footing.ticket);
             act = match still.filter(|still| still.permits != held.permits) {
@@ -178,7 +178,7 @@ impl Slots<'_> {
         attempt: &Attempt,
         first_sent: Moment,
     ) -> Asked {
-        let (Write::Applied(item) | Write::Refused(Some(item))) = answer.value else {
+        let (Write::Applied(item) | Write::ConditionFailed(Some(item))) = answer.value else {
             return Asked::Busy(None);
         };
         let ticket = match item.position_of(attempt.nonce) {

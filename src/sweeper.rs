@@ -178,11 +178,11 @@ impl Sweep<'_> {
                         .await?;
                     return Ok(Round::of(is_removed, snapshot));
                 }
-                SweepStep::Settle(over) => {
+                SweepStep::Void(over) => {
                     let is_removed = self.make_void(&snapshot, over).await?;
                     return Ok(Round::of(is_removed, snapshot));
                 }
-                SweepStep::Pass(upto) => {
+                SweepStep::Settle(upto) => {
                     let settle = || self.store.settle(&self.name, &snapshot.item, upto);
                     let answer = self.store.retry(self.policy, settle).await?;
                     return Ok(Round::of(answer.value.is_applied(), snapshot));
@@ -211,12 +211,12 @@ impl Sweep<'_> {
         let now = self.store.now();
         let time = self.witnesses.time();
         let over = snapshot::gaps_are_over(self.store.config(), &snapshot.item, time);
-        let ripe = |gap| match over {
+        let expired = |gap| match over {
             true => Some(snapshot.item.last),
-            false => self.observer.gaps.ripe_to(gap, grace, now),
+            false => self.observer.gaps.expired_to(gap, grace, now),
         };
         let digest = snapshot.digest(|place, entry| self.judge(place, entry));
-        next_sweep(&digest.view(), ripe)
+        next_sweep(&digest.view(), expired)
     }
 
     /// Judges by the watches of earlier passes, or by DynamoDB's clock: whichever tells first.
@@ -288,7 +288,7 @@ impl Sweep<'_> {
         snapshot: &Snapshot,
         over: Vec<Unsettled>,
     ) -> Result<bool, Failure> {
-        let voided = reclaim::settle(self.store, &self.name, self.policy, snapshot, over).await?;
+        let voided = reclaim::void(self.store, &self.name, self.policy, snapshot, over).await?;
         self.swept.gaps += voided.gaps;
         self.swept.waiters += voided.waiters;
         Ok(voided.gaps + voided.waiters > 0)

@@ -11,7 +11,7 @@ use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::state::{LockState, Participant};
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::pace::Pace;
+use fairlock_protocol::pace::PollSchedule;
 
 impl FairLock {
     /// Streams the state of the lock and all of its queue, now and whenever it changes: the holders, the waiters, and which of
@@ -68,7 +68,7 @@ struct Watch {
     due: Moment,
     /// The state that the last read showed.
     seen: Option<LockState>,
-    pace: Pace,
+    pace: PollSchedule,
     is_over: bool,
 }
 
@@ -79,7 +79,7 @@ impl Watch {
             every,
             due: Moment::default(),
             seen: None,
-            pace: Pace::new(every, every),
+            pace: PollSchedule::new(every, every),
             is_over: false,
         }
     }

@@ -91,7 +91,7 @@ impl Acquisition {
                 ..
             }) => Ok(Some((item, sent))),
             Ok(Timed {
-                value: Write::Refused(_),
+                value: Write::ConditionFailed(_),
                 ..
             }) => Ok(None),
             Err(failure) => {

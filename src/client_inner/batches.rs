@@ -105,7 +105,7 @@ impl ClientInner {
         };
         match &answer.value {
             Write::Applied(item) => hold.renewed(item, answer.sent),
-            Write::Refused(_) => false,
+            Write::ConditionFailed(_) => false,
         }
     }
 

@@ -31,7 +31,7 @@ use crate::slots::{Ended, Slots};
 use crate::store::{Attempt, Failure, RetryPolicy, Store};
 use fairlock_protocol::item::{LockItem, TicketRow};
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::pace::Pace;
+use fairlock_protocol::pace::PollSchedule;
 use fairlock_protocol::place::Place;
 use fairlock_protocol::ticket::Ticket;
 
@@ -220,14 +220,16 @@ impl ClientInner {
     }
 
     /// The pace of a lock's queue, as far as this client knows it.
-    pub(crate) fn pace(&self, name: &LockName) -> Pace {
+    pub(crate) fn pace(&self, name: &LockName) -> PollSchedule {
         let config = self.store.config();
         let known = self.directory.pace(name);
-        known.unwrap_or_else(|| Pace::new(config.min_poll_interval, config.max_poll_interval))
+        known.unwrap_or_else(|| {
+            PollSchedule::new(config.min_poll_interval, config.max_poll_interval)
+        })
     }
 
     /// Remembers the pace of a queue in which a place has waited.
-    pub(crate) fn learnt(&self, name: &LockName, pace: Pace) {
+    pub(crate) fn learnt(&self, name: &LockName, pace: PollSchedule) {
         self.directory.learnt(name, pace);
     }
 

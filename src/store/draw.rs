@@ -33,7 +33,7 @@ impl Store {
         let mut how = self.drawing(seen, stamp);
         let mut answer = draw(how).await?;
         for _ in 1..TRIES {
-            let Write::Refused(Some(item)) = &answer.value else {
+            let Write::ConditionFailed(Some(item)) = &answer.value else {
                 break;
             };
             let better = self.drawing(Some(item), stamp);

@@ -186,7 +186,9 @@ impl Store {
     async fn write_keeping(&self, name: &LockName, write: LockWrite, keeps: Option<u64>) -> Answer {
         let answer = self.write(name, &write.clone().keeping(keeps)).await?;
         match &answer.value {
-            Write::Refused(Some(item)) if keeps.is_some_and(|keeps| item.expires_at > keeps) => {
+            Write::ConditionFailed(Some(item))
+                if keeps.is_some_and(|keeps| item.expires_at > keeps) =>
+            {
                 self.write(name, &write).await
             }
             _ => Ok(answer),

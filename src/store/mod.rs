@@ -117,7 +117,7 @@ impl<T> Timed<Option<T>> {
 pub(crate) enum Write<T> {
     Applied(T),
     /// `None` if there is no such item.
-    Refused(Option<T>),
+    ConditionFailed(Option<T>),
 }
 
 impl<T> Write<T> {
@@ -125,7 +125,7 @@ impl<T> Write<T> {
     pub(crate) fn shown(self) -> Option<T> {
         match self {
             Write::Applied(item) => Some(item),
-            Write::Refused(item) => item,
+            Write::ConditionFailed(item) => item,
         }
     }
 
@@ -136,7 +136,7 @@ impl<T> Write<T> {
     fn try_map<U>(self, read: impl Fn(T) -> Result<U, Failure>) -> Result<Write<U>, Failure> {
         Ok(match self {
             Write::Applied(item) => Write::Applied(read(item)?),
-            Write::Refused(item) => Write::Refused(item.map(read).transpose()?),
+            Write::ConditionFailed(item) => Write::ConditionFailed(item.map(read).transpose()?),
         })
     }
 }
@@ -373,7 +373,7 @@ impl Store {
         let is_late = |item: &T| ours(item).is_some_and(|beat| beat < attempt.renewals());
         let answer = self.with_date(write, is_late).await?;
         Ok(answer.map(|write| match write {
-            Write::Refused(Some(item)) if ours(&item).is_some() => Write::Applied(item),
+            Write::ConditionFailed(Some(item)) if ours(&item).is_some() => Write::Applied(item),
             write => write,
         }))
     }
@@ -397,7 +397,7 @@ impl Store {
         let dating = stamp.map_or(Dating::None, Dating::By);
         let answer = write(dating).await?;
         let answer = match (&answer.value, dating) {
-            (Write::Refused(Some(item)), Dating::By(stamp)) if only_date(item) => {
+            (Write::ConditionFailed(Some(item)), Dating::By(stamp)) if only_date(item) => {
                 write(Dating::UnderLater(stamp)).await?
             }
             _ => answer,

@@ -62,7 +62,7 @@ impl Store {
         expressions: Expressions,
     ) -> Result<Write<Item>, Failure> {
         match self.update_unread(verb, key.clone(), expressions).await? {
-            Write::Refused(found) => self.in_the_way(verb, key, found).await,
+            Write::ConditionFailed(found) => self.in_the_way(verb, key, found).await,
             applied => Ok(applied),
         }
     }
@@ -94,7 +94,7 @@ impl Store {
                 let broken = || broken_answer(verb, "an applied write without its item");
                 answer.attributes.map(Write::Applied).ok_or_else(broken)
             }
-            Err(failed) => refusal(verb, failed).map(Write::Refused),
+            Err(failed) => refusal(verb, failed).map(Write::ConditionFailed),
         }
     }
 
@@ -127,8 +127,8 @@ impl Store {
         item: Option<Item>,
     ) -> Result<Write<Item>, Failure> {
         match item {
-            Some(item) => Ok(Write::Refused(Some(item))),
-            None => self.get(verb, key).await.map(Write::Refused),
+            Some(item) => Ok(Write::ConditionFailed(Some(item))),
+            None => self.get(verb, key).await.map(Write::ConditionFailed),
         }
     }
 }

@@ -127,7 +127,7 @@ impl<'a> Call<'a> {
         };
         match self.table.inner.store.retry(&self.policy, send).await {
             Ok(Write::Applied(_)) => Ok(self.done(attempt)),
-            Ok(Write::Refused(found)) => self.refused(attempt, found.as_ref()),
+            Ok(Write::ConditionFailed(found)) => self.refused(attempt, found.as_ref()),
             Err(failure) if attempt.is_in_doubt() => {
                 Err(self.unknown(seen.revision.version, None, Some(failure)))
             }

@@ -186,11 +186,11 @@ impl Waiter {
                 self.beats.renewed(entry.beat, answer.sent);
                 self.row = Some(entry);
             }
-            Write::Refused(Some(TicketRow {
+            Write::ConditionFailed(Some(TicketRow {
                 state: RowState::Void(_),
                 ..
             })) => self.is_void = true,
-            Write::Applied(_) | Write::Refused(_) => self.is_row_missing = true,
+            Write::Applied(_) | Write::ConditionFailed(_) => self.is_row_missing = true,
         }
         Ok(())
     }
@@ -216,7 +216,7 @@ where
 {
     let before = beats.asks_for(lease);
     let answer = store.retry_renewal(policy, renew).await?;
-    if matches!(answer.value, Write::Refused(_)) {
+    if matches!(answer.value, Write::ConditionFailed(_)) {
         beats.is_refused(before);
     }
     Ok(answer)

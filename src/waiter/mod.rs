@@ -15,7 +15,7 @@ use fairlock_protocol::gaps::Gaps;
 use fairlock_protocol::item::{LockItem, Spot, TicketRow};
 use fairlock_protocol::lease::{LivenessTracker, Place, RenewalHistory};
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::pace::Pace;
+use fairlock_protocol::pace::PollSchedule;
 use fairlock_protocol::place::Act;
 use fairlock_protocol::step::{self, Filling, Known, Occupant, Standing, Step};
 use fairlock_protocol::ticket::{Sequence, Ticket};
@@ -35,7 +35,7 @@ pub(crate) struct Waiter {
     /// The time that the last polls told.
     witnesses: Witnesses,
     gaps: Gaps,
-    pub(crate) pace: Pace,
+    pub(crate) pace: PollSchedule,
     snapshot: Snapshot,
     /// When the snapshot arrived.
     polled: Moment,
@@ -67,7 +67,7 @@ impl Waiter {
         ticket: Ticket,
         beats: RenewalHistory,
         answer: Timed<LockItem>,
-        pace: Pace,
+        pace: PollSchedule,
     ) -> Self {
         let mut waiter = Waiter {
             name,
@@ -146,9 +146,9 @@ impl Waiter {
         let digest = self
             .snapshot
             .digest(|place, entry| self.judge(place, entry));
-        let ripe = |gap| self.gaps.ripe_to(gap, grace, now);
+        let expired = |gap| self.gaps.expired_to(gap, grace, now);
         let slots = self.store.config().slots;
-        let step = match step::next_step(&digest.view(), self.ticket, slots, ripe) {
+        let step = match step::next_step(&digest.view(), self.ticket, slots, expired) {
             Step::ReadOn if !self.sees_to_slots() => Step::Wait(Standing::Queue),
             step => step,
         };
@@ -167,8 +167,8 @@ impl Waiter {
     ) -> Result<Option<()>, Failure> {
         let brief = self.until_due(policy);
         match act {
-            Act::Settle(over) => {
-                reclaim::settle(&self.store, &self.name, &brief, &self.snapshot, over).await?;
+            Act::Void(over) => {
+                reclaim::void(&self.store, &self.name, &brief, &self.snapshot, over).await?;
                 self.read_queue(&brief).await
             }
             Act::Fill(filling) => self.fill(filling, &brief).await,
@@ -218,7 +218,7 @@ impl Waiter {
             Occupant::Dead
         } else {
             match snapshot::by_server_clock(self.store.config(), entry, self.witnesses.time()) {
-                Occupant::Alive if self.watches.is_late(place, entry, now) => Occupant::Late,
+                Occupant::Alive if self.watches.is_late(place, entry, now) => Occupant::Suspect,
                 judged => judged,
             }
         }

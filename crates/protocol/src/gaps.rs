@@ -97,7 +97,7 @@ impl Gaps {
 
     /// Returns up to which ticket a gap has outlived its join timeout by `now`, from the ticket `gap` on. Returns `None` if `gap` itself
     /// has not.
-    pub fn ripe_to(&self, gap: Ticket, grace: Duration, now: Moment) -> Option<Ticket> {
+    pub fn expired_to(&self, gap: Ticket, grace: Duration, now: Moment) -> Option<Ticket> {
         let (_, seen) = self.seen.range(..=gap).next_back()?;
         let is_ripe = gap <= seen.last && now.since(seen.first_seen) >= grace;
         is_ripe.then_some(seen.last)
@@ -122,8 +122,8 @@ mod tests {
         gaps.poll(at(seconds), ticket(read_to), shown);
     }
 
-    fn ripe(gaps: &Gaps, gap: u64, seconds: u64) -> Option<u64> {
-        let last = gaps.ripe_to(Ticket::new(gap), GRACE, at(seconds));
+    fn expired(gaps: &Gaps, gap: u64, seconds: u64) -> Option<u64> {
+        let last = gaps.expired_to(Ticket::new(gap), GRACE, at(seconds));
         last.map(Ticket::get)
     }
 
@@ -134,8 +134,8 @@ mod tests {
         // A first page that ends before the gap.
         polls(&mut gaps, 4, 29, &[]);
         polls(&mut gaps, 4, u64::MAX, &[(30, 30)]);
-        assert_eq!(ripe(&gaps, 30, 4), None);
-        assert_eq!(ripe(&gaps, 30, 5), Some(30));
+        assert_eq!(expired(&gaps, 30, 4), None);
+        assert_eq!(expired(&gaps, 30, 5), Some(30));
         polls(&mut gaps, 6, u64::MAX, &[]);
         assert!(gaps.is_empty());
     }
@@ -145,9 +145,9 @@ mod tests {
         let mut gaps = Gaps::default();
         polls(&mut gaps, 0, u64::MAX, &[(1, u64::MAX - 1)]);
         assert_eq!(gaps.seen.len(), 1);
-        assert_eq!(ripe(&gaps, 1, 4), None);
-        assert_eq!(ripe(&gaps, 1, 5), Some(u64::MAX - 1));
-        assert_eq!(ripe(&gaps, u64::MAX, 5), None);
+        assert_eq!(expired(&gaps, 1, 4), None);
+        assert_eq!(expired(&gaps, 1, 5), Some(u64::MAX - 1));
+        assert_eq!(expired(&gaps, u64::MAX, 5), None);
     }
 
     #[test]
@@ -156,11 +156,11 @@ mod tests {
         polls(&mut gaps, 0, u64::MAX, &[(3, 5)]);
         polls(&mut gaps, 2, u64::MAX, &[(2, 9)]);
         assert_eq!(
-            [2, 3, 6].map(|gap| ripe(&gaps, gap, 5)),
+            [2, 3, 6].map(|gap| expired(&gaps, gap, 5)),
             [None, Some(5), None]
         );
         assert_eq!(
-            [2, 3, 6].map(|gap| ripe(&gaps, gap, 7)),
+            [2, 3, 6].map(|gap| expired(&gaps, gap, 7)),
             [Some(2), Some(5), Some(9)]
         );
     }
@@ -171,7 +171,7 @@ mod tests {
         polls(&mut gaps, 0, u64::MAX, &[(1, 9)]);
         polls(&mut gaps, 3, u64::MAX, &[(1, 4), (6, 9)]);
         assert_eq!(
-            [1, 5, 6].map(|gap| ripe(&gaps, gap, 5)),
+            [1, 5, 6].map(|gap| expired(&gaps, gap, 5)),
             [Some(4), None, Some(9)]
         );
     }
@@ -182,7 +182,7 @@ mod tests {
         polls(&mut gaps, 0, u64::MAX, &[(1, 9)]);
         polls(&mut gaps, 3, 4, &[(2, 4)]);
         assert_eq!(
-            [1, 2, 5].map(|gap| ripe(&gaps, gap, 5)),
+            [1, 2, 5].map(|gap| expired(&gaps, gap, 5)),
             [None, Some(4), Some(9)]
         );
     }
@@ -194,7 +194,7 @@ mod tests {
         polls(&mut gaps, 0, u64::MAX, &every_other);
         assert_eq!(gaps.seen.len(), REMEMBERED);
         assert_eq!(
-            (ripe(&gaps, 2000, 5), ripe(&gaps, 2002, 5)),
+            (expired(&gaps, 2000, 5), expired(&gaps, 2002, 5)),
             (Some(2000), None)
         );
     }

@@ -31,7 +31,7 @@ pub enum Position {
 /// than half of the time for which it has known the queue. Otherwise a waiter that polled once at a slow moment would stop the queue
 /// because of that poll.
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub struct PollSchedule {
     shortest: Duration,
     longest: Duration,
     /// When the last poll was sent.
@@ -72,10 +72,10 @@ const ANSWERS: usize = 3;
 /// A waiter that knows nothing of a queue polls after this many times the shortest pause between two polls.
 const LOOKS_TO_LEARN: u32 = 100;
 
-impl Pace {
+impl PollSchedule {
     /// The pace in a queue of which nothing is known, with polls between `shortest` and `longest` apart.
     pub fn new(shortest: Duration, longest: Duration) -> Self {
-        Pace {
+        PollSchedule {
             shortest,
             longest,
             sent: Moment::default(),
@@ -311,14 +311,14 @@ mod tests {
     }
 
     /// Takes in a poll over a network with a round trip of 10 ms.
-    fn poll(pace: &mut Pace, holder: u64, arrived: u32) {
+    fn poll(pace: &mut PollSchedule, holder: u64, arrived: u32) {
         let holder = Some(Ticket::new(holder));
         pace.timed(at(arrived.saturating_sub(10)), at(arrived));
         pace.saw(holder, at(arrived));
     }
 
-    fn pace() -> Pace {
-        let mut pace = Pace::new(5 * MS, 1000 * MS);
+    fn pace() -> PollSchedule {
+        let mut pace = PollSchedule::new(5 * MS, 1000 * MS);
         poll(&mut pace, 1, 10);
         pace
     }
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_takes_no_time_is_followed_by_a_pause() {
-        let mut pace = Pace::new(5 * MS, 1000 * MS);
+        let mut pace = PollSchedule::new(5 * MS, 1000 * MS);
         pace.timed(at(0), at(0));
         assert_eq!(
             pace.until_next(Position::Successor(0), 1.2, 1, at(0)),
@@ -387,7 +387,7 @@ mod tests {
     #[test]
     fn nobody_sleeps_for_longer_than_half_the_time_for_which_it_has_known_the_queue() {
         let mut pace = pace();
-        let next = |pace: &Pace, now| {
+        let next = |pace: &PollSchedule, now| {
             let next = pace.until_next(Position::Queue(1_000_000), 1.0, 1, at(now));
             (next + 10 * MS).as_millis()
         };
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn requests_that_were_slow_make_no_slow_queue() {
-        let mut pace = Pace::new(5 * MS, 1000 * MS);
+        let mut pace = PollSchedule::new(5 * MS, 1000 * MS);
         for turn in 1..=9 {
             pace.timed(at(turn * 300 - 200), at(turn * 300));
             pace.saw(Some(Ticket::new(u64::from(turn))), at(turn * 300));
@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn looks_overlap_by_no_less_than_the_shortest() {
-        let mut pace = Pace::new(5 * MS, 1000 * MS);
+        let mut pace = PollSchedule::new(5 * MS, 1000 * MS);
         for turn in 0..10 {
             pace.timed(at(turn * 50), at(turn * 50 + 6));
             pace.saw(Some(Ticket::new(1 + u64::from(turn))), at(turn * 50 + 6));

@@ -81,11 +81,11 @@ pub enum Act {
     /// Give this many of the first successors what they wait for.
     Admit(usize),
     /// Make these tickets void.
-    Settle(Vec<Unsettled>),
+    Void(Vec<Unsettled>),
     /// Give slots to these tickets.
     Fill(Filling),
     /// Record on the lock item that every ticket up to this one is settled.
-    Pass(crate::ticket::Ticket),
+    Settle(crate::ticket::Ticket),
     /// Nothing now: poll and renew when it is time. Answered by [`Place::polled`].
     Wait(Standing),
     /// The lock is held. Goes on with [`Place::leaves`], [`Place::downgrades`] or [`Place::declines`].
@@ -227,7 +227,7 @@ impl Place {
             Step::Evict(has) => Act::Evict(has),
             Step::EvictSuccessor(index) => Act::EvictSuccessor(index),
             Step::Admit(successors) => Act::Admit(successors),
-            Step::Settle(unsettled) => Act::Settle(unsettled),
+            Step::Void(unsettled) => Act::Void(unsettled),
             Step::Fill(filling) => Act::Fill(filling),
         }
     }
@@ -244,8 +244,8 @@ impl Place {
             Refusal::ReadOn => Act::ReadOn,
             Refusal::Evict(has) => Act::Evict(has),
             Refusal::EvictSuccessor(index) => Act::EvictSuccessor(index),
-            Refusal::Settle(unsettled) => Act::Settle(unsettled),
-            Refusal::Pass(upto) => Act::Pass(upto),
+            Refusal::Void(unsettled) => Act::Void(unsettled),
+            Refusal::Settle(upto) => Act::Settle(upto),
         }
     }
 

@@ -14,7 +14,7 @@ pub enum Occupant {
     Alive,
     /// Suspect: not renewed for half of its lease. It has not expired yet, but gets no slot, where it would have to be watched for a whole
     /// lease again. It blocks the queue until it renews or expires.
-    Late,
+    Suspect,
     /// Expired: not renewed for a whole lease. Whatever removes it is conditional on the beat that was judged.
     Dead,
 }
@@ -128,7 +128,7 @@ pub enum Step {
     /// The decision needs rows that this snapshot has not read.
     ReadOn,
     /// These tickets stand in the way and will not move by themselves: make them void.
-    Settle(Vec<Unsettled>),
+    Void(Vec<Unsettled>),
     /// Give slots to these tickets, this waiter's among them.
     Fill(Filling),
 }
@@ -185,22 +185,22 @@ pub enum Refusal {
     /// The decision needs rows that this snapshot has not read.
     ReadOn,
     /// These tickets stand in the way and will not move by themselves: make them void.
-    Settle(Vec<Unsettled>),
+    Void(Vec<Unsettled>),
     /// Every ticket up to this one is settled: record that on the lock item, so that no client reads their rows again.
-    Pass(Ticket),
+    Settle(Ticket),
 }
 
 /// How many expired rows and gaps are settled in one go at most, each by one write: a gap takes one write whatever its size.
 const SETTLE_AT_ONCE: usize = 25;
 
-/// Returns the next step of the waiter with ticket `mine`. `ripe` takes a ticket of a gap. It returns up to which ticket the gap has
-/// outlived its join timeout from there on, or `None` if that ticket has not. What `ripe` says of tickets that have a row, or that no poll
+/// Returns the next step of the waiter with ticket `mine`. `expired` takes a ticket of a gap. It returns up to which ticket the gap has
+/// outlived its join timeout from there on, or `None` if that ticket has not. What `expired` says of tickets that have a row, or that no poll
 /// has read, counts for nothing.
 pub fn next_step(
     view: &View<'_>,
     mine: Ticket,
     slots: usize,
-    ripe: impl Fn(Ticket) -> Option<Ticket>,
+    expired: impl Fn(Ticket) -> Option<Ticket>,
 ) -> Step {
     if view.has(Occupant::Me).is_some() {
         return Step::Enter;
@@ -224,7 +224,7 @@ pub fn next_step(
     }
     match room(view, slots) {
         0 => Step::Wait(Standing::Queue),
-        room => slot_or_settle(view, mine, room, ripe),
+        room => slot_or_settle(view, mine, room, expired),
     }
 }
 
@@ -233,7 +233,7 @@ pub fn next_step(
 pub fn next_refusal(
     view: &View<'_>,
     is_left: bool,
-    ripe: impl Fn(Ticket) -> Option<Ticket>,
+    expired: impl Fn(Ticket) -> Option<Ticket>,
 ) -> Refusal {
     if let Some(dead) = view.has(Occupant::Dead) {
         return Refusal::Evict(dead);
@@ -252,15 +252,15 @@ pub fn next_refusal(
     if view.watermark == view.last {
         return Refusal::Free;
     }
-    match over_the_queue(walk(view, None, usize::MAX, ripe), view.watermark) {
-        Refusal::Settled if !view.is_free() => Refusal::Pass(view.last),
+    match over_the_queue(walk(view, None, usize::MAX, expired), view.watermark) {
+        Refusal::Settled if !view.is_free() => Refusal::Settle(view.last),
         further => further,
     }
 }
 
 /// Walks the queue behind the slots for a sweeper: the whole queue is ahead of it.
-pub fn survey(view: &View<'_>, ripe: impl Fn(Ticket) -> Option<Ticket>) -> Walk {
-    walk(view, None, usize::MAX, ripe)
+pub fn survey(view: &View<'_>, expired: impl Fn(Ticket) -> Option<Ticket>) -> Walk {
+    walk(view, None, usize::MAX, expired)
 }
 
 /// Returns the step that removes the first expired entry on the lock item. Entries that hold the lock come before successors.
@@ -288,9 +288,9 @@ fn slot_or_settle(
     view: &View<'_>,
     mine: Ticket,
     room: usize,
-    ripe: impl Fn(Ticket) -> Option<Ticket>,
+    expired: impl Fn(Ticket) -> Option<Ticket>,
 ) -> Step {
-    let queue = walk(view, Some(mine), room, ripe);
+    let queue = walk(view, Some(mine), room, expired);
     match queue.end {
         End::Unread => Step::ReadOn,
         End::MineIsOver => Step::Retire,
@@ -298,7 +298,7 @@ fn slot_or_settle(
             found: queue.found,
             watermark: queue.upto,
         }),
-        _ if !queue.unsettled.is_empty() => Step::Settle(queue.unsettled),
+        _ if !queue.unsettled.is_empty() => Step::Void(queue.unsettled),
         // Waiters found before this one are alive, so they take their slots themselves; several writers would only race.
         End::Full | End::Blocked | End::Over => Step::Wait(Standing::Queue),
     }
@@ -309,9 +309,9 @@ fn slot_or_settle(
 fn over_the_queue(queue: Walk, watermark: Ticket) -> Refusal {
     match queue.end {
         _ if queue.alive => Refusal::Taken,
-        _ if !queue.unsettled.is_empty() => Refusal::Settle(queue.unsettled),
+        _ if !queue.unsettled.is_empty() => Refusal::Void(queue.unsettled),
         End::Over => Refusal::Settled,
-        End::Unread if queue.upto > watermark => Refusal::Pass(queue.upto),
+        End::Unread if queue.upto > watermark => Refusal::Settle(queue.upto),
         End::Unread => Refusal::ReadOn,
         _ => Refusal::Taken,
     }
@@ -324,7 +324,7 @@ pub struct Walk {
     pub found: Vec<Ticket>,
     /// Every ticket up to this one is settled or found.
     pub upto: Ticket,
-    /// Tickets that are ripe to be made void.
+    /// Tickets that are expired to be made void.
     pub unsettled: Vec<Unsettled>,
     /// Whether a live waiter waits, found or behind something unsettled.
     pub alive: bool,
@@ -351,13 +351,13 @@ pub enum End {
 }
 
 /// Walks the tickets after the watermark. A caller without a ticket (`mine` is `None`) walks the whole queue. The walk ends at the latest
-/// at the first ticket that no row tells about. Each turn of the loop passes a row, notes a ripe gap or a piece of one (of a bounded
+/// at the first ticket that no row tells about. Each turn of the loop passes a row, notes a expired gap or a piece of one (of a bounded
 /// number), or ends the walk.
 fn walk(
     view: &View<'_>,
     mine: Option<Ticket>,
     room: usize,
-    ripe: impl Fn(Ticket) -> Option<Ticket>,
+    expired: impl Fn(Ticket) -> Option<Ticket>,
 ) -> Walk {
     let mut queue = Walk {
         found: Vec::new(),
@@ -376,7 +376,7 @@ fn walk(
         let walker = Walker { view, mine, room };
         let met = match rows.next_if(|at| at.first <= ticket) {
             Some(at) => Met::Row(at.ticket, at.row),
-            None => walker.meets_gap(ticket, rows.peek().copied(), &ripe),
+            None => walker.meets_gap(ticket, rows.peek().copied(), &expired),
         };
         if let Some(end) = queue.pass(met, &walker) {
             queue.end = end;
@@ -402,15 +402,16 @@ struct Walker<'a> {
 enum Met {
     Row(Ticket, Row),
     /// Tickets without a row that have all outlived their join timeout.
-    Ripe(Ticket, Ticket),
+    Expired(Ticket, Ticket),
     /// A ticket without a row, within its join timeout.
-    Unripe(Ticket),
+    Pending(Ticket),
     Unread(Ticket),
 }
 
 impl Met {
     fn last(self) -> Ticket {
-        let (Met::Row(last, _) | Met::Ripe(_, last) | Met::Unripe(last) | Met::Unread(last)) = self;
+        let (Met::Row(last, _) | Met::Expired(_, last) | Met::Pending(last) | Met::Unread(last)) =
+            self;
         last
     }
 }
@@ -421,20 +422,20 @@ impl Walker<'_> {
         &self,
         ticket: Ticket,
         row: Option<&RowAt>,
-        ripe: impl Fn(Ticket) -> Option<Ticket>,
+        expired: impl Fn(Ticket) -> Option<Ticket>,
     ) -> Met {
         if !self.view.known.covers(ticket) {
             return Met::Unread(ticket);
         }
-        let Some(ripe) = ripe(ticket) else {
-            return Met::Unripe(ticket);
+        let Some(expired) = expired(ticket) else {
+            return Met::Pending(ticket);
         };
         let before_row = row.and_then(|at| at.first.before());
         let before_mine = self.mine.filter(|mine| *mine > ticket);
         let before_mine = before_mine.and_then(Ticket::before);
         let ends = before_row.into_iter().chain(before_mine);
         let ends = ends.chain([self.view.last, self.view.known.end()]);
-        Met::Ripe(ticket, ends.fold(ripe, Ord::min).max(ticket))
+        Met::Expired(ticket, ends.fold(expired, Ord::min).max(ticket))
     }
 
     fn is_mine(&self, ticket: Ticket) -> bool {
@@ -453,9 +454,9 @@ impl Walk {
             Met::Unread(_) => Some(End::Unread),
             // No client deletes a row before the watermark has passed it. So the watermark passed this row since the lock item was read,
             // and the waiter may well have a slot: poll again. A row that was removed by hand is a gap like any other.
-            Met::Ripe(ticket, _) if walker.is_mine(ticket) => Some(End::MineIsOver),
-            Met::Ripe(first, last) => self.note(Unsettled::Gap(first, last), walker.mine),
-            Met::Unripe(_) => Some(End::Blocked),
+            Met::Expired(ticket, _) if walker.is_mine(ticket) => Some(End::MineIsOver),
+            Met::Expired(first, last) => self.note(Unsettled::Gap(first, last), walker.mine),
+            Met::Pending(_) => Some(End::Blocked),
         }
     }
 
@@ -465,7 +466,7 @@ impl Walk {
             Row::Void if is_mine => Some(End::MineIsOver),
             Row::Void => self.skip(ticket),
             Row::Waiting(Occupant::Dead) => self.note(Unsettled::Dead(ticket), walker.mine),
-            Row::Waiting(Occupant::Late) => {
+            Row::Waiting(Occupant::Suspect) => {
                 self.alive = true;
                 Some(End::Blocked)
             }

@@ -17,20 +17,20 @@ pub enum SweepStep {
     /// The rows up to this ticket are settled, and no client decides by them.
     Delete(Ticket),
     /// These tickets stand in the queue and will not move by themselves: make them void.
-    Settle(Vec<Unsettled>),
+    Void(Vec<Unsettled>),
     /// Every ticket up to this one is settled: record that on the lock item.
-    Pass(Ticket),
+    Settle(Ticket),
     /// No entry holds the lock or waits for it, and no row is left: the lock item may go, if it is out of use.
     Idle,
     /// There is nothing to remove.
     Done,
 }
 
-/// Returns the next removal of a sweeper. `ripe` returns up to which ticket a gap has outlived the join timeout, as for a waiter.
+/// Returns the next removal of a sweeper. `expired` returns up to which ticket a gap has outlived the join timeout, as for a waiter.
 ///
 /// Expired entries on the lock item come first, because an eviction hands the lock to a waiter. Then come the settled rows, so that no
 /// later poll reads them again.
-pub fn next_sweep(view: &View<'_>, ripe: impl Fn(Ticket) -> Option<Ticket>) -> SweepStep {
+pub fn next_sweep(view: &View<'_>, expired: impl Fn(Ticket) -> Option<Ticket>) -> SweepStep {
     match remove_the_dead(view) {
         Some(Step::Evict(has)) => return SweepStep::Evict(has),
         Some(Step::EvictSuccessor(index)) => return SweepStep::EvictSuccessor(index),
@@ -46,11 +46,11 @@ pub fn next_sweep(view: &View<'_>, ripe: impl Fn(Ticket) -> Option<Ticket>) -> S
         unsettled,
         end,
         ..
-    } = survey(view, ripe);
+    } = survey(view, expired);
     match view.known {
-        _ if !unsettled.is_empty() => SweepStep::Settle(unsettled),
+        _ if !unsettled.is_empty() => SweepStep::Void(unsettled),
         // If a waiter was found, the first waiter raises the watermark over what is settled before it.
-        _ if found.is_empty() && upto > view.watermark => SweepStep::Pass(upto),
+        _ if found.is_empty() && upto > view.watermark => SweepStep::Settle(upto),
         // Rows behind the blocking ticket cannot be judged yet.
         _ if end == End::Blocked => SweepStep::Done,
         Known::Nothing | Known::UpTo(_) => SweepStep::ReadOn,
@@ -135,7 +135,7 @@ mod tests {
             rows: vec![row(4, Row::Void)],
             ..free(3, 4)
         };
-        assert_eq!(sweep(&void), SweepStep::Pass(Ticket::new(4)));
+        assert_eq!(sweep(&void), SweepStep::Settle(Ticket::new(4)));
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
             ..free(3, 9)
         };
         let over = vec![Unsettled::Dead(Ticket::new(4))];
-        assert_eq!(sweep(&page), SweepStep::Settle(over));
+        assert_eq!(sweep(&page), SweepStep::Void(over));
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Judge {
 fn takes_for_dead(refusal: &Refusal) -> bool {
     matches!(
         refusal,
-        Refusal::Evict(_) | Refusal::EvictSuccessor(_) | Refusal::Settle(_)
+        Refusal::Evict(_) | Refusal::EvictSuccessor(_) | Refusal::Void(_)
     )
 }
 

@@ -16,7 +16,7 @@ use crate::name::LockName;
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::pace::Pace;
+use fairlock_protocol::pace::PollSchedule;
 use fairlock_protocol::ticket::Ticket;
 
 pub(super) use doorway::Arrival;
@@ -62,7 +62,7 @@ struct Known {
     /// The queue at this client's last release, if it was not empty, and when that was.
     hint: Option<(LockItem, Moment)>,
     /// How fast the queue was when this client waited there.
-    pace: Option<Pace>,
+    pace: Option<PollSchedule>,
     /// Settled rows that are still to be deleted.
     settled_rows: Vec<Ticket>,
 }
@@ -176,12 +176,12 @@ impl Directory {
         }
     }
 
-    pub(super) fn pace(&self, name: &LockName) -> Option<Pace> {
+    pub(super) fn pace(&self, name: &LockName) -> Option<PollSchedule> {
         self.state().locks.get(name)?.pace.clone()
     }
 
     /// Remembers the pace of a queue in which a place has waited.
-    pub(super) fn learnt(&self, name: &LockName, pace: Pace) {
+    pub(super) fn learnt(&self, name: &LockName, pace: PollSchedule) {
         let mut state = self.state();
         state.known(name).pace = Some(pace.at_rest());
         if let Some(oldest) = state.paced.note(name.clone()) {
@@ -228,8 +228,8 @@ mod tests {
         Moment(Duration::from_millis(millis))
     }
 
-    fn pace() -> Pace {
-        Pace::new(Duration::from_millis(5), Duration::from_secs(1))
+    fn pace() -> PollSchedule {
+        PollSchedule::new(Duration::from_millis(5), Duration::from_secs(1))
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(crate) struct Client {
     /// Entries of this attempt with a smaller beat may be judged dead.
     pub(crate) lapsed: u8,
     /// Entries of this attempt with a smaller beat have not been renewed for half of their lease.
-    pub(crate) tardy: u8,
+    pub(crate) late_renewal: u8,
     /// Whether it has neither lapsed nor been slow nor gone, in this attempt.
     pub(crate) timely: bool,
     /// Whether other clients may take its gap for abandoned.
@@ -131,7 +131,7 @@ impl Client {
             nonce: None,
             ticket: None,
             lapsed: 0,
-            tardy: 0,
+            late_renewal: 0,
             timely: true,
             slow: false,
             unwanted: false,

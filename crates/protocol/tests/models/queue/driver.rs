@@ -408,9 +408,9 @@ impl Client {
             Act::Evict(has) => Request::evict(&snapshot?.item, *has, rules)?,
             Act::EvictSuccessor(index) => Request::evict_successor(&snapshot?.item, *index, rules)?,
             Act::Admit(successors) => Request::admit(&snapshot?.item, *successors, rules)?,
-            Act::Settle(unsettled) => Request::settle(&snapshot?, unsettled)?,
+            Act::Void(unsettled) => Request::void(&snapshot?, unsettled)?,
             Act::Fill(filling) => Request::fill(&snapshot?, filling),
-            Act::Pass(upto) => Request::pass(&snapshot?.item, *upto),
+            Act::Settle(upto) => Request::settle(&snapshot?.item, *upto),
             act => return self.own_request(act, hand.item(), rules),
         })
     }
@@ -452,7 +452,7 @@ impl Client {
     /// Only a late client renews here: beats that are renewed in time change nothing that the model tells apart.
     fn renewal(&self, standing: Standing, snapshot: &Snapshot, rules: &Rules) -> Option<Request> {
         let (nonce, ticket) = (self.nonce?, self.ticket?);
-        let late = self.lapsed.max(self.tardy);
+        let late = self.lapsed.max(self.late_renewal);
         match standing {
             Standing::Successor(index) => {
                 let slot = index + snapshot.item.first_successor(rules);

@@ -17,16 +17,16 @@ pub(crate) struct Faults {
     /// A caller loses interest. Its last request is answered before it leaves, or never.
     pub(crate) cancel: u8,
     /// A process is so late that its entries may be judged dead. It has stopped believing by then.
-    pub(crate) lapse: u8,
+    pub(crate) expiry: u8,
     /// A process is so late with its row that the gap outlives the join timeout.
     pub(crate) slow: u8,
     /// A second copy of a request in flight applies at any time. If it applies first, the answer to the first was lost and the retry must
     /// recognise itself. If it applies last, it is a late duplicate.
-    pub(crate) copy: u8,
+    pub(crate) duplicate: u8,
     /// A process renews so late that other clients see half of its lease go by. It is neither dead nor passed over.
-    pub(crate) tardy: u8,
+    pub(crate) late_renewal: u8,
     /// An owner renews between its judge's last poll of it and the judgement.
-    pub(crate) nick: u8,
+    pub(crate) renewal_race: u8,
 }
 
 impl Faults {
@@ -34,24 +34,24 @@ impl Faults {
         all: 0,
         crash: 0,
         cancel: 0,
-        lapse: 0,
+        expiry: 0,
         slow: 0,
-        copy: 0,
-        tardy: 0,
-        nick: 0,
+        duplicate: 0,
+        late_renewal: 0,
+        renewal_race: 0,
     };
 
-    /// Each fault but a tardy renewal, at most once, and at most `all` in total.
+    /// Each fault but a late_renewal renewal, at most once, and at most `all` in total.
     pub(crate) const fn any(all: u8) -> Self {
         Faults {
             all,
             crash: 1,
             cancel: 1,
-            lapse: 1,
+            expiry: 1,
             slow: 1,
-            copy: 1,
-            tardy: 0,
-            nick: 1,
+            duplicate: 1,
+            late_renewal: 0,
+            renewal_race: 1,
         }
     }
 
@@ -69,11 +69,11 @@ impl Faults {
         match fault {
             Fault::Crash => &mut self.crash,
             Fault::Cancel | Fault::Unheard => &mut self.cancel,
-            Fault::Lapse => &mut self.lapse,
+            Fault::Expiry => &mut self.expiry,
             Fault::Slow => &mut self.slow,
-            Fault::Copy => &mut self.copy,
-            Fault::Tardy => &mut self.tardy,
-            Fault::Nick(_) => &mut self.nick,
+            Fault::Duplicate => &mut self.duplicate,
+            Fault::LateRenewal => &mut self.late_renewal,
+            Fault::RenewalRace(_) => &mut self.renewal_race,
         }
     }
 
@@ -89,12 +89,12 @@ pub(crate) enum Fault {
     Cancel,
     /// As `Cancel`, and the caller never hears the answer to its last request.
     Unheard,
-    Lapse,
+    Expiry,
     Slow,
-    Copy,
-    Tardy,
+    Duplicate,
+    LateRenewal,
     /// The process judges the entry at this place.
-    Nick(Place),
+    RenewalRace(Place),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,13 +115,13 @@ impl World {
                 Fault::Crash,
                 Fault::Cancel,
                 Fault::Unheard,
-                Fault::Lapse,
+                Fault::Expiry,
                 Fault::Slow,
-                Fault::Copy,
-                Fault::Tardy,
+                Fault::Duplicate,
+                Fault::LateRenewal,
             ];
             let nicks = self.nicks(client);
-            let all = plain.into_iter().chain(nicks.map(Fault::Nick));
+            let all = plain.into_iter().chain(nicks.map(Fault::RenewalRace));
             let possible = all.filter(|fault| self.may((me, roles[me]), client, *fault, rules));
             actions.extend(possible.map(|fault| Action::Fault(me, fault)));
         }
@@ -134,11 +134,11 @@ impl World {
             Fault::Cancel | Fault::Unheard if !client.can_go(role) => false,
             Fault::Cancel => !client.unwanted,
             Fault::Unheard => client.is_busy(),
-            Fault::Lapse => self.newest_beat(client) >= Some(client.lapsed),
-            Fault::Tardy => self.newest_beat(client) >= Some(client.tardy),
+            Fault::Expiry => self.newest_beat(client) >= Some(client.lapsed),
+            Fault::LateRenewal => self.newest_beat(client) >= Some(client.late_renewal),
             Fault::Slow => !client.slow && is_to_join(client),
-            Fault::Copy => matches!(client.task, Task::Sent(_)),
-            Fault::Nick(place) => self
+            Fault::Duplicate => matches!(client.task, Task::Sent(_)),
+            Fault::RenewalRace(place) => self
                 .at(place, rules)
                 .is_some_and(|entry| !self.is_dead(entry) && entry.nonce.process() != me),
         };
@@ -165,17 +165,17 @@ impl World {
                 self.leave_in_flight(client.task);
                 self.leaves_unheard(me, setup);
             }
-            Fault::Lapse => self.lapse(me),
+            Fault::Expiry => self.expiry(me),
             Fault::Slow => {
                 self.clients[me].slow = true;
                 self.clients[me].timely = false;
             }
-            Fault::Copy => self.leave_in_flight(client.task),
-            Fault::Tardy => {
+            Fault::Duplicate => self.leave_in_flight(client.task),
+            Fault::LateRenewal => {
                 let beat = self.newest_beat(&client);
-                self.clients[me].tardy = beat.map_or(0, |beat| beat + 1);
+                self.clients[me].late_renewal = beat.map_or(0, |beat| beat + 1);
             }
-            Fault::Nick(place) => self.renew_in_the_nick_of_time(me, place, &setup.rules),
+            Fault::RenewalRace(place) => self.renew_in_the_nick_of_time(me, place, &setup.rules),
         }
     }
 
@@ -192,7 +192,7 @@ impl World {
         }
     }
 
-    fn lapse(&mut self, me: usize) {
+    fn expiry(&mut self, me: usize) {
         let beat = self.newest_beat(&self.clients[me]);
         let client = &mut self.clients[me];
         client.lapsed = beat.map_or(0, |beat| beat + 1);

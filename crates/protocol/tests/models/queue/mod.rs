@@ -121,14 +121,14 @@ const THREE_DRAWERS: &[Role] = &[Drawer, Drawer, Drawer];
 const FOUR: &[Role] = &[Waiter, Waiter, Drawer, Drawer];
 
 /// Any two of the faults, each once, except that no request comes twice.
-const UNCOPIED: Faults = Faults {
-    copy: 0,
+const WITHOUT_DUPLICATES: Faults = Faults {
+    duplicate: 0,
     ..Faults::any(2)
 };
 
-/// A tardy renewal, and any of the other faults.
-const TARDY: Faults = Faults {
-    tardy: 1,
+/// A late_renewal renewal, and any of the other faults.
+const LATE_RENEWAL: Faults = Faults {
+    late_renewal: 1,
     ..Faults::any(2)
 };
 
@@ -139,12 +139,12 @@ fn three_clients_take_a_turn_over_three_slots() {
 
 #[test]
 fn a_tardy_client_is_waited_for() {
-    proves(&setup(THREE, 1, 1, Faults::one(Fault::Tardy)), 25_486);
+    proves(&setup(THREE, 1, 1, Faults::one(Fault::LateRenewal)), 25_486);
 }
 
 #[test]
 fn two_clients_are_tardy_besides_another_fault() {
-    proves(&setup(TWO, 1, 1, TARDY), 69_353);
+    proves(&setup(TWO, 1, 1, LATE_RENEWAL), 69_353);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn three_clients_take_a_turn_over_two_slots() {
 
 #[test]
 fn two_clients_suffer_two_faults_other_than_a_copy() {
-    proves(&setup(TWO, 2, 1, UNCOPIED), 2_366_047);
+    proves(&setup(TWO, 2, 1, WITHOUT_DUPLICATES), 2_366_047);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn larger_sizes_hold_too() {
         return;
     }
     proves(&setup(TWO, 2, 1, Faults::any(2)), 7_227_144);
-    proves(&setup(THREE, 1, 1, UNCOPIED), 6_320_196);
+    proves(&setup(THREE, 1, 1, WITHOUT_DUPLICATES), 6_320_196);
     let with_a_caller = &[Waiter, Drawer, Caller];
     proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 7_209_498);
     proves(&setup(FOUR, 1, 3, Faults::NONE), 1_401_849);
@@ -318,7 +318,7 @@ fn a_second_slot_by_a_repeated_request_is_caught() {
     catches(
         Mutant::EnterTwice,
         ONCE,
-        setup(THREE, 1, 2, Faults::one(Fault::Copy)),
+        setup(THREE, 1, 2, Faults::one(Fault::Duplicate)),
     );
 }
 
@@ -354,7 +354,7 @@ fn an_eviction_without_the_beat_is_caught() {
     catches(
         Mutant::EvictWithoutBeat,
         EXCLUSION,
-        setup(TWO, 2, 1, Faults::one(Fault::Nick(Place::Holder))),
+        setup(TWO, 2, 1, Faults::one(Fault::RenewalRace(Place::Holder))),
     );
 }
 
@@ -363,7 +363,7 @@ fn an_eviction_of_a_successor_without_the_beat_is_caught() {
     catches(
         Mutant::EvictSuccessorWithoutBeat,
         PATIENCE,
-        setup(TWO, 2, 1, Faults::one(Fault::Nick(Place::Holder))),
+        setup(TWO, 2, 1, Faults::one(Fault::RenewalRace(Place::Holder))),
     );
 }
 
@@ -372,7 +372,7 @@ fn a_void_without_the_beat_is_caught() {
     catches(
         Mutant::VoidWithoutBeat,
         PATIENCE,
-        setup(TWO, 2, 1, Faults::one(Fault::Nick(Place::Holder))),
+        setup(TWO, 2, 1, Faults::one(Fault::RenewalRace(Place::Holder))),
     );
 }
 
@@ -399,7 +399,7 @@ fn one_nonce_over_ask_and_draw_is_caught() {
     catches(
         Mutant::OneNonce,
         PATIENCE,
-        setup(TWO, 2, 1, Faults::one(Fault::Copy)),
+        setup(TWO, 2, 1, Faults::one(Fault::Duplicate)),
     );
 }
 
@@ -443,7 +443,7 @@ fn a_tardy_row_that_is_passed_is_caught() {
     catches(
         Mutant::LateIsPassed,
         PATIENCE,
-        setup(THREE, 1, 1, Faults::one(Fault::Tardy)),
+        setup(THREE, 1, 1, Faults::one(Fault::LateRenewal)),
     );
 }
 
@@ -564,7 +564,7 @@ fn a_downgrade_that_frees_what_others_took_is_caught() {
         &[Downgrader, Reader, Reader],
         1,
         1,
-        Faults::one(Fault::Copy),
+        Faults::one(Fault::Duplicate),
     );
     setup.rules.permits = 3;
     catches(Mutant::DowngradeWithoutShare, TAKEN, setup);
@@ -602,7 +602,7 @@ fn a_place_that_does_not_count_its_departure_is_caught() {
 
 #[test]
 fn a_place_that_does_not_poll_for_what_it_gives_back_is_caught() {
-    for fault in [Fault::Cancel, Fault::Lapse] {
+    for fault in [Fault::Cancel, Fault::Expiry] {
         catches(
             Mutant::SlotIsNotLookedFor,
             SLOTS,

@@ -27,7 +27,7 @@ impl World {
         let client = &mut self.clients[me];
         client.nonce = Some(Nonce::new(me, named.trailing_ones() as u8));
         client.lapsed = 0;
-        client.tardy = 0;
+        client.late_renewal = 0;
     }
 
     /// Puts clients in order that do the same, because they may stand for each other.

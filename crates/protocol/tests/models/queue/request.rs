@@ -196,7 +196,7 @@ impl Request {
     }
 
     /// Settles the first of them; the others show again in the next snapshot.
-    pub(crate) fn settle(snapshot: &Snapshot, unsettled: &[Unsettled]) -> Option<Self> {
+    pub(crate) fn void(snapshot: &Snapshot, unsettled: &[Unsettled]) -> Option<Self> {
         match *unsettled.first()? {
             Unsettled::Gap(first, last) => Some(Request::VoidGap {
                 first: first.get() as u8,
@@ -234,7 +234,7 @@ impl Request {
     }
 
     /// Gives no client a slot, and raises the watermark.
-    pub(crate) fn pass(item: &Item, upto: Ticket) -> Self {
+    pub(crate) fn settle(item: &Item, upto: Ticket) -> Self {
         Request::Fill {
             seen: Seen::of(item),
             found: Few::default(),

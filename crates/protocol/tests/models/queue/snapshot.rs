@@ -132,7 +132,7 @@ impl Snapshot {
             .filter_map(|ticket| {
                 let shown = match self.row(ticket) {
                     Some(Row::Waiting(entry)) => Some(match judge(entry) {
-                        Occupant::Late if rules.broken(Mutant::LateIsPassed) => Shown::Void,
+                        Occupant::Suspect if rules.broken(Mutant::LateIsPassed) => Shown::Void,
                         occupant => Shown::Waiting(occupant),
                     }),
                     Some(Row::Void(_)) => Some(Shown::Void),

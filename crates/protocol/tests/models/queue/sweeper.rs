@@ -24,7 +24,7 @@ impl Client {
         snapshot: Snapshot,
         table: &Table,
         judge: impl Fn(Entry) -> Occupant,
-        ripe: impl Fn(Ticket) -> bool,
+        expired: impl Fn(Ticket) -> bool,
     ) {
         let mut digest = snapshot.digest(rules, judge);
         digest
@@ -34,7 +34,7 @@ impl Client {
         if rules.broken(Mutant::SweptUnsettled) {
             digest.watermark = digest.last;
         }
-        match next_sweep(&digest.view(), |gap| ripe(gap).then_some(gap)) {
+        match next_sweep(&digest.view(), |gap| expired(gap).then_some(gap)) {
             SweepStep::Evict(has) => self.send(Request::evict(&snapshot.item, has, rules)),
             SweepStep::EvictSuccessor(index) => {
                 self.send(Request::evict_successor(&snapshot.item, index, rules))
@@ -45,8 +45,8 @@ impl Client {
                 let first = settled_rows(&snapshot, table, rules).next();
                 self.send(first.map(|ticket| Request::Delete { ticket }));
             }
-            SweepStep::Settle(over) => self.send(Request::settle(&snapshot, &over)),
-            SweepStep::Pass(upto) => self.send(Some(Request::pass(&snapshot.item, upto))),
+            SweepStep::Void(over) => self.send(Request::void(&snapshot, &over)),
+            SweepStep::Settle(upto) => self.send(Some(Request::settle(&snapshot.item, upto))),
             SweepStep::Idle => {
                 let last = snapshot.item.last;
                 self.send(Some(Request::Remove { last }));

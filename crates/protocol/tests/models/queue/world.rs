@@ -163,7 +163,7 @@ impl World {
         match entry {
             _ if self.clients[me].is(entry) => Occupant::Me,
             _ if self.is_dead(entry) => Occupant::Dead,
-            _ if entry.beat < self.clients[entry.nonce.process()].tardy => Occupant::Late,
+            _ if entry.beat < self.clients[entry.nonce.process()].late_renewal => Occupant::Suspect,
             _ => Occupant::Alive,
         }
     }
