@@ -21,18 +21,19 @@ use engine::{Engine, Played};
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::RowChange;
+use fairlock_testkit::effort::sized;
 use locks::LockKind;
 use rows::RowKind;
 use some::Few;
 
-/// Pairs of each kind of write in memory. Over HTTP a tenth of them is played.
-const PAIRS: usize = 1_000;
+/// Pairs of each kind of write in memory, in a brief and in a thorough run. Over HTTP a tenth of them is played.
+const PAIRS: [usize; 2] = [300, 1_000];
 /// How many pairs are tried until one notices the planted mistake.
 const TRIES: usize = 8_000;
 
 fn pairs() -> usize {
     let set = std::env::var("FAIRLOCK_DIFFERENTIAL").ok();
-    set.map_or(PAIRS, |pairs| pairs.parse().unwrap())
+    set.map_or(sized(PAIRS[0], PAIRS[1]), |pairs| pairs.parse().unwrap())
 }
 
 /// Nothing is timed: the bound only ends a test that hangs.
