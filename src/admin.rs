@@ -127,7 +127,7 @@ impl LockClient {
     /// ```
     /// # async fn nightly(locks: fairlock::LockClient) -> Result<(), fairlock::Error> {
     /// let table = locks.sweep_table(fairlock::IdleLocks::Remove).await?;
-    /// println!("{} locks: {}", table.locks, table.swept);
+    /// println!("{} locks: {}", table.locks, table.removed);
     /// # Ok(())
     /// # }
     /// ```

@@ -1,7 +1,12 @@
 //! The only module that reads time: how much has passed, what the wall clock shows, and sleeping.
 //!
 //! Leases and observations are counted in [`Moment`]s, which never go back. Where the system can tell, they never stop while the machine
-//! sleeps. Wall time serves only the first ticket of a lock and DynamoDB's TTL.
+//! sleeps. Wall time has few uses:
+//!
+//! - It gives the first ticket of a lock, unless DynamoDB's clock shows another time.
+//! - It is one of the witnesses of a `Date`, and times the TTL where answers have none.
+//! - It bounds the removal of idle locks.
+//! - It tells people since when DynamoDB has not answered.
 
 use std::future::pending;
 use std::sync::OnceLock;

@@ -173,7 +173,7 @@ impl Config {
         let slots = 1..=MAX_SLOTS;
         if !slots.contains(&self.slots) {
             return Err(Invalid::Range {
-                setting: "slots",
+                setting: "successor_slots",
                 value: self.slots,
                 least: 1,
                 most: MAX_SLOTS,

@@ -93,7 +93,7 @@ fn settle(
     match answer.value {
         Write::Applied(item) => {
             if hold.renewed(&item, answer.sent) && answer.sent > latest {
-                hold.stagger_anew();
+                hold.stagger_again();
             }
             Ok(item)
         }

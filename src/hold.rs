@@ -272,7 +272,7 @@ impl Hold {
     }
 
     /// Staggers the renewals of this hold again, because the last renewal came late.
-    pub(crate) fn stagger_anew(&self) {
+    pub(crate) fn stagger_again(&self) {
         self.tenure
             .note(|now| now.stagger.iter_mut().for_each(Stagger::again));
     }

@@ -47,8 +47,7 @@
 //! - **Inside one process**: a mutex of tokio or of the standard library is faster by orders of magnitude.
 //! - **More than some tens of turns a second of one lock**: a successor in another process learns of its turn by polling. Each
 //!   poll and each release is a round trip.
-//! - **Correctness that rests on the lock alone**, where the resource can compare neither tickets nor versions: no lease gives
-//!   that.
+//! - **A resource that can compare neither tickets nor versions**: no lease-based lock can keep it correct.
 //! - **Jobs that are handed out in no order**: use a message queue.
 //!
 //! # Which item for what
@@ -72,8 +71,9 @@
 //!
 //! - **Exclusion**: while a caller considers itself the exclusive holder of a lock, no other caller considers itself a holder.
 //!   The callers that share a lock never hold more permits than it has. This assumes clock rates within the margin below.
-//! - **Fencing**: tickets only grow, with no assumption on clocks at all. A resource that refuses a ticket smaller than the
-//!   largest it has seen never accepts a stale writer.
+//! - **Fencing**: tickets of a lock only grow, as long as its item stays. A new item starts from the unix time in microseconds, by
+//!   DynamoDB's clock, so that an item which TTL removed comes back with larger tickets. A resource that refuses a ticket smaller
+//!   than the largest it has seen never accepts a stale writer.
 //! - **Order**: grants follow the order of tickets. A waiter that joins the queue within the join timeout and renews its lease in
 //!   time is never overtaken.
 //! - **Progress**: every waiter is granted the lock in the end. All clients that crash at one moment delay the others by one

@@ -66,8 +66,8 @@ impl Snapshot {
             return Snapshot::read(store, name, 0, policy).await;
         };
         let watermark = self.item.watermark;
-        let is_in_litter = self.rows.last().is_some_and(|row| row.ticket < watermark);
-        let cursor = match is_in_litter {
+        let is_in_settled_rows = self.rows.last().is_some_and(|row| row.ticket < watermark);
+        let cursor = match is_in_settled_rows {
             true => store.behind(name, watermark),
             false => cursor,
         };

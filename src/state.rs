@@ -39,6 +39,10 @@ pub struct LockState {
     /// The other holders of a shared lock.
     pub sharers: Vec<Participant>,
     /// Since when the holder has held the lock, by DynamoDB's clock.
+    ///
+    /// Known limitation: while other callers share the lock, this may be later than the truth. Whenever one of these releases the
+    /// lock or is evicted, the time of a holder in the first slot begins again. Such a holder is the first of a semaphore, or a
+    /// downgraded writer.
     pub held_since: Option<SystemTime>,
     /// The queue behind the holder, in order: the successors, and after them the waiters without a slot, which only
     /// [`FairLock::inspect`](crate::FairLock::inspect) reads.
@@ -152,7 +156,7 @@ pub struct Waiting {
     pub expected_wait: Option<Duration>,
     /// The holder of the lock.
     pub holder: Option<Holder>,
-    /// Since when the holder has held the lock, by DynamoDB's clock.
+    /// Since when the holder has held the lock, by DynamoDB's clock, with the limitation of [`LockState::held_since`].
     pub held_since: Option<SystemTime>,
     /// Set while DynamoDB does not answer the call, which goes on trying. The other fields show what was known before.
     pub outage: Option<Outage>,

@@ -29,7 +29,8 @@ pub struct SweepReport {
     pub rows: u64,
     /// Idle lock items deleted.
     pub locks: u64,
-    /// More is left to be removed than one pass removes: sweep again.
+    /// More may be left to be removed: sweep again. There was more than one pass removes, other clients were first six times in a
+    /// row, a client made the lock's item meanwhile, or the sweep was stopped.
     pub has_more: bool,
 }
 

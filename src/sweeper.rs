@@ -17,10 +17,10 @@ use fairlock_protocol::sweep::{SweepStep, next_sweep};
 use fairlock_protocol::witness::Witnesses;
 
 /// The most rounds of one pass over one lock: a damaged counter must not keep one pass busy for ever. Each round removes
-/// something, or is refused.
+/// something, or meets what another client changed.
 const ROUNDS: usize = 200;
-/// The most rounds in a row whose removal was refused, because another client was first. After one refusal, the next snapshot
-/// shows more. After many in a row, no snapshot will do.
+/// The most rounds in a row that may end as [`Round::Refused`] before the pass ends, and the most evictions in a row that may be
+/// refused within a round. After one refusal, the next snapshot shows more. After many in a row, no snapshot will do.
 const REFUSED: usize = 5;
 /// The most pages of a queue that one round reads. Later passes read what is further back.
 const PAGES: usize = 50;
@@ -65,7 +65,8 @@ pub(crate) struct Sweep<'a> {
 
 /// The result of a round.
 enum Round {
-    /// Something was removed, so the snapshot is out of date.
+    /// Something changed, so the snapshot is out of date: this pass removed something, or there is no lock item any more. Or the
+    /// answer to an eviction, applied or refused, shows nothing dead on the item, and no rows.
     Removed,
     /// Another client was first, so the snapshot is out of date too.
     Refused(Snapshot),
@@ -244,9 +245,9 @@ impl Sweep<'_> {
         item: &LockItem,
         index: usize,
     ) -> Result<Option<Snapshot>, Failure> {
-        let evicted_from_its_slot =
+        let evicted =
             reclaim::evict_successor(self.store, &self.name, self.policy, item, index).await?;
-        let Some(answer) = evicted_from_its_slot else {
+        let Some(answer) = evicted else {
             return Ok(None);
         };
         self.swept.successors += u64::from(answer.value.is_applied());

@@ -168,7 +168,7 @@ pub struct TableSweepReport {
     /// Locks among them that could not be swept to the end; the log says why.
     pub failed: u64,
     /// What the sweep removed from all of them.
-    pub swept: SweepReport,
+    pub removed: SweepReport,
 }
 
 impl fmt::Display for TableSweepReport {
@@ -176,9 +176,9 @@ impl fmt::Display for TableSweepReport {
         let TableSweepReport {
             locks,
             failed,
-            swept,
+            removed,
         } = self;
-        write!(f, "{locks} locks, {failed} failed: {swept}")
+        write!(f, "{locks} locks, {failed} failed: {removed}")
     }
 }
 
@@ -266,7 +266,7 @@ impl<'a> Pass<'a> {
             .inner
             .sweep(&name, &self.policy, &mut observer, self.idle_locks);
         match swept.await {
-            Ok(swept) => self.swept.swept += swept,
+            Ok(swept) => self.swept.removed += swept,
             Err(failure) => {
                 self.swept.failed += 1;
                 tracing::warn!(lock = %name, %failure, "could not sweep a lock");

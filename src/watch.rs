@@ -96,7 +96,7 @@ impl Watch {
 
     async fn poll(&mut self) -> Option<Result<LockState, Error>> {
         let inner = Arc::clone(&self.lock.inner);
-        match self.look_when_due(&inner).await {
+        match self.poll_when_due(&inner).await {
             Ok(state) => self.take_in(state, inner.store.now()).map(Ok),
             Err(Error::ShutDown(_)) => {
                 self.is_over = true;
@@ -110,7 +110,7 @@ impl Watch {
         }
     }
 
-    async fn look_when_due(&mut self, inner: &ClientInner) -> Result<LockState, Error> {
+    async fn poll_when_due(&mut self, inner: &ClientInner) -> Result<LockState, Error> {
         config::check_span("every", self.every)?;
         tokio::select! {
             biased;

@@ -56,7 +56,7 @@ pub(super) struct Course<'a> {
 /// What a place has in the table.
 enum Has {
     Nothing,
-    /// A hold, as the answer to its first request shows.
+    /// A hold, as the answer to an enter or a share shows.
     Taken(Attempt, Box<Taken>),
     /// A ticket, as the answer to its draw shows.
     Drawn(Attempt, Box<Timed<LockItem>>),
@@ -87,8 +87,8 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Runs the place until it is granted or has ended. Each turn of the loop is a step of the machine: the caller's retry policy bounds
-    /// the number of turns.
+    /// Runs the place until it is granted or has ended. Each turn of the loop is a step of the machine. Also ends on a final failure, or
+    /// when no caller waits any more (`Acquisition::check`).
     ///
     /// Every request but the first is boxed. So the task of an uncontended turn reserves no memory for later requests, and the task of a
     /// waiter reserves none for earlier requests.
@@ -146,7 +146,7 @@ impl<'a> Course<'a> {
             Act::Read => self.read().await,
             Act::Draw => self.draw().await,
             Act::Join => self.join().await,
-            // The place has nothing to poll for, and nothing to settle.
+            // No other act reaches a place outside the queue. If one does, the task asks again.
             _ => Ok(Act::Again),
         }
     }
@@ -193,8 +193,8 @@ impl<'a> Course<'a> {
         Ok(act)
     }
 
-    /// Asks for permits beside the entry in the first slot, with the permits that it was seen to have. If no entry was seen, assumes as
-    /// many permits there as this claim asks for, or fewer if this claim leaves fewer.
+    /// Asks for permits beside the entry in the first slot. Names the most permits that this entry may have: those that were seen. If none
+    /// were seen, names as many as this claim asks for, or those that it leaves if they are fewer, but at least 1.
     async fn share(&mut self) -> Result<Act, Refused> {
         self.to.check()?;
         let (attempt, policy) = (self.to.attempt(), self.to.policy_at_the_door());
@@ -208,8 +208,8 @@ impl<'a> Course<'a> {
 
     /// A caller that bounds the queue, and has not seen it, asks for a free lock only.
     ///
-    /// A copy of a request without an answer may have held the lock, and lost it. Another copy may then take a slot after a whole lease.
-    /// After that time the client trusts no place of this nonce: it gives the slot up, and asks again.
+    /// If a request went unanswered and a lease has passed since the first sending, a late copy may have made this slot. An earlier copy
+    /// may have held the lock before, and lost it. So the client gives the slot up and asks again.
     async fn enter(&mut self) -> Result<Act, Refused> {
         self.to.check()?;
         let seen = self.seen.take();
@@ -399,7 +399,7 @@ impl<'a> Course<'a> {
         };
         self.to.saw(item, None);
         match item.is_free() {
-            // The queue was not read to its end.
+            // The lock is free, but its open tickets were not all judged.
             true => self.to.check().err().unwrap_or(Refused::GaveUp),
             false => Refused::GaveUp,
         }

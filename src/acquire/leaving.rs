@@ -5,22 +5,35 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
+use futures::FutureExt;
+use futures::future::join_all;
+
+use crate::background::Task;
 use crate::client_inner::{ClientInner, Departure};
 use crate::name::LockName;
 
 type Leaves = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Places that a task still has in the table and does not want any more.
-#[derive(Default)]
 pub(super) struct Leaving {
+    inner: Arc<ClientInner>,
+    name: LockName,
     under_way: Mutex<Vec<Leaves>>,
 }
 
 impl Leaving {
+    pub(super) fn new(inner: &Arc<ClientInner>, name: &LockName) -> Leaving {
+        Leaving {
+            inner: Arc::clone(inner),
+            name: name.clone(),
+            under_way: Mutex::default(),
+        }
+    }
+
     /// Adds a place to leave. The client lists this work at once. The task sends the first request when it comes to [`Leaving::goes_on`] or
     /// [`Leaving::is_done`].
-    pub(super) fn add(&self, inner: &Arc<ClientInner>, name: &LockName, departure: Departure) {
-        let leaves = Arc::clone(inner).leaves(name.clone(), departure);
+    pub(super) fn add(&self, departure: Departure) {
+        let leaves = Arc::clone(&self.inner).leaves(self.name.clone(), departure);
         self.under_way().push(Box::pin(leaves));
     }
 
@@ -56,5 +69,16 @@ impl Leaving {
         self.under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A task that ends before its places are left has panicked, or its runtime is gone. After a panic, another task leaves them.
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let left = std::mem::take(&mut *self.under_way());
+        if !left.is_empty() {
+            let all = join_all(left).map(drop);
+            self.inner.spawn(&self.name, None, Task::Leave, all);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The task of a place, from its first request to its last: whatever the task puts into the table, it also has settled.
+//! The task of a place, from its first request to its last. The task removes whatever it wrote; what it cannot remove lapses with its lease.
 
 mod course;
 mod grant;
@@ -49,7 +49,7 @@ struct Acquisition {
     inner: Arc<ClientInner>,
     /// The task's job in the list of background work.
     listed: Listed,
-    /// The client's store. It notifies waiting callers whether DynamoDB answers.
+    /// The client's store. For a claim that waits, it notifies the callers whether DynamoDB answers.
     store: Store,
     name: LockName,
     batch: Arc<Batch>,
@@ -99,15 +99,14 @@ impl Acquisition {
             batch,
             started,
             claim,
-            leaving: Arc::default(),
+            leaving: Arc::new(Leaving::new(inner, name)),
             hold: None,
             is_over: false,
             long: Mutex::new(Doublings::of(started)),
         }
     }
 
-    /// Runs to the end of the place. Notifies the last caller when the place is off the list of the client's work. After that, leaves what
-    /// is still to be left.
+    /// Runs to the end of the place. Takes the job off the client's list, then answers the last caller, then finishes leaving old places.
     async fn run(mut self, open: Open, mut turnstile: Option<Turnstile>) {
         self.batch.sets_out();
         let leaving = Arc::clone(&self.leaving);
@@ -143,8 +142,8 @@ impl Acquisition {
     }
 
     /// Asks for places until a place is granted. Each turn of the loop asks for a new place, because the previous place was void, skipped
-    /// or lost. A place also fails if other clients made a bounded queue too long first. The caller's retry policy bounds the number of
-    /// turns.
+    /// or lost. A place also fails if other clients made a bounded queue too long first. Ends when a place is granted, on a final failure,
+    /// or when `check` refuses: no caller waits any more, or a claim that does not wait is out of time.
     async fn work(&self, turnstile: &mut Option<Turnstile>) -> Result<Arc<Hold>, Refused> {
         let mut time = 1;
         loop {
@@ -158,7 +157,8 @@ impl Acquisition {
         }
     }
 
-    /// Ends the wait of each call when its time has run out, whether or not the call is polled. Each turn of the loop ends a wait.
+    /// Ends the wait of each call when its time has run out, whether or not the call is polled. Each turn of the loop ends
+    /// the waits whose time has run out.
     async fn keep_time(&self) -> Infallible {
         let clock = &self.store().config().clock;
         while let Some(until) = self.batch.next_until() {
@@ -170,7 +170,7 @@ impl Acquisition {
 
     /// Leaves a place beside the task's next work.
     fn leaves(&self, departure: Departure) {
-        self.leaving.add(&self.inner, &self.name, departure);
+        self.leaving.add(departure);
     }
 
     /// Waits until nothing of the place stands in the table, so that a process may exit on the error. Waits for one request time-out at
@@ -268,7 +268,7 @@ impl Acquisition {
         most.is_some_and(|most| most < state::turns(item))
     }
 
-    /// The newest ticket that may have been drawn before this batch draws, so that no caller waits behind more turns than its limit.
+    /// The highest `last` at which this batch may still draw without exceeding any caller's limit of turns before it.
     /// Between two polls, no more turns are added than tickets are drawn. Returns `None` if the queue is too long, or was not seen.
     fn most_drawn(&self, seen: Option<&LockItem>) -> Option<Ticket> {
         let any = Ticket::new(u64::MAX);

@@ -136,7 +136,7 @@ impl Queued {
         place.is_gone(self.waiter.ticket <= self.waiter.item().watermark)
     }
 
-    /// Settles the ticket. If the ticket was given a slot before, the place stays in the queue.
+    /// Makes the ticket void. If the ticket was given a slot before, the place stays in the queue.
     async fn retires(
         &mut self,
         to: &Acquisition,
@@ -163,7 +163,7 @@ impl Queued {
     /// Deletes settled rows at once, so that other clients no longer read them, and do not delete them again. If no other client polls,
     /// collects more rows for one request.
     fn tidy(&mut self, to: &Acquisition) {
-        let settled_rows = self.waiter.take_litter();
+        let settled_rows = self.waiter.take_settled_rows();
         if settled_rows.is_empty() {
             return;
         }
@@ -190,7 +190,7 @@ impl Queued {
     pub(super) fn passed(self, to: &Acquisition) {
         let watermark = self.waiter.item().watermark;
         let (attempt, ticket, _) = self.ends(to);
-        tracing::info!(lock = %to.name, %ticket, "was passed in queue: draws again");
+        tracing::info!(lock = %to.name, %ticket, "was passed in the queue: draws again");
         to.inner.forget(&attempt);
         if ticket <= watermark {
             // A late join may have put the row there after other clients deleted it.
@@ -216,7 +216,7 @@ impl Queued {
             membership,
         } = self;
         drop(membership);
-        to.inner.clean_later(&to.name, waiter.take_litter());
+        to.inner.clean_later(&to.name, waiter.take_settled_rows());
         if let Some(snapshot) = waiter.take_ahead() {
             let ticket = Some(waiter.ticket);
             to.inner

@@ -98,7 +98,7 @@ impl Acquisition {
         let (hold, listed) = (Arc::clone(hold), self.listed.clone());
         let (holding, given_back) = Holding::new(inner, hold, Arc::clone(batch), listed);
         let (granted, offer) = offer::offer(holding);
-        // Either `shutdown` saw the hold, or it was called before this. In the second case no caller may get the guard.
+        // A shutdown after `keep` finds the hold and deals with it. After an earlier shutdown, no caller may get the guard.
         if inner.closed.is_cancelled() {
             batch.refuse(Refused::GaveUp);
         }

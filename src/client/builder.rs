@@ -134,7 +134,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// Sets the time between two renewals of a lease, at most four minutes. Default: a third of the lease.
+    /// Sets the time between two renewals of a lease, at most four minutes. Default: a third of the lease, or four minutes
+    /// if that is less.
     ///
     /// The lease must have room for a heartbeat and two [request time-outs](Self::request_timeout), as [`lease_duration`](Self::lease_duration)
     /// says.

@@ -448,7 +448,7 @@ impl LeaseLock {
         Ok(Box::pin(self.inner.told(read)).await?.value)
     }
 
-    /// Nothing renews the item's TTL, which is by the clock of a host, before the lease has expired.
+    /// No task renews the item's TTL while the lease lasts, so the lease must end before DynamoDB may delete the item.
     fn check_span(&self, lease: Duration) -> Result<(), Invalid> {
         let setting = "the time of a lease";
         if lease < SHORTEST {

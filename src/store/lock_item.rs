@@ -218,7 +218,8 @@ impl Store {
         self.timed(self.get_lock(name)).await
     }
 
-    /// Removes an idle lock item that no client has touched since `seen`. Returns whether it is gone.
+    /// Removes an idle lock item that no client has touched since `seen`. Returns whether this call removed it: `false` also if
+    /// another client had.
     pub(crate) async fn remove_idle(
         &self,
         name: &LockName,

@@ -303,7 +303,7 @@ impl Store {
     }
 
     /// By how much polls are slowed down, because DynamoDB is too busy for us.
-    pub(crate) fn braked(&self) -> u32 {
+    pub(crate) fn slowed(&self) -> u32 {
         self.backoff().factor(self.now())
     }
 

@@ -39,7 +39,7 @@ impl Store {
         attempt.note(self.write_row(name, ticket, write).await)
     }
 
-    /// Settles tickets whose row never came: this one, and the tickets just before it.
+    /// Makes tickets void whose row never came: this one, and the tickets just before it.
     pub(crate) async fn void_gap(&self, name: &LockName, ticket: Ticket, tickets: u64) -> Answer {
         let gap = TicketRow {
             ticket,
@@ -50,13 +50,13 @@ impl Store {
         self.write_row(name, ticket, RowWrite::void_gap(gap)).await
     }
 
-    /// Settles a ticket whose waiter is dead.
+    /// Makes the tickets of a dead waiter's row void.
     pub(crate) async fn void_dead(&self, name: &LockName, dead: &Entry) -> Answer {
         self.write_row(name, dead.ticket, RowWrite::void_dead(dead))
             .await
     }
 
-    /// Settles the attempt's own tickets, whether their row came or not.
+    /// Makes the attempt's own tickets void, whether their row came or not.
     pub(crate) async fn void_own(
         &self,
         name: &LockName,
@@ -105,7 +105,7 @@ impl Store {
         self.timed(self.query_queue(name, from, limit)).await
     }
 
-    /// Deletes a row that is still as it was seen. Returns whether it is gone.
+    /// Deletes a row that is still as it was seen. Returns whether this call deleted it: `false` also if another client had.
     pub(crate) async fn remove_row(
         &self,
         name: &LockName,

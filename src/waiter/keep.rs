@@ -32,7 +32,7 @@ impl Waiter {
             None if is_due => {
                 self.renew_row(policy).await?;
                 let asks = self.is_void || self.is_row_missing;
-                if !asks && self.behind_the_slots() > NEAR && self.store.now() < self.look_due {
+                if !asks && self.behind_the_slots() > NEAR && self.store.now() < self.poll_due {
                     self.is_spent = true;
                     return Ok(Some(()));
                 }
@@ -88,9 +88,9 @@ impl Waiter {
             Standing::Queue => Position::Queue(self.turns_to_a_slot()),
         };
         let jitter = self.store.config().chance.jitter();
-        let braked = self.store.braked();
-        let span = self.pace.until_next(position, jitter, braked, now);
-        self.look_due = now + span.min(self.store.config().longest_lease());
+        let slowed = self.store.slowed();
+        let span = self.pace.until_next(position, jitter, slowed, now);
+        self.poll_due = now + span.min(self.store.config().longest_lease());
         self.until_due_poll()
     }
 
@@ -100,13 +100,13 @@ impl Waiter {
         let place = u32::try_from(self.place()).unwrap_or(u32::MAX);
         let leisurely = longest.saturating_mul(place);
         let leisurely = leisurely.min(self.store.config().longest_lease());
-        self.look_due = self.look_due.max(self.polled + leisurely);
+        self.poll_due = self.poll_due.max(self.polled + leisurely);
         self.until_due_poll()
     }
 
     /// The time until the poll that is due, or a renewal before it.
     pub(crate) fn until_due_poll(&self) -> Duration {
-        let due = self.look_due.min(self.renewal_due());
+        let due = self.poll_due.min(self.renewal_due());
         due.since(self.store.now())
     }
 

@@ -42,10 +42,10 @@ pub(crate) struct Waiter {
     /// When the row was last renewed while it was in the queue, and for which lease. A slot is renewed by what it shows.
     row_renewed: Moment,
     row_lease: Duration,
-    look_due: Moment,
+    poll_due: Moment,
     /// The row was renewed since the last poll, so the snapshot decides nothing more.
     pub(crate) is_spent: bool,
-    /// The newest ticket with a slot, and since when this waiter has seen that.
+    /// The watermark, up to which every ticket is settled or on the lock item, and since when this waiter has seen it there.
     watermark: (Ticket, Moment),
     /// A poll that was sent before the last one was answered.
     ahead: Option<overlap::Sent>,
@@ -83,7 +83,7 @@ impl Waiter {
             polled: answer.arrived,
             row_renewed: answer.sent,
             row_lease: store.config().lease,
-            look_due: answer.sent,
+            poll_due: answer.sent,
             is_spent: false,
             watermark: (answer.value.watermark, answer.arrived),
             ahead: None,
@@ -135,7 +135,7 @@ impl Waiter {
     }
 
     /// Takes the rows that the steps of this waiter have settled, for the client to delete.
-    pub(crate) fn take_litter(&mut self) -> Vec<Ticket> {
+    pub(crate) fn take_settled_rows(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.settled_rows)
     }
 

@@ -83,7 +83,7 @@ impl Waiter {
     /// How long after a poll the next one is sent, by a successor that may hold the lock at any moment.
     fn overlap(&self) -> Option<Duration> {
         match self.spot()? {
-            Spot::Successor(before, _) if self.store.braked() == 1 => {
+            Spot::Successor(before, _) if self.store.slowed() == 1 => {
                 self.pace.overlap(before, self.store.now())
             }
             Spot::Successor(..) | Spot::Has(..) => None,

@@ -246,7 +246,7 @@ fn slow(rng: &mut Rng) -> Vec<&'static str> {
         "void dead",
         "fill",
         "evict",
-        "evict_successor",
+        "evict a successor",
         "release",
         "leave",
         "read lock",

@@ -84,7 +84,7 @@ fn a_slot_that_was_given_unseen_is_kept() {
 }
 
 #[test]
-fn a_join_or_a_slot_that_was_applied_unseen_keeps_its_place() {
+fn a_join_or_a_fill_that_was_applied_unseen_keeps_its_place() {
     for (verb, fault) in ["join", "fill"]
         .into_iter()
         .flat_map(|verb| applied_unseen().map(|fault| (verb, fault)))
@@ -146,7 +146,7 @@ fn a_renewal_that_was_applied_unseen_does_not_lose_a_healthy_lock() {
 }
 
 #[test]
-fn a_lost_draw_leaves_a_gap_that_costs_the_grace_and_no_more() {
+fn a_lost_draw_leaves_a_gap_that_costs_the_join_timeout_and_no_more() {
     virtual_time(async {
         let lab = Lab::new().await;
         let single = |lab: &Lab| lab.host_with(|builder| builder.successor_slots(1));

@@ -62,14 +62,15 @@ impl Page {
             return None;
         }
         let (file, heading) = link.split_once('#').unwrap_or((link, ""));
-        let path = match file {
-            "" => self.path.clone(),
-            file => self.path.parent().unwrap().join(file),
-        };
+        let path = self.path.parent().unwrap().join(file);
         if !path.exists() {
             return Some(format!("{}: no file `{link}`", self.path.display()));
         }
-        let is_there = heading.is_empty() || page(path).anchors().contains(heading);
+        let is_there = match file {
+            _ if heading.is_empty() => true,
+            "" => self.anchors().contains(heading),
+            _ => page(path).anchors().contains(heading),
+        };
         (!is_there).then(|| format!("{}: no heading `{link}`", self.path.display()))
     }
 }

@@ -334,7 +334,7 @@ fn a_term_that_lasts_ends_the_growth_of_the_pauses_and_a_candidate_can_be_stoppe
 }
 
 #[test]
-fn who_is_stopped_returns_with_the_lock_released_or_the_line_left() {
+fn who_is_stopped_returns_with_the_lock_released_or_the_queue_left() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b, news) = (lab.host(), lab.host(), News::default());
@@ -437,7 +437,7 @@ fn a_candidate_keeps_its_place_through_an_outage_of_minutes_and_of_one_closed_co
 }
 
 #[test]
-fn a_line_that_is_too_long_is_waited_for_until_it_is_not() {
+fn a_queue_that_is_too_long_is_waited_for_until_it_is_not() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (a, b, c, news) = (lab.host(), lab.host(), lab.host(), News::default());

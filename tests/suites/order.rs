@@ -149,7 +149,8 @@ fn thirty_two_waiters_who_came_one_after_the_other_are_granted_as_they_came() {
 }
 
 #[test]
-fn six_hundred_who_ask_one_client_at_once_stand_in_queue_together_and_are_granted_in_this_order() {
+fn six_hundred_who_ask_one_client_at_once_wait_in_the_queue_together_and_are_granted_in_this_order()
+{
     virtual_time(async {
         let lab = Lab::new().await;
         let (host, visits) = (lab.host(), Visits::default());

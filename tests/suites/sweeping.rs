@@ -34,12 +34,12 @@ fn an_idle_lock_goes_after_its_retention_and_comes_back_with_larger_tickets() {
         let before = turn(&lock).await;
         sleep(6 * DAY).await;
         let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
-        assert_eq!((swept.locks, swept.swept), (1, nothing()));
+        assert_eq!((swept.locks, swept.removed), (1, nothing()));
         sleep(DAY + 5 * SECOND).await;
         let swept = locks.sweep_table(IdleLocks::Keep).await.unwrap();
-        assert_eq!(swept.swept, nothing());
+        assert_eq!(swept.removed, nothing());
         let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
-        assert_eq!(swept.swept.locks, 1);
+        assert_eq!(swept.removed.locks, 1);
         assert!(world.left_of("a").await.is_empty());
         assert!(turn(&lock).await > before);
     });
@@ -60,7 +60,7 @@ fn a_lock_that_is_held_or_was_used_meanwhile_is_not_idle() {
         sleep(8 * DAY / 100).await;
         let locks = world.client().await;
         let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
-        assert_eq!(swept.swept, nothing());
+        assert_eq!(swept.removed, nothing());
         guard.release().await.unwrap();
     });
 }
@@ -75,7 +75,7 @@ fn a_host_whose_clock_is_ahead_does_not_remove_idle_locks_early() {
         let ahead = ahead.clock(world.clock.clone().ahead(30 * DAY));
         let ahead = ahead.build().unwrap();
         let swept = ahead.sweep_table(IdleLocks::Remove).await.unwrap();
-        assert_eq!(swept.swept, nothing());
+        assert_eq!(swept.removed, nothing());
     });
 }
 
@@ -97,7 +97,7 @@ fn an_idle_semaphore_goes_after_its_retention_and_may_have_another_number_then()
         assert!(six.acquire(RecordWait::NoWait).await.is_err());
         sleep(7 * DAY + 5 * SECOND).await;
         let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
-        assert_eq!(swept.swept.locks, 1);
+        assert_eq!(swept.removed.locks, 1);
         assert!(world.left_of("a").await.is_empty());
         let permit = six.acquire(RecordWait::NoWait).await.unwrap();
         assert!(tickets.iter().all(|before| *before < permit.ticket()));
@@ -122,7 +122,7 @@ fn a_lock_that_only_those_have_who_came_beside_its_holder_is_not_idle() {
         let nonce = names.find(|name| name.len() == 32).unwrap();
         world.set("a", nonce, 999).await;
         let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
-        assert_eq!((swept.swept, swept.failed), (nothing(), 0));
+        assert_eq!((swept.removed, swept.failed), (nothing(), 0));
         assert!(second.is_held());
         let ticket = second.ticket().get();
         world.set("a", nonce, ticket).await;
@@ -143,14 +143,14 @@ fn data_stays_for_the_idle_retention_of_its_lock_and_goes_with_it() {
         for _ in 0..2 {
             sleep(6 * DAY).await;
             let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
-            assert_eq!(swept.swept, nothing());
+            assert_eq!(swept.removed, nothing());
             turn(&lock).await;
         }
         let data = lock.inspect().await.unwrap().data.unwrap();
         assert_eq!(data.bytes.to_vec(), b"cursor");
         sleep(7 * DAY + 5 * SECOND).await;
         let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
-        assert_eq!(swept.swept.locks, 1);
+        assert_eq!(swept.removed.locks, 1);
         assert_eq!(lock.inspect().await.unwrap().data, None);
         let guard = lock.try_acquire().await.unwrap().unwrap();
         assert_eq!(guard.data(), None);
@@ -171,7 +171,10 @@ fn a_lock_that_cannot_be_read_does_not_stop_the_sweep_of_others() {
         world.set("a", "format", 99).await;
         let locks = world.client().await;
         let swept = locks.sweep_table(IdleLocks::Keep).await.unwrap();
-        assert_eq!((swept.locks, swept.failed, swept.swept.holders), (2, 1, 1));
+        assert_eq!(
+            (swept.locks, swept.failed, swept.removed.holders),
+            (2, 1, 1)
+        );
     });
 }
 
@@ -186,7 +189,7 @@ fn locks_of_another_namespace_are_left_alone() {
         let others = LockClient::builder(world.engine.client()).namespace("fair");
         let others = others.clock(world.clock.clone()).build().unwrap();
         let swept = others.sweep_table(IdleLocks::Remove).await.unwrap();
-        assert_eq!((swept.locks, swept.swept), (0, nothing()));
+        assert_eq!((swept.locks, swept.removed), (0, nothing()));
     });
 }
 

@@ -93,7 +93,7 @@ fn a_renewal_whose_connection_ends_in_the_middle_loses_no_healthy_lock() {
 }
 
 #[test]
-fn a_waiter_whose_looks_end_in_the_middle_keeps_its_place() {
+fn a_waiter_whose_polls_end_in_the_middle_keeps_its_place() {
     for wire in Wire::ALL {
         each(wire, |place, blow| async move {
             let (holder, waiter) = (place.locks(), place.locks());

@@ -248,7 +248,7 @@ fn a_waiter_whose_beat_is_late_is_waited_for() {
 }
 
 #[test]
-fn looks_keep_their_bounds() {
+fn polls_keep_their_bounds() {
     virtual_time(async {
         let lab = Lab::new().await;
         let (host, successor) = (

@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 
 /// Words that the project used before it took the field's, and phrases of them.
-const OLD: [&str; 21] = [
+const OLD: [&str; 20] = [
     "heir",
     "heirs",
     "seat",
@@ -26,13 +26,12 @@ const OLD: [&str; 21] = [
     "common clock",
     "common_clock_allowance",
     "in line",
-    "stand in line",
     "look_bounds",
     "of_permits",
     "linefull",
     "lostlock",
 ];
-/// Parts of names that no public item has. A line is a line of text, and no public item is one.
+/// Parts of names that no public item has, one or several of them. A line is a line of text, and no public item is one.
 const NOT_IN_NAMES: [&str; 10] = [
     "heir",
     "seat",
@@ -198,7 +197,7 @@ fn has_an_old_name(line: &str) -> bool {
     let parts = public_names(line);
     parts
         .iter()
-        .any(|part| NOT_IN_NAMES.contains(&part.as_str()))
+        .any(|part| NOT_IN_NAMES.contains(&part.trim_end_matches('s')))
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub enum Ask {
     Draw,
     /// Nothing now: the caller first clears what has ended out of its way. Either the queue is longer than the caller accepts, or the lock
     /// is free with open tickets. In that case no owner of an open ticket is left, or a caller is on its way to the lock.
-    Snapshot,
+    Nothing,
 }
 
 /// What a caller that waits asks for. A caller that `shares` asks for a part of the lock.
@@ -72,7 +72,7 @@ pub fn next_ask(seen: Seen, shares: bool) -> Ask {
                 is_settled: false,
                 ..
             },
-        ) => Ask::Snapshot,
+        ) => Ask::Nothing,
         Seen::Item(Sight { has_room: true, .. }) if shares => Ask::Share,
         Seen::Item(Sight {
             is_settled: true,
@@ -135,7 +135,7 @@ mod tests {
             is_settled: false,
             ..HELD
         };
-        assert_eq!(next_ask(Seen::Item(on_the_way), false), Ask::Snapshot);
-        assert_eq!(next_ask(Seen::Item(on_the_way), true), Ask::Snapshot);
+        assert_eq!(next_ask(Seen::Item(on_the_way), false), Ask::Nothing);
+        assert_eq!(next_ask(Seen::Item(on_the_way), true), Ask::Nothing);
     }
 }

@@ -99,8 +99,8 @@ impl Gaps {
     /// has not.
     pub fn expired_to(&self, gap: Ticket, grace: Duration, now: Moment) -> Option<Ticket> {
         let (_, seen) = self.seen.range(..=gap).next_back()?;
-        let is_ripe = gap <= seen.last && now.since(seen.first_seen) >= grace;
-        is_ripe.then_some(seen.last)
+        let has_expired = gap <= seen.last && now.since(seen.first_seen) >= grace;
+        has_expired.then_some(seen.last)
     }
 }
 

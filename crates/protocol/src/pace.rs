@@ -70,7 +70,7 @@ const MAX_OF_ONE_POLL: u32 = 5;
 /// The fastest of this many answers says how fast requests are.
 const ANSWERS: usize = 3;
 /// A waiter that knows nothing of a queue polls after this many times the shortest pause between two polls.
-const LOOKS_TO_LEARN: u32 = 100;
+const POLLS_TO_LEARN: u32 = 100;
 
 impl PollSchedule {
     /// The pace in a queue of which nothing is known, with polls between `shortest` and `longest` apart.
@@ -182,7 +182,7 @@ impl PollSchedule {
     /// After how long a waiter polls, however far back it is. A newcomer polls early, to learn the queue, and then after half as long again
     /// each time.
     fn time_to_learn(&self, now: Moment) -> Duration {
-        let early = self.shortest.min(self.turn()) * LOOKS_TO_LEARN;
+        let early = self.shortest.min(self.turn()) * POLLS_TO_LEARN;
         early.max(self.known_for(now) / 2)
     }
 
@@ -218,13 +218,13 @@ impl PollSchedule {
         held.map(|since| now.since(since)).unwrap_or_default() / HOLD_SHARE
     }
 
-    /// How long from `now` until the next poll. `jitter`, a factor around one, is for the waiters behind, of which there are many. `braked`
+    /// How long from `now` until the next poll. `jitter`, a factor around one, is for the waiters behind, of which there are many. `slowed`
     /// is the factor by which all polls are slowed down.
     pub fn until_next(
         &self,
         position: Position,
         jitter: f64,
-        braked: u32,
+        slowed: u32,
         now: Moment,
     ) -> Duration {
         let (turns, longest) = match position {
@@ -246,8 +246,8 @@ impl PollSchedule {
             Position::Queue(_) => span,
         };
         let most = most.max(MAX_BY_BRAKE);
-        let braked = span.saturating_mul(braked).min(most);
-        (self.sent + braked).since(now)
+        let slowed = span.saturating_mul(slowed).min(most);
+        (self.sent + slowed).since(now)
     }
 }
 
@@ -338,9 +338,9 @@ mod tests {
     fn a_brake_slows_down_the_first_successor_too() {
         let mut pace = pace();
         poll(&mut pace, 1, 20);
-        for (braked, pause) in [(1, 0), (2, 0), (4, 10), (64, 310)] {
-            let next = pace.until_next(Position::Successor(0), 1.0, braked, at(20));
-            assert_eq!(next, MS * pause, "{braked} times");
+        for (slowed, pause) in [(1, 0), (2, 0), (4, 10), (64, 310)] {
+            let next = pace.until_next(Position::Successor(0), 1.0, slowed, at(20));
+            assert_eq!(next, MS * pause, "{slowed} times");
         }
     }
 
@@ -350,12 +350,12 @@ mod tests {
         for turn in 1..=9 {
             poll(&mut pace, 1 + turn, 10 + turn as u32 * 100);
         }
-        let next = |before, braked| pace.until_next(Position::Queue(before), 1.0, braked, at(900));
-        for (before, braked, pause) in [(2, 1, 150), (2, 4, 600), (2, 64, 1_000), (8, 64, 1_000)] {
+        let next = |before, slowed| pace.until_next(Position::Queue(before), 1.0, slowed, at(900));
+        for (before, slowed, pause) in [(2, 1, 150), (2, 4, 600), (2, 64, 1_000), (8, 64, 1_000)] {
             assert_eq!(
-                next(before, braked),
+                next(before, slowed),
                 MS * pause,
-                "{before} before, {braked} times"
+                "{before} before, {slowed} times"
             );
         }
     }

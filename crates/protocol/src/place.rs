@@ -43,7 +43,7 @@ enum Stage {
     Waiting,
     Holding,
     Downgrading,
-    /// Settles its ticket: makes its row void, then counts the departure.
+    /// Makes its row void, and then counts its departure.
     Voiding,
     Departing,
     /// Gives back whatever the lock item shows of it.
@@ -169,7 +169,7 @@ impl Place {
     /// earlier, and whose first request only found out that they must draw.
     pub fn sets_out(&mut self, known: Seen) -> Act {
         match next_ask(known, self.claim.shares) {
-            Ask::Draw | Ask::Snapshot => Act::Read,
+            Ask::Draw | Ask::Nothing => Act::Read,
             Ask::Enter | Ask::Share => self.asks(known),
         }
     }
@@ -364,7 +364,7 @@ impl Place {
             _ if self.has_tried_enough() => self.at(Stage::Ended, Act::Refused),
             Ask::Enter => self.at(Stage::Entering, Act::Enter),
             Ask::Share => self.at(Stage::Entering, Act::Share),
-            Ask::Draw | Ask::Snapshot => self.is_in_the_way(),
+            Ask::Draw | Ask::Nothing => self.is_in_the_way(),
         }
     }
 
@@ -384,7 +384,7 @@ impl Place {
         }
         self.tries = self.tries.saturating_add(1);
         match next_ask(seen, self.claim.shares) {
-            Ask::Snapshot if !self.has_tried_enough() => self.at(Stage::Entering, Act::Pause),
+            Ask::Nothing if !self.has_tried_enough() => self.at(Stage::Entering, Act::Pause),
             _ => self.asks(seen),
         }
     }

@@ -123,7 +123,7 @@ pub enum Step {
     Wait(Standing),
     /// This waiter's ticket was passed over: nothing of it is left in the queue.
     Passed,
-    /// This waiter's ticket will never be granted: settle it, and draw another.
+    /// This waiter's ticket will never be granted: make it void, and draw another.
     Retire,
     /// The decision needs rows that this snapshot has not read.
     ReadOn,
@@ -324,7 +324,7 @@ pub struct Walk {
     pub found: Vec<Ticket>,
     /// Every ticket up to this one is settled or found.
     pub upto: Ticket,
-    /// Tickets that are expired to be made void.
+    /// Expired tickets, to be made void.
     pub unsettled: Vec<Unsettled>,
     /// Whether a live waiter waits, found or behind something unsettled.
     pub alive: bool,
@@ -351,7 +351,7 @@ pub enum End {
 }
 
 /// Walks the tickets after the watermark. A caller without a ticket (`mine` is `None`) walks the whole queue. The walk ends at the latest
-/// at the first ticket that no row tells about. Each turn of the loop passes a row, notes a expired gap or a piece of one (of a bounded
+/// at the first ticket that no row tells about. Each turn of the loop passes a row, notes an expired gap or a piece of one (of a bounded
 /// number), or ends the walk.
 fn walk(
     view: &View<'_>,
@@ -492,7 +492,7 @@ impl Walk {
         None
     }
 
-    /// A waiter settles nothing after its own ticket: later waiters see to that.
+    /// A waiter makes nothing void after its own ticket: later waiters see to that.
     fn note(&mut self, unsettled: Unsettled, mine: Option<Ticket>) -> Option<End> {
         let (Unsettled::Gap(ticket, _) | Unsettled::Dead(ticket)) = unsettled;
         if let Some(Unsettled::Gap(_, last)) = self.unsettled.last_mut()

@@ -26,7 +26,7 @@ const MARKS: [(&str, &str); 28] = [
     ("void own", "attribute_not_exists(#pk) OR"),
     ("write data", "#written = :written"),
     ("pass on", ".#tickets = :left"),
-    ("evict_successor", "#beat = :beat AND #slots["),
+    ("evict a successor", "#beat = :beat AND #slots["),
     ("evict", "#slots[0].#beat = :beat"),
     ("evict", "#beat = :beat AND #sharers"),
     ("release", "REMOVE #slots[0]"),

@@ -262,5 +262,5 @@ pub async fn swept_despite<F: Future<Output = ()>, T: FnOnce() -> F>(
     gate.reached(1).await;
     touch().await;
     gate.open();
-    sweeping.await.unwrap().unwrap().swept
+    sweeping.await.unwrap().unwrap().removed
 }

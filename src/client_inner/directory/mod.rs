@@ -31,7 +31,7 @@ const MAX: usize = 1024;
 /// How long a hint serves. It saves an enter request that must fail.
 const HINT_LASTS: Duration = Duration::from_secs(1);
 /// How many settled rows are deleted together, where no other client reads them meanwhile.
-const LITTER_AT_ONCE: usize = 8;
+const SETTLED_ROWS_AT_ONCE: usize = 8;
 
 /// The places of one client.
 #[derive(Debug, Default)]
@@ -195,7 +195,7 @@ impl Directory {
         let mut state = self.state();
         state.known(name).settled_rows.extend(settled);
         let due = state.change(name, |known| {
-            let is_due = known.queue.is_empty() || known.settled_rows.len() >= LITTER_AT_ONCE;
+            let is_due = known.queue.is_empty() || known.settled_rows.len() >= SETTLED_ROWS_AT_ONCE;
             is_due.then(|| std::mem::take(&mut known.settled_rows))
         });
         due.flatten().unwrap_or_default()
@@ -289,17 +289,17 @@ mod tests {
     }
 
     #[test]
-    fn litter_waits_for_more_while_a_place_waits() {
+    fn settled_rows_wait_for_more_while_a_place_waits() {
         let directory = Arc::new(Directory::default());
         let settled = |n: u64| vec![Ticket::new(n)];
         let alone = directory.settled_rows(&name(1), settled(1));
         assert_eq!(alone, settled(1));
         let waits = directory.waits(&name(1), Ticket::new(99), Nonce::new(1), 1);
-        for n in 1..LITTER_AT_ONCE as u64 {
+        for n in 1..SETTLED_ROWS_AT_ONCE as u64 {
             assert_eq!(directory.settled_rows(&name(1), settled(n)), []);
         }
         let enough = directory.settled_rows(&name(1), settled(8));
-        assert_eq!(enough.len(), LITTER_AT_ONCE);
+        assert_eq!(enough.len(), SETTLED_ROWS_AT_ONCE);
         drop(waits);
         assert!(directory.state().locks.is_empty());
     }

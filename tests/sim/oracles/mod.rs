@@ -11,9 +11,9 @@ mod order;
 pub(crate) mod passed;
 mod queue;
 mod rows;
+mod slots;
 mod timely;
 mod voided;
-mod watermark;
 
 use std::fmt;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(crate) fn judge(plan: &Plan, events: &Events) -> Vec<Violation> {
         ("nobody timely voided", voided::check(plan, events)),
         ("rows go forward", rows::check(events)),
         ("the queue in order", queue::check(events)),
-        ("a slot for the asking", watermark::check(plan, events)),
+        ("a slot for the asking", slots::check(plan, events)),
         ("who left is gone", left::check(events)),
         ("one hold a nonce", newest::check(events)),
         (

@@ -23,7 +23,7 @@ pub(crate) type Call = JoinHandle<Result<LockGuard, Error>>;
 /// Where the batch stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    Fill,
+    Slot,
     Row,
 }
 
@@ -158,7 +158,7 @@ impl Gathering {
     async fn behind_the_door(place: Place) -> Gathering {
         let lab = Lab::new().await;
         let slots = match place {
-            Place::Fill => 4,
+            Place::Slot => 4,
             Place::Row => 1,
         };
         let with_slots = || lab.host_with(|builder| builder.successor_slots(slots));

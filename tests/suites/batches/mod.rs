@@ -24,7 +24,7 @@ const CHOICES: [&[usize]; 7] = [&[0], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[0
 
 #[test]
 fn a_batch_has_its_turns_in_the_order_of_its_calls_with_a_ticket_each() {
-    for place in [Place::Fill, Place::Row] {
+    for place in [Place::Slot, Place::Row] {
         virtual_time(async {
             let queue = Line::with(place, [INFINITE; 3]).await;
             let tickets = queue.turns(&[]).await;
@@ -36,7 +36,7 @@ fn a_batch_has_its_turns_in_the_order_of_its_calls_with_a_ticket_each() {
 
 #[test]
 fn whoever_of_a_batch_goes_while_it_waits_the_others_have_their_turns() {
-    for place in [Place::Fill, Place::Row] {
+    for place in [Place::Slot, Place::Row] {
         for gone in CHOICES {
             virtual_time(async {
                 let queue = Line::with(place, [INFINITE; 3]).await;
@@ -51,7 +51,7 @@ fn whoever_of_a_batch_goes_while_it_waits_the_others_have_their_turns() {
 #[test]
 fn whoever_of_a_batch_goes_while_it_comes_into_the_queue_the_others_have_their_turns() {
     let requests = [
-        (Place::Fill, "enter", 0),
+        (Place::Slot, "enter", 0),
         (Place::Row, "draw", 0),
         (Place::Row, "join", 0),
     ];
@@ -100,7 +100,7 @@ fn one_whose_time_is_over_is_told_its_place_and_the_others_wait_on() {
 fn one_whose_time_is_over_behind_another_of_its_batch_is_told_so_and_the_last_waits_on() {
     virtual_time(async {
         let waits = [INFINITE, RecordWait::Timeout(20 * SECOND), INFINITE];
-        let mut queue = Line::with(Place::Fill, waits).await;
+        let mut queue = Line::with(Place::Slot, waits).await;
         queue.comes_to_the_batch().await;
         let first = granted(queue.members.remove(0)).await;
         let refused = queue.members.remove(0).await.unwrap().unwrap_err();
@@ -126,7 +126,7 @@ fn the_last_of_a_batch_is_told_as_soon_as_its_time_is_over_behind_a_holder_of_it
         virtual_time(async {
             let started = Instant::now();
             let waits = [INFINITE, RecordWait::Timeout(20 * SECOND)];
-            let mut queue = Line::with(Place::Fill, waits).await;
+            let mut queue = Line::with(Place::Slot, waits).await;
             queue.comes_to_the_batch().await;
             let first = granted(queue.members.remove(0)).await;
             let before = queue.host.network.counts().requests();
@@ -154,7 +154,7 @@ fn the_last_of_a_batch_is_told_as_soon_as_its_time_is_over_behind_a_holder_of_it
 #[test]
 fn who_asks_after_the_last_of_a_batch_gave_up_is_not_given_up_with_it() {
     virtual_time(async {
-        let gathering = Line::gathers(Place::Fill, [RecordWait::Timeout(SECOND)]).await;
+        let gathering = Line::gathers(Place::Slot, [RecordWait::Timeout(SECOND)]).await;
         // It has given up, but a request of its own may still bring it the lock.
         gathering.lab.wait(SECOND / 2).await;
         let patient = call(&gathering.host, INFINITE);

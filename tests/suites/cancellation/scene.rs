@@ -209,9 +209,9 @@ pub(crate) const WAITING: &[Scene] = &[
     scene("giving oneself a slot", "fill", &[Live, Live]).after(&[(3_000, Release)]),
     scene("giving oneself a free lock", "fill", &[Live, Live])
         .after(&[(3_000, Release), (3_000, Release)]),
-    scene("cleaning behind a slot given", "clean", &[Live, Live]).after(&[(3_000, Release)]),
+    scene("cleaning behind a filled slot", "clean", &[Live, Live]).after(&[(3_000, Release)]),
     scene("a dead holder", "evict", &[Mortal]).after(&[(2_000, Die)]),
-    scene("a dead successor", "evict_successor", &[Live, Mortal]).after(&[(2_000, Die)]),
+    scene("a dead successor", "evict a successor", &[Live, Mortal]).after(&[(2_000, Die)]),
     scene("a gap", "void gap", &[Live, Live, Gap]).after(&[(3_000, Release)]),
     scene("a dead row", "void dead", &[Live, Live, Mortal])
         .after(&[(2_000, Die), (34_000, Release)]),
@@ -287,7 +287,7 @@ pub(crate) const VERBS: [&str; 21] = [
     "fill",
     "settle",
     "evict",
-    "evict_successor",
+    "evict a successor",
     "void gap",
     "void dead",
     "void own",
@@ -340,7 +340,7 @@ pub(crate) const AT_ONCE_NEVER: &[(&str, &str)] = &[
         "the answer to its enter shows the lock; in doubt it is read by those that clean up",
     ),
     (
-        "evict_successor",
+        "evict a successor",
         "a dead successor is promoted by the eviction of its holder, and evicted as a holder",
     ),
 ];

@@ -267,7 +267,7 @@ impl Stage {
                     let rows = self.lab.items("a").await;
                     self.set_row_void(rows.last().unwrap()).await;
                 }
-                Event::Fill => self.slot_the_void().await,
+                Event::Fill => self.fill_over_the_void().await,
                 Event::Comes(permits) => self.comes(Who::Shares(*permits)).await,
             }
         }
@@ -275,7 +275,7 @@ impl Stage {
     }
 
     /// A write that fills slots, decided on an older snapshot, arrives while the client leaves.
-    async fn slot_the_void(&self) {
+    async fn fill_over_the_void(&self) {
         let rows = self.lab.items("a").await;
         let get = self.lab.engine.client().get_item().table_name("locks");
         let get = get

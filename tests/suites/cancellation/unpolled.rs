@@ -50,7 +50,7 @@ pub(crate) enum Way {
 pub(crate) enum Place {
     /// At a free lock.
     Free,
-    Fill,
+    Slot,
     Row,
     /// The second of three calls of one client.
     Middle,
@@ -88,7 +88,7 @@ pub(crate) fn at_places(way: Way, wait: RecordWait) -> Vec<Stall> {
     }
     let places: &[Place] = match wait {
         RecordWait::NoWait => &[Place::Free],
-        _ => &[Place::Free, Place::Fill, Place::Row, Place::Middle],
+        _ => &[Place::Free, Place::Slot, Place::Row, Place::Middle],
     };
     let cells = places.iter().flat_map(|place| {
         [2, 60].map(|releases| Stall {

@@ -58,7 +58,7 @@ pub(crate) async fn an_idle_lock_is_removed_after_its_retention(place: &Place) {
     let locks = place.host().locks;
     acquire(&place.host()).await.release().await.unwrap();
     let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
-    assert_eq!((swept.locks, swept.swept.locks), (1, 0), "just used");
+    assert_eq!((swept.locks, swept.removed.locks), (1, 0), "just used");
     // Last used long ago, and with a ticket of that time.
     let mut item = place.items().await.remove(0);
     let day = 24 * 3600_u64;
@@ -71,8 +71,8 @@ pub(crate) async fn an_idle_lock_is_removed_after_its_retention(place: &Place) {
     }
     place.put(&item).await;
     let swept = locks.sweep_table(IdleLocks::Keep).await.unwrap();
-    assert!(swept.swept.is_nothing());
+    assert!(swept.removed.is_nothing());
     let swept = locks.sweep_table(IdleLocks::Remove).await.unwrap();
-    assert_eq!(swept.swept.locks, 1);
+    assert_eq!(swept.removed.locks, 1);
     assert!(place.items().await.is_empty());
 }

@@ -79,7 +79,7 @@ fn looks_after(times: usize, fault: Fault) -> u64 {
 }
 
 #[test]
-fn a_conflict_slows_no_look_down_as_being_too_busy_does() {
+fn a_conflict_slows_no_poll_down_as_being_too_busy_does() {
     let [conflicts, throttles] = [Fault::Conflict, Fault::Throttle].map(|it| looks_after(5, it));
     assert!(
         conflicts > 20 && conflicts > 2 * throttles,

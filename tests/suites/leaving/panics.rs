@@ -18,13 +18,12 @@ fn panics_at(lab: &Lab, what: &'static str) -> LockClient {
     builder.clock(lab.clock.clone()).build().unwrap()
 }
 
-/// The caller learns that its time has ended. A shutdown learns that the place was not left.
+/// A caller whose time has ended learns just that.
 #[test]
 fn a_caller_whose_departure_panics_is_told_what_it_would_be_told_without() {
     virtual_time(async {
         let lab = Lab::new().await;
-        let host = lab.host();
-        let guard = acquire(&host).await;
+        let guard = acquire(&lab.host()).await;
         let locks = panics_at(&lab, "give up");
         let lock = locks.fair_lock("a").unwrap();
         let refused = lock.acquire(RecordWait::Timeout(SECOND)).await;
@@ -32,11 +31,26 @@ fn a_caller_whose_departure_panics_is_told_what_it_would_be_told_without() {
             matches!(refused, Err(Error::NotGranted { .. })),
             "{refused:?}"
         );
-        let report = locks.shutdown(HeldLocks::Release, SECOND).await;
-        assert_eq!(report.unfinished.len(), 1, "{report:?}");
         // The next caller waits for the place that was not left, and for no longer than its lease.
         let next = waits(&lab, &lab.host()).await;
         guard.release().await.unwrap();
         next.await.unwrap().release().await.unwrap();
+    });
+}
+
+/// A shutdown reports the place that was not left.
+#[test]
+fn a_departure_that_panics_in_a_shutdown_is_reported() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let _guard = acquire(&lab.host()).await;
+        let locks = panics_at(&lab, "give up");
+        let lock = locks.fair_lock("a").unwrap();
+        let (refused, report) = tokio::join!(lock.acquire(RecordWait::Infinite), async {
+            lab.settle().await;
+            locks.shutdown(HeldLocks::Release, 5 * SECOND).await
+        });
+        assert!(refused.is_err());
+        assert_eq!(report.unfinished.len(), 1, "{report:?}");
     });
 }

@@ -371,7 +371,7 @@ async fn left_behind(lab: &Lab) {
 }
 
 #[test]
-fn a_free_lock_whose_queue_has_left_is_entered_at_once_whatever_the_bounds_of_looks() {
+fn a_free_lock_whose_queue_has_left_is_entered_at_once_whatever_the_bounds_of_polls() {
     for shortest in [20 * MS, 5 * SECOND] {
         virtual_time(async {
             let lab = Lab::new().await;
@@ -390,7 +390,7 @@ fn a_free_lock_whose_queue_has_left_is_entered_at_once_whatever_the_bounds_of_lo
 }
 
 #[test]
-fn one_who_died_on_the_way_to_a_free_lock_costs_the_grace() {
+fn one_who_died_on_the_way_to_a_free_lock_costs_the_join_timeout() {
     for shortest in [20 * MS, 5 * SECOND] {
         virtual_time(async {
             let lab = Lab::new().await;

@@ -176,7 +176,7 @@ fn behind_a_gap(grace: Duration) -> (u64, Duration) {
 }
 
 #[test]
-fn a_grace_costs_a_twentieth_of_itself_and_few_looks() {
+fn a_grace_costs_a_twentieth_of_itself_and_few_polls() {
     for (grace, requests) in [(5, 200.0), (60, 250.0), (3_600, 2_500.0)] {
         let (sent, waited) = behind_a_gap(SECOND * grace);
         at_most(&format!("{grace} s: requests"), sent as f64, requests);
@@ -260,7 +260,7 @@ fn toll(waiters: usize) -> Toll {
 
 /// If a request is dropped, its connection is lost.
 #[test]
-fn looks_that_are_under_way_when_the_lock_comes_are_answered() {
+fn polls_that_are_under_way_when_the_lock_comes_are_answered() {
     let sent = toll(8).traffic.of_turns();
     assert!(sent.requests > 2000, "{}", sent.requests);
     assert_eq!(sent.unanswered, 0);

@@ -95,7 +95,7 @@ fn those_who_waited_together_and_died_go_as_one_from_a_slot_and_from_a_row() {
 }
 
 #[test]
-fn dead_successors_are_evicted_from_its_slot_under_a_living_holder_who_keeps_the_lock() {
+fn dead_successors_are_evicted_from_their_slots_under_a_living_holder_who_keeps_the_lock() {
     virtual_time(async {
         let world = World::new().await;
         let holder = world.client().await.fair_lock("a").unwrap();
@@ -187,7 +187,7 @@ fn after_the_last_release_and_a_sweep_a_lock_is_one_item_whoever_gave_up() {
 }
 
 #[test]
-fn litter_beyond_many_pages_is_removed_under_a_living_holder() {
+fn settled_rows_beyond_many_pages_is_removed_under_a_living_holder() {
     virtual_time(async {
         let world = World::new().await;
         let holder = world.client().await.fair_lock("a").unwrap();
@@ -253,7 +253,7 @@ fn rows_without_a_lock_item_go_unless_somebody_alive_waits_there() {
         let request = request.item("entry", AttributeValue::M(entry));
         request.send().await.unwrap();
         let swept = world.client().await.sweep_table(IdleLocks::Keep).await;
-        assert_eq!(swept.unwrap().swept.rows, 2);
+        assert_eq!(swept.unwrap().removed.rows, 2);
         assert_eq!(world.left_of("a").await, [row(3)]);
     });
 }
@@ -371,7 +371,7 @@ async fn renew(world: &World, place: &str, entry: &str) {
 }
 
 #[test]
-fn a_renewal_between_look_and_removal_saves_a_successor() {
+fn a_renewal_between_poll_and_removal_saves_a_successor() {
     virtual_time(async {
         let world = World::new().await;
         let clients = [world.crashable().await, world.crashable().await];
@@ -384,7 +384,7 @@ fn a_renewal_between_look_and_removal_saves_a_successor() {
 }
 
 #[test]
-fn a_renewal_between_look_and_removal_saves_a_holder() {
+fn a_renewal_between_poll_and_removal_saves_a_holder() {
     virtual_time(async {
         let world = World::new().await;
         let crashed = world.crashable().await;
@@ -400,7 +400,7 @@ fn a_renewal_between_look_and_removal_saves_a_holder() {
 }
 
 #[test]
-fn a_renewal_between_look_and_removal_saves_a_waiter() {
+fn a_renewal_between_poll_and_removal_saves_a_waiter() {
     virtual_time(async {
         let world = World::new().await;
         let mut clients = Vec::new();
@@ -420,7 +420,7 @@ fn a_renewal_between_look_and_removal_saves_a_waiter() {
 }
 
 #[test]
-fn a_row_that_came_between_look_and_removal_is_no_gap() {
+fn a_row_that_came_between_poll_and_removal_is_no_gap() {
     virtual_time(async {
         let world = World::new().await;
         let holder = world.client().await.fair_lock("a").unwrap();
@@ -437,7 +437,7 @@ fn a_row_that_came_between_look_and_removal_is_no_gap() {
 }
 
 #[test]
-fn a_settled_row_that_changed_between_look_and_removal_is_looked_at_again() {
+fn a_settled_row_that_changed_between_poll_and_removal_is_looked_at_again() {
     virtual_time(async {
         let world = World::new().await;
         let holder = world.client().await.fair_lock("a").unwrap();

@@ -127,7 +127,7 @@ async fn renew_sharers(world: &World) {
 }
 
 #[test]
-fn a_renewal_between_look_and_removal_saves_a_reader() {
+fn a_renewal_between_poll_and_removal_saves_a_reader() {
     virtual_time(async {
         let world = World::new().await;
         let readers = readers(&world, 2).await;

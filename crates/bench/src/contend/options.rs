@@ -126,7 +126,7 @@ impl Options {
         }
         if self.algorithm == Algorithm::Fairlock && self.poll_ms.is_some() {
             return Err(
-                "--poll-ms needs --algorithm article or lease: fairlock paces its looks itself",
+                "--poll-ms needs --algorithm article or lease: fairlock paces its polls itself",
             );
         }
         if self.algorithm != Algorithm::Fairlock && self.wait.is_some() {

@@ -21,7 +21,7 @@ pub(crate) enum LedgerError {
     Stale { ticket: u64, last: u64 },
     #[error("the ledger cannot be used: {0}")]
     Unusable(#[from] io::Error),
-    #[error("the ledger has a queue without a ticket: {0}")]
+    #[error("the ledger has a line without a ticket: {0}")]
     Damaged(#[from] ParseIntError),
 }
 

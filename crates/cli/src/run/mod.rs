@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_continued_while_it_leaves_the_line_does_not_stop() {
+    fn who_is_continued_while_it_leaves_the_queue_does_not_stop() {
         let caught = |number| Caught {
             number,
             sender: None,

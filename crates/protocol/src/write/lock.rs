@@ -328,7 +328,7 @@ impl LockWrite {
 
     /// Takes the slot of an expired successor away. Slots shift, so the nonce decides which slot is meant.
     pub fn evict_successor(permits: u64, at: At, dead: &Entry) -> Self {
-        LockWrite::new("evict_successor", permits)
+        LockWrite::new("evict a successor", permits)
             .when_at(at, [EntryClause::BeatIs(dead.beat), is(dead)])
             .makes([Effect::Forget(dead.nonce), Effect::Remove(at)])
     }

@@ -156,7 +156,7 @@ impl RowWrite {
         RowWrite::put("join", row)
     }
 
-    /// Settles tickets whose row never came. The row's own ticket is the newest of them.
+    /// Makes tickets void whose row never came. The row's own ticket is the newest of them.
     pub fn void_gap(gap: TicketRow) -> Self {
         RowWrite::put("void a gap", gap)
     }
@@ -170,7 +170,7 @@ impl RowWrite {
         }
     }
 
-    /// Settles a ticket whose waiter has expired.
+    /// Makes the tickets of an expired waiter's row void.
     pub fn void_dead(dead: &Entry) -> Self {
         RowWrite {
             verb: "void a dead row",
@@ -184,7 +184,7 @@ impl RowWrite {
         }
     }
 
-    /// Settles the caller's own tickets, whether their row came or not: a join that is still under way must not make a row that looks
+    /// Makes the caller's own tickets void, whether their row came or not: a join that is still under way must not make a row that looks
     /// alive.
     pub fn void_own(nonce: Nonce, tickets: u64, expiry: u64) -> Self {
         RowWrite {

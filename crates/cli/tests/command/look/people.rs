@@ -25,7 +25,7 @@ fn a_lock_that_nobody_has_is_free() {
 }
 
 #[test]
-fn the_holder_and_the_line_behind_it_are_shown_in_order() {
+fn the_holder_and_the_queue_behind_it_are_shown_in_order() {
     let home = Home::with_table();
     real_time(with_a_queue(&home, async |state| {
         let shown = run(&home, &["show", "deploy/prod", "--local", "locks.db"]).await;

@@ -184,7 +184,7 @@ fn what_was_to_be_ignored_stays_ignored() {
 }
 
 #[test]
-fn the_guardian_has_the_name_of_its_program() {
+fn the_supervisor_has_the_name_of_its_program() {
     let home = home();
     let named = sh(home.path(), "cat /proc/$PPID/comm");
     assert_eq!(named.assert_done(), "fairlock\n");

@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::promise::guardian_of;
+use super::promise::supervisor_of;
 use super::running::{Running, has_a_successor, home, is_alive, run, until};
 use crate::command::{Said, fairlock, said};
 
@@ -401,7 +401,7 @@ fn whoever_may_not_write_a_file_may_look_and_is_told_why_not_more() {
     mode(&file, 0o444);
     mode(home.path(), 0o555);
     looks("held by", "s ago)");
-    let supervisor = guardian_of(holder);
+    let supervisor = supervisor_of(holder);
     running.signal(Signal::STOP);
     kill_process(supervisor, Signal::KILL).unwrap();
     running.signal(Signal::KILL);

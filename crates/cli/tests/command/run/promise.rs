@@ -33,7 +33,7 @@ fn family(running: &Running) -> Vec<Pid> {
 }
 
 /// The supervisor between `fairlock run` and its command.
-pub(crate) fn guardian_of(command: Pid) -> Pid {
+pub(crate) fn supervisor_of(command: Pid) -> Pid {
     let stat = fs::read_to_string(format!("/proc/{}/stat", command.as_raw_pid())).unwrap();
     let parent = stat
         .rsplit(')')
@@ -206,9 +206,9 @@ fn a_signal_to_end_ends_a_command_that_is_stopped_where_there_is_no_shell() {
     let written = || fs::read_to_string(home.path().join("command")).ok();
     let command = || Pid::from_raw(written()?.trim().parse().ok()?);
     until("the command to stop", || command().is_some_and(is_stopped));
-    let supervisor = guardian_of(command().unwrap());
+    let supervisor = supervisor_of(command().unwrap());
     // The supervisor's parent is `fairlock`.
-    kill_process(guardian_of(supervisor), Signal::TERM).unwrap();
+    kill_process(supervisor_of(supervisor), Signal::TERM).unwrap();
     assert_eq!(running.wait().unwrap().code(), Some(143));
     assert!(is_free(home.path()));
 }
@@ -265,11 +265,11 @@ fn a_command_that_heeds_the_warning_has_its_grace() {
 }
 
 #[test]
-fn a_killed_guardian_ends_the_command_too_and_gives_the_lock_back() {
+fn a_killed_supervisor_ends_the_command_too_and_gives_the_lock_back() {
     let home = home();
     let running = Running::start(home.path(), &[], FAMILY);
     let family = family(&running);
-    kill_process(guardian_of(family[0]), Signal::KILL).unwrap();
+    kill_process(supervisor_of(family[0]), Signal::KILL).unwrap();
     let (code, _, err) = running.end();
     assert_eq!(code, 70, "{err}");
     assert!(err.contains("supervisor"), "{err}");
@@ -278,11 +278,11 @@ fn a_killed_guardian_ends_the_command_too_and_gives_the_lock_back() {
 }
 
 #[test]
-fn signals_to_the_guardian_change_nothing() {
+fn signals_to_the_supervisor_change_nothing() {
     let home = home();
     let script = "echo $$ > command; until [ -e go ]; do sleep 0.05; done; exit 4";
     let running = Running::start(home.path(), &[], script);
-    let supervisor = guardian_of(running.pid_in("command"));
+    let supervisor = supervisor_of(running.pid_in("command"));
     for signal in [
         Signal::TERM,
         Signal::INT,
@@ -299,11 +299,11 @@ fn signals_to_the_guardian_change_nothing() {
 }
 
 #[test]
-fn a_stopped_guardian_does_not_keep_a_command_alive_beyond_its_lease() {
+fn a_stopped_supervisor_does_not_keep_a_command_alive_beyond_its_lease() {
     let home = home();
     let running = Running::start(home.path(), &["--lease", "3s"], FAMILY);
     let family = family(&running);
-    kill_process(guardian_of(family[0]), Signal::STOP).unwrap();
+    kill_process(supervisor_of(family[0]), Signal::STOP).unwrap();
     delete_lock(home.path());
     let (code, _, err) = running.end();
     assert_eq!(code, 76, "{err}");

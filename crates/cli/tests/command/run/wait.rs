@@ -136,7 +136,7 @@ fn without_a_terminal_the_wait_is_told_when_it_begins_and_when_it_ends() {
 }
 
 #[test]
-fn a_wait_that_is_interrupted_leaves_the_line_and_runs_nothing() {
+fn a_wait_that_is_interrupted_leaves_the_queue_and_runs_nothing() {
     let home = home();
     let first = Running::start(home.path(), &[], "echo $$ > pid; sleep 60");
     first.pid_in("pid");
@@ -250,14 +250,14 @@ fn a_turn_has_a_date_from_its_first_moment() {
 }
 
 #[test]
-fn whoever_waits_without_a_guardian_waits_no_longer() {
+fn whoever_waits_without_a_supervisor_waits_no_longer() {
     let home = home();
     let first = Running::start(home.path(), &[], "echo $$ > pid; sleep 60");
     first.pid_in("pid");
     let second = Running::start(home.path(), &["--wait", "infinite"], "touch ran");
     until("a queue", || has_a_successor(home.path()));
     let line = || shown(home.path())["queue"].as_array().map(Vec::len);
-    kill_process(guardian_below(second.pid()), Signal::KILL).unwrap();
+    kill_process(supervisor_below(second.pid()), Signal::KILL).unwrap();
     let (code, _, err) = second.end();
     assert_eq!(code, 70, "{err}");
     assert!(
@@ -270,7 +270,7 @@ fn whoever_waits_without_a_guardian_waits_no_longer() {
 }
 
 /// The only child of a process that waits.
-fn guardian_below(parent: Pid) -> Pid {
+fn supervisor_below(parent: Pid) -> Pid {
     let children = format!("/proc/{0}/task/{0}/children", parent.as_raw_pid());
     let child = fs::read_to_string(children).unwrap();
     Pid::from_raw(child.trim().parse().unwrap()).unwrap()

@@ -82,7 +82,7 @@ fn nothing_outlives_a_holder_that_is_stopped() {
 }
 
 #[test]
-fn nothing_outlives_a_guardian_that_is_killed() {
+fn nothing_outlives_a_supervisor_that_is_killed() {
     let code = nothing_outlives_its_turn(|home| {
         signal(supervisor(home), Signal::KILL);
     });
@@ -96,7 +96,7 @@ fn nothing_outlives_a_lease_that_cannot_be_renewed() {
 }
 
 #[test]
-fn nothing_outlives_a_lease_whose_guardian_is_stopped() {
+fn nothing_outlives_a_lease_whose_supervisor_is_stopped() {
     let code = nothing_outlives_its_turn(|home| {
         signal(supervisor(home), Signal::STOP);
         keep_the_table_away(home);
@@ -119,8 +119,8 @@ fn keep_the_table_away(home: &Home) {
 
 /// The supervisor of the holder: the next command has one too.
 fn supervisor(home: &Home) -> i32 {
-    let guardians = home.named("fairlock supervisor");
-    let mut its = guardians
+    let supervisors = home.named("fairlock supervisor");
+    let mut its = supervisors
         .iter()
         .filter(|one| one.line.ends_with("clinging "));
     its.next().unwrap().pid
@@ -132,7 +132,7 @@ fn holder(home: &Home) -> i32 {
 }
 
 #[test]
-fn a_guardian_that_is_killed_takes_the_command_with_it() {
+fn a_supervisor_that_is_killed_takes_the_command_with_it() {
     let mut terminal = Terminal::new();
     terminal.type_in(&format!(
         "{LOCK}sh -c 'echo ready; setsid sleep 1000 & sleep 1001'"

@@ -145,7 +145,7 @@ fn ctrl_z_stops_one_that_waits_for_its_turn() {
 
 /// Otherwise the waiters behind it would wait for its lease to end when its turn comes.
 #[test]
-fn one_that_is_stopped_while_it_waits_leaves_the_line_and_comes_back_to_its_end() {
+fn one_that_is_stopped_while_it_waits_leaves_the_queue_and_comes_back_to_its_end() {
     let mut terminal = stopped_while_it_waits();
     let line = || {
         let show = terminal.home.command("fairlock show --json --local l.db a");

@@ -9,7 +9,7 @@ use super::rules::{LEASE_TICKS, Mutant, Rules};
 pub(crate) const STOPPED: &str = "who is evicted has stopped believing";
 pub(crate) const HELD: &str = "somebody believes it holds";
 pub(crate) const EVICTED: &str = "somebody is evicted";
-pub(crate) const WATERMARK_OLD: &str = "a slot shows an older beat than the row";
+pub(crate) const SLOT_OLD: &str = "a slot shows an older beat than the row";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -140,7 +140,7 @@ impl Model for Setup {
             Property::<Self>::sometimes(EVICTED, |_, world| world.was_evicted),
         ];
         if self.first == Write::Join {
-            all.push(Property::<Self>::sometimes(WATERMARK_OLD, |_, world| {
+            all.push(Property::<Self>::sometimes(SLOT_OLD, |_, world| {
                 let beat = |mark: Option<Mark>| mark.map(|mark| mark.beat);
                 world.item.is_some() && beat(world.item) < beat(world.row)
             }));

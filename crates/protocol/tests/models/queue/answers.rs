@@ -104,7 +104,7 @@ impl Client {
     fn refusing(&self, role: Role, item: Item, rules: &Rules) -> Item {
         let seen = self.seen(Some(item), rules);
         let shares = self.share < rules.permits;
-        match role.waits() && next_ask(seen, shares) != Ask::Snapshot {
+        match role.waits() && next_ask(seen, shares) != Ask::Nothing {
             true => at_a_glance(item),
             false => item,
         }

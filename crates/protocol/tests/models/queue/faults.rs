@@ -41,7 +41,7 @@ impl Faults {
         renewal_race: 0,
     };
 
-    /// Each fault but a late_renewal renewal, at most once, and at most `all` in total.
+    /// Each fault but a late renewal, at most once, and at most `all` in total.
     pub(crate) const fn any(all: u8) -> Self {
         Faults {
             all,

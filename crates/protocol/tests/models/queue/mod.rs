@@ -126,7 +126,7 @@ const WITHOUT_DUPLICATES: Faults = Faults {
     ..Faults::any(2)
 };
 
-/// A late_renewal renewal, and any of the other faults.
+/// A late renewal, and any of the other faults.
 const LATE_RENEWAL: Faults = Faults {
     late_renewal: 1,
     ..Faults::any(2)
@@ -282,7 +282,7 @@ fn the_articles_rule_is_caught() {
 }
 
 #[test]
-fn a_slot_without_its_with_slot_condition_is_caught() {
+fn a_fill_without_its_watermark_condition_is_caught() {
     catches(
         Mutant::FillWithoutWatermark,
         COUNTERS,
@@ -291,7 +291,7 @@ fn a_slot_without_its_with_slot_condition_is_caught() {
 }
 
 #[test]
-fn a_slot_without_its_left_condition_is_caught() {
+fn a_fill_without_its_departures_condition_is_caught() {
     catches(
         Mutant::FillWithoutLeft,
         SLOTS,
@@ -341,7 +341,7 @@ fn a_live_holder_evicted_is_caught() {
 }
 
 #[test]
-fn a_live_successor_evicted_from_its_slot_is_caught() {
+fn a_live_successor_that_is_evicted_is_caught() {
     catches(
         Mutant::LiveSuccessorEvicted,
         PATIENCE,
@@ -386,7 +386,7 @@ fn a_leave_that_keeps_the_slot_is_caught() {
 }
 
 #[test]
-fn a_leave_that_does_not_raise_left_is_caught() {
+fn a_leave_that_does_not_raise_departures_is_caught() {
     catches(
         Mutant::LeaveWithoutLeft,
         SLOTS,

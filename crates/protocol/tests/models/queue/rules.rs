@@ -35,7 +35,7 @@ pub(crate) enum Mutant {
     LateIsPassed,
     /// Tickets that were drawn together with a row's own count as gaps.
     RowOfOne,
-    /// A gap behind a expired one is closed with it, though it is within its join timeout.
+    /// A gap behind an expired one is closed with it, though it is within its join timeout.
     RunIntoGrace,
     /// A client that draws several tickets moves the counter by one.
     DrawsOne,

@@ -178,11 +178,11 @@ impl World {
     /// Whether no process that is in time will come with the row of this gap.
     pub(super) fn is_over(&self, gap: Ticket, rules: &Rules) -> bool {
         let gap = gap.get() as u8;
-        let is_ripe = |gap| {
+        let has_expired = |gap| {
             let mut comers = self.clients.iter().filter(|client| !client.slow);
             !comers.any(|client| !client.is_gone() && client.has_drawn(gap))
         };
-        is_ripe(gap) || rules.broken(Mutant::RunIntoGrace) && is_ripe(gap - 1)
+        has_expired(gap) || rules.broken(Mutant::RunIntoGrace) && has_expired(gap - 1)
     }
 
     /// Notes what this step broke, and forgets what can make no difference any more.

@@ -269,7 +269,7 @@ fn planted(mut write: LockWrite, rules: &Rules) -> LockWrite {
         }
         Some(Mutant::FillWithoutLeft) => verb == "fill" && matches!(clause, Clause::LeftIs(_)),
         Some(Mutant::EvictWithoutBeat) => verb == "evict" && is_beat(clause),
-        Some(Mutant::EvictSuccessorWithoutBeat) => verb == "evict_successor" && is_beat(clause),
+        Some(Mutant::EvictSuccessorWithoutBeat) => verb == "evict a successor" && is_beat(clause),
         Some(Mutant::AdmitWhoeverIsThere) => verb == "admit" && matches!(clause, Clause::Entry(..)),
         Some(Mutant::DowngradeWithoutShare) => {
             verb == "downgrade" && matches!(clause, Clause::Entry(_, EntryClause::PermitsAre(_)))
