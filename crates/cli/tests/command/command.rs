@@ -16,7 +16,7 @@ pub(crate) struct Said {
 }
 
 /// In seconds. A run that takes longer is killed, and its code is 137.
-const BOUND: &str = "60";
+const BOUND: &str = "180";
 
 /// The command in `home`. It gets nothing of this test's environment but the path to programs.
 pub(crate) fn fairlock(home: &Path, line: &[&str]) -> Command {
