@@ -269,7 +269,7 @@ fn larger_sizes_hold_too() {
     proves(&setup(with_a_caller, 1, 1, Faults::any(2)), 7_209_498);
     proves(&setup(FOUR, 1, 3, Faults::NONE), 1_401_849);
     let with_a_sweeper = &[Pair, Pair, Sweeper];
-    proves(&setup(with_a_sweeper, 1, 1, Faults::any(2)), 3_614_085);
+    proves(&setup(with_a_sweeper, 1, 1, Faults::any(2)), 3_603_091);
 }
 
 #[test]
