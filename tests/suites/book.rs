@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A page of the book, or another Markdown file of the repository.
-struct Page {
-    path: PathBuf,
-    text: String,
+pub(crate) struct Page {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
 }
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -23,7 +23,8 @@ fn page(path: PathBuf) -> Page {
     Page { path, text }
 }
 
-fn pages() -> Vec<Page> {
+/// The pages of `docs/`, and those at the top of the repository.
+pub(crate) fn pages() -> Vec<Page> {
     let docs = std::fs::read_dir(root().join("docs")).unwrap();
     let docs = docs.map(|entry| entry.unwrap().path());
     let is_page = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "md");

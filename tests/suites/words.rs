@@ -8,6 +8,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::book::{self, root};
+
 /// Words that the project used before it took the field's, and phrases of them.
 const OLD: [&str; 20] = [
     "heir",
@@ -59,37 +61,27 @@ const BARE: [&str; 8] = [
 const WORDS: usize = 30;
 const LONGER: usize = 10;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The files in a folder whose names end so, with those in its folders.
-fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+/// The sources in a folder, with those in its folders.
+fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
     let paths = entries.map(|entry| entry.unwrap().path());
     let of_path = |path: PathBuf| match path.is_dir() {
-        true => files(&path, ending),
+        true => sources(&path),
         false => vec![path],
     };
     let found = paths.flat_map(of_path);
     found
-        .filter(|path| path.to_string_lossy().ends_with(ending))
+        .filter(|path| path.extension().is_some_and(|ending| ending == "rs"))
         .collect()
 }
 
 /// What a reader of the project reads, each with its prose.
 fn pages() -> Vec<(PathBuf, String)> {
-    let at_the_top = ["README.md", "CONTRIBUTING.md"].map(|name| root().join(name));
-    let docs = files(&root().join("docs"), ".md");
-    let texts = docs.into_iter().chain(at_the_top).map(|path| {
-        let text = std::fs::read_to_string(&path).unwrap();
-        (path, text)
-    });
+    let texts = book::pages().into_iter().map(|page| (page.path, page.text));
     let crates = ["protocol", "embedded", "testkit", "cli", "bench"];
     let crates = crates.map(|name| root().join("crates").join(name).join("src"));
-    let sources = [root().join("src")].into_iter().chain(crates);
-    let sources = sources.flat_map(|folder| files(&folder, ".rs"));
-    let comments = sources.map(|path| {
+    let folders = [root().join("src")].into_iter().chain(crates);
+    let comments = folders.flat_map(|folder| sources(&folder)).map(|path| {
         let text = documentation(&std::fs::read_to_string(&path).unwrap());
         (path, text)
     });
@@ -137,6 +129,15 @@ fn sentences(text: &str) -> Vec<String> {
     }
     sentences.retain(|sentence| !sentence.is_empty());
     sentences
+}
+
+/// The sentences like that of all pages, each with its page.
+fn all_sentences(is_such: fn(&str) -> bool) -> Vec<(PathBuf, String)> {
+    let of_page = |(path, text): (PathBuf, String)| {
+        let found = sentences(&text).into_iter().filter(|it| is_such(it));
+        found.map(|it| (path.clone(), it)).collect::<Vec<_>>()
+    };
+    pages().into_iter().flat_map(of_page).collect()
 }
 
 fn is_bare(sentence: &str) -> bool {
@@ -212,8 +213,8 @@ fn the_pages_and_the_documentation_have_the_words_of_the_glossary() {
 
 #[test]
 fn public_items_have_the_words_of_the_glossary() {
-    let sources = files(&root().join("src"), ".rs").into_iter();
-    let found: Vec<_> = sources
+    let found: Vec<_> = sources(&root().join("src"))
+        .into_iter()
         .flat_map(|path| {
             let text = std::fs::read_to_string(path).unwrap();
             let lines = text.lines().filter(|line| has_an_old_name(line));
@@ -225,29 +226,13 @@ fn public_items_have_the_words_of_the_glossary() {
 
 #[test]
 fn every_sentence_has_an_actor() {
-    let found: Vec<_> = pages()
-        .into_iter()
-        .flat_map(|(path, text)| {
-            sentences(&text)
-                .into_iter()
-                .map(move |it| (path.clone(), it))
-        })
-        .filter(|(_, sentence)| is_bare(sentence))
-        .collect();
+    let found = all_sentences(is_bare);
     assert!(found.is_empty(), "{found:#?}");
 }
 
 #[test]
 fn sentences_are_short() {
-    let found: Vec<_> = pages()
-        .into_iter()
-        .flat_map(|(path, text)| {
-            sentences(&text)
-                .into_iter()
-                .map(move |it| (path.clone(), it))
-        })
-        .filter(|(_, sentence)| is_long(sentence))
-        .collect();
+    let found = all_sentences(is_long);
     assert!(found.len() <= LONGER, "{found:#?}");
 }
 
