@@ -2,7 +2,7 @@
 
 use crate::name::LockName;
 use crate::store::{Attempt, Failure, RetryPolicy, Store};
-use fairlock_protocol::item::{Held, LockItem, RowState, Spot, TicketRow};
+use fairlock_protocol::item::{Held, ItemPosition, LockItem, RowState, TicketRow};
 use fairlock_protocol::place::{Act, Found, Place};
 use fairlock_protocol::ticket::Ticket;
 
@@ -72,15 +72,15 @@ impl Exit<'_> {
     async fn give_back(&mut self, place: &mut Place) -> Result<Act, Failure> {
         let nonce = self.attempt.nonce;
         let item = self.seen.as_ref();
-        let spot = item.and_then(|item| Some((item, item.position_of(nonce)?)));
-        let answer = match spot {
+        let position = item.and_then(|item| Some((item, item.position_of(nonce)?)));
+        let answer = match position {
             None => return Ok(place.stands(Found::Nowhere)),
-            Some((item, Spot::Has(at, entry))) => {
+            Some((item, ItemPosition::Has(at, entry))) => {
                 let held = Held::of(item, at, entry);
                 let release = || self.store.release(self.name, self.attempt, held);
                 self.store.retry(self.policy, release).await?
             }
-            Some((item, Spot::Successor(index, own))) => {
+            Some((item, ItemPosition::Successor(index, own))) => {
                 let at = item.at_successor(index);
                 let give_up = || self.store.give_up_slot(self.name, at, own);
                 self.store.retry(self.policy, give_up).await?
@@ -94,10 +94,10 @@ impl Exit<'_> {
     /// Finds any place of the attempt's nonce if this place gives back what it has. Otherwise finds only the place with its ticket.
     fn found(&self, place: &Place) -> Found {
         let nonce = self.attempt.nonce;
-        let spot = self.seen.as_ref().and_then(|item| match self.ticket {
-            Some(ticket) if !place.gives_back() => item.standing(nonce, ticket),
+        let position = self.seen.as_ref().and_then(|item| match self.ticket {
+            Some(ticket) if !place.gives_back() => item.position_of_place(nonce, ticket),
             _ => item.position_of(nonce),
         });
-        spot.into()
+        position.into()
     }
 }

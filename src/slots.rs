@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::name::LockName;
 use crate::store::{Attempt, Failure, RetryPolicy, Store, Timed, Wish, Write};
-use fairlock_protocol::item::{Footing, Held, LockItem, Spot, Written};
+use fairlock_protocol::item::{Footing, Held, ItemPosition, LockItem, Written};
 use fairlock_protocol::lease::RenewalHistory;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::place::{Act, Found, Place};
@@ -182,7 +182,7 @@ impl Slots<'_> {
             return Asked::Busy(None);
         };
         let ticket = match item.position_of(attempt.nonce) {
-            Some(Spot::Has(_, entry) | Spot::Successor(_, entry)) => entry.ticket,
+            Some(ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) => entry.ticket,
             None => return Asked::Busy(Some(item)),
         };
         let answer = Timed {

@@ -266,7 +266,10 @@ impl<'a> Course<'a> {
             Ok(Asked::Taken(taken)) => {
                 self.to.batch.is_answered();
                 self.to.saw(&taken.answer.value, None);
-                let found = taken.answer.value.standing(attempt.nonce, taken.ticket);
+                let found = taken
+                    .answer
+                    .value
+                    .position_of_place(attempt.nonce, taken.ticket);
                 let act = self.place.asked(found.into(), Seen::Unknown);
                 self.has = match act {
                     Act::Hold => Has::Taken(attempt, Box::new(taken)),

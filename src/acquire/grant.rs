@@ -6,7 +6,7 @@ use super::Acquisition;
 use crate::client_inner::{Departure, Refused};
 use crate::hold::Hold;
 use crate::store::{Attempt, Timed, Write};
-use fairlock_protocol::item::{Footing, LockItem, Spot};
+use fairlock_protocol::item::{Footing, ItemPosition, LockItem};
 use fairlock_protocol::lease::{self, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::place::Place;
@@ -24,7 +24,9 @@ impl Acquisition {
         item: &LockItem,
     ) -> Result<Option<Arc<Hold>>, Refused> {
         let lease = self.store().config().lease;
-        let Some(Spot::Has(mut at, mut entry)) = item.standing(attempt.nonce, ticket) else {
+        let Some(ItemPosition::Has(mut at, mut entry)) =
+            item.position_of_place(attempt.nonce, ticket)
+        else {
             return self.is_gone(&attempt);
         };
         let mut shown = item;
@@ -46,7 +48,9 @@ impl Acquisition {
             };
             renewed = item;
             shown = &renewed;
-            let Some(Spot::Has(now_at, now)) = shown.standing(attempt.nonce, ticket) else {
+            let Some(ItemPosition::Has(now_at, now)) =
+                shown.position_of_place(attempt.nonce, ticket)
+            else {
                 return self.is_gone(&attempt);
             };
             (at, entry) = (now_at, now);

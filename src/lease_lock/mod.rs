@@ -511,7 +511,7 @@ fn shown(asked: Asked, attempt: &Attempt) -> (Found, Option<LockItem>) {
     match asked {
         Asked::Taken(taken) => {
             let item = taken.answer.value;
-            let found = item.standing(attempt.nonce, taken.ticket).into();
+            let found = item.position_of_place(attempt.nonce, taken.ticket).into();
             (found, Some(item))
         }
         Asked::Busy(item) => (Found::Nowhere, item),

@@ -6,7 +6,7 @@ use super::Waiter;
 use crate::snapshot::{Snapshot, WATCHED};
 use crate::store::{Failure, RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::entry::Entry;
-use fairlock_protocol::item::{Footing, RowState, Spot, TicketRow};
+use fairlock_protocol::item::{Footing, ItemPosition, RowState, TicketRow};
 use fairlock_protocol::lease::{self, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::Position;
@@ -23,8 +23,8 @@ impl Waiter {
     /// row far back that is due before the poll is renewed without one. Returns `None` if there is no lock item any more.
     pub(crate) async fn poll_again(&mut self, policy: &RetryPolicy) -> Result<Option<()>, Failure> {
         let is_due = self.renewal_due() <= self.store.now();
-        match self.spot() {
-            Some(Spot::Successor(index, entry)) if is_due => {
+        match self.position() {
+            Some(ItemPosition::Successor(index, entry)) if is_due => {
                 let (item, at) = (&self.snapshot.item, self.snapshot.item.at_successor(index));
                 let footing = Footing::of(item, at, entry);
                 return self.renew_slot(footing, policy).await;
@@ -64,7 +64,7 @@ impl Waiter {
     /// Whether the next poll reads the rows. A waiter with a slot needs none. A waiter near a slot reads them each time, and one
     /// farther back once a heartbeat. A waiter still farther back leaves them to others.
     fn wants_rows(&self) -> bool {
-        if self.spot().is_some() {
+        if self.position().is_some() {
             return false;
         }
         let heartbeat = self.store.config().heartbeat;
@@ -116,8 +116,10 @@ impl Waiter {
     }
 
     fn renewal_due(&self) -> Moment {
-        match self.spot() {
-            Some(Spot::Has(_, entry) | Spot::Successor(_, entry)) => self.slot_due(entry),
+        match self.position() {
+            Some(ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) => {
+                self.slot_due(entry)
+            }
             None => self.row_due(),
         }
     }
@@ -163,7 +165,8 @@ impl Waiter {
         let renew = || store.renew(&self.name, attempt, footing, lease);
         let answer = ask_for(store, &mut self.beats, lease, policy, renew).await?;
         if let Write::Applied(item) = &answer.value
-            && let Some(Spot::Successor(_, entry)) = item.standing(attempt.nonce, footing.ticket)
+            && let Some(ItemPosition::Successor(_, entry)) =
+                item.position_of_place(attempt.nonce, footing.ticket)
         {
             self.beats.renewed(entry.beat, answer.sent);
         }

@@ -12,7 +12,7 @@ use crate::snapshot::{self, Snapshot};
 use crate::store::{Attempt, Failure, RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::gaps::Gaps;
-use fairlock_protocol::item::{LockItem, Spot, TicketRow};
+use fairlock_protocol::item::{ItemPosition, LockItem, TicketRow};
 use fairlock_protocol::lease::{LivenessTracker, Place, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
@@ -110,9 +110,9 @@ impl Waiter {
     /// until they are seen.
     pub(crate) fn place(&self) -> usize {
         let item = &self.snapshot.item;
-        let before = match self.spot() {
-            Some(Spot::Has(..)) => 0,
-            Some(Spot::Successor(index, _)) => item.turns_before(index),
+        let before = match self.position() {
+            Some(ItemPosition::Has(..)) => 0,
+            Some(ItemPosition::Successor(index, _)) => item.turns_before(index),
             None => {
                 let behind = self.behind_the_slots().saturating_sub(1);
                 item.turns_before(usize::MAX).saturating_add(behind)
@@ -122,8 +122,10 @@ impl Waiter {
     }
 
     /// Where the last poll showed the waiter on the lock item.
-    fn spot(&self) -> Option<Spot<'_>> {
-        self.snapshot.item.standing(self.attempt.nonce, self.ticket)
+    fn position(&self) -> Option<ItemPosition<'_>> {
+        self.snapshot
+            .item
+            .position_of_place(self.attempt.nonce, self.ticket)
     }
 
     /// The number of tickets from the last one with a slot to the first of this waiter's.

@@ -8,7 +8,7 @@ use futures::future::{self, BoxFuture, Either};
 
 use super::Waiter;
 use crate::store::{Failure, RetryPolicy, Timed};
-use fairlock_protocol::item::{LockItem, Spot};
+use fairlock_protocol::item::{ItemPosition, LockItem};
 use fairlock_protocol::moment::Moment;
 
 type Answer = Result<Timed<Option<LockItem>>, Failure>;
@@ -82,11 +82,11 @@ impl Waiter {
 
     /// How long after a poll the next one is sent, by a successor that may hold the lock at any moment.
     fn overlap(&self) -> Option<Duration> {
-        match self.spot()? {
-            Spot::Successor(before, _) if self.store.slowed() == 1 => {
+        match self.position()? {
+            ItemPosition::Successor(before, _) if self.store.slowed() == 1 => {
                 self.pace.overlap(before, self.store.now())
             }
-            Spot::Successor(..) | Spot::Has(..) => None,
+            ItemPosition::Successor(..) | ItemPosition::Has(..) => None,
         }
     }
 

@@ -108,32 +108,32 @@ impl LockItem {
     }
 
     /// Where an attempt stands on the lock item, whatever its ticket is.
-    pub fn position_of(&self, nonce: Nonce) -> Option<Spot<'_>> {
+    pub fn position_of(&self, nonce: Nonce) -> Option<ItemPosition<'_>> {
         if let Some(sharer) = self.sharers.iter().find(|sharer| sharer.nonce == nonce) {
-            return Some(Spot::Has(At::Sharer(nonce), sharer));
+            return Some(ItemPosition::Has(At::Sharer(nonce), sharer));
         }
         let slot = self.slots.iter().position(|entry| entry.nonce == nonce)?;
         let entry = &self.slots[slot];
         Some(match (slot, self.holder().is_some()) {
-            (0, true) => Spot::Has(At::Slot(0), entry),
-            (successor, false) => Spot::Successor(successor, entry),
-            (behind, true) => Spot::Successor(behind - 1, entry),
+            (0, true) => ItemPosition::Has(At::Slot(0), entry),
+            (successor, false) => ItemPosition::Successor(successor, entry),
+            (behind, true) => ItemPosition::Successor(behind - 1, entry),
         })
     }
 
     /// Where a place stands on the lock item. Returns `None` if the place has ended. Even then another place of its nonce may have begun: a
     /// late copy of the request for it gives the nonce a place again, with a newer ticket.
-    pub fn standing(&self, nonce: Nonce, ticket: Ticket) -> Option<Spot<'_>> {
-        let spot = self.position_of(nonce)?;
-        let (Spot::Has(_, entry) | Spot::Successor(_, entry)) = spot;
-        (entry.ticket == ticket).then_some(spot)
+    pub fn position_of_place(&self, nonce: Nonce, ticket: Ticket) -> Option<ItemPosition<'_>> {
+        let position = self.position_of(nonce)?;
+        let (ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) = position;
+        (entry.ticket == ticket).then_some(position)
     }
 
-    /// Where a hold stands on the lock item. Returns `None` if it has ended, as for `standing`.
+    /// Where a hold stands on the lock item. Returns `None` if it has ended, as for `position_of_place`.
     pub fn hold_of(&self, nonce: Nonce, ticket: Ticket) -> Option<(At, &Entry)> {
-        match self.standing(nonce, ticket)? {
-            Spot::Has(at, entry) => Some((at, entry)),
-            Spot::Successor(..) => None,
+        match self.position_of_place(nonce, ticket)? {
+            ItemPosition::Has(at, entry) => Some((at, entry)),
+            ItemPosition::Successor(..) => None,
         }
     }
 
@@ -294,7 +294,7 @@ impl Footing {
 
 /// An entry on the lock item, and what it does there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spot<'a> {
+pub enum ItemPosition<'a> {
     /// It holds the lock.
     Has(At, &'a Entry),
     /// It waits for the lock behind this many other successors.

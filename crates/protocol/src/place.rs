@@ -5,7 +5,7 @@
 //! one request here. The machine does not deal with renewals.
 
 use crate::doorway::{Ask, Seen, next_ask};
-use crate::item::Spot;
+use crate::item::ItemPosition;
 use crate::step::{Filling, Has, Refusal, Standing, Step, Unsettled};
 
 /// How a place is asked for.
@@ -121,11 +121,11 @@ pub enum Found {
     Nowhere,
 }
 
-impl From<Option<Spot<'_>>> for Found {
-    fn from(spot: Option<Spot<'_>>) -> Self {
-        match spot {
-            Some(Spot::Has(..)) => Found::Holds,
-            Some(Spot::Successor(..)) => Found::Waits,
+impl From<Option<ItemPosition<'_>>> for Found {
+    fn from(position: Option<ItemPosition<'_>>) -> Self {
+        match position {
+            Some(ItemPosition::Has(..)) => Found::Holds,
+            Some(ItemPosition::Successor(..)) => Found::Waits,
             None => Found::Nowhere,
         }
     }
