@@ -51,8 +51,8 @@ impl Queued {
     ) -> Result<Act, Refused> {
         match act {
             Act::Decide => self.decide(to, place),
-            Act::Wait(standing) => {
-                let span = self.waiter.until_next(standing);
+            Act::Wait(position) => {
+                let span = self.waiter.until_next(position);
                 self.polls(to, place, span).await
             }
             Act::VoidOwn | Act::Depart => self.retires(to, place, act).await,

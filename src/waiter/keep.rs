@@ -9,8 +9,8 @@ use fairlock_protocol::entry::Entry;
 use fairlock_protocol::item::{Footing, ItemPosition, RowState, TicketRow};
 use fairlock_protocol::lease::{self, RenewalHistory};
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::pace::Position;
-use fairlock_protocol::step::Standing;
+use fairlock_protocol::pace::PollPosition;
+use fairlock_protocol::step::QueuePosition;
 
 /// A waiter this near to its slot watches the rows before it with every poll, to see when their owners die.
 const NEAR: u64 = 32;
@@ -81,11 +81,11 @@ impl Waiter {
         stands_still || self.snapshot.item.is_free() || self.behind_the_slots() <= NEAR
     }
 
-    pub(crate) fn until_next(&mut self, standing: Standing) -> Duration {
+    pub(crate) fn until_next(&mut self, position: QueuePosition) -> Duration {
         let now = self.store.now();
-        let position = match standing {
-            Standing::Successor(index) => Position::Successor(index),
-            Standing::Queue => Position::Queue(self.turns_to_a_slot()),
+        let position = match position {
+            QueuePosition::Successor(index) => PollPosition::Successor(index),
+            QueuePosition::Queue => PollPosition::Queue(self.turns_to_a_slot()),
         };
         let jitter = self.store.config().chance.jitter();
         let slowed = self.store.slowed();

@@ -17,7 +17,7 @@ use fairlock_protocol::lease::{LivenessTracker, Place, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
 use fairlock_protocol::place::Act;
-use fairlock_protocol::step::{self, Filling, Known, Occupant, Standing, Step};
+use fairlock_protocol::step::{self, Filling, Known, Occupant, QueuePosition, Step};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::witness::Witnesses;
 
@@ -151,11 +151,11 @@ impl Waiter {
         let expired = |gap| self.gaps.expired_to(gap, grace, now);
         let slots = self.store.config().slots;
         let step = match step::next_step(&digest.view(), self.ticket, slots, expired) {
-            Step::ReadOn if !self.sees_to_slots() => Step::Wait(Standing::Queue),
+            Step::ReadOn if !self.sees_to_slots() => Step::Wait(QueuePosition::Queue),
             step => step,
         };
         match step {
-            Step::Wait(Standing::Queue) if self.is_void => Step::Retire,
+            Step::Wait(QueuePosition::Queue) if self.is_void => Step::Retire,
             step => step,
         }
     }

@@ -8,7 +8,7 @@ use crate::ticket::Ticket;
 
 /// Where a waiter stands, for the pace of its polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Position {
+pub enum PollPosition {
     /// This many successors come before it.
     Successor(usize),
     /// This many tickets come before it on the way to a slot.
@@ -222,17 +222,17 @@ impl PollSchedule {
     /// is the factor by which all polls are slowed down.
     pub fn until_next(
         &self,
-        position: Position,
+        position: PollPosition,
         jitter: f64,
         slowed: u32,
         now: Moment,
     ) -> Duration {
         let (turns, longest) = match position {
-            Position::Successor(before) => {
+            PollPosition::Successor(before) => {
                 let longest = times(self.longest, before as u64 + 1);
                 (self.time_of(before as u64) / 2, longest)
             }
-            Position::Queue(before) => {
+            PollPosition::Queue(before) => {
                 let longest = times(self.longest, before);
                 let turns = self.time_of(before).min(self.time_to_learn(now));
                 (turns * 3 / 4, longest)
@@ -242,8 +242,8 @@ impl PollSchedule {
         let turns = turns.min(longest).mul_f64(jitter);
         let span = self.slack(now).max(turns).clamp(self.shortest, longest);
         let most = match position {
-            Position::Successor(_) => span.saturating_mul(SLOWEST),
-            Position::Queue(_) => span,
+            PollPosition::Successor(_) => span.saturating_mul(SLOWEST),
+            PollPosition::Queue(_) => span,
         };
         let most = most.max(MAX_BY_BRAKE);
         let slowed = span.saturating_mul(slowed).min(most);
@@ -329,7 +329,7 @@ mod tests {
         let mut pace = pace();
         for (arrived, pause) in [(20, 0), (110, 0), (410, 10), (10_010, 490), (100_010, 990)] {
             poll(&mut pace, 1, arrived);
-            let next = pace.until_next(Position::Successor(0), 0.8, 1, at(arrived));
+            let next = pace.until_next(PollPosition::Successor(0), 0.8, 1, at(arrived));
             assert_eq!(next, MS * pause, "at {arrived} ms");
         }
     }
@@ -339,7 +339,7 @@ mod tests {
         let mut pace = pace();
         poll(&mut pace, 1, 20);
         for (slowed, pause) in [(1, 0), (2, 0), (4, 10), (64, 310)] {
-            let next = pace.until_next(Position::Successor(0), 1.0, slowed, at(20));
+            let next = pace.until_next(PollPosition::Successor(0), 1.0, slowed, at(20));
             assert_eq!(next, MS * pause, "{slowed} times");
         }
     }
@@ -350,7 +350,8 @@ mod tests {
         for turn in 1..=9 {
             poll(&mut pace, 1 + turn, 10 + turn as u32 * 100);
         }
-        let next = |before, slowed| pace.until_next(Position::Queue(before), 1.0, slowed, at(900));
+        let next =
+            |before, slowed| pace.until_next(PollPosition::Queue(before), 1.0, slowed, at(900));
         for (before, slowed, pause) in [(2, 1, 150), (2, 4, 600), (2, 64, 1_000), (8, 64, 1_000)] {
             assert_eq!(
                 next(before, slowed),
@@ -365,7 +366,7 @@ mod tests {
         let mut pace = PollSchedule::new(5 * MS, 1000 * MS);
         pace.timed(at(0), at(0));
         assert_eq!(
-            pace.until_next(Position::Successor(0), 1.2, 1, at(0)),
+            pace.until_next(PollPosition::Successor(0), 1.2, 1, at(0)),
             5 * MS
         );
     }
@@ -378,17 +379,17 @@ mod tests {
             poll(&mut pace, 1 + turn * 4, 10 + turn as u32 * 400);
         }
         let next = |position| pace.until_next(position, 1.0, 1, at(3610));
-        assert_eq!(next(Position::Successor(2)), 90 * MS);
-        assert_eq!(next(Position::Queue(6)), 440 * MS);
+        assert_eq!(next(PollPosition::Successor(2)), 90 * MS);
+        assert_eq!(next(PollPosition::Queue(6)), 440 * MS);
         // The queue was seen for 3.6 s.
-        assert_eq!(next(Position::Queue(u64::MAX)), 1_340 * MS);
+        assert_eq!(next(PollPosition::Queue(u64::MAX)), 1_340 * MS);
     }
 
     #[test]
     fn nobody_sleeps_for_longer_than_half_the_time_for_which_it_has_known_the_queue() {
         let mut pace = pace();
         let next = |pace: &PollSchedule, now| {
-            let next = pace.until_next(Position::Queue(1_000_000), 1.0, 1, at(now));
+            let next = pace.until_next(PollPosition::Queue(1_000_000), 1.0, 1, at(now));
             (next + 10 * MS).as_millis()
         };
         assert_eq!(next(&pace, 10), 375);
@@ -466,8 +467,8 @@ mod tests {
             poll(&mut pace, 1 + turn, 10 + turn as u32 * 60_000);
         }
         let next = |position| pace.until_next(position, 1.0, 1, at(540_010));
-        assert_eq!(next(Position::Successor(1)), 1990 * MS);
-        assert_eq!(next(Position::Queue(30)), 29_990 * MS);
+        assert_eq!(next(PollPosition::Successor(1)), 1990 * MS);
+        assert_eq!(next(PollPosition::Queue(30)), 29_990 * MS);
     }
 
     #[test]

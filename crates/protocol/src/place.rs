@@ -6,7 +6,7 @@
 
 use crate::doorway::{Ask, Seen, next_ask};
 use crate::item::ItemPosition;
-use crate::step::{Filling, Has, Refusal, Standing, Step, Unsettled};
+use crate::step::{Filling, Has, QueuePosition, Refusal, Step, Unsettled};
 
 /// How a place is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,7 +87,7 @@ pub enum Act {
     /// Record on the lock item that every ticket up to this one is settled.
     Settle(crate::ticket::Ticket),
     /// Nothing now: poll and renew when it is time. Answered by [`Place::polled`].
-    Wait(Standing),
+    Wait(QueuePosition),
     /// The lock is held. Goes on with [`Place::leaves`], [`Place::downgrades`] or [`Place::declines`].
     Hold,
     /// Keep one permit; answered by [`Place::downgraded`].
@@ -222,7 +222,7 @@ impl Place {
             Step::Enter => self.holds(),
             Step::Passed => self.ends(),
             Step::Retire => self.retires(),
-            Step::Wait(standing) => Act::Wait(standing),
+            Step::Wait(position) => Act::Wait(position),
             Step::ReadOn => Act::ReadOn,
             Step::Evict(has) => Act::Evict(has),
             Step::EvictSuccessor(index) => Act::EvictSuccessor(index),
@@ -468,8 +468,8 @@ mod tests {
         assert_eq!(place.drew(true), Act::Join);
         assert_eq!(place.joined(true), Act::Decide);
         assert_eq!(
-            place.steps(Step::Wait(Standing::Queue)),
-            Act::Wait(Standing::Queue)
+            place.steps(Step::Wait(QueuePosition::Queue)),
+            Act::Wait(QueuePosition::Queue)
         );
         assert_eq!(place.polled(), Act::Decide);
         assert_eq!(place.steps(Step::Enter), Act::Hold);

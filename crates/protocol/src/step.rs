@@ -120,7 +120,7 @@ pub enum Step {
     /// What the first successors wait for is left, and this waiter is among them: this many of them hold the lock now.
     Admit(usize),
     /// There is nothing to do but poll again.
-    Wait(Standing),
+    Wait(QueuePosition),
     /// This waiter's ticket was passed over: nothing of it is left in the queue.
     Passed,
     /// This waiter's ticket will never be granted: make it void, and draw another.
@@ -144,7 +144,7 @@ pub enum Has {
 
 /// Where a waiter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum QueuePosition {
     /// The lock comes to this successor after that many others.
     Successor(usize),
     /// In the queue behind the slots.
@@ -215,7 +215,7 @@ pub fn next_step(
     {
         return match view.admitted {
             admitted if index < admitted => Step::Admit(admitted),
-            _ => Step::Wait(Standing::Successor(index)),
+            _ => Step::Wait(QueuePosition::Successor(index)),
         };
     }
     if mine <= view.watermark {
@@ -223,7 +223,7 @@ pub fn next_step(
         return Step::Passed;
     }
     match room(view, slots) {
-        0 => Step::Wait(Standing::Queue),
+        0 => Step::Wait(QueuePosition::Queue),
         room => slot_or_settle(view, mine, room, expired),
     }
 }
@@ -300,7 +300,7 @@ fn slot_or_settle(
         }),
         _ if !queue.unsettled.is_empty() => Step::Void(queue.unsettled),
         // Waiters found before this one are alive, so they take their slots themselves; several writers would only race.
-        End::Full | End::Blocked | End::Over => Step::Wait(Standing::Queue),
+        End::Full | End::Blocked | End::Over => Step::Wait(QueuePosition::Queue),
     }
 }
 

@@ -9,7 +9,9 @@ use super::table::{Entry, Item, Row};
 use super::world::{Setup, World};
 use fairlock_protocol::doorway::Seen;
 use fairlock_protocol::place::{Act, Found};
-use fairlock_protocol::step::{JudgedSnapshot, Occupant, Standing, Step, next_refusal, next_step};
+use fairlock_protocol::step::{
+    JudgedSnapshot, Occupant, QueuePosition, Step, next_refusal, next_step,
+};
 use fairlock_protocol::ticket::Ticket;
 
 /// What a client has at hand when it acts.
@@ -368,10 +370,10 @@ impl Client {
                 _ => Task::Waiting,
             },
             Act::Decide | Act::Clear => Task::Waiting,
-            Act::Wait(standing) => {
+            Act::Wait(position) => {
                 let renewal = hand
                     .poll()
-                    .and_then(|snapshot| self.renewal(standing, &snapshot, rules));
+                    .and_then(|snapshot| self.renewal(position, &snapshot, rules));
                 renewal.map_or(Task::Waiting, Task::Sent)
             }
             act => {
@@ -450,17 +452,22 @@ impl Client {
     }
 
     /// Only a late client renews here: beats that are renewed in time change nothing that the model tells apart.
-    fn renewal(&self, standing: Standing, snapshot: &Snapshot, rules: &Rules) -> Option<Request> {
+    fn renewal(
+        &self,
+        position: QueuePosition,
+        snapshot: &Snapshot,
+        rules: &Rules,
+    ) -> Option<Request> {
         let (nonce, ticket) = (self.nonce?, self.ticket?);
         let late = self.lapsed.max(self.late_renewal);
-        match standing {
-            Standing::Successor(index) => {
+        match position {
+            QueuePosition::Successor(index) => {
                 let slot = index + snapshot.item.first_successor(rules);
                 let own = snapshot.item.slots.get(slot)?;
                 let index = slot as u8;
                 (own.beat < late).then_some(Request::RenewSuccessor { index, nonce })
             }
-            Standing::Queue => {
+            QueuePosition::Queue => {
                 let own = snapshot.entry(ticket)?;
                 (own.beat < late).then_some(Request::RenewRow { ticket, nonce })
             }
