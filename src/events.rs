@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::stream::{self, Stream, StreamExt};
 
 use crate::error::LossReason;
-use crate::hold::{Hold, Standing};
+use crate::hold::{Hold, HoldStatus};
 
 /// An event of a held lock, as [`LockGuard::events`](crate::LockGuard::events) reports it.
 ///
@@ -83,10 +83,10 @@ impl Listener {
     async fn news(&self) -> (HoldEvent, Told) {
         let was_in_danger = self.told == Told::InDanger;
         match self.hold.news(was_in_danger).await {
-            Standing::Lost(loss) => (HoldEvent::Lost(loss), Told::TheEnd),
-            Standing::Released => (HoldEvent::Released, Told::TheEnd),
-            Standing::Held if was_in_danger => (HoldEvent::Recovered, Told::Well),
-            Standing::Held => {
+            HoldStatus::Lost(loss) => (HoldEvent::Lost(loss), Told::TheEnd),
+            HoldStatus::Released => (HoldEvent::Released, Told::TheEnd),
+            HoldStatus::Held if was_in_danger => (HoldEvent::Recovered, Told::Well),
+            HoldStatus::Held => {
                 let remaining = self.hold.remaining();
                 (HoldEvent::InDanger { remaining }, Told::InDanger)
             }

@@ -2,7 +2,7 @@
 
 use crate::name::LockName;
 use crate::store::{Attempt, Failure, RetryPolicy, Store};
-use fairlock_protocol::item::{Held, ItemPosition, LockItem, RowState, TicketRow};
+use fairlock_protocol::item::{ItemHold, ItemPosition, LockItem, RowState, TicketRow};
 use fairlock_protocol::place::{Act, Found, Place};
 use fairlock_protocol::ticket::Ticket;
 
@@ -76,7 +76,7 @@ impl Exit<'_> {
         let answer = match position {
             None => return Ok(place.stands(Found::Nowhere)),
             Some((item, ItemPosition::Has(at, entry))) => {
-                let held = Held::of(item, at, entry);
+                let held = ItemHold::of(item, at, entry);
                 let release = || self.store.release(self.name, self.attempt, held);
                 self.store.retry(self.policy, release).await?
             }

@@ -13,15 +13,15 @@ use crate::signal::Signal;
 use crate::state::{LockData, system_time};
 use crate::store::{Attempt, Failure, Store};
 use fairlock_protocol::entry::{Entry, Nonce};
-use fairlock_protocol::item::{At, Footing, Held, LockItem, Written};
+use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Written};
 use fairlock_protocol::lease::{self, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::stagger::Stagger;
 use fairlock_protocol::ticket::Ticket;
 
-/// How a hold stands. It is lost at most once, and a lost hold never comes back.
+/// The status of a hold. It is lost at most once, and a lost hold never comes back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum HoldStatus {
     Held,
     Lost(LossReason),
     /// Given back, or being given back, by its owner.
@@ -40,13 +40,13 @@ pub(crate) struct Hold {
     newest: Ticket,
     clock: Clock,
     lease: Duration,
-    tenure: Signal<Tenure>,
+    state: Signal<HoldState>,
 }
 
 #[derive(Debug)]
-struct Tenure {
+struct HoldState {
     /// Where the hold stands, what it takes, and whether it is alone, as far as is known.
-    held: Held,
+    held: ItemHold,
     /// The data of the lock, and the write that left it so, as far as is known.
     data: Option<LockData>,
     written: Option<Written>,
@@ -69,13 +69,13 @@ struct Tenure {
     is_checked: bool,
     /// The hold was downgraded while callers of its client waited for the next turn. The table keeps all permits for these callers.
     shares: bool,
-    standing: Standing,
+    status: HoldStatus,
 }
 
-impl Tenure {
+impl HoldState {
     /// The state of the next hold at the same place.
     fn passed_on(&self) -> Self {
-        Tenure {
+        HoldState {
             beats: self.beats.clone(),
             stagger: self.stagger.clone(),
             data: self.data.clone(),
@@ -84,7 +84,7 @@ impl Tenure {
             unanswered: 0,
             is_checked: false,
             shares: false,
-            standing: Standing::Held,
+            status: HoldStatus::Held,
             ..*self
         }
     }
@@ -96,7 +96,7 @@ impl Tenure {
 
     /// Takes in an answer. If a renewal's answer comes late, its data may be older than a write that was answered since, and is left out.
     fn shows(&mut self, item: &LockItem, at: At, entry: &Entry) {
-        self.held = Held::of(item, at, entry);
+        self.held = ItemHold::of(item, at, entry);
         if self.written <= item.written {
             (self.data, self.written) = (LockData::of(item), item.written);
         }
@@ -120,8 +120,8 @@ impl Hold {
     ) -> Self {
         let place = (attempt.nonce, entry.ticket);
         *locked(&HELD).entry(place).or_default() += 1;
-        let tenure = Tenure {
-            held: Held::of(item, at, entry),
+        let state = HoldState {
+            held: ItemHold::of(item, at, entry),
             data: LockData::of(item),
             written: item.written,
             beats,
@@ -135,7 +135,7 @@ impl Hold {
             unanswered: 0,
             is_checked: false,
             shares: false,
-            standing: Standing::Held,
+            status: HoldStatus::Held,
         };
         Hold {
             name,
@@ -145,14 +145,14 @@ impl Hold {
             newest: entry.ticket,
             clock: config.clock.clone(),
             lease: entry.lease.min(config.lease),
-            tenure: Signal::new(tenure),
+            state: Signal::new(state),
         }
     }
 
     /// The next hold at the same place, which lasts as long as this hold would have.
     pub(crate) fn passed_on(&self, ticket: Ticket) -> Hold {
         *locked(&HELD).entry(self.place()).or_default() += 1;
-        let tenure = self.tenure.read(Tenure::passed_on);
+        let state = self.state.read(HoldState::passed_on);
         Hold {
             name: self.name.clone(),
             attempt: self.attempt.again(),
@@ -161,7 +161,7 @@ impl Hold {
             newest: self.newest,
             clock: self.clock.clone(),
             lease: self.lease,
-            tenure: Signal::new(tenure),
+            state: Signal::new(state),
         }
     }
 
@@ -172,7 +172,7 @@ impl Hold {
 
     /// Whether a request of this hold may still be under way that the table would accept as long as it shows this hold's turn.
     pub(crate) fn may_act_late(&self) -> bool {
-        self.tenure.read(|now| now.is_checked || now.unanswered > 0)
+        self.state.read(|now| now.is_checked || now.unanswered > 0)
     }
 
     /// Whether the hold may be trusted now. Local: no request is sent.
@@ -182,7 +182,7 @@ impl Hold {
 
     /// How much of the lease may still be trusted.
     pub(crate) fn remaining(&self) -> Duration {
-        match self.is_standing() {
+        match self.is_active() {
             true => self.believed_until().since(self.clock.now()),
             false => Duration::ZERO,
         }
@@ -197,26 +197,26 @@ impl Hold {
     }
 
     fn is_failing(&self) -> bool {
-        self.tenure.read(|now| now.is_failing)
+        self.state.read(|now| now.is_failing)
     }
 
     /// Waits until the hold has ended, or until it is in danger if it was not, or no longer in danger if it was. Cancel safe. Each turn of
     /// the loop ends with the hold, with a renewal, or in danger.
-    pub(crate) async fn news(&self, was_in_danger: bool) -> Standing {
+    pub(crate) async fn news(&self, was_in_danger: bool) -> HoldStatus {
         loop {
-            let pulse = self.tenure.read(Tenure::pulse);
-            let standing = self.standing();
-            if standing != Standing::Held || self.is_in_danger() != was_in_danger {
-                return standing;
+            let pulse = self.state.read(HoldState::pulse);
+            let status = self.status();
+            if status != HoldStatus::Held || self.is_in_danger() != was_in_danger {
+                return status;
             }
-            let is_news = |now: &Tenure| now.standing != Standing::Held || now.pulse() != pulse;
+            let is_news = |now: &HoldState| now.status != HoldStatus::Held || now.pulse() != pulse;
             let (_, is_failing) = pulse;
             tokio::select! {
                 biased;
-                () = self.tenure.wait_for(|now| is_news(now).then_some(())) => {}
+                () = self.state.wait_for(|now| is_news(now).then_some(())) => {}
                 () = self.clock.sleep(self.until_danger()), if is_failing && !was_in_danger => {}
                 () = self.lapses() => if let Some(loss) = self.loss() {
-                    return Standing::Lost(loss);
+                    return HoldStatus::Lost(loss);
                 }
             }
         }
@@ -226,10 +226,10 @@ impl Hold {
     /// `None` if the hold was given back. Cancel safe. Each turn of the loop is one renewal.
     pub(crate) async fn ended(&self) -> Option<LossReason> {
         loop {
-            match self.standing() {
-                Standing::Lost(loss) => return Some(loss),
-                Standing::Released => return None,
-                Standing::Held => {}
+            match self.status() {
+                HoldStatus::Lost(loss) => return Some(loss),
+                HoldStatus::Released => return None,
+                HoldStatus::Held => {}
             }
             tokio::select! {
                 biased;
@@ -249,13 +249,13 @@ impl Hold {
 
     /// The local deadline. It counts from before the sending of the write that established the beat that the table shows.
     pub(crate) fn believed_until(&self) -> Moment {
-        let until = |now: &Tenure| now.beats.believed_until(now.beat, self.lease);
-        self.tenure.read(until).unwrap_or_default()
+        let until = |now: &HoldState| now.beats.believed_until(now.beat, self.lease);
+        self.state.read(until).unwrap_or_default()
     }
 
     /// When to send the next renewal. Soon, if the hold has no date and a renewal may bring one, or another answer that tells the time.
     pub(crate) fn renewal_due(&self, store: &Store) -> Moment {
-        self.tenure.read(|now| {
+        self.state.read(|now| {
             let heartbeat = store.heartbeat(now.is_dated);
             let stagger = now.stagger.as_ref();
             let span = stagger.map_or(heartbeat, |stagger| stagger.span(heartbeat));
@@ -266,20 +266,20 @@ impl Hold {
 
     /// Gives the hold its share among the staggered renewals of its client, unless it has a share.
     pub(crate) fn stagger(&self, stagger: Stagger) {
-        self.tenure.note(|now| {
+        self.state.note(|now| {
             now.stagger.get_or_insert(stagger);
         });
     }
 
     /// Staggers the renewals of this hold again, because the last renewal came late.
     pub(crate) fn stagger_again(&self) {
-        self.tenure
+        self.state
             .note(|now| now.stagger.iter_mut().for_each(Stagger::again));
     }
 
     /// How many permits the caller may count on.
     pub(crate) fn permits(&self) -> u64 {
-        self.tenure.read(|now| match now.shares {
+        self.state.read(|now| match now.shares {
             true => 1,
             false => now.held.permits,
         })
@@ -287,20 +287,20 @@ impl Hold {
 
     /// Notes that the caller counts on one permit from now on, whatever the table keeps for the next hold at its place.
     pub(crate) fn is_to_share(&self) {
-        self.tenure
+        self.state
             .change(|now| !std::mem::replace(&mut now.shares, true));
     }
 
     /// Waits until `is_to_share` was called. Cancel safe.
     pub(crate) async fn shares(&self) {
-        self.tenure.wait_for(|now| now.shares.then_some(())).await;
+        self.state.wait_for(|now| now.shares.then_some(())).await;
     }
 
     /// What a transaction that checks this hold asks of the table, and how many turns must be left then. If the hold was downgraded, it
     /// asks for one permit. The table shows one permit when no caller is to hold the lock next. From then on no other caller has a turn at
     /// the place.
-    pub(crate) fn to_be_checked(&self) -> (Held, u64) {
-        let (held, shares) = self.tenure.note(|now| {
+    pub(crate) fn to_be_checked(&self) -> (ItemHold, u64) {
+        let (held, shares) = self.state.note(|now| {
             now.is_checked = true;
             (now.held, now.shares)
         });
@@ -309,12 +309,12 @@ impl Hold {
             true => self.turns_left(),
             false => 1,
         };
-        (Held { permits, ..held }, turns_left)
+        (ItemHold { permits, ..held }, turns_left)
     }
 
     /// Where the hold stands, and what it takes.
-    pub(crate) fn held(&self) -> Held {
-        self.tenure.read(|now| now.held)
+    pub(crate) fn held(&self) -> ItemHold {
+        self.state.read(|now| now.held)
     }
 
     pub(crate) fn place_id(&self) -> PlaceId {
@@ -331,7 +331,7 @@ impl Hold {
         let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.newest) else {
             return false;
         };
-        self.tenure.change(|now| {
+        self.state.change(|now| {
             now.shows(item, at, entry);
             now.beats.renewed(entry.beat, sent);
             now.beat = entry.beat;
@@ -347,13 +347,13 @@ impl Hold {
     }
 
     pub(crate) fn data(&self) -> Option<LockData> {
-        self.tenure.read(|now| now.data.clone())
+        self.state.read(|now| now.data.clone())
     }
 
     /// Begins the next write of data by this hold. A write without an answer, for example a dropped one, may arrive at any time.
     pub(crate) fn begin_write(&self) -> Written {
         let ticket = self.ticket;
-        self.tenure.note(|now| {
+        self.state.note(|now| {
             now.unanswered += 1;
             now.writes += 1;
             Written {
@@ -364,7 +364,7 @@ impl Hold {
     }
 
     pub(crate) fn end_write(&self) {
-        self.tenure.note(|now| now.unanswered -= 1);
+        self.state.note(|now| now.unanswered -= 1);
     }
 
     /// Takes in what an answer shows of the hold's place, its permits and the data. Returns whether the answer shows the hold.
@@ -372,14 +372,14 @@ impl Hold {
         let Some((at, entry)) = item.hold_of(self.attempt.nonce, self.newest) else {
             return false;
         };
-        self.tenure.note(|now| now.shows(item, at, entry));
+        self.state.note(|now| now.shows(item, at, entry));
         true
     }
 
     /// Notes a renewal that brought no answer. Returns whether it is the first since a renewal was answered.
     pub(crate) fn failed(&self, failure: &Failure) -> bool {
         let trouble = Some(failure.to_string());
-        self.tenure.change(|now| {
+        self.state.change(|now| {
             now.trouble = trouble;
             !std::mem::replace(&mut now.is_failing, true)
         })
@@ -387,19 +387,19 @@ impl Hold {
 
     /// Ends the hold as lost, unless it has ended already. Returns whether this call ended it.
     pub(crate) fn lose(&self, loss: LossReason) -> bool {
-        self.end(Standing::Lost(loss))
+        self.end(HoldStatus::Lost(loss))
     }
 
     /// Ends the hold as given back, unless it has ended already. Returns whether this call ended it.
     pub(crate) fn give_back(&self) -> bool {
-        self.end(Standing::Released)
+        self.end(HoldStatus::Released)
     }
 
-    fn end(&self, how: Standing) -> bool {
-        let ended = self.tenure.change(|now| {
-            let holds = now.standing == Standing::Held;
+    fn end(&self, how: HoldStatus) -> bool {
+        let ended = self.state.change(|now| {
+            let holds = now.status == HoldStatus::Held;
             if holds {
-                now.standing = how;
+                now.status = how;
             }
             holds
         });
@@ -425,37 +425,37 @@ impl Hold {
         }
     }
 
-    pub(crate) fn standing(&self) -> Standing {
-        self.tenure.read(|now| now.standing.clone())
+    pub(crate) fn status(&self) -> HoldStatus {
+        self.state.read(|now| now.status.clone())
     }
 
     /// Waits until the hold has been ended. Cancel safe.
     pub(crate) async fn has_ended(&self) {
-        let ended = |now: &Tenure| (now.standing != Standing::Held).then_some(());
-        self.tenure.wait_for(ended).await;
+        let ended = |now: &HoldState| (now.status != HoldStatus::Held).then_some(());
+        self.state.wait_for(ended).await;
     }
 
     /// Whether the hold has not been ended yet.
-    pub(crate) fn is_standing(&self) -> bool {
-        self.tenure.read(|now| now.standing == Standing::Held)
+    pub(crate) fn is_active(&self) -> bool {
+        self.state.read(|now| now.status == HoldStatus::Held)
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        matches!(self.standing(), Standing::Lost(_))
+        matches!(self.status(), HoldStatus::Lost(_))
     }
 
     /// Why the hold was lost, if it was. Also covers a lease that ran out without any task having noticed.
     pub(crate) fn loss(&self) -> Option<LossReason> {
-        match self.standing() {
-            Standing::Lost(loss) => Some(loss),
-            Standing::Held if self.remaining().is_zero() => Some(self.lapse()),
-            Standing::Held | Standing::Released => None,
+        match self.status() {
+            HoldStatus::Lost(loss) => Some(loss),
+            HoldStatus::Held if self.remaining().is_zero() => Some(self.lapse()),
+            HoldStatus::Held | HoldStatus::Released => None,
         }
     }
 
     /// What became of the last renewal, if it failed.
     pub(crate) fn trouble(&self) -> Option<String> {
-        self.tenure.read(|now| now.trouble.clone())
+        self.state.read(|now| now.trouble.clone())
     }
 
     /// Why the lease ran out.
@@ -469,7 +469,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if self.is_standing() {
+        if self.is_active() {
             self.forget();
         }
     }

@@ -142,7 +142,7 @@ impl LockGuard {
 }
 
 /// A hold, or several as one, to which work can be bound.
-pub(crate) trait Tenure: Sized + Sync {
+pub(crate) trait HoldHandle: Sized + Sync {
     /// How the hold was lost, if it was.
     fn loss(&self) -> Option<LockLost>;
     /// Resolves when the hold is lost.
@@ -151,7 +151,7 @@ pub(crate) trait Tenure: Sized + Sync {
 }
 
 /// Runs work for as long as the hold lasts, and releases it.
-pub(crate) async fn run<H: Tenure, T>(
+pub(crate) async fn run<H: HoldHandle, T>(
     hold: H,
     work: impl AsyncFnOnce(&H) -> T,
 ) -> Result<RunOutcome<T>, Error> {
@@ -164,7 +164,7 @@ pub(crate) async fn run<H: Tenure, T>(
 
 /// Runs work for as long as the hold lasts.
 pub(crate) async fn while_held<T>(
-    hold: &impl Tenure,
+    hold: &impl HoldHandle,
     work: impl Future<Output = T>,
 ) -> Result<T, LockLost> {
     let value = tokio::select! {
@@ -176,7 +176,7 @@ pub(crate) async fn while_held<T>(
     hold.loss().map_or(Ok(value), Err)
 }
 
-impl Tenure for LockGuard {
+impl HoldHandle for LockGuard {
     fn loss(&self) -> Option<LockLost> {
         self.loss()
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::name::LockName;
 use crate::store::{Attempt, Failure, RetryPolicy, Store, Timed, Wish, Write};
-use fairlock_protocol::item::{Footing, Held, ItemPosition, LockItem, Written};
+use fairlock_protocol::item::{Footing, ItemHold, ItemPosition, LockItem, Written};
 use fairlock_protocol::lease::RenewalHistory;
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::place::{Act, Found, Place};
@@ -86,7 +86,7 @@ impl Slots<'_> {
     pub(crate) async fn release(
         &self,
         attempt: &Attempt,
-        mut held: Held,
+        mut held: ItemHold,
     ) -> Result<Ended, Failure> {
         let unanswered = AtomicBool::new(false);
         let mut place = Place::holding();
@@ -127,7 +127,7 @@ impl Slots<'_> {
     pub(crate) async fn downgrade(
         &self,
         attempt: &Attempt,
-        held: Held,
+        held: ItemHold,
     ) -> Result<Result<LockItem, Option<LockItem>>, Failure> {
         let mut place = Place::holding();
         place.downgrades();
@@ -136,7 +136,7 @@ impl Slots<'_> {
         let item = answer.value.shown();
         let still = still_held(item.as_ref(), attempt, held.footing.ticket);
         let found = match still {
-            Some(Held { permits: 1, .. }) => Found::Holds,
+            Some(ItemHold { permits: 1, .. }) => Found::Holds,
             _ => Found::Nowhere,
         };
         Ok(match (place.downgraded(found), item) {
@@ -200,7 +200,7 @@ impl Slots<'_> {
 }
 
 /// The hold that an item shows for an attempt with this ticket, if it shows one.
-fn still_held(item: Option<&LockItem>, attempt: &Attempt, ticket: Ticket) -> Option<Held> {
+fn still_held(item: Option<&LockItem>, attempt: &Attempt, ticket: Ticket) -> Option<ItemHold> {
     let (at, entry) = item?.hold_of(attempt.nonce, ticket)?;
-    Some(Held::of(item?, at, entry))
+    Some(ItemHold::of(item?, at, entry))
 }

@@ -9,7 +9,7 @@ use crate::background::Task;
 use crate::client_inner::{ClientInner, GiveBack, GivenBack, Holding, Refused, alone};
 use crate::error::LossReason;
 use crate::heartbeat;
-use crate::hold::{Hold, Standing};
+use crate::hold::{Hold, HoldStatus};
 use crate::offer::{self, Offer};
 use crate::slots::Ended;
 use crate::store::Failure;
@@ -68,9 +68,9 @@ impl Acquisition {
             if hold.is_lost() {
                 self.sends_the_rest_on(&hold);
             }
-            let caller = match hold.standing() {
+            let caller = match hold.status() {
                 // Released at once, whatever the guard does.
-                Standing::Lost(LossReason::ShutDown) => None,
+                HoldStatus::Lost(LossReason::ShutDown) => None,
                 // The guard may still be in use.
                 _ => given_back.await.ok(),
             };

@@ -53,7 +53,7 @@ impl ClientInner {
             self.goes(batch).await;
         }
         // Ends with the hold, or with an answer: each failure but a refusal takes until the local deadline of the hold.
-        while hold.held().permits > 1 && !self.is_passed_on(hold, batch) && hold.is_standing() {
+        while hold.held().permits > 1 && !self.is_passed_on(hold, batch) && hold.is_active() {
             match self.free(hold).await {
                 Ok(Ok(())) => {}
                 Ok(Err(item)) => {

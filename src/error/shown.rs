@@ -16,7 +16,7 @@ impl fmt::Display for Error {
                 untaken,
                 ..
             } => {
-                let held = Held(holder.as_ref(), *position, *untaken);
+                let held = HeldBy(holder.as_ref(), *position, *untaken);
                 write!(
                     f,
                     "lock `{lock}` was not granted after {waited:.1?}: {held}"
@@ -134,9 +134,9 @@ impl fmt::Display for Reason<'_> {
 }
 
 /// What is before a caller that was not granted the lock.
-struct Held<'a>(Option<&'a Holder>, Option<usize>, bool);
+struct HeldBy<'a>(Option<&'a Holder>, Option<usize>, bool);
 
-impl fmt::Display for Held<'_> {
+impl fmt::Display for HeldBy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.2 {
             return f

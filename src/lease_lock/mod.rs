@@ -18,7 +18,7 @@ use crate::slots::{Asked, Ended};
 use crate::store::{Attempt, Failure, Wish, dateless};
 use fairlock_protocol::doorway::{Seen, Sight};
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime};
-use fairlock_protocol::item::Held;
+use fairlock_protocol::item::ItemHold;
 use fairlock_protocol::item::{At, Footing, LockItem};
 use fairlock_protocol::place::{Act, Claim, Found, Place};
 use fairlock_protocol::ticket::Ticket;
@@ -265,7 +265,7 @@ impl LeaseLock {
     async fn give_back(&self, lease: &Lease) -> Result<(), Error> {
         let permits = self.name.permits().unwrap_or_default();
         let attempt = Attempt::new(lease.nonce, 1, permits);
-        let held = Held {
+        let held = ItemHold {
             footing: Footing {
                 at: At::Slot(0),
                 ticket: lease.ticket,

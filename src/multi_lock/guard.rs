@@ -10,7 +10,7 @@ use futures::stream::FuturesUnordered;
 
 use crate::error::{Error, LockLost};
 use crate::guard::LockGuard;
-use crate::run::{self, RunOutcome, Tenure};
+use crate::run::{self, HoldHandle, RunOutcome};
 use fairlock_protocol::ticket::Ticket;
 
 /// Several held locks, each with its own lease, until they are released, dropped, or lost.
@@ -189,7 +189,7 @@ impl MultiLockGuard {
     }
 }
 
-impl Tenure for MultiLockGuard {
+impl HoldHandle for MultiLockGuard {
     fn loss(&self) -> Option<LockLost> {
         self.guards.iter().find_map(LockGuard::loss)
     }

@@ -20,7 +20,7 @@ use crate::error::{Closed, Error, Invalid, LockLost};
 use crate::hold;
 use crate::lock::FairLock;
 use crate::offer::{self, Granted};
-use crate::run::{self, RunOutcome, Tenure};
+use crate::run::{self, HoldHandle, RunOutcome};
 use crate::wait::RecordWait;
 use fairlock_protocol::moment::Moment;
 

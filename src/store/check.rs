@@ -1,7 +1,7 @@
 //! A check of the holder for the caller's own transactions, which fairlock does not send, and the write that ends such a check.
 
 use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
-use fairlock_protocol::item::Held;
+use fairlock_protocol::item::ItemHold;
 use fairlock_protocol::write::{Expressions, LockWrite};
 
 use crate::name::LockName;
@@ -18,7 +18,7 @@ impl Store {
         &self,
         name: &LockName,
         attempt: &Attempt,
-        held: Held,
+        held: ItemHold,
         turns_left: u64,
     ) -> Result<TransactWriteItem, Failure> {
         let write = LockWrite::check(all_of(name), attempt.nonce, held, turns_left);
@@ -45,7 +45,7 @@ impl Store {
         &self,
         name: &LockName,
         attempt: &Attempt,
-        held: Held,
+        held: ItemHold,
         turns_left: u64,
     ) -> Answer {
         let ticket = held.footing.ticket;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairlock_protocol::codec;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
-use fairlock_protocol::item::{At, Footing, Held, LockItem};
+use fairlock_protocol::item::{At, Footing, ItemHold, LockItem};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::write::{Entrance, LockWrite, NewItem, end};
 
@@ -119,20 +119,25 @@ impl Store {
     }
 
     /// Ends a hold. If no other participant holds the lock, the first successor holds it the moment this applies.
-    pub(crate) async fn release(&self, name: &LockName, attempt: &Attempt, held: Held) -> Answer {
+    pub(crate) async fn release(
+        &self,
+        name: &LockName,
+        attempt: &Attempt,
+        held: ItemHold,
+    ) -> Answer {
         let granted = self.server.stamp();
         let write = LockWrite::release(all_of(name), attempt.nonce, held, granted);
         attempt.note(self.write(name, &write).await)
     }
 
     /// Ends the hold of a dead holder, as a release would.
-    pub(crate) async fn evict(&self, name: &LockName, dead: &Entry, held: Held) -> Answer {
+    pub(crate) async fn evict(&self, name: &LockName, dead: &Entry, held: ItemHold) -> Answer {
         let write = LockWrite::evict(all_of(name), dead, held, self.server.stamp());
         self.write(name, &write).await
     }
 
     /// Keeps one of the permits of a hold, and frees the others.
-    pub(crate) async fn downgrade(&self, name: &LockName, nonce: Nonce, held: Held) -> Answer {
+    pub(crate) async fn downgrade(&self, name: &LockName, nonce: Nonce, held: ItemHold) -> Answer {
         let write = LockWrite::downgrade(all_of(name), nonce, held);
         self.write(name, &write).await
     }

@@ -323,19 +323,19 @@ pub enum RowState {
     Void(Option<Nonce>),
 }
 
-/// A hold as it is to be ended.
+/// A hold as the lock item shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct ItemHold {
     /// Where it stands.
     pub footing: Footing,
     /// How many permits it takes.
     pub permits: u64,
 }
 
-impl Held {
+impl ItemHold {
     /// The hold that an item shows.
     pub fn of(item: &LockItem, at: At, entry: &Entry) -> Self {
-        Held {
+        ItemHold {
             footing: Footing::of(item, at, entry),
             permits: entry.permits,
         }
@@ -344,7 +344,7 @@ impl Held {
 
 impl LockItem {
     /// The entry that holds the lock there.
-    pub fn who(&self, has: Has) -> Option<(&Entry, Held)> {
+    pub fn who(&self, has: Has) -> Option<(&Entry, ItemHold)> {
         let (at, entry) = match has {
             Has::Holder => (At::Slot(0), self.holder()?),
             Has::Sharer(index) => {
@@ -352,7 +352,7 @@ impl LockItem {
                 (At::Sharer(sharer.nonce), sharer)
             }
         };
-        Some((entry, Held::of(self, at, entry)))
+        Some((entry, ItemHold::of(self, at, entry)))
     }
 }
 

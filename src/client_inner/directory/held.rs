@@ -13,7 +13,7 @@ use fairlock_protocol::ticket::Ticket;
 
 /// The places that hold a lock, by nonce and newest ticket, which name a place.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct HeldPlaces {
     places: BTreeMap<(Nonce, Ticket), Place>,
     /// How many holds have begun beside others since the client held none.
     staggered: u64,
@@ -29,7 +29,7 @@ struct Place {
     listed: Listed,
 }
 
-impl Held {
+impl HeldPlaces {
     /// Whether a holder on the lock item is a place of this client.
     pub(super) fn has(&self, holder: &Entry) -> bool {
         self.places.contains_key(&(holder.nonce, holder.ticket))

@@ -21,7 +21,7 @@ use fairlock_protocol::ticket::Ticket;
 
 pub(super) use doorway::Arrival;
 use doorway::Doorway;
-use held::Held;
+use held::HeldPlaces;
 pub(crate) use queue::Membership;
 use queue::Queue;
 use recent::Recent;
@@ -43,7 +43,7 @@ pub(super) struct Directory {
 struct State {
     /// The locks of which something is known.
     locks: HashMap<LockName, Known>,
-    held: Held,
+    held: HeldPlaces,
     /// Ended attempts of which a request may still be applied.
     doubts: Recent<Nonce>,
     /// Locks with a hint.
@@ -71,7 +71,7 @@ impl Default for State {
     fn default() -> Self {
         State {
             locks: HashMap::new(),
-            held: Held::default(),
+            held: HeldPlaces::default(),
             doubts: Recent::new(MAX),
             hinted: Recent::new(MAX),
             paced: Recent::new(MAX),

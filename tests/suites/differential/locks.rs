@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fairlock_protocol::entry::Entry;
-use fairlock_protocol::item::{At, Footing, Held, LockItem};
+use fairlock_protocol::item::{At, Footing, ItemHold, LockItem};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::write::{Dating, Drawing, Entrance, LockWrite, NewItem, end};
 
@@ -223,7 +223,7 @@ fn queue(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Optio
     let granted = Some(some.date());
     let held = |at: Option<At>| {
         let (at, entry) = (at?, seen.entry_at(at?)?);
-        Some((entry.clone(), Held::of(seen, at, entry)))
+        Some((entry.clone(), ItemHold::of(seen, at, entry)))
     };
     let holder = seen.holder().map(|_| At::Slot(0));
     let sharer = seen.sharers.first().map(|sharer| At::Sharer(sharer.nonce));
@@ -323,7 +323,7 @@ fn rest(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option
     let hold = (!holds.is_empty()).then(|| some.of(&holds));
     let held = |hold: Option<(At, Entry)>| {
         let (at, entry) = hold?;
-        Some((entry.nonce, Held::of(seen, at, &entry)))
+        Some((entry.nonce, ItemHold::of(seen, at, &entry)))
     };
     let left = 1 + some.upto(1);
     Some(match kind {

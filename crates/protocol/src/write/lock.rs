@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::entry::{Entry, Nonce, ServerTime};
-use crate::item::{At, Footing, Held, LockItem, Written, signed, sum};
+use crate::item::{At, Footing, ItemHold, LockItem, Written, signed, sum};
 use crate::ticket::{Sequence, Ticket};
 
 use super::clause::Clause;
@@ -298,7 +298,12 @@ impl LockWrite {
 
     /// Ends the caller's own hold. The hold must still be there: a late release must not release another's. The next successor holds the
     /// lock the moment this applies.
-    pub fn release(permits: u64, nonce: Nonce, held: Held, granted: Option<ServerTime>) -> Self {
+    pub fn release(
+        permits: u64,
+        nonce: Nonce,
+        held: ItemHold,
+        granted: Option<ServerTime>,
+    ) -> Self {
         let is = EntryClause::Is(nonce, held.footing.ticket);
         LockWrite::new("release", permits)
             .when_at(held.footing.at, [is])
@@ -307,7 +312,7 @@ impl LockWrite {
     }
 
     /// Ends the hold of an expired owner, as a release would.
-    pub fn evict(permits: u64, dead: &Entry, held: Held, granted: Option<ServerTime>) -> Self {
+    pub fn evict(permits: u64, dead: &Entry, held: ItemHold, granted: Option<ServerTime>) -> Self {
         LockWrite::new("evict", permits)
             .when_at(held.footing.at, [is(dead), EntryClause::BeatIs(dead.beat)])
             .ends(dead.nonce, held)
@@ -315,7 +320,7 @@ impl LockWrite {
     }
 
     /// The permits of a sharer are counted on the item, those of a slot are not.
-    fn ends(self, nonce: Nonce, held: Held) -> Self {
+    fn ends(self, nonce: Nonce, held: ItemHold) -> Self {
         let (at, share) = (held.footing.at, held.permits);
         let write = match at {
             At::Sharer(_) => self
@@ -391,7 +396,7 @@ impl LockWrite {
     }
 
     /// Keeps one permit of a hold, and frees the others.
-    pub fn downgrade(permits: u64, nonce: Nonce, held: Held) -> Self {
+    pub fn downgrade(permits: u64, nonce: Nonce, held: ItemHold) -> Self {
         let Footing { at, ticket, .. } = held.footing;
         let freed = held.permits.saturating_sub(1);
         LockWrite::new("downgrade", permits)
@@ -438,7 +443,7 @@ impl LockWrite {
 
     /// Changes nothing. A write with this condition applies only while the attempt holds the lock at this place, and at least `turns_left`
     /// tickets have a turn left there.
-    pub fn check(permits: u64, nonce: Nonce, held: Held, turns_left: u64) -> Self {
+    pub fn check(permits: u64, nonce: Nonce, held: ItemHold, turns_left: u64) -> Self {
         let Footing { at, ticket, .. } = held.footing;
         LockWrite::new("check the holder", permits)
             .when_at(at, has_turn((nonce, ticket), turns_left, held.permits))

@@ -10,7 +10,7 @@ use std::thread::LocalKey;
 use std::time::Duration;
 
 use fairlock_protocol::entry::{self, Attributes, ServerTime};
-use fairlock_protocol::item::{At, Footing, Held, LockItem, RowState, TicketRow};
+use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, RowState, TicketRow};
 use fairlock_protocol::ticket::Ticket;
 use fairlock_protocol::write::{
     Clause, Dating, Drawing, Effect, Entrance, EntryClause, LockWrite, NewItem, RowClause,
@@ -176,7 +176,7 @@ fn place_write(item: Item, request: &Request, rules: &Rules) -> Option<LockWrite
             true => At::Sharer(protocol_nonce(nonce)),
             false => At::Slot(0),
         };
-        Held {
+        ItemHold {
             footing: footing(at, &hold(nonce)),
             permits: share.into(),
         }
