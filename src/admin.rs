@@ -6,7 +6,7 @@ use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::store::Failure;
 use crate::sweep_report::{IdleLocks, SweepReport};
-use crate::sweeper::Observer;
+use crate::sweeper::SweepMemory;
 use crate::sweeping::{Pass, SweepOptions, Sweeper, TableSweepReport};
 use crate::table::{self, TableOptions, TableReport};
 
@@ -230,10 +230,10 @@ impl FairLock {
     /// ```
     pub async fn sweep(&self) -> Result<SweepReport, Error> {
         let policy = self.inner.policy_of_few(self.inner.closed.clone());
-        let mut observer = Observer::default();
+        let mut memory = SweepMemory::default();
         let swept = self
             .inner
-            .sweep(&self.name, &policy, &mut observer, IdleLocks::Keep);
+            .sweep(&self.name, &policy, &mut memory, IdleLocks::Keep);
         self.inner.told(swept).await
     }
 }

@@ -51,18 +51,19 @@ impl fmt::Display for HoldEvent {
 
 /// The events of a hold from now on, after a first event that it was granted.
 pub(crate) fn of(hold: Arc<Hold>) -> impl Stream<Item = HoldEvent> + Send + 'static {
-    let told = Told::Nothing;
-    stream::unfold(Listener { hold, told }, Listener::next).fuse()
+    let reported = Reported::Nothing;
+    stream::unfold(Listener { hold, reported }, Listener::next).fuse()
 }
 
 /// A listener. The last event that it got is all that is kept for it.
 struct Listener {
     hold: Arc<Hold>,
-    told: Told,
+    reported: Reported,
 }
 
+/// What a listener was told last.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Reported {
     Nothing,
     Well,
     InDanger,
@@ -71,24 +72,24 @@ enum Told {
 
 impl Listener {
     async fn next(mut self) -> Option<(HoldEvent, Listener)> {
-        let (event, told) = match self.told {
-            Told::Nothing => (HoldEvent::Granted, Told::Well),
-            Told::TheEnd => return None,
-            Told::Well | Told::InDanger => self.news().await,
+        let (event, reported) = match self.reported {
+            Reported::Nothing => (HoldEvent::Granted, Reported::Well),
+            Reported::TheEnd => return None,
+            Reported::Well | Reported::InDanger => self.news().await,
         };
-        self.told = told;
+        self.reported = reported;
         Some((event, self))
     }
 
-    async fn news(&self) -> (HoldEvent, Told) {
-        let was_in_danger = self.told == Told::InDanger;
+    async fn news(&self) -> (HoldEvent, Reported) {
+        let was_in_danger = self.reported == Reported::InDanger;
         match self.hold.news(was_in_danger).await {
-            HoldStatus::Lost(loss) => (HoldEvent::Lost(loss), Told::TheEnd),
-            HoldStatus::Released => (HoldEvent::Released, Told::TheEnd),
-            HoldStatus::Held if was_in_danger => (HoldEvent::Recovered, Told::Well),
+            HoldStatus::Lost(loss) => (HoldEvent::Lost(loss), Reported::TheEnd),
+            HoldStatus::Released => (HoldEvent::Released, Reported::TheEnd),
+            HoldStatus::Held if was_in_danger => (HoldEvent::Recovered, Reported::Well),
             HoldStatus::Held => {
                 let remaining = self.hold.remaining();
-                (HoldEvent::InDanger { remaining }, Told::InDanger)
+                (HoldEvent::InDanger { remaining }, Reported::InDanger)
             }
         }
     }

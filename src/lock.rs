@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use call::Call;
 
-use crate::client_inner::{ClientHandle, Observer, READS, Refused};
+use crate::client_inner::{ClientHandle, READS, Refused, WaitObserver};
 use crate::config::{SHARERS, unusable};
 use crate::error::{Closed, Error, Invalid, LockLost};
 use crate::guard::LockGuard;
@@ -42,7 +42,7 @@ const MAX_SAID: usize = 1024;
 pub struct FairLock {
     pub(crate) inner: ClientHandle,
     pub(crate) name: LockName,
-    observer: Option<Observer>,
+    observer: Option<WaitObserver>,
     max_waiters: Option<usize>,
     attributes: Attributes,
     reads_first: bool,

@@ -9,7 +9,7 @@ use fairlock_protocol::ticket::Ticket;
 
 /// The result of putting a ticket's row into the queue.
 #[derive(Debug)]
-pub(crate) enum Joined {
+pub(crate) enum JoinOutcome {
     /// The ticket waits, with this row. Its lease counts from before the row was first sent.
     Waiting(RenewalHistory, Entry),
     /// Other clients had closed the gap already: the ticket is void.
@@ -23,19 +23,19 @@ pub(crate) async fn join(
     policy: &RetryPolicy,
     attempt: &Attempt,
     ticket: Ticket,
-) -> Result<Joined, Failure> {
+) -> Result<JoinOutcome, Failure> {
     let first_sent = store.now();
     let answer = store
         .retry(policy, || store.join(name, attempt, ticket))
         .await?;
     let (Write::Applied(row) | Write::ConditionFailed(Some(row))) = answer.value else {
-        return Ok(Joined::TooSlow);
+        return Ok(JoinOutcome::TooSlow);
     };
     Ok(match row.state {
-        RowState::Waiting(entry) if entry.nonce == attempt.nonce => Joined::Waiting(
+        RowState::Waiting(entry) if entry.nonce == attempt.nonce => JoinOutcome::Waiting(
             RenewalHistory::taken(first_sent, store.config().lease),
             entry,
         ),
-        RowState::Waiting(_) | RowState::Void(_) => Joined::TooSlow,
+        RowState::Waiting(_) | RowState::Void(_) => JoinOutcome::TooSlow,
     })
 }

@@ -31,14 +31,14 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Since when a sweeper that sweeps again and again has seen each participant and each gap unchanged.
 #[derive(Debug, Default)]
-pub(crate) struct Observer {
+pub(crate) struct SweepMemory {
     watches: LivenessTracker,
     gaps: Gaps,
 }
 
-impl Observer {
+impl SweepMemory {
     /// Whether there is anything to be remembered until the next pass.
-    pub(crate) fn watches_somebody(&self) -> bool {
+    pub(crate) fn watches_anything(&self) -> bool {
         !self.watches.is_empty() || !self.gaps.is_empty()
     }
 
@@ -58,7 +58,7 @@ pub(crate) struct Sweep<'a> {
     /// The lock's name, with as many permits as its item shows.
     pub(crate) name: LockName,
     pub(crate) policy: &'a RetryPolicy,
-    pub(crate) observer: &'a mut Observer,
+    pub(crate) memory: &'a mut SweepMemory,
     pub(crate) idle_locks: IdleLocks,
     pub(crate) swept: SweepReport,
 }
@@ -131,7 +131,7 @@ impl Sweep<'_> {
         Ok(answer.map(|answer| {
             self.name = self.name.with_permits(answer.value.item.permits);
             self.witnesses.hear(answer.date);
-            self.observer.poll(&answer.value, answer.arrived);
+            self.memory.poll(&answer.value, answer.arrived);
             answer.value
         }))
     }
@@ -214,7 +214,7 @@ impl Sweep<'_> {
         let over = snapshot::gaps_are_over(self.store.config(), &snapshot.item, time);
         let expired = |gap| match over {
             true => Some(snapshot.item.last),
-            false => self.observer.gaps.expired_to(gap, grace, now),
+            false => self.memory.gaps.expired_to(gap, grace, now),
         };
         let digest = snapshot.digest(|place, entry| self.judge(place, entry));
         next_sweep(&digest.view(), expired)
@@ -223,7 +223,7 @@ impl Sweep<'_> {
     /// Judges by the watches of earlier passes, or by DynamoDB's clock: whichever tells first.
     fn judge(&self, place: Place, entry: &Entry) -> Occupant {
         let now = self.store.now();
-        if self.observer.watches.is_dead(place, entry, now) {
+        if self.memory.watches.is_dead(place, entry, now) {
             Occupant::Dead
         } else {
             snapshot::by_server_clock(self.store.config(), entry, self.witnesses.time())
@@ -258,7 +258,7 @@ impl Sweep<'_> {
     fn follow(&mut self, answer: Timed<Write<LockItem>>) -> Option<Snapshot> {
         self.witnesses.hear(answer.date);
         let Timed { value, arrived, .. } = Snapshot::answered(answer.map(Write::shown))?;
-        self.observer.poll(&value, arrived);
+        self.memory.poll(&value, arrived);
         Some(value)
     }
 
@@ -267,7 +267,7 @@ impl Sweep<'_> {
             .read_on(self.store, &self.name, self.policy)
             .await?;
         Ok(further.map(|answer| {
-            self.observer.poll(&answer.value, answer.arrived);
+            self.memory.poll(&answer.value, answer.arrived);
             answer.value
         }))
     }

@@ -13,7 +13,7 @@ use crate::error::Invalid;
 use crate::name::LockName;
 use crate::store::{Failure, RetryPolicy, ScanPlace};
 use crate::sweep_report::{IdleLocks, SweepReport};
-use crate::sweeper::{Observer, Sweep};
+use crate::sweeper::{Sweep, SweepMemory};
 use fairlock_protocol::witness::Witnesses;
 
 /// The shortest time between two sweeps of a whole table.
@@ -210,8 +210,8 @@ pub(crate) struct Pass<'a> {
     inner: &'a Arc<ClientInner>,
     policy: RetryPolicy,
     idle_locks: IdleLocks,
-    /// Observers of the locks that left something to watch when they were last swept.
-    observers: HashMap<LockName, Observer>,
+    /// What is remembered of the locks that left something to watch when they were last swept.
+    memories: HashMap<LockName, SweepMemory>,
     pub(crate) swept: TableSweepReport,
 }
 
@@ -225,7 +225,7 @@ impl<'a> Pass<'a> {
             inner,
             policy: inner.policy_of_few(stop),
             idle_locks,
-            observers: HashMap::new(),
+            memories: HashMap::new(),
             swept: TableSweepReport::default(),
         }
     }
@@ -233,7 +233,7 @@ impl<'a> Pass<'a> {
     /// The loop ends because each page of a scan starts behind the one before.
     pub(crate) async fn run(&mut self) -> Result<(), Failure> {
         self.swept = TableSweepReport::default();
-        let mut before = std::mem::take(&mut self.observers);
+        let mut before = std::mem::take(&mut self.memories);
         let mut from = None;
         loop {
             let (names, next) = self.scan(from).await?;
@@ -241,8 +241,8 @@ impl<'a> Pass<'a> {
                 if self.policy.stop.is_cancelled() {
                     return Ok(());
                 }
-                let observer = before.remove(&name).unwrap_or_default();
-                self.sweep(name, observer).await;
+                let memory = before.remove(&name).unwrap_or_default();
+                self.sweep(name, memory).await;
             }
             match next {
                 Some(_) => from = next,
@@ -260,11 +260,11 @@ impl<'a> Pass<'a> {
         Ok(store.retry(&self.policy, scan).await?.value)
     }
 
-    async fn sweep(&mut self, name: LockName, mut observer: Observer) {
+    async fn sweep(&mut self, name: LockName, mut memory: SweepMemory) {
         self.swept.locks += 1;
         let swept = self
             .inner
-            .sweep(&name, &self.policy, &mut observer, self.idle_locks);
+            .sweep(&name, &self.policy, &mut memory, self.idle_locks);
         match swept.await {
             Ok(swept) => self.swept.removed += swept,
             Err(failure) => {
@@ -272,8 +272,8 @@ impl<'a> Pass<'a> {
                 tracing::warn!(lock = %name, %failure, "could not sweep a lock");
             }
         }
-        if observer.watches_somebody() {
-            self.observers.insert(name, observer);
+        if memory.watches_anything() {
+            self.memories.insert(name, memory);
         }
     }
 }
@@ -283,7 +283,7 @@ impl ClientInner {
         self: &Arc<Self>,
         name: &LockName,
         policy: &RetryPolicy,
-        observer: &mut Observer,
+        memory: &mut SweepMemory,
         idle_locks: IdleLocks,
     ) -> Result<SweepReport, Failure> {
         let mut sweep = Sweep {
@@ -291,7 +291,7 @@ impl ClientInner {
             store: &self.store,
             name: name.as_found(),
             policy,
-            observer,
+            memory,
             idle_locks,
             swept: SweepReport::default(),
         };

@@ -8,7 +8,7 @@ use super::queued::Queued;
 use crate::client_inner::{Departure, Refused, Turnstile};
 use crate::counter;
 use crate::hold::Hold;
-use crate::queue::{self, Joined};
+use crate::queue::{self, JoinOutcome};
 use crate::reclaim::Reclaim;
 use crate::slots::{Asked, Taken};
 use crate::snapshot::Snapshot;
@@ -343,7 +343,7 @@ impl<'a> Course<'a> {
             return Ok(Act::Again);
         };
         match joined {
-            Joined::Waiting(beats, row) => {
+            JoinOutcome::Waiting(beats, row) => {
                 tracing::debug!(lock = %to.name, %ticket, "joined the queue");
                 let answer = *drawn;
                 let taken = Taken {
@@ -354,7 +354,7 @@ impl<'a> Course<'a> {
                 self.has = Has::Queued(to.queues_up(attempt, taken, Some(row)));
                 Ok(self.place.joined(true))
             }
-            Joined::TooSlow => {
+            JoinOutcome::TooSlow => {
                 tracing::info!(lock = %to.name, %ticket, "too slow to join the queue: draws again");
                 self.is_too_slow = true;
                 self.place.joined(false);

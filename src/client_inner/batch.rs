@@ -21,12 +21,13 @@ use fairlock_protocol::moment::Moment;
 use fairlock_protocol::ticket::Ticket;
 
 /// A callback that is told how far an acquisition has come.
-pub(crate) type Observer = Arc<dyn Fn(&Waiting) + Send + Sync>;
+pub(crate) type WaitObserver = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
-pub(crate) type Told = oneshot::Receiver<Result<Granted<Holding>, Refused>>;
+/// The channel on which a caller hears how its call ended.
+pub(crate) type AnswerReceiver = oneshot::Receiver<Result<Granted<Holding>, Refused>>;
 
-/// The number of a call in its batch, and the channel that brings its result.
-pub(crate) type Joined = (u64, Told);
+/// A call that waits for its answer: its number in its batch, and the channel.
+pub(crate) type PendingCall = (u64, AnswerReceiver);
 
 /// A caller of the lock.
 #[derive(Clone)]
@@ -34,7 +35,7 @@ pub(crate) struct Caller {
     pub(crate) until: Option<Moment>,
     /// The most turns that the caller waits behind.
     pub(crate) limit: Option<usize>,
-    pub(crate) observer: Option<Observer>,
+    pub(crate) observer: Option<WaitObserver>,
 }
 
 /// The callers of a batch, in the order in which they asked.
@@ -74,7 +75,7 @@ struct Member {
     number: u64,
     until: Option<Moment>,
     limit: Option<usize>,
-    observer: Option<(Observer, Shown)>,
+    observer: Option<(WaitObserver, Shown)>,
     tell: oneshot::Sender<Result<Granted<Holding>, Refused>>,
 }
 
@@ -96,14 +97,14 @@ impl Batch {
     }
 
     /// Makes a batch with its first member.
-    pub(crate) fn founded(stop: CancellationToken, by: Caller) -> (Self, Joined) {
+    pub(crate) fn founded(stop: CancellationToken, by: Caller) -> (Self, PendingCall) {
         let batch = Batch::new(stop);
-        let joined = batch.state().add(by);
-        (batch, joined)
+        let pending = batch.state().add(by);
+        (batch, pending)
     }
 
     /// Adds a caller behind all others. Returns `None` if no member waits any more, because then no task acquires the lock.
-    pub(crate) fn join(&self, caller: Caller) -> Option<Joined> {
+    pub(crate) fn join(&self, caller: Caller) -> Option<PendingCall> {
         let mut state = self.state();
         (!state.is_over).then(|| state.add(caller))
     }
@@ -372,7 +373,7 @@ impl Batch {
 }
 
 impl State {
-    fn add(&mut self, caller: Caller) -> Joined {
+    fn add(&mut self, caller: Caller) -> PendingCall {
         let Caller {
             until,
             limit,
@@ -430,7 +431,7 @@ impl State {
     }
 
     /// The observers to tell of a new position, of another holder, or of an outage that begins or ends, each with what to tell it.
-    fn news(&mut self) -> Vec<(u64, Observer, Waiting)> {
+    fn news(&mut self) -> Vec<(u64, WaitObserver, Waiting)> {
         let State {
             members,
             item,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::directory::Arrival;
-use super::{Batch, Caller, Claim, ClientInner, Joined};
+use super::{Batch, Caller, Claim, ClientInner, PendingCall};
 use crate::hold::Hold;
 use crate::name::LockName;
 use crate::store::{Failure, RetryPolicy, Write};
@@ -33,16 +33,16 @@ impl ClientInner {
         self: &Arc<Self>,
         name: &LockName,
         caller: Caller,
-    ) -> (Arc<Batch>, Joined, Option<Turnstile>) {
+    ) -> (Arc<Batch>, PendingCall, Option<Turnstile>) {
         let Arrival {
             batch,
-            joined,
+            pending,
             is_first,
         } = self
             .directory
             .arrives(name, caller, |caller| self.alone(caller));
         let turnstile = is_first.then(|| self.turnstile(name));
-        (batch, joined, turnstile)
+        (batch, pending, turnstile)
     }
 
     fn turnstile(self: &Arc<Self>, name: &LockName) -> Turnstile {
@@ -53,9 +53,9 @@ impl ClientInner {
     }
 
     /// Makes a batch of one call.
-    pub(crate) fn alone(&self, caller: Caller) -> (Arc<Batch>, Joined) {
-        let (batch, joined) = Batch::founded(self.closed.child_token(), caller);
-        (Arc::new(batch), joined)
+    pub(crate) fn alone(&self, caller: Caller) -> (Arc<Batch>, PendingCall) {
+        let (batch, pending) = Batch::founded(self.closed.child_token(), caller);
+        (Arc::new(batch), pending)
     }
 
     /// The callers that wait at the doorway until this batch is in the queue.

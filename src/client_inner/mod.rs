@@ -35,7 +35,7 @@ use fairlock_protocol::pace::PollSchedule;
 use fairlock_protocol::place::Place;
 use fairlock_protocol::ticket::Ticket;
 
-pub(crate) use batch::{Batch, Caller, Joined, Observer, Told};
+pub(crate) use batch::{AnswerReceiver, Batch, Caller, PendingCall, WaitObserver};
 pub(crate) use batches::{Go, Turnstile, alone};
 pub(crate) use claim::{Claim, Refused};
 use directory::Directory;

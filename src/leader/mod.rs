@@ -66,10 +66,10 @@ pub struct Candidate {
 struct Campaign {
     lock: FairLock,
     resigned: Arc<Signal<Resigned>>,
-    observer: Option<Observer>,
+    observer: Option<LeadershipObserver>,
 }
 
-type Observer = Box<dyn Fn(&LeadershipEvent) + Send + Sync>;
+type LeadershipObserver = Box<dyn Fn(&LeadershipEvent) + Send + Sync>;
 
 /// An event of a candidate, as its observer sees it.
 ///

@@ -7,7 +7,7 @@ use std::task::Poll;
 use tokio::sync::oneshot::error::RecvError;
 
 use super::FairLock;
-use crate::client_inner::{Batch, Caller, Claim, ClientInner, Holding, Refused, Told};
+use crate::client_inner::{AnswerReceiver, Batch, Caller, Claim, ClientInner, Holding, Refused};
 use crate::guard::LockGuard;
 use crate::offer::Granted;
 use crate::wait::RecordWait;
@@ -24,7 +24,7 @@ pub(super) struct Call<'a> {
     waits: bool,
     pub(super) batch: Arc<Batch>,
     pub(super) number: u64,
-    told: Mutex<Option<Told>>,
+    receiver: Mutex<Option<AnswerReceiver>>,
 }
 
 impl<'a> Call<'a> {
@@ -52,11 +52,11 @@ impl<'a> Call<'a> {
         // A call that waits for all permits may join a batch of this client. A call with attributes may not, because a batch is
         // shown as one participant.
         let is_for_batches = waits && Some(permits) == name.permits() && attributes.is_empty();
-        let (batch, (number, told), turnstile) = if is_for_batches {
+        let (batch, (number, receiver), turnstile) = if is_for_batches {
             inner.take_in(name, caller)
         } else {
-            let (batch, joined) = inner.alone(caller);
-            (batch, joined, None)
+            let (batch, pending) = inner.alone(caller);
+            (batch, pending, None)
         };
         if turnstile.is_some() || !is_for_batches {
             let claim = Claim {
@@ -73,26 +73,26 @@ impl<'a> Call<'a> {
             waits,
             batch,
             number,
-            told: Mutex::new(Some(told)),
+            receiver: Mutex::new(Some(receiver)),
         }
     }
 
     pub(super) async fn end(&self) -> Result<LockGuard, Refused> {
-        let told = self
-            .told
+        let receiver = self
+            .receiver
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        let Some(mut told) = told else {
+        let Some(mut receiver) = receiver else {
             return Err(Refused::GaveUp);
         };
         let clock = &self.inner.store.config().clock;
         let Some(until) = self.until else {
-            return taken(told.await);
+            return taken(receiver.await);
         };
         tokio::select! {
             biased;
-            answer = &mut told => return taken(answer),
+            answer = &mut receiver => return taken(answer),
             () = clock.sleep_until(until) => {}
         }
         let now = self.inner.store.now();
@@ -105,7 +105,7 @@ impl<'a> Call<'a> {
         };
         tokio::select! {
             biased;
-            answer = &mut told => return taken(answer),
+            answer = &mut receiver => return taken(answer),
             () = clock.sleep_until(end) => {}
         }
         if self.waits {
@@ -124,15 +124,17 @@ impl<'a> Call<'a> {
         });
         tokio::select! {
             biased;
-            answer = &mut told => taken(answer),
+            answer = &mut receiver => taken(answer),
             () = others => Err(self.batch.refusal().unwrap_or(Refused::Late)),
         }
     }
 }
 
 /// Takes the guard, unless it was given back before the caller came for it.
-fn taken(told: Result<Result<Granted<Holding>, Refused>, RecvError>) -> Result<LockGuard, Refused> {
-    let granted = told.unwrap_or(Err(Refused::Dropped))?;
+fn taken(
+    answer: Result<Result<Granted<Holding>, Refused>, RecvError>,
+) -> Result<LockGuard, Refused> {
+    let granted = answer.unwrap_or(Err(Refused::Dropped))?;
     granted.take().map(LockGuard::of).ok_or(Refused::Untaken)
 }
 

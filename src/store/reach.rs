@@ -27,9 +27,10 @@ type Listener = Box<dyn Fn(News) + Send + Sync>;
 
 /// Whether DynamoDB answers one call. The store that the call uses carries it. By default there is no listener.
 #[derive(Clone, Default)]
-pub(crate) struct Reach(Option<Arc<Told>>);
+pub(crate) struct Reach(Option<Arc<ReachState>>);
 
-struct Told {
+/// What is known of one call.
+struct ReachState {
     listener: Listener,
     /// For how long the call puts up with no answers.
     most: Option<Duration>,
@@ -43,7 +44,7 @@ impl Reach {
         since: Option<Moment>,
         listener: impl Fn(News) + Send + Sync + 'static,
     ) -> Self {
-        Reach(Some(Arc::new(Told {
+        Reach(Some(Arc::new(ReachState {
             listener: Box::new(listener),
             most,
             since: Mutex::new(since),
@@ -57,15 +58,15 @@ impl Reach {
         now: Moment,
         answer: Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let Some(told) = &self.0 else { return answer };
+        let Some(state) = &self.0 else { return answer };
         match answer {
             Err(failure) if failure.is_unanswered() => {
                 let (failure, other) = failure.shared();
-                told.lost(sent, failure);
+                state.lost(sent, failure);
                 Err(other)
             }
             answer => {
-                told.found(now);
+                state.found(now);
                 answer
             }
         }
@@ -79,13 +80,13 @@ impl Reach {
 
     /// When there will have been no answers for as long as the call puts up with that.
     pub(super) fn until(&self) -> Option<Moment> {
-        let told = self.0.as_ref()?;
-        let since = *told.since();
-        Some(since? + told.most?)
+        let state = self.0.as_ref()?;
+        let since = *state.since();
+        Some(since? + state.most?)
     }
 }
 
-impl Told {
+impl ReachState {
     fn lost(&self, sent: Moment, failure: Failure) {
         let (since, is_first) = {
             let mut since = self.since();
@@ -114,7 +115,7 @@ impl Told {
 
 impl fmt::Debug for Reach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let since = self.0.as_ref().map(|told| *told.since());
+        let since = self.0.as_ref().map(|state| *state.since());
         f.debug_struct("Reach")
             .field("since", &since)
             .finish_non_exhaustive()

@@ -116,7 +116,7 @@ pub enum Place {
 
 /// Since when this observer has seen a beat stand still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Watch {
+struct UnchangedBeat {
     beat: u64,
     since: Moment,
 }
@@ -124,7 +124,7 @@ struct Watch {
 /// An observer's watches over every entry that it has seen: one watch per place, nonce and ticket, on the observer's own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LivenessTracker {
-    seen: BTreeMap<(Place, Nonce, Ticket), Watch>,
+    seen: BTreeMap<(Place, Nonce, Ticket), UnchangedBeat>,
 }
 
 impl LivenessTracker {
@@ -145,7 +145,7 @@ impl LivenessTracker {
                 .filter(|watch| watch.beat == entry.beat);
             kept.insert(
                 key,
-                watch.unwrap_or(Watch {
+                watch.unwrap_or(UnchangedBeat {
                     beat: entry.beat,
                     since: arrival,
                 }),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use super::Directory;
-use crate::client_inner::{Batch, Caller, Joined};
+use crate::client_inner::{Batch, Caller, PendingCall};
 use crate::name::LockName;
 
 /// The doorway, while a batch of this client is on the way into the queue.
@@ -17,7 +17,7 @@ pub(super) struct Doorway {
 /// A call that came to a lock.
 pub(in crate::client_inner) struct Arrival {
     pub(in crate::client_inner) batch: Arc<Batch>,
-    pub(in crate::client_inner) joined: Joined,
+    pub(in crate::client_inner) pending: PendingCall,
     /// Set if the way was free, so that this call is on it now.
     pub(in crate::client_inner) is_first: bool,
 }
@@ -29,32 +29,32 @@ impl Directory {
         &self,
         name: &LockName,
         caller: Caller,
-        alone: impl FnOnce(Caller) -> (Arc<Batch>, Joined),
+        alone: impl FnOnce(Caller) -> (Arc<Batch>, PendingCall),
     ) -> Arrival {
         let mut state = self.state();
         let known = state.known(name);
         let Some(doorway) = &mut known.doorway else {
-            let (batch, joined) = alone(caller);
+            let (batch, pending) = alone(caller);
             known.doorway = Some(Doorway {
                 first: Arc::downgrade(&batch),
                 behind: None,
             });
             return Arrival {
                 batch,
-                joined,
+                pending,
                 is_first: true,
             };
         };
         let gathering = doorway.behind.take();
-        let joined = gathering.and_then(|batch| {
-            let joined = batch.join(caller.clone())?;
-            Some((batch, joined))
+        let pending = gathering.and_then(|batch| {
+            let pending = batch.join(caller.clone())?;
+            Some((batch, pending))
         });
-        let (batch, joined) = joined.unwrap_or_else(|| alone(caller));
+        let (batch, pending) = pending.unwrap_or_else(|| alone(caller));
         doorway.behind = Some(Arc::clone(&batch));
         Arrival {
             batch,
-            joined,
+            pending,
             is_first: false,
         }
     }
