@@ -1,6 +1,6 @@
 //! DynamoDB's own time, read off the `Date` of its answers.
 //!
-//! The protocol's `told` decides what the answers mean. No entry is judged by the `Date` of one answer alone: its `witness` sees
+//! The protocol's `date_history` decides what the answers mean. No entry is judged by the `Date` of one answer alone: its `witness` sees
 //! to that. A connection leads to one front end for as long as it is kept. So a connection whose time nothing confirms is not
 //! kept, and the next answer comes from another front end. What a gateway says of the time while DynamoDB is out of reach does
 //! not count.
@@ -21,9 +21,9 @@ use aws_smithy_types::date_time::Format;
 
 use crate::clock::Clock;
 use crate::config::DATE_GRAIN;
+use fairlock_protocol::date_history::{DateHistory, Heard, Here, Seen};
 use fairlock_protocol::entry::ServerTime;
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::told::{Heard, Here, Seen, Told};
 
 use super::exchange;
 use super::front_end::{self, FrontEnd};
@@ -32,35 +32,35 @@ use super::front_end::{self, FrontEnd};
 #[derive(Clone, Debug)]
 pub(crate) struct ServerClock {
     clock: Clock,
-    told: Arc<Mutex<Told<FrontEnd>>>,
+    dates: Arc<Mutex<DateHistory<FrontEnd>>>,
 }
 
 impl ServerClock {
     pub(crate) fn new(clock: Clock) -> Self {
         ServerClock {
             clock,
-            told: Arc::default(),
+            dates: Arc::default(),
         }
     }
 
     /// The time to write into an entry.
     pub(crate) fn stamp(&self) -> Option<ServerTime> {
-        self.told().stamp(self.here())
+        self.dates().stamp(self.here())
     }
 
     /// Whether there is a stamp.
     pub(crate) fn has_stamp(&self) -> bool {
-        self.told().has_stamp(self.here())
+        self.dates().has_stamp(self.here())
     }
 
     /// The latest time that any answer told lately, whether or not anything confirms it.
     pub(crate) fn latest(&self) -> Option<ServerTime> {
-        self.told().latest(self.clock.now())
+        self.dates().latest(self.clock.now())
     }
 
     /// Whether there is a stamp, or one more answer may bring it.
     pub(crate) fn may_stamp_soon(&self) -> bool {
-        self.told().may_stamp_soon(self.here())
+        self.dates().may_stamp_soon(self.here())
     }
 
     /// Whether a recent answer tells the time `unix`, give or take the grain of a `Date`.
@@ -69,32 +69,32 @@ impl ServerClock {
             unix,
             ..self.here()
         };
-        self.told().shows(DATE_GRAIN, here)
+        self.dates().shows(DATE_GRAIN, here)
     }
 
     /// The time to write into a renewal.
     pub(crate) fn stamp_of_renewal(&self) -> Option<ServerTime> {
-        self.told().stamp_of_renewal(self.here())
+        self.dates().stamp_of_renewal(self.here())
     }
 
     /// A time that has passed by two answers that agree.
     pub(crate) fn past(&self) -> Option<ServerTime> {
-        self.told().past(self.here())
+        self.dates().past(self.here())
     }
 
     /// Such a time by young answers alone.
     pub(crate) fn young_past(&self) -> Option<ServerTime> {
-        self.told().young_past(self.here())
+        self.dates().young_past(self.here())
     }
 
     /// The time that the newest answer told, to judge by.
     pub(crate) fn newest(&self) -> Option<ServerTime> {
-        self.told().newest(self.here())
+        self.dates().newest(self.here())
     }
 
     /// Whether answers come, and none tells the time.
     pub(crate) fn is_silent(&self) -> bool {
-        self.told().is_silent()
+        self.dates().is_silent()
     }
 
     fn here(&self) -> Here {
@@ -104,8 +104,8 @@ impl ServerClock {
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, Told<FrontEnd>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn dates(&self) -> MutexGuard<'_, DateHistory<FrontEnd>> {
+        self.dates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -147,7 +147,7 @@ impl Intercept for ServerClock {
             _ => {
                 exchange::saw(None);
                 if is_own {
-                    self.told().hear_no_date();
+                    self.dates().hear_no_date();
                 }
             }
         }
@@ -167,12 +167,12 @@ impl ServerClock {
             arrived: here.now,
             front_end: connection.as_ref().and_then(FrontEnd::of),
         };
-        let mut told = self.told();
-        let heard = told.hear(seen, here);
-        let newest = told.newest(here).filter(|_| heard != Heard::Again);
+        let mut dates = self.dates();
+        let heard = dates.hear(seen, here);
+        let newest = dates.newest(here).filter(|_| heard != Heard::Again);
         exchange::saw(newest.map(|date| date.0));
-        let retires = told.retires(heard, date, here);
-        drop(told);
+        let retires = dates.retires(heard, date, here);
+        drop(dates);
         if let Some(connection) = connection.filter(|_| retires) {
             connection.poison();
         }

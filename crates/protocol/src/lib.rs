@@ -6,6 +6,7 @@
 //! This crate is a part of [fairlock](https://docs.rs/fairlock), which depends on its exact version. The crate makes no promise of its own.
 
 pub mod codec;
+pub mod date_history;
 pub mod doorway;
 pub mod entry;
 pub mod gaps;
@@ -20,7 +21,6 @@ pub mod stagger;
 pub mod step;
 pub mod sweep;
 pub mod ticket;
-pub mod told;
 pub mod value;
 pub mod witness;
 pub mod write;

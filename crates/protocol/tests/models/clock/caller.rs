@@ -55,11 +55,11 @@ impl Caller {
         };
         let date = self.client.hear(link, [now; 3], rules.caller, rules);
         let date = date.map(|date| self.as_mutant(date, rules));
-        let told = self.client.told(rules.caller, rules);
+        let dates = self.client.dates(rules.caller, rules);
         match (rules.judging, &mut self.judge) {
             (Judging::Refused, None) => {
                 // The answer that refused the caller has just come.
-                let newest = told.newest(rules.here(rules.caller, now));
+                let newest = dates.newest(rules.here(rules.caller, now));
                 self.judge = Some(Judge::hears(newest.and(date)));
             }
             (Judging::Refused, Some(judge)) => {
@@ -105,15 +105,15 @@ impl Caller {
             };
             return;
         };
-        let (told, here) = (
-            self.client.told(rules.caller, rules),
+        let (dates, here) = (
+            self.client.dates(rules.caller, rules),
             rules.here(rules.caller, now),
         );
         let refusal = match is_dead(judge.time()) {
             true => Refusal::Evict(Has::Holder),
             false => Refusal::Taken,
         };
-        let is_alone = || !told.has_stamp(here) && told.latest(here.now).is_some();
+        let is_alone = || !dates.has_stamp(here) && dates.latest(here.now).is_some();
         let looks_again = judge.looks_again(&refusal, || is_alone() && shows.date.is_none());
         self.judge = Some(judge);
         if looks_again && !rules.broken(Mutant::OneAnswer) {
@@ -133,11 +133,11 @@ impl Caller {
         if shows.date.is_some() || rules.broken(Mutant::LeavesUndated) {
             return None;
         }
-        let told = self.client.told(rules.caller, rules);
+        let dates = self.client.dates(rules.caller, rules);
         let here = rules.here(rules.caller, now);
         let stamp = match rules.broken(Mutant::UnconfirmedStamp) {
-            true => told.newest(here),
-            false => told.stamp(here),
+            true => dates.newest(here),
+            false => dates.stamp(here),
         };
         Some(Flight::Date(shows.beat, stamp?))
     }

@@ -1,7 +1,7 @@
 //! A client of DynamoDB: its connection, and what answers told it of the time.
 
+use fairlock_protocol::date_history::{DateHistory, Heard, Seen};
 use fairlock_protocol::entry::ServerTime;
-use fairlock_protocol::told::{Heard, Seen, Told};
 
 use super::rules::{FrontEnd, Host, Mutant, Rules, Way};
 
@@ -69,7 +69,7 @@ impl Client {
         host: Host,
         rules: &Rules,
     ) -> Option<ServerTime> {
-        let mut told = self.told(host, rules);
+        let mut dates = self.dates(host, rules);
         let answer = Answer {
             link,
             sent,
@@ -78,9 +78,9 @@ impl Client {
         };
         let seen = answer.seen(host, rules);
         let here = rules.here(host, arrived);
-        let heard = told.hear(seen, here);
+        let heard = dates.hear(seen, here);
         let is_kept = rules.broken(Mutant::KeptConnections);
-        if told.retires(heard, seen.date, here) && !is_kept && self.kept == Some(link) {
+        if dates.retires(heard, seen.date, here) && !is_kept && self.kept == Some(link) {
             self.kept = None;
         }
         if let Some(free) = self.heard.iter_mut().find(|answer| answer.is_none()) {
@@ -88,7 +88,7 @@ impl Client {
         }
         let date = match rules.broken(Mutant::AsTold) || is_kept {
             true => Some(ServerTime(seen.date)),
-            false => told.newest(here),
+            false => dates.newest(here),
         };
         date.filter(|_| heard != Heard::Again || is_kept)
     }
@@ -106,12 +106,12 @@ impl Client {
     }
 
     /// What it remembers of the time.
-    pub(crate) fn told(&self, host: Host, rules: &Rules) -> Told<u8> {
-        let mut told = Told::default();
+    pub(crate) fn dates(&self, host: Host, rules: &Rules) -> DateHistory<u8> {
+        let mut dates = DateHistory::default();
         for answer in self.heard.iter().flatten() {
-            let _ = told.hear(answer.seen(host, rules), rules.here(host, answer.arrived));
+            let _ = dates.hear(answer.seen(host, rules), rules.here(host, answer.arrived));
         }
-        told
+        dates
     }
 }
 

@@ -57,19 +57,19 @@ pub(crate) struct Owner {
 impl Owner {
     /// Sends a write, stamped by what its client was told.
     pub(crate) fn begin(&mut self, what: What, now: u8, rules: &Rules) {
-        let (mut told, here) = (
-            self.client.told(rules.owner, rules),
+        let (mut dates, here) = (
+            self.client.dates(rules.owner, rules),
             rules.here(rules.owner, now),
         );
         let stamp = match (rules.mutant, what) {
-            (Some(Mutant::UnconfirmedStamp), _) => told.newest(here),
-            (Some(Mutant::EarliestStamp), _) => told.past(here),
+            (Some(Mutant::UnconfirmedStamp), _) => dates.newest(here),
+            (Some(Mutant::EarliestStamp), _) => dates.past(here),
             (Some(Mutant::RenewsByTheLast), What::Renew(_)) => {
                 let by_the_last = || self.client.by_the_last(now, rules.owner, rules);
-                told.stamp(here).or_else(by_the_last)
+                dates.stamp(here).or_else(by_the_last)
             }
-            (_, What::Renew(_)) => told.stamp_of_renewal(here),
-            _ => told.stamp(here),
+            (_, What::Renew(_)) => dates.stamp_of_renewal(here),
+            _ => dates.stamp(here),
         };
         self.has_entered = true;
         self.flight = Some(Flight {

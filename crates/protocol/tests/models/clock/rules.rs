@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use fairlock_protocol::date_history::Here;
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::told::Here;
 
 /// The rules of the server clock with one of them changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

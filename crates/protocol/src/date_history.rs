@@ -101,7 +101,7 @@ pub enum Heard {
 
 /// The newest `Date`s that a client saw, and when it sent the requests that brought them. `F` tells front ends apart.
 #[derive(Clone, Debug)]
-pub struct Told<F> {
+pub struct DateHistory<F> {
     /// In the order in which they arrived.
     seen: VecDeque<Seen<F>>,
     /// Some answer came without a `Date`.
@@ -110,9 +110,9 @@ pub struct Told<F> {
     past: Option<(ServerTime, Moment)>,
 }
 
-impl<F> Default for Told<F> {
+impl<F> Default for DateHistory<F> {
     fn default() -> Self {
-        Told {
+        DateHistory {
             seen: VecDeque::new(),
             is_silent: false,
             past: None,
@@ -121,7 +121,7 @@ impl<F> Default for Told<F> {
 }
 
 /// Taking in answers.
-impl<F: PartialEq + Copy> Told<F> {
+impl<F: PartialEq + Copy> DateHistory<F> {
     /// Takes in an answer that tells the time. Returns whether anything confirms it.
     pub fn hear(&mut self, seen: Seen<F>, here: Here) -> Heard {
         self.forget(&seen);
@@ -176,7 +176,7 @@ impl<F: PartialEq + Copy> Told<F> {
 }
 
 /// Stamping.
-impl<F: PartialEq + Copy> Told<F> {
+impl<F: PartialEq + Copy> DateHistory<F> {
     /// Returns the time to write into an entry.
     ///
     /// It is early by no more than the grain of a `Date`. It is late by no more than three times added up: what the telling answer took, 2
@@ -277,9 +277,9 @@ impl<F: PartialEq + Copy> Told<F> {
     fn past_within(&self, span: Duration, here: Here) -> Option<ServerTime> {
         let Here { now, unix } = here;
         let fresh = self.seen.iter().filter(|seen| seen.is_within(span, now));
-        let fresh = Told {
+        let fresh = DateHistory {
             seen: fresh.copied().collect(),
-            ..Told::default()
+            ..DateHistory::default()
         };
         let agreed = fresh.seen.iter().enumerate().filter(|(index, seen)| {
             let is_told_twice = fresh.repeats(*index, now) && seen.tells(unix, AGREE, now);
@@ -305,7 +305,7 @@ impl<F: PartialEq + Copy> Told<F> {
 }
 
 /// Agreement.
-impl<F: PartialEq + Copy> Told<F> {
+impl<F: PartialEq + Copy> DateHistory<F> {
     /// Whether another answer, of any age, or this host confirms what a fresh answer tells.
     fn is_agreed_on(&self, index: usize, here: Here) -> bool {
         self.seen[index].is_fresh(here.now) && self.confirmers(index, here).next().is_some()
@@ -371,8 +371,8 @@ mod tests {
         ahead: i64,
         took: Duration,
         answers: &[(Option<u64>, i64)],
-    ) -> (Told<u64>, Vec<Heard>) {
-        let mut told = Told::default();
+    ) -> (DateHistory<u64>, Vec<Heard>) {
+        let mut history = DateHistory::default();
         let heard = answers.iter().map(|(front_end, seconds)| {
             let seen = Seen {
                 date: after(*seconds),
@@ -380,13 +380,13 @@ mod tests {
                 arrived: at(0) + took,
                 front_end: *front_end,
             };
-            told.hear(seen, here(ahead))
+            history.hear(seen, here(ahead))
         });
         let heard = heard.collect();
-        (told, heard)
+        (history, heard)
     }
 
-    fn told(ahead: i64, dates: &[i64]) -> Told<u64> {
+    fn told(ahead: i64, dates: &[i64]) -> DateHistory<u64> {
         let answers: Vec<_> = dates.iter().map(|date| (None, *date)).collect();
         told_by(ahead, Duration::ZERO, &answers).0
     }
@@ -406,16 +406,16 @@ mod tests {
             (None, None, None)
         );
         let slow = Duration::from_secs(1);
-        let (mut told, _) = told_by(FAR_OFF, slow, &[(None, 0), (None, 0)]);
+        let (mut history, _) = told_by(FAR_OFF, slow, &[(None, 0), (None, 0)]);
         let later = Here {
             now: at(1),
             ..here(FAR_OFF)
         };
         assert_eq!(
-            told.stamp(later),
+            history.stamp(later),
             Some(ServerTime(DATE + Duration::from_millis(1_020)))
         );
-        assert_eq!(told.past(later), Some(ServerTime(DATE)));
+        assert_eq!(history.past(later), Some(ServerTime(DATE)));
         let seen = Seen {
             date: DATE,
             sent: at(0),
@@ -440,9 +440,9 @@ mod tests {
             // If there are only two, no client knows which is wrong.
             (&[0, 13], None, None),
         ] {
-            let mut told = told(FAR_OFF, dates);
+            let mut history = told(FAR_OFF, dates);
             let now = here(FAR_OFF);
-            let told = (seconds(told.stamp(now)), seconds(told.past(now)));
+            let told = (seconds(history.stamp(now)), seconds(history.past(now)));
             assert_eq!(told, (stamp, past), "{dates:?}");
         }
     }
@@ -465,9 +465,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_first_is_forgotten_and_the_last_is_kept() {
-        let mut told = told(FAR_OFF, &[0; REMEMBERED + 1]);
-        assert_eq!(told.seen.len(), REMEMBERED);
+    fn the_first_answer_is_forgotten_and_the_last_is_kept() {
+        let mut history = told(FAR_OFF, &[0; REMEMBERED + 1]);
+        assert_eq!(history.seen.len(), REMEMBERED);
         let later = Moment::default() + OLDEST * 2;
         let seen = Seen {
             date: DATE,
@@ -475,8 +475,8 @@ mod tests {
             arrived: later,
             front_end: None,
         };
-        let _ = told.hear(seen, here(FAR_OFF));
-        assert_eq!(told.seen.len(), 1);
+        let _ = history.hear(seen, here(FAR_OFF));
+        assert_eq!(history.seen.len(), 1);
     }
 
     #[test]
@@ -512,9 +512,9 @@ mod tests {
                 .iter()
                 .map(|(by, date)| (Some(*by), *date))
                 .collect();
-            let (mut told, was) = told_by(ahead, Duration::ZERO, &known);
+            let (mut history, was) = told_by(ahead, Duration::ZERO, &known);
             let now = here(ahead);
-            let told = (seconds(told.stamp(now)), seconds(told.past(now)));
+            let told = (seconds(history.stamp(now)), seconds(history.past(now)));
             assert_eq!((&was[..], told), (heard, (stamp, past)), "{answers:?}");
         }
     }
@@ -523,8 +523,8 @@ mod tests {
     fn who_confirms_a_front_end_is_remembered_though_it_answers_often() {
         let mut answers = vec![(Some(1), 0)];
         answers.extend([(Some(2), 0); 3 * REMEMBERED]);
-        let (told, heard) = told_by(900, Duration::ZERO, &answers);
-        assert_eq!(told.seen.len(), REMEMBERED);
+        let (history, heard) = told_by(900, Duration::ZERO, &answers);
+        assert_eq!(history.seen.len(), REMEMBERED);
         assert_eq!(heard[0], Heard::First);
         assert!(heard[1..].iter().all(|heard| *heard == Heard::Confirmed));
     }
@@ -549,22 +549,22 @@ mod tests {
 
     #[test]
     fn one_that_is_behind_and_is_confirmed_by_an_old_answer_dates_no_earlier_than_that() {
-        let mut told = Told::default();
-        let _ = told.hear(answer(1, 0, 0), later(0));
-        let heard = told.hear(answer(2, -13, 290), later(290));
+        let mut history = DateHistory::default();
+        let _ = history.hear(answer(1, 0, 0), later(0));
+        let heard = history.hear(answer(2, -13, 290), later(290));
         assert_eq!(heard, Heard::Confirmed);
         // The first answer is no longer fresh.
-        assert!(seconds(told.stamp(later(310))) >= Some(310));
+        assert!(seconds(history.stamp(later(310))) >= Some(310));
     }
 
     #[test]
     fn a_renewal_is_not_dated_by_an_old_answer_that_nothing_confirms() {
-        let mut told = Told::default();
-        let _ = told.hear(answer(1, -3_600, 0), later(0));
-        assert_eq!(told.stamp_of_renewal(later(301)), None);
-        let _ = told.hear(answer(2, 0, 0), later(0));
-        let _ = told.hear(answer(3, 0, 0), later(0));
-        assert!(seconds(told.stamp_of_renewal(later(301))) >= Some(301));
+        let mut history = DateHistory::default();
+        let _ = history.hear(answer(1, -3_600, 0), later(0));
+        assert_eq!(history.stamp_of_renewal(later(301)), None);
+        let _ = history.hear(answer(2, 0, 0), later(0));
+        let _ = history.hear(answer(3, 0, 0), later(0));
+        assert!(seconds(history.stamp_of_renewal(later(301))) >= Some(301));
     }
 
     #[test]
@@ -579,9 +579,9 @@ mod tests {
                 .iter()
                 .map(|(by, date)| (Some(*by), *date))
                 .collect();
-            let (told, _) = told_by(ahead, Duration::ZERO, &known);
+            let (history, _) = told_by(ahead, Duration::ZERO, &known);
             let now = here(ahead);
-            let told = (seconds(told.newest(now)), seconds(told.stamp(now)));
+            let told = (seconds(history.newest(now)), seconds(history.stamp(now)));
             assert_eq!(told, (Some(newest), Some(stamp)), "{ahead}, {answers:?}");
         }
     }
