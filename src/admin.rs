@@ -56,7 +56,7 @@ impl LockClient {
         options.check()?;
         let stop = self.inner.closed.clone();
         let created = table::create(&self.inner.store, options, stop);
-        self.inner.told(created).await
+        self.inner.for_caller(created).await
     }
 
     /// Checks the table's keys, state, TTL and replicas, and tries every operation that fairlock uses. The trials change nothing: they are
@@ -101,7 +101,7 @@ impl LockClient {
     pub async fn check_table(&self) -> Result<TableReport, Error> {
         let policy = self.inner.policy_of_few(self.inner.closed.clone());
         let report = table::check(&self.inner.store, &policy);
-        self.inner.told(report).await
+        self.inner.for_caller(report).await
     }
 
     /// Sweeps every lock of this client's namespace once, each with [`FairLock::sweep`]. With [`IdleLocks::Remove`] the items of idle locks
@@ -133,7 +133,7 @@ impl LockClient {
     /// ```
     pub async fn sweep_table(&self, idle_locks: IdleLocks) -> Result<TableSweepReport, Error> {
         let mut pass = Pass::new(&self.inner, self.inner.closed.clone(), idle_locks);
-        self.inner.told(pass.run()).await?;
+        self.inner.for_caller(pass.run()).await?;
         match self.inner.closed.is_cancelled() {
             true => Err(Error::ShutDown(Closed::ShutDown)),
             false => Ok(pass.swept),
@@ -234,13 +234,13 @@ impl FairLock {
         let swept = self
             .inner
             .sweep(&self.name, &policy, &mut memory, IdleLocks::Keep);
-        self.inner.told(swept).await
+        self.inner.for_caller(swept).await
     }
 }
 
 impl ClientInner {
     /// Does the work, and turns its failure into the error that a caller gets.
-    pub(crate) async fn told<T>(
+    pub(crate) async fn for_caller<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Error> {

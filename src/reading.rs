@@ -56,7 +56,7 @@ impl FairLock {
         let name = self.name.as_found();
         let read = inspect::lock(&self.inner.store, &name, &policy);
         let mean_turn = self.inner.pace(&self.name).mean();
-        let state = self.inner.told(read).await?;
+        let state = self.inner.for_caller(read).await?;
         Ok(LockState { mean_turn, ..state })
     }
 }
@@ -123,18 +123,18 @@ impl Listing {
             }
         }
         let state = self.found.pop_front()?;
-        let told = self.inner.told(async { state }).await;
-        if !matches!(told, Ok(_) | Err(Error::InvalidItem { .. })) {
+        let state = self.inner.for_caller(async { state }).await;
+        if !matches!(state, Ok(_) | Err(Error::InvalidItem { .. })) {
             self.is_over = true;
             self.found.clear();
         }
-        Some((told, self))
+        Some((state, self))
     }
 
     async fn read_on(&mut self) -> Result<(), Error> {
         let policy = self.inner.policy_of_few(self.inner.closed.clone());
         let read = inspect::page(&self.inner.store, &policy, self.from.take());
-        let (found, from) = self.inner.told(read).await?;
+        let (found, from) = self.inner.for_caller(read).await?;
         self.is_over = from.is_none();
         self.from = from;
         self.found = found.into();

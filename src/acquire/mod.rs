@@ -204,7 +204,7 @@ impl Acquisition {
                 () = self.batch.stop.cancelled() => return,
                 () = clock.sleep_until(due) => {}
             }
-            let waited = self.long().told(clock.now());
+            let waited = self.long().take_due(clock.now());
             if let Some(waited) = waited {
                 self.batch.log(&self.name, waited);
             }

@@ -65,7 +65,7 @@ impl Doublings {
     }
 
     /// How long the wait is, if it is to be logged now.
-    pub(super) fn told(&mut self, now: Moment) -> Option<Duration> {
+    pub(super) fn take_due(&mut self, now: Moment) -> Option<Duration> {
         let waited = now.since(self.started);
         if waited < self.next {
             return None;

@@ -89,13 +89,13 @@ impl Queued {
     ) -> Result<Act, Refused> {
         loop {
             let waiter = &mut self.waiter;
-            let told = tokio::select! {
+            let news = tokio::select! {
                 biased;
-                item = self.membership.told() => Some(item),
+                item = self.membership.news() => Some(item),
                 () = to.pause(longer(to, span, waiter)) => None,
             };
             to.check()?;
-            match told {
+            match news {
                 Some(item) => waiter.hear(item),
                 None => {
                     let polled = Box::pin(waiter.poll_again(&to.policy())).await?;

@@ -185,7 +185,7 @@ impl LockClient {
     pub async fn give_up(&self, place: &PlaceId) -> Result<(), Error> {
         let name = LockName::new(place.lock(), &self.inner.store.config().namespace)?;
         self.inner
-            .told(self.inner.give_up_place(&name, place))
+            .for_caller(self.inner.give_up_place(&name, place))
             .await
     }
 

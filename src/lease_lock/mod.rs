@@ -157,7 +157,7 @@ impl LeaseLock {
         let mut seen = None;
         for _ in 0..TRIES {
             let own;
-            (own, seen) = Box::pin(self.inner.told(self.enter(&id, span))).await?;
+            (own, seen) = Box::pin(self.inner.for_caller(self.enter(&id, span))).await?;
             let Some((entry, is_kept)) = own else { break };
             let lease = Lease::of(&self.name, &entry).filter(|_| is_kept);
             match lease {
@@ -275,7 +275,7 @@ impl LeaseLock {
         };
         let policy = self.inner.policy_of_few(self.inner.closed.clone());
         let slots = self.inner.slots(&self.name, &policy);
-        let ended = Box::pin(self.inner.told(slots.release(&attempt, held))).await?;
+        let ended = Box::pin(self.inner.for_caller(slots.release(&attempt, held))).await?;
         match ended {
             Ended::HandedOver(item) => {
                 self.inner.saw(&self.name, &item);
@@ -380,7 +380,7 @@ impl LeaseLock {
             let past = self.know_the_past("extend a lease").await?;
             let extend = || self.inner.store.extend(&self.name, &seen, by, past);
             let extended = self.inner.store.retry(&policy, extend);
-            let answer = Box::pin(self.inner.told(extended)).await?.value;
+            let answer = Box::pin(self.inner.for_caller(extended)).await?.value;
             let is_done = answer.is_applied();
             let expires = Lease::of(&self.name, &seen).map(|lease| lease.expires);
             let shown = answer.shown();
@@ -445,7 +445,7 @@ impl LeaseLock {
         let policy = self.inner.policy_of_few(self.inner.closed.clone());
         let read = || self.inner.store.read_lock(&self.name);
         let read = self.inner.store.retry(&policy, read);
-        Ok(Box::pin(self.inner.told(read)).await?.value)
+        Ok(Box::pin(self.inner.for_caller(read)).await?.value)
     }
 
     /// No task renews the item's TTL while the lease lasts, so the lease must end before DynamoDB may delete the item.

@@ -348,7 +348,7 @@ where
     let kind = match sorted {
         Ok(wrap) if is_too_large => wrap(Box::new(TooLarge(source))),
         Ok(wrap) => wrap(source),
-        Err(hindrance) => Kind::Unserved(hindrance.told(source)),
+        Err(hindrance) => Kind::Unserved(hindrance.explained(source)),
     };
     Failure { verb, kind }
 }
@@ -415,7 +415,7 @@ mod tests {
     fn kind(code: Option<&str>, status: u16) -> Kind {
         match sort_answer(code, status) {
             Ok(wrap) => wrap("cause".into()),
-            Err(hindrance) => Kind::Unserved(hindrance.told("cause".into())),
+            Err(hindrance) => Kind::Unserved(hindrance.explained("cause".into())),
         }
     }
 

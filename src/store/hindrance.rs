@@ -66,7 +66,7 @@ impl Hindrance {
     }
 
     /// The error, after words that say what to do.
-    pub(super) fn told(self, source: Source) -> Source {
+    pub(super) fn explained(self, source: Source) -> Source {
         let advice = match self {
             // The transport's own words say what it was: the address or its name, the network, or the handshake.
             Hindrance::Connection => return source,
@@ -158,7 +158,7 @@ mod tests {
     fn credentials_that_cannot_be_loaded_are_found_below_other_errors_with_words_that_say_what_to_do()
      {
         let cause = CredentialsError::not_loaded("no provider has any");
-        let told = Hindrance::Credentials.told(Box::new(cause));
+        let told = Hindrance::Credentials.explained(Box::new(cause));
         assert!(told.to_string().contains("whether they have expired"));
         assert_eq!(
             Hindrance::of_preparing(told.as_ref()),

@@ -233,7 +233,7 @@ pub(crate) struct Membership {
 impl Membership {
     /// Ends when another place of this client has seen a lock item that concerns this place. Cancel safe. Each turn of the loop is a
     /// wake-up. A wake-up without news belongs to news that was already taken.
-    pub(crate) async fn told(&self) -> LockItem {
+    pub(crate) async fn news(&self) -> LockItem {
         loop {
             if let Some(item) = self.own(|own| own.news.take()).flatten() {
                 return item;
