@@ -436,6 +436,7 @@ impl FairLock {
         match refused {
             Refused::Gone => Error::ShutDown(Closed::NoRuntime),
             Refused::Dropped => Error::ShutDown(Closed::ObserverPanicked),
+            Refused::ShuttingDown => Error::ShutDown(Closed::ShutDown),
             _ if self.inner.closed.is_cancelled() => Error::ShutDown(Closed::ShutDown),
             Refused::QueueFull { waiting, limit } => Error::QueueFull {
                 lock: self.name().to_owned(),
@@ -450,7 +451,7 @@ impl FairLock {
                 let why = "DynamoDB answers too slowly for a call that does not wait";
                 self.inner.unavailable("acquire", waited, why)
             }
-            Refused::Late | Refused::GaveUp => self.gave_up(call, waited),
+            Refused::Late | Refused::NotGranted => self.not_granted(call, waited),
         }
     }
 
@@ -476,7 +477,7 @@ impl FairLock {
     }
 
     /// The error of a call whose time has ended: others are before it, DynamoDB did not answer it, or nothing was sent.
-    fn gave_up(&self, call: &Call, waited: Duration) -> Error {
+    fn not_granted(&self, call: &Call, waited: Duration) -> Error {
         let (batch, table) = (&call.batch, &self.inner.store.config().table);
         if let Some(failure) = batch.unanswered() {
             return failure.into_error(table, waited);

@@ -391,20 +391,20 @@ impl<'a> Course<'a> {
         match granted {
             Some(granted) => Ok(End::Granted(granted)),
             None if to.claim.waits => Ok(End::Again),
-            None => Err(Refused::GaveUp),
+            None => Err(Refused::NotGranted),
         }
     }
 
     /// The refusal of a claim that does not wait: a live client is in its way.
     fn turned_away(self) -> Refused {
         let Some(item) = &self.seen else {
-            return Refused::GaveUp;
+            return Refused::NotGranted;
         };
         self.to.saw(item, None);
         match item.is_free() {
             // The lock is free, but its open tickets were not all judged.
-            true => self.to.check().err().unwrap_or(Refused::GaveUp),
-            false => Refused::GaveUp,
+            true => self.to.check().err().unwrap_or(Refused::NotGranted),
+            false => Refused::NotGranted,
         }
     }
 

@@ -222,7 +222,7 @@ impl Acquisition {
     fn check(&self) -> Result<(), Refused> {
         let ends = self.inner.no_wait_ends(self.started);
         match () {
-            () if self.batch.stop.is_cancelled() => Err(Refused::GaveUp),
+            () if self.batch.stop.is_cancelled() => Err(self.inner.why_stopped()),
             () if !self.claim.waits && ends <= self.store().now() => Err(Refused::Late),
             () => Ok(()),
         }

@@ -100,7 +100,7 @@ impl Acquisition {
         let (granted, offer) = offer::offer(holding);
         // A shutdown after `keep` finds the hold and deals with it. After an earlier shutdown, no caller may get the guard.
         if inner.closed.is_cancelled() {
-            batch.refuse(Refused::GaveUp);
+            batch.refuse(Refused::ShuttingDown);
         }
         drop(batch.grant(granted));
         (given_back, offer)
@@ -159,7 +159,7 @@ impl Acquisition {
         let (inner, batch) = (&self.inner, &self.batch);
         batch.part(inner.store.now());
         if batch.is_over() || inner.closed.is_cancelled() {
-            batch.refuse(Refused::GaveUp);
+            batch.refuse(inner.why_stopped());
         } else {
             inner.acquire(&self.name, Arc::clone(batch), alone(&self.name), None);
         }

@@ -159,7 +159,7 @@ impl Batch {
         }
         for member in late {
             // A member that has gone need not be told.
-            let _ = member.tell.send(Err(Refused::GaveUp));
+            let _ = member.tell.send(Err(Refused::NotGranted));
         }
     }
 
@@ -293,7 +293,7 @@ impl Batch {
         tracing::info!(lock = %name, ticket, place, owner, holder, ?waited, "still waits for its turn");
     }
 
-    /// The error of a member that gave up.
+    /// The error of a member that was not granted the lock.
     pub(crate) fn not_granted(&self, number: u64, name: &LockName, waited: Duration) -> Error {
         let state = self.state();
         let index = state.members.iter().position(|at| at.number == number);

@@ -6,8 +6,10 @@ use fairlock_protocol::entry::Attributes;
 /// Why an acquisition ended without the lock.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// The caller stopped waiting, or does not wait and would have to.
-    GaveUp,
+    /// The caller's time has ended, or it does not wait and would have to.
+    NotGranted,
+    /// The client is shut down.
+    ShuttingDown,
     /// The caller does not wait, and its requests took all of its time.
     Late,
     /// The caller was granted the lock, and was not polled until it was given back.
@@ -28,7 +30,8 @@ impl Refused {
     /// Returns the refusal twice, for two callers.
     pub(crate) fn shared(self) -> (Self, Self) {
         match self {
-            Refused::GaveUp => (Refused::GaveUp, Refused::GaveUp),
+            Refused::NotGranted => (Refused::NotGranted, Refused::NotGranted),
+            Refused::ShuttingDown => (Refused::ShuttingDown, Refused::ShuttingDown),
             Refused::Late => (Refused::Late, Refused::Late),
             Refused::Untaken => (Refused::Untaken, Refused::Untaken),
             Refused::QueueFull { waiting, limit } => {

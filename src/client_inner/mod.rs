@@ -270,7 +270,15 @@ impl ClientInner {
     /// Refuses all callers that wait behind holds: no turn will come.
     pub(crate) fn refuse_all(&self) {
         for batch in self.directory.all_batches() {
-            batch.refuse(Refused::GaveUp);
+            batch.refuse(Refused::ShuttingDown);
+        }
+    }
+
+    /// Why a batch has stopped: the client is shut down, or no caller of the batch waits any more.
+    pub(crate) fn why_stopped(&self) -> Refused {
+        match self.closed.is_cancelled() {
+            true => Refused::ShuttingDown,
+            false => Refused::NotGranted,
         }
     }
 

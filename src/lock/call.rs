@@ -84,7 +84,7 @@ impl<'a> Call<'a> {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let Some(mut receiver) = receiver else {
-            return Err(Refused::GaveUp);
+            return Err(Refused::NotGranted);
         };
         let clock = &self.inner.store.config().clock;
         let Some(until) = self.until else {
@@ -109,7 +109,7 @@ impl<'a> Call<'a> {
             () = clock.sleep_until(end) => {}
         }
         if self.waits {
-            return Err(Refused::GaveUp);
+            return Err(Refused::NotGranted);
         }
         // On a machine that was busy for long, the last attempt may have ended in time while its answer still waits to be taken
         // in.
