@@ -97,7 +97,7 @@ impl Watch {
     async fn poll(&mut self) -> Option<Result<LockState, Error>> {
         let inner = Arc::clone(&self.lock.inner);
         match self.poll_when_due(&inner).await {
-            Ok(state) => self.take_in(state, inner.store.now()).map(Ok),
+            Ok(state) => self.changed(state, inner.store.now()).map(Ok),
             Err(Error::ShutDown(_)) => {
                 self.is_over = true;
                 None
@@ -122,7 +122,7 @@ impl Watch {
     }
 
     /// Returns `None` if the state is as it was.
-    fn take_in(&mut self, mut state: LockState, now: Moment) -> Option<LockState> {
+    fn changed(&mut self, mut state: LockState, now: Moment) -> Option<LockState> {
         self.learn(&state, now);
         state.mean_turn = self.pace.mean().or(state.mean_turn);
         let before = self.seen.replace(state.clone());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Acquisition;
 use super::queued::Queued;
-use crate::client_inner::{Departure, Refused, Turnstile};
+use crate::client_inner::{Departure, DoorwayTurn, Refused};
 use crate::counter;
 use crate::hold::Hold;
 use crate::queue::{self, JoinOutcome};
@@ -43,7 +43,7 @@ pub(super) struct Course<'a> {
     place: Place,
     /// Factor on the usual time-out of its draw and its row. Above 1 after a row that came too late.
     time: u32,
-    turnstile: &'a mut Option<Turnstile>,
+    doorway_turn: &'a mut Option<DoorwayTurn>,
     /// The lock item as the last answer showed it, while the place has no ticket.
     seen: Option<LockItem>,
     /// How many permits the entry in the first slot has, if an entry was seen there.
@@ -67,7 +67,7 @@ impl<'a> Course<'a> {
     pub(super) fn new(
         to: &'a Acquisition,
         time: u32,
-        turnstile: &'a mut Option<Turnstile>,
+        doorway_turn: &'a mut Option<DoorwayTurn>,
     ) -> Self {
         let claim = Claim {
             waits: to.claim.waits,
@@ -78,7 +78,7 @@ impl<'a> Course<'a> {
             to,
             place: Place::new(claim),
             time,
-            turnstile,
+            doorway_turn,
             seen: None,
             first: None,
             pauses: 0,
@@ -109,7 +109,7 @@ impl<'a> Course<'a> {
             };
         }
         // Opens the doorway for the next batch of this client.
-        self.turnstile.take();
+        self.doorway_turn.take();
         match act {
             Act::Hold => self.granted().await,
             Act::Refused => Err(self.turned_away()),
@@ -275,7 +275,7 @@ impl<'a> Course<'a> {
                     Act::Hold => Has::Taken(attempt, Box::new(taken)),
                     Act::Decide => {
                         // Opens the doorway for the next batch: its tickets are newer.
-                        self.turnstile.take();
+                        self.doorway_turn.take();
                         Has::Queued(self.to.queues_up(attempt, taken, None))
                     }
                     _ => {
@@ -325,7 +325,7 @@ impl<'a> Course<'a> {
         };
         let act = self.place.drew(drawn.is_some());
         if let Some(drawn) = drawn {
-            self.turnstile.take();
+            self.doorway_turn.take();
             self.to.saw(&drawn.value, None);
             self.has = Has::Drawn(attempt, Box::new(drawn));
         }
@@ -420,7 +420,7 @@ impl<'a> Course<'a> {
 
     /// Gives back whatever the place has in the table, because its callers have gone or the table does not answer.
     fn leaves(self, refused: Refused) -> Refused {
-        self.turnstile.take();
+        self.doorway_turn.take();
         match self.has {
             Has::Nothing => {}
             Has::Taken(attempt, taken) => {

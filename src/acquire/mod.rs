@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::background::{Listed, Open};
-use crate::client_inner::{Batch, Claim, ClientInner, Departure, Prospect, Refused, Turnstile};
+use crate::client_inner::{Batch, Claim, ClientInner, Departure, DoorwayTurn, Prospect, Refused};
 use crate::error::LossReason;
 use crate::hold::Hold;
 use crate::name::LockName;
@@ -37,10 +37,10 @@ pub(crate) fn go(
     name: &LockName,
     batch: Arc<Batch>,
     claim: Claim,
-    turnstile: Option<Turnstile>,
+    doorway_turn: Option<DoorwayTurn>,
 ) {
     inner.spawn_place(name, |open| {
-        Acquisition::new(inner, name, batch, claim, open.listed()).run(open, turnstile)
+        Acquisition::new(inner, name, batch, claim, open.listed()).run(open, doorway_turn)
     });
 }
 
@@ -107,13 +107,13 @@ impl Acquisition {
     }
 
     /// Runs to the end of the place. Takes the job off the client's list, then answers the last caller, then finishes leaving old places.
-    async fn run(mut self, open: Open, mut turnstile: Option<Turnstile>) {
+    async fn run(mut self, open: Open, mut doorway_turn: Option<DoorwayTurn>) {
         self.batch.sets_out();
         let leaving = Arc::clone(&self.leaving);
         let granted = tokio::select! {
             biased;
             never = self.keep_time() => match never {},
-            granted = self.work(&mut turnstile) => granted,
+            granted = self.work(&mut doorway_turn) => granted,
             never = leaving.goes_on::<Infallible>() => match never {},
         };
         match granted {
@@ -144,11 +144,11 @@ impl Acquisition {
     /// Asks for places until a place is granted. Each turn of the loop asks for a new place, because the previous place was void, skipped
     /// or lost. A place also fails if other clients made a bounded queue too long first. Ends when a place is granted, on a final failure,
     /// or when `check` refuses: no caller waits any more, or a claim that does not wait is out of time.
-    async fn work(&self, turnstile: &mut Option<Turnstile>) -> Result<Arc<Hold>, Refused> {
+    async fn work(&self, doorway_turn: &mut Option<DoorwayTurn>) -> Result<Arc<Hold>, Refused> {
         let mut time = 1;
         loop {
             self.check()?;
-            let ended = Box::pin(Course::new(self, time, turnstile).run()).await?;
+            let ended = Box::pin(Course::new(self, time, doorway_turn).run()).await?;
             match ended {
                 End::Granted(hold) => return Ok(hold),
                 End::Again => {}

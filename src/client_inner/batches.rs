@@ -12,15 +12,15 @@ use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease;
 
 /// Starts the task that acquires a lock for a batch.
-pub(crate) type Go = fn(&Arc<ClientInner>, &LockName, Arc<Batch>, Claim, Option<Turnstile>);
+pub(crate) type Go = fn(&Arc<ClientInner>, &LockName, Arc<Batch>, Claim, Option<DoorwayTurn>);
 
 /// The right to the doorway of a lock, which the batches of one client take one after the other. Dropping it lets the next batch in.
-pub(crate) struct Turnstile {
+pub(crate) struct DoorwayTurn {
     inner: Arc<ClientInner>,
     name: LockName,
 }
 
-impl Drop for Turnstile {
+impl Drop for DoorwayTurn {
     fn drop(&mut self) {
         self.inner.next_at_the_door(&self.name);
     }
@@ -29,11 +29,11 @@ impl Drop for Turnstile {
 impl ClientInner {
     /// Adds a call to a batch: alone at the doorway, or with the calls that gather behind a batch that is there. Takes the doorway in the
     /// same step, so that no call joins a batch that has set out.
-    pub(crate) fn take_in(
+    pub(crate) fn join_batch(
         self: &Arc<Self>,
         name: &LockName,
         caller: Caller,
-    ) -> (Arc<Batch>, PendingCall, Option<Turnstile>) {
+    ) -> (Arc<Batch>, PendingCall, Option<DoorwayTurn>) {
         let Arrival {
             batch,
             pending,
@@ -41,12 +41,12 @@ impl ClientInner {
         } = self
             .directory
             .arrives(name, caller, |caller| self.alone(caller));
-        let turnstile = is_first.then(|| self.turnstile(name));
-        (batch, pending, turnstile)
+        let doorway_turn = is_first.then(|| self.doorway_turn(name));
+        (batch, pending, doorway_turn)
     }
 
-    fn turnstile(self: &Arc<Self>, name: &LockName) -> Turnstile {
-        Turnstile {
+    fn doorway_turn(self: &Arc<Self>, name: &LockName) -> DoorwayTurn {
+        DoorwayTurn {
             inner: Arc::clone(self),
             name: name.clone(),
         }
@@ -72,8 +72,8 @@ impl ClientInner {
 
     fn next_at_the_door(self: &Arc<Self>, name: &LockName) {
         if let Some(batch) = self.directory.next(name) {
-            let turnstile = self.turnstile(name);
-            self.acquire(name, batch, alone(name), Some(turnstile));
+            let doorway_turn = self.doorway_turn(name);
+            self.acquire(name, batch, alone(name), Some(doorway_turn));
         }
     }
 
@@ -83,9 +83,9 @@ impl ClientInner {
         name: &LockName,
         batch: Arc<Batch>,
         claim: Claim,
-        turnstile: Option<Turnstile>,
+        doorway_turn: Option<DoorwayTurn>,
     ) {
-        (self.go)(self, name, batch, claim, turnstile);
+        (self.go)(self, name, batch, claim, doorway_turn);
     }
 
     /// Whether a caller still waits to hold the lock after a hold, at the same place.

@@ -36,7 +36,7 @@ use fairlock_protocol::place::Place;
 use fairlock_protocol::ticket::Ticket;
 
 pub(crate) use batch::{AnswerReceiver, Batch, Caller, PendingCall, WaitObserver};
-pub(crate) use batches::{Go, Turnstile, alone};
+pub(crate) use batches::{DoorwayTurn, Go, alone};
 pub(crate) use claim::{Claim, Refused};
 use directory::Directory;
 pub(crate) use directory::Membership;

@@ -52,19 +52,19 @@ impl<'a> Call<'a> {
         // A call that waits for all permits may join a batch of this client. A call with attributes may not, because a batch is
         // shown as one participant.
         let is_for_batches = waits && Some(permits) == name.permits() && attributes.is_empty();
-        let (batch, (number, receiver), turnstile) = if is_for_batches {
-            inner.take_in(name, caller)
+        let (batch, (number, receiver), doorway_turn) = if is_for_batches {
+            inner.join_batch(name, caller)
         } else {
             let (batch, pending) = inner.alone(caller);
             (batch, pending, None)
         };
-        if turnstile.is_some() || !is_for_batches {
+        if doorway_turn.is_some() || !is_for_batches {
             let claim = Claim {
                 permits,
                 attributes: attributes.clone(),
                 waits,
             };
-            inner.acquire(name, Arc::clone(&batch), claim, turnstile);
+            inner.acquire(name, Arc::clone(&batch), claim, doorway_turn);
         }
         Call {
             inner,

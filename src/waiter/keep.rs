@@ -75,7 +75,7 @@ impl Waiter {
     }
 
     /// Whether this waiter fills slots. A waiter far from a slot leaves that to waiters near one, unless none of them does.
-    pub(super) fn sees_to_slots(&self) -> bool {
+    pub(super) fn fills_slots(&self) -> bool {
         let (now, heartbeat) = (self.store.now(), self.store.config().heartbeat);
         let stands_still = now.since(self.watermark.1) >= heartbeat;
         stands_still || self.snapshot.item.is_free() || self.behind_the_slots() <= NEAR
@@ -170,7 +170,7 @@ impl Waiter {
         {
             self.beats.renewed(entry.beat, answer.sent);
         }
-        Ok(self.take_in(answer.map(Write::shown)))
+        Ok(self.saw_item(answer.map(Write::shown)))
     }
 
     /// Renews the row while it waits. If the row is no longer there, reading the queue shows why.

@@ -151,7 +151,7 @@ impl Waiter {
         let expired = |gap| self.gaps.expired_to(gap, grace, now);
         let slots = self.store.config().slots;
         let step = match step::next_step(&digest.view(), self.ticket, slots, expired) {
-            Step::ReadOn if !self.sees_to_slots() => Step::Wait(QueuePosition::Queue),
+            Step::ReadOn if !self.fills_slots() => Step::Wait(QueuePosition::Queue),
             step => step,
         };
         match step {
@@ -199,7 +199,7 @@ impl Waiter {
         let slot = || store.fill(name, &unanswered, item, &found, filling.watermark);
         let answer = store.retry(policy, slot).await?;
         let is_ours = answer.value.is_applied() || unanswered.is_in_doubt();
-        let taken = self.take_in(answer.map(Write::shown));
+        let taken = self.saw_item(answer.map(Write::shown));
         if is_ours {
             let settled_rows = before.settled_rows(self.snapshot.item.watermark);
             self.settled_rows.extend(settled_rows.map(|row| row.ticket));
@@ -251,7 +251,7 @@ impl Waiter {
     }
 
     /// Takes in a snapshot of the lock item alone. Returns `None` if there is no lock item.
-    fn take_in(&mut self, answer: Timed<Option<LockItem>>) -> Option<()> {
+    fn saw_item(&mut self, answer: Timed<Option<LockItem>>) -> Option<()> {
         self.took(Snapshot::answered(answer))
     }
 

@@ -37,7 +37,7 @@ impl Waiter {
                 None => sent.answer.await,
             };
             match answer {
-                Ok(answer) => return Ok(self.take_in(answer)),
+                Ok(answer) => return Ok(self.saw_item(answer)),
                 Err(failure) if !self.store.has_patience(policy) => return Err(failure),
                 // The read below tries again, with the policy.
                 Err(failure) => self.store.note_throttling(&failure),
@@ -45,7 +45,7 @@ impl Waiter {
         }
         let read = || self.store.read_lock(&self.name);
         let answer = self.store.retry(policy, read).await?;
-        Ok(self.take_in(answer))
+        Ok(self.saw_item(answer))
     }
 
     /// The poll that is under way, unless something else, a pause or a renewal, came between.

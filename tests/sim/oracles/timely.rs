@@ -78,7 +78,7 @@ pub(super) fn walk<'a>(
     queues.gather_ends(events);
     for (at, event) in events {
         if let Event::Exchanged(exchange) = event {
-            queues.take_in(plan, exchange, *at);
+            queues.note_exchange(plan, exchange, *at);
         }
         judge(&queues, *at, event)?;
     }
@@ -122,7 +122,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn take_in(&mut self, plan: &Plan, exchange: &'a Exchange, at: Duration) {
+    fn note_exchange(&mut self, plan: &Plan, exchange: &'a Exchange, at: Duration) {
         match (exchange.verb, exchange.answer) {
             ("draw", Answer::Ok) => self.draw(exchange),
             ("join", _) => self.join(plan, exchange, at),

@@ -128,7 +128,9 @@ impl Child {
         let changes = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
         loop {
             match wait(changes) {
-                Ok(Some((pid, status))) if pid == self.pid => news = self.take_in(status).or(news),
+                Ok(Some((pid, status))) if pid == self.pid => {
+                    news = self.note_status(status).or(news)
+                }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) => return news,
                 Err(_) => {
@@ -139,7 +141,7 @@ impl Child {
         }
     }
 
-    fn take_in(&mut self, status: WaitStatus) -> Option<News> {
+    fn note_status(&mut self, status: WaitStatus) -> Option<News> {
         if status.stopped() {
             return Some(News::Stopped);
         }

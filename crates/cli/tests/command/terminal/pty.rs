@@ -256,7 +256,7 @@ impl Terminal {
     }
 
     /// Reads what has come. Returns whether more may come.
-    fn take_in(&mut self) -> bool {
+    fn read_more(&mut self) -> bool {
         let Some(master) = &self.master else {
             return false;
         };
@@ -288,7 +288,7 @@ impl Terminal {
                 self.cursor += at + text.len();
                 return before;
             }
-            let more = self.take_in();
+            let more = self.read_more();
             assert!(
                 more && start.elapsed() < BOUND,
                 "no {text:?} since byte {} of:\n{}\nwith {:#?}",
@@ -328,7 +328,7 @@ impl Terminal {
     pub(crate) fn until(&mut self, what: &str, mut is_so: impl FnMut(&Home) -> bool) {
         let start = Instant::now();
         while !is_so(&self.home) {
-            self.take_in();
+            self.read_more();
             assert!(
                 start.elapsed() < BOUND,
                 "never: {what}; seen:\n{}\nwith {:#?}",
@@ -346,7 +346,7 @@ impl Terminal {
     /// The exit code of the session's leader.
     #[track_caller]
     pub(crate) fn end(&mut self) -> Option<i32> {
-        while self.take_in() {}
+        while self.read_more() {}
         code(self.shell.wait().unwrap())
     }
 
