@@ -213,7 +213,7 @@ impl LockGuard {
         let (lock, ticket) = (self.name().to_owned(), self.ticket());
         let hold = Arc::clone(self.hold());
         async move {
-            match hold.ended().await {
+            match hold.wait_ended().await {
                 Some(reason) => LockLost {
                     lock,
                     ticket,

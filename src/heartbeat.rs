@@ -20,7 +20,7 @@ pub(crate) async fn keep(store: &Store, hold: &Hold, saw: impl Fn(&LockItem)) {
     let _stop_pauses = stop.clone().drop_guard();
     tokio::select! {
         biased;
-        () = hold.has_ended() => {}
+        () = hold.wait_inactive() => {}
         () = renew_in_time(store, hold, stop, saw) => {}
     }
 }

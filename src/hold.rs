@@ -215,7 +215,7 @@ impl Hold {
                 biased;
                 () = self.state.wait_for(|now| is_news(now).then_some(())) => {}
                 () = self.clock.sleep(self.until_danger()), if is_failing && !was_in_danger => {}
-                () = self.lapses() => if let Some(loss) = self.loss() {
+                () = self.wait_deadline() => if let Some(loss) = self.loss() {
                     return HoldStatus::Lost(loss);
                 }
             }
@@ -224,7 +224,7 @@ impl Hold {
 
     /// Waits until the hold has ended. The local deadline alone ends it too, because the task that renews it may stand still. Returns
     /// `None` if the hold was given back. Cancel safe. Each turn of the loop is one renewal.
-    pub(crate) async fn ended(&self) -> Option<LossReason> {
+    pub(crate) async fn wait_ended(&self) -> Option<LossReason> {
         loop {
             match self.status() {
                 HoldStatus::Lost(loss) => return Some(loss),
@@ -233,8 +233,8 @@ impl Hold {
             }
             tokio::select! {
                 biased;
-                () = self.has_ended() => {}
-                () = self.lapses() => if self.remaining().is_zero() {
+                () = self.wait_inactive() => {}
+                () = self.wait_deadline() => if self.remaining().is_zero() {
                     return self.loss();
                 },
             }
@@ -242,7 +242,7 @@ impl Hold {
     }
 
     /// Waits for the local deadline as it is now.
-    async fn lapses(&self) {
+    async fn wait_deadline(&self) {
         let until = self.believed_until();
         self.clock.sleep_until_if_counted(until).await;
     }
@@ -286,20 +286,20 @@ impl Hold {
     }
 
     /// Notes that the caller counts on one permit from now on, whatever the table keeps for the next hold at its place.
-    pub(crate) fn is_to_share(&self) {
+    pub(crate) fn mark_shared(&self) {
         self.state
             .change(|now| !std::mem::replace(&mut now.shares, true));
     }
 
-    /// Waits until `is_to_share` was called. Cancel safe.
-    pub(crate) async fn shares(&self) {
+    /// Waits until `mark_shared` was called. Cancel safe.
+    pub(crate) async fn wait_shared(&self) {
         self.state.wait_for(|now| now.shares.then_some(())).await;
     }
 
-    /// What a transaction that checks this hold asks of the table, and how many turns must be left then. If the hold was downgraded, it
-    /// asks for one permit. The table shows one permit when no caller is to hold the lock next. From then on no other caller has a turn at
-    /// the place.
-    pub(crate) fn to_be_checked(&self) -> (ItemHold, u64) {
+    /// Marks the hold as checked. Returns what a transaction that checks it asks of the table, and how many turns must be left then. If the
+    /// hold was downgraded, it asks for one permit. The table shows one permit when no caller is to hold the lock next. From then on no other
+    /// caller has a turn at the place.
+    pub(crate) fn mark_checked(&self) -> (ItemHold, u64) {
         let (held, shares) = self.state.note(|now| {
             now.is_checked = true;
             (now.held, now.shares)
@@ -430,7 +430,7 @@ impl Hold {
     }
 
     /// Waits until the hold has been ended. Cancel safe.
-    pub(crate) async fn has_ended(&self) {
+    pub(crate) async fn wait_inactive(&self) {
         let ended = |now: &HoldState| (now.status != HoldStatus::Held).then_some(());
         self.state.wait_for(ended).await;
     }

@@ -93,7 +93,7 @@ impl<'a> Reclaim<'a> {
                     self.snapshot = snapshot;
                     place.polled()
                 }
-                None => place.is_gone(false),
+                None => place.lock_gone(false),
             };
         }
     }

@@ -230,7 +230,7 @@ impl<'a> Course<'a> {
         let over = first_sent + lease::believed(store.config().lease);
         match asked {
             Ok(Asked::Taken(taken)) if attempt.is_in_doubt() && over <= store.now() => {
-                self.to.batch.is_answered();
+                self.to.batch.note_answered();
                 self.gives_back(attempt, taken);
                 Ok(self.place.asked(Found::Nowhere, Seen::Unknown))
             }
@@ -264,7 +264,7 @@ impl<'a> Course<'a> {
     fn asked(&mut self, attempt: Attempt, asked: Result<Asked, Failure>) -> Result<Act, Refused> {
         match asked {
             Ok(Asked::Taken(taken)) => {
-                self.to.batch.is_answered();
+                self.to.batch.note_answered();
                 self.to.saw(&taken.answer.value, None);
                 let found = taken
                     .answer
@@ -301,7 +301,7 @@ impl<'a> Course<'a> {
     }
 
     fn refused(&mut self, item: Option<LockItem>) -> Result<Act, Refused> {
-        self.to.batch.is_answered();
+        self.to.batch.note_answered();
         item.iter().for_each(|item| self.to.saw(item, None));
         self.seen = item;
         Ok(self.place.asked(Found::Nowhere, self.sees()))

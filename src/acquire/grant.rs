@@ -27,7 +27,7 @@ impl Acquisition {
         let Some(ItemPosition::Has(mut at, mut entry)) =
             item.position_of_place(attempt.nonce, ticket)
         else {
-            return self.is_gone(&attempt);
+            return self.lost_place(&attempt);
         };
         let mut shown = item;
         let until = beats.believed_until(entry.beat, entry.lease);
@@ -44,14 +44,14 @@ impl Acquisition {
         if lease::is_short(lease, left) || entry.lease > lease || !is_kept {
             let footing = Footing::of(item, at, entry);
             let Some((item, sent)) = Box::pin(self.renew(&attempt, footing, until)).await? else {
-                return self.is_gone(&attempt);
+                return self.lost_place(&attempt);
             };
             renewed = item;
             shown = &renewed;
             let Some(ItemPosition::Has(now_at, now)) =
                 shown.position_of_place(attempt.nonce, ticket)
             else {
-                return self.is_gone(&attempt);
+                return self.lost_place(&attempt);
             };
             (at, entry) = (now_at, now);
             beats.renewed(entry.beat, sent);
@@ -72,7 +72,7 @@ impl Acquisition {
     }
 
     /// The place was lost before it was granted. A copy of a request for it may still arrive.
-    fn is_gone(&self, attempt: &Attempt) -> Result<Option<Arc<Hold>>, Refused> {
+    fn lost_place(&self, attempt: &Attempt) -> Result<Option<Arc<Hold>>, Refused> {
         self.inner.forget(attempt);
         Ok(None)
     }

@@ -30,15 +30,15 @@ impl Leaving {
         }
     }
 
-    /// Adds a place to leave. The client lists this work at once. The task sends the first request when it comes to [`Leaving::goes_on`] or
-    /// [`Leaving::is_done`].
+    /// Adds a place to leave. The client lists this work at once. The task sends the first request when it comes to
+    /// [`Leaving::keep_leaving`] or [`Leaving::wait_done`].
     pub(super) fn add(&self, departure: Departure) {
         let leaves = Arc::clone(&self.inner).leaves(self.name.clone(), departure);
         self.under_way().push(Box::pin(leaves));
     }
 
     /// Leaves places for as long as other work goes on. The caller must poll that work first. Cancel safe.
-    pub(super) async fn goes_on<T>(&self) -> T {
+    pub(super) async fn keep_leaving<T>(&self) -> T {
         poll_fn(|context| {
             let _whether_all_are_left = self.poll(context);
             Poll::Pending
@@ -47,7 +47,7 @@ impl Leaving {
     }
 
     /// Ends when every place has been left, or cannot be left. Cancel safe.
-    pub(super) async fn is_done(&self) {
+    pub(super) async fn wait_done(&self) {
         poll_fn(|context| self.poll(context)).await;
     }
 

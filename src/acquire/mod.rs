@@ -114,14 +114,14 @@ impl Acquisition {
             biased;
             never = self.keep_time() => match never {},
             granted = self.work(&mut doorway_turn) => granted,
-            never = leaving.goes_on::<Infallible>() => match never {},
+            never = leaving.keep_leaving::<Infallible>() => match never {},
         };
         match granted {
             Ok(hold) => {
                 let done = tokio::select! {
                     biased;
                     done = Box::pin(self.turns(hold)) => done,
-                    never = leaving.goes_on::<Infallible>() => match never {},
+                    never = leaving.keep_leaving::<Infallible>() => match never {},
                 };
                 done.note(&self.inner);
                 drop(open);
@@ -131,14 +131,14 @@ impl Acquisition {
             Err(refused) => {
                 let (told, refused) = refused.shared();
                 self.batch.will_refuse(told);
-                self.has_left().await;
+                self.wait_left().await;
                 drop(open);
                 self.is_over = true;
                 self.batch.refuse(refused);
             }
         }
         drop(self);
-        leaving.is_done().await;
+        leaving.wait_done().await;
     }
 
     /// Asks for places until a place is granted. Each turn of the loop asks for a new place, because the previous place was void, skipped
@@ -175,7 +175,7 @@ impl Acquisition {
 
     /// Waits until nothing of the place stands in the table, so that a process may exit on the error. Waits for one request time-out at
     /// most; slower work goes on. A shutdown waits for that work itself.
-    async fn has_left(&self) {
+    async fn wait_left(&self) {
         let config = self.store().config();
         let mut until = self.store().now() + config.request_timeout;
         if !self.claim.waits {
@@ -187,7 +187,7 @@ impl Acquisition {
         tokio::select! {
             biased;
             () = self.inner.closed.cancelled() => {}
-            () = self.leaving.is_done() => {}
+            () = self.leaving.wait_done() => {}
             () = config.clock.sleep_until(until) => {}
         }
     }

@@ -26,17 +26,17 @@ pub(super) fn reach(inner: &Arc<ClientInner>, name: &LockName, batch: &Arc<Batch
             match inner.behind_at_the_door(&name, &batch) {
                 Some(behind) => {
                     let (one, other) = trouble.shared();
-                    batch.is_in_trouble(one);
-                    behind.is_in_trouble(other);
+                    batch.note_trouble(one);
+                    behind.note_trouble(other);
                 }
-                None => batch.is_in_trouble(trouble),
+                None => batch.note_trouble(trouble),
             }
         }
         News::Answered { after } => {
             tracing::info!(lock = %name, ?after, "reached DynamoDB again");
-            batch.is_answered();
+            batch.note_answered();
             if let Some(behind) = inner.behind_at_the_door(&name, &batch) {
-                behind.is_answered();
+                behind.note_answered();
             }
         }
     })

@@ -100,7 +100,7 @@ impl Queued {
                 None => {
                     let polled = Box::pin(waiter.poll_again(&to.policy())).await?;
                     if polled.is_none() {
-                        return Ok(self.is_gone(place));
+                        return Ok(self.lock_gone(place));
                     }
                 }
             }
@@ -123,7 +123,7 @@ impl Queued {
         self.tidy(to);
         match done {
             Ok(Some(())) => Ok(place.polled()),
-            Ok(None) => Ok(self.is_gone(place)),
+            Ok(None) => Ok(self.lock_gone(place)),
             // The step gave way to a renewal, which is due.
             Err(failure) if self.waiter.gives_way(&failure, &policy) => {
                 self.polls(to, place, Duration::ZERO).await
@@ -132,8 +132,8 @@ impl Queued {
         }
     }
 
-    fn is_gone(&self, place: &mut Place) -> Act {
-        place.is_gone(self.waiter.ticket <= self.waiter.item().watermark)
+    fn lock_gone(&self, place: &mut Place) -> Act {
+        place.lock_gone(self.waiter.ticket <= self.waiter.item().watermark)
     }
 
     /// Makes the ticket void. If the ticket was given a slot before, the place stays in the queue.

@@ -124,7 +124,7 @@ impl Acquisition {
             biased;
             // Polled first, so that nothing is freed under a hold that has ended.
             () = &mut renewing => return,
-            () = inner.frees_late(hold, &self.batch) => {}
+            () = inner.free_permits_later(hold, &self.batch) => {}
         }
         renewing.await;
     }

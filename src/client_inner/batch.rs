@@ -217,14 +217,14 @@ impl Batch {
     }
 
     /// Notes that DynamoDB does not answer the batch.
-    pub(crate) fn is_in_trouble(&self, trouble: Trouble) {
+    pub(crate) fn note_trouble(&self, trouble: Trouble) {
         let mut state = self.state();
         state.trouble = Some(trouble);
         self.tell(state);
     }
 
     /// Notes that DynamoDB answered the batch, or the batch before it at the doorway.
-    pub(crate) fn is_answered(&self) {
+    pub(crate) fn note_answered(&self) {
         let mut state = self.state();
         (state.trouble, state.is_answered) = (None, true);
         self.tell(state);
@@ -233,7 +233,7 @@ impl Batch {
     /// Takes in a lock item that was shown to the batch before this one at the doorway.
     pub(crate) fn hears(&self, item: &LockItem) {
         self.state().item = Some(Arc::new(item.clone()));
-        self.is_answered();
+        self.note_answered();
     }
 
     /// Since when DynamoDB has not answered the batch.

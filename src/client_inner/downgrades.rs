@@ -23,7 +23,7 @@ impl ClientInner {
         }
         if self.is_passed_on(hold, batch) {
             // Done first: the hold's own task frees the permits when those callers have gone, whatever becomes of this call.
-            hold.is_to_share();
+            hold.mark_shared();
             let policy = self.policy_until(hold.believed_until());
             return self.end_acts(hold, &policy).await;
         }
@@ -42,15 +42,15 @@ impl ClientInner {
 
     /// Frees the permits of a hold that was downgraded while callers of its client waited for the next turn. Does so as soon as no such
     /// caller waits any more.
-    pub(crate) async fn frees_late(self: &Arc<Self>, hold: &Hold, batch: &Batch) {
-        hold.shares().await;
+    pub(crate) async fn free_permits_later(self: &Arc<Self>, hold: &Hold, batch: &Batch) {
+        hold.wait_shared().await;
         // Boxed, so that the task of each hold reserves no memory for it.
-        Box::pin(self.frees_behind_the_last(hold, batch)).await;
+        Box::pin(self.free_permits_behind_the_last(hold, batch)).await;
     }
 
-    async fn frees_behind_the_last(self: &Arc<Self>, hold: &Hold, batch: &Batch) {
+    async fn free_permits_behind_the_last(self: &Arc<Self>, hold: &Hold, batch: &Batch) {
         if hold.turns_left() > 1 {
-            self.goes(batch).await;
+            self.wait_over(batch).await;
         }
         // Ends with the hold, or with an answer: each failure but a refusal takes until the local deadline of the hold.
         while hold.held().permits > 1 && !self.is_passed_on(hold, batch) && hold.is_active() {
@@ -70,7 +70,7 @@ impl ClientInner {
 
     /// Waits until no member of a batch waits any more. Keeps the members' time, though their calls are not polled. Each turn of the loop
     /// ends the wait of a member.
-    async fn goes(&self, batch: &Batch) {
+    async fn wait_over(&self, batch: &Batch) {
         let clock = &self.store.config().clock;
         while !batch.is_over() {
             let until = batch.next_until();

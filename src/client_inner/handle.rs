@@ -34,7 +34,7 @@ impl Deref for ClientHandle {
 impl Drop for ClientHandle {
     fn drop(&mut self) {
         if self.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.is_let_go();
+            self.warn_unfinished();
         }
     }
 }
@@ -42,7 +42,7 @@ impl Drop for ClientHandle {
 impl ClientInner {
     /// Logs a warning of work that is not done. A shutdown that came to its end has reported this work. A dropped shutdown has not, nor has
     /// a dropped scope: both close the client, and no caller waits for the work that they began.
-    fn is_let_go(&self) {
+    fn warn_unfinished(&self) {
         if self.background.is_reported() {
             return;
         }

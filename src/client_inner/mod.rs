@@ -262,7 +262,7 @@ impl ClientInner {
         for hold in self.holds() {
             // A hold that its guard gave back first is being released. A hold that was lost before waits for its guard.
             if hold.lose(LossReason::ShutDown) {
-                self.directory.is_to_release(&hold);
+                self.directory.note_release(&hold);
             }
         }
     }

@@ -110,7 +110,7 @@ impl LockGuard {
             return Err(self.lost_by(reason).into());
         }
         let (store, hold) = (&self.inner().store, self.hold());
-        let (held, turns_left) = hold.to_be_checked();
+        let (held, turns_left) = hold.mark_checked();
         let check = store.check_holder(&hold.name, &hold.attempt, held, turns_left);
         check.map_err(|failure| failure.into_error(&store.config().table, Duration::ZERO))
     }

@@ -128,7 +128,7 @@ impl World {
     }
 
     /// Whether all that the writer was told is true, now and before. It is told something only when its condition does not hold.
-    fn is_told_the_truth(&mut self, judge: Judge) -> bool {
+    fn judge_answers(&mut self, judge: Judge) -> bool {
         if !self.is_as_read() {
             match judge(&self.base, &attributes(), OWN, self.item.as_ref()) {
                 Fate::Applied if self.applied == 0 => return false,
@@ -156,7 +156,7 @@ fn bases() -> [Option<Item>; 5] {
 fn broken(world: World, judge: Judge) -> Option<Vec<Event>> {
     EVENTS.into_iter().find_map(|event| {
         let mut world = world.clone().after(event);
-        if !world.is_told_the_truth(judge) {
+        if !world.judge_answers(judge) {
             return Some(world.past);
         }
         let goes_on = world.past.len() < LONGEST;

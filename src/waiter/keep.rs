@@ -220,7 +220,7 @@ where
     let before = beats.asks_for(lease);
     let answer = store.retry_renewal(policy, renew).await?;
     if matches!(answer.value, Write::ConditionFailed(_)) {
-        beats.is_refused(before);
+        beats.renewal_refused(before);
     }
     Ok(answer)
 }

@@ -43,7 +43,7 @@ impl Place {
 
     async fn dynamodb(&self) -> Result<Client, Failure> {
         let (client, way) = cloud::connect(self.endpoint_url.as_deref()).await?;
-        self.is_reached_by(way);
+        self.note_way(way);
         Ok(client)
     }
 }

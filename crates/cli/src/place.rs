@@ -106,7 +106,7 @@ impl Place {
     }
 
     /// Records what the user should check if nothing answers.
-    pub(crate) fn is_reached_by(&self, way: String) {
+    pub(crate) fn note_way(&self, way: String) {
         let _ = self.way.set(way);
     }
 

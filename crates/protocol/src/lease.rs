@@ -67,7 +67,7 @@ impl RenewalHistory {
     /// Notes that a renewal was refused while no other was under way. A waiter that was promoted meanwhile has its place for the lease
     /// `before`, for which it had asked. If a copy of the renewal was applied first, the refusal shows it, and no copy is applied later:
     /// places shift to the front only, and rows go for ever.
-    pub fn is_refused(&mut self, before: Duration) {
+    pub fn renewal_refused(&mut self, before: Duration) {
         self.asked = before;
     }
 

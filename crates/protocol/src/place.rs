@@ -192,7 +192,7 @@ impl Place {
             Found::Nowhere => {
                 self.tries = self.tries.saturating_add(1);
                 match seen {
-                    Seen::Item(_) if !self.claim.waits => self.is_in_the_way(),
+                    Seen::Item(_) if !self.claim.waits => self.starts_clearing(),
                     seen => self.asks(seen),
                 }
             }
@@ -240,7 +240,7 @@ impl Place {
                 self.at(Stage::Ended, Act::Refused)
             }
             Refusal::Settled => self.at(Stage::Entering, Act::EnterOver),
-            Refusal::Taken => self.is_refused(seen),
+            Refusal::Taken => self.meets_live_entry(seen),
             Refusal::ReadOn => Act::ReadOn,
             Refusal::Evict(has) => Act::Evict(has),
             Refusal::EvictSuccessor(index) => Act::EvictSuccessor(index),
@@ -258,7 +258,7 @@ impl Place {
     }
 
     /// Takes in that there is no lock item any more. The row of an open ticket must not stay.
-    pub fn is_gone(&mut self, is_settled: bool) -> Act {
+    pub fn lock_gone(&mut self, is_settled: bool) -> Act {
         match self.stage {
             Stage::Clearing => self.asks(Seen::Nobody),
             _ if is_settled => self.ends(),
@@ -364,7 +364,7 @@ impl Place {
             _ if self.has_tried_enough() => self.at(Stage::Ended, Act::Refused),
             Ask::Enter => self.at(Stage::Entering, Act::Enter),
             Ask::Share => self.at(Stage::Entering, Act::Share),
-            Ask::Draw | Ask::Nothing => self.is_in_the_way(),
+            Ask::Draw | Ask::Nothing => self.starts_clearing(),
         }
     }
 
@@ -372,13 +372,13 @@ impl Place {
         self.tries >= self.claim.max_tries
     }
 
-    fn is_in_the_way(&mut self) -> Act {
+    fn starts_clearing(&mut self) -> Act {
         self.at(Stage::Clearing, Act::Clear)
     }
 
     /// A live entry is in the way. If the lock is free, the owner of that entry is on its way to it. Asking again once it holds the lock
     /// takes one write; drawing a ticket and waiting for it takes five.
-    fn is_refused(&mut self, seen: Seen) -> Act {
+    fn meets_live_entry(&mut self, seen: Seen) -> Act {
         if !self.claim.waits {
             return self.at(Stage::Ended, Act::Refused);
         }

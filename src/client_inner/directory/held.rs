@@ -81,7 +81,7 @@ impl Directory {
     }
 
     /// Notes that the task of a hold is to release it.
-    pub(in crate::client_inner) fn is_to_release(&self, hold: &Hold) {
+    pub(in crate::client_inner) fn note_release(&self, hold: &Hold) {
         if let Some(place) = self.state().held.places.get(&hold.place()) {
             place.listed.becomes(Task::Release, hold.ticket);
         }

@@ -201,7 +201,7 @@ impl Watch {
         match order {
             Order::Place(place) => {
                 // `fairlock run` waits again, or has nothing to do any more.
-                if self.standing.is_at(place) && self.phase == Phase::Claimed {
+                if self.standing.note_place(place) && self.phase == Phase::Claimed {
                     self.phase = Phase::Waiting;
                 }
                 Ok(())

@@ -25,7 +25,7 @@ pub(super) struct Standing {
 
 impl Standing {
     /// Records a place from its text, or `None`. Returns whether the place has changed.
-    pub(super) fn is_at(&mut self, place: Option<String>) -> bool {
+    pub(super) fn note_place(&mut self, place: Option<String>) -> bool {
         let place = place.and_then(|text| text.parse().ok());
         let has_moved = place != self.place;
         if has_moved {

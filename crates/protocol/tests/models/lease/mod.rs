@@ -115,7 +115,7 @@ fn a_refused_renewal_for_a_shorter_lease_takes_nothing_away() {
     let believed = beats.believed_until(1, rules::LONG_LEASE);
     let before = beats.asks_for(rules::LEASE);
     assert!(beats.believed_until(1, rules::LONG_LEASE) < believed);
-    beats.is_refused(before);
+    beats.renewal_refused(before);
     assert_eq!(beats.believed_until(1, rules::LONG_LEASE), believed);
 }
 

@@ -145,7 +145,7 @@ impl Owner {
     fn refused(&mut self, flight: Flight) {
         let is_alone = self.row.is_none() && self.slot.is_none();
         if let (Some(beats), Some(before)) = (&mut self.beats, flight.before.filter(|_| is_alone)) {
-            beats.is_refused(before);
+            beats.renewal_refused(before);
         }
     }
 

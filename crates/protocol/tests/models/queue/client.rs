@@ -226,7 +226,7 @@ impl Client {
     /// Takes in a poll: a read, or the answer to a write about something other than the client's own place.
     pub(crate) fn polled(&mut self, shown: Shown) -> Act {
         match shown {
-            Shown::Item(None) => self.place.is_gone(self.settled),
+            Shown::Item(None) => self.place.lock_gone(self.settled),
             _ => self.place.polled(),
         }
     }
