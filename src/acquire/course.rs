@@ -99,8 +99,10 @@ impl<'a> Course<'a> {
                 Act::Enter => self.enter().await,
                 Act::Hold | Act::Again | Act::Refused | Act::Over => break,
                 act => match &mut self.has {
-                    Has::Queued(queue) => Box::pin(queue.does(self.to, &mut self.place, act)).await,
-                    _ => Box::pin(self.does(act)).await,
+                    Has::Queued(queue) => {
+                        Box::pin(queue.carry_out(self.to, &mut self.place, act)).await
+                    }
+                    _ => Box::pin(self.carry_out(act)).await,
                 },
             };
             act = match next {
@@ -133,7 +135,7 @@ impl<'a> Course<'a> {
     }
 
     /// Carries out a step of a place that is not in the queue yet.
-    async fn does(&mut self, act: Act) -> Result<Act, Refused> {
+    async fn carry_out(&mut self, act: Act) -> Result<Act, Refused> {
         match act {
             Act::Share => self.share().await,
             Act::Clear => self.clear().await,

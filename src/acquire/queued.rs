@@ -43,7 +43,7 @@ impl Acquisition {
 }
 
 impl Queued {
-    pub(super) async fn does(
+    pub(super) async fn carry_out(
         &mut self,
         to: &Acquisition,
         place: &mut Place,
@@ -53,10 +53,10 @@ impl Queued {
             Act::Decide => self.decide(to, place),
             Act::Wait(position) => {
                 let span = self.waiter.until_next(position);
-                self.polls(to, place, span).await
+                self.poll(to, place, span).await
             }
-            Act::VoidOwn | Act::Depart => self.retires(to, place, act).await,
-            act => self.acts(to, place, act).await,
+            Act::VoidOwn | Act::Depart => self.retire(to, place, act).await,
+            act => self.run_step(to, place, act).await,
         }
     }
 
@@ -81,7 +81,7 @@ impl Queued {
 
     /// Waits until it is time to poll, or until another place of this client hands over a lock item. Each turn of the loop renews a row
     /// before that time.
-    async fn polls(
+    async fn poll(
         &mut self,
         to: &Acquisition,
         place: &mut Place,
@@ -112,21 +112,21 @@ impl Queued {
         }
     }
 
-    async fn acts(
+    async fn run_step(
         &mut self,
         to: &Acquisition,
         place: &mut Place,
         act: Act,
     ) -> Result<Act, Refused> {
         let policy = to.policy();
-        let done = self.waiter.does(act, &policy).await;
+        let done = self.waiter.carry_out(act, &policy).await;
         self.tidy(to);
         match done {
             Ok(Some(())) => Ok(place.polled()),
             Ok(None) => Ok(self.lock_gone(place)),
             // The step gave way to a renewal, which is due.
             Err(failure) if self.waiter.gives_way(&failure, &policy) => {
-                self.polls(to, place, Duration::ZERO).await
+                self.poll(to, place, Duration::ZERO).await
             }
             Err(failure) => Err(failure.into()),
         }
@@ -137,7 +137,7 @@ impl Queued {
     }
 
     /// Makes the ticket void. If the ticket was given a slot before, the place stays in the queue.
-    async fn retires(
+    async fn retire(
         &mut self,
         to: &Acquisition,
         place: &mut Place,

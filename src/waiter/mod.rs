@@ -162,7 +162,7 @@ impl Waiter {
 
     /// Does what its place asks for by the newest snapshot, and takes in the snapshot that comes of it. Gives up when a renewal
     /// is due. Returns `None` if there is no lock item any more.
-    pub(crate) async fn does(
+    pub(crate) async fn carry_out(
         &mut self,
         act: Act,
         policy: &RetryPolicy,
