@@ -1,0 +1,60 @@
+//! Reads a lock, or all locks of a table, without taking part.
+
+use crate::name::LockName;
+use crate::state::LockState;
+use crate::store::{Failure, Page, RetryPolicy, ScanPlace, Store, Timed};
+use fairlock_protocol::item::TicketRow;
+use fairlock_protocol::witness;
+
+/// Rows read at a time. A page ends at a megabyte, which is some 3,000 rows.
+const ROWS: usize = 1000;
+
+/// Reads the lock item and all of the queue. The pages are not one snapshot: a waiter that got a slot meanwhile is shown once, where the
+/// lock item had it.
+pub(crate) async fn lock(
+    store: &Store,
+    name: &LockName,
+    policy: &RetryPolicy,
+) -> Result<LockState, Failure> {
+    let read = store.retry(policy, || store.read_queue(name, None, ROWS));
+    let Timed { value, date, .. } = read.await?;
+    let Page {
+        lock,
+        mut rows,
+        mut next,
+    } = value;
+    let Some(item) = lock else {
+        return Ok(LockState::unused(name));
+    };
+    // Ends because each page starts behind the page before, and there are no tickets after the newest.
+    while let Some(from) = next.filter(|_| {
+        rows.last()
+            .is_none_or(|row: &TicketRow| row.ticket < item.last)
+    }) {
+        let read = || store.read_queue(name, Some(from.clone()), ROWS);
+        let page = store.retry(policy, read).await?.value;
+        rows.extend(page.rows);
+        next = page.next;
+    }
+    let now = date.map(witness::of_one);
+    Ok(LockState::of(name, &item, now).with_queue(&item, &rows, now))
+}
+
+/// The locks on one page of the table, and where to go on. An item that is not a valid item of a lock is an error of its own.
+pub(crate) async fn page(
+    store: &Store,
+    policy: &RetryPolicy,
+    from: Option<ScanPlace>,
+) -> Result<(Vec<Result<LockState, Failure>>, Option<ScanPlace>), Failure> {
+    let scan = || store.scan_lock_items(from.clone());
+    let Timed {
+        value: (found, next),
+        date,
+        ..
+    } = store.retry(policy, scan).await?;
+    let now = date.map(witness::of_one);
+    let states = found
+        .into_iter()
+        .map(|(name, item)| item.map(|item| LockState::of(&name, &item, now)));
+    Ok((states.collect(), next))
+}
