@@ -5,9 +5,9 @@ use crate::client_inner::ClientInner;
 use crate::error::{Closed, Error};
 use crate::lock::FairLock;
 use crate::store::Failure;
-use crate::sweep_report::{IdleLocks, SweepReport};
-use crate::sweeper::SweepMemory;
-use crate::sweeping::{Pass, SweepOptions, Sweeper, TableSweepReport};
+use crate::sweep::{
+    IdleLocks, Pass, SweepMemory, SweepOptions, SweepReport, Sweeper, TableSweepReport,
+};
 use crate::table::{self, TableOptions, TableReport};
 
 impl LockClient {

@@ -160,9 +160,7 @@ mod snapshot;
 mod state;
 mod state_reader;
 mod store;
-mod sweep_report;
-mod sweeper;
-mod sweeping;
+mod sweep;
 mod table;
 mod versioned;
 mod wait;
@@ -189,8 +187,7 @@ pub use random_source::RandomSource;
 pub use run::RunOutcome;
 pub use semaphore::Semaphore;
 pub use state::{LockData, LockState, Outage, Participant, Stage, Waiting};
-pub use sweep_report::{IdleLocks, SweepReport};
-pub use sweeping::{SweepOptions, Sweeper, TableSweepReport};
+pub use sweep::{IdleLocks, SweepOptions, SweepReport, Sweeper, TableSweepReport};
 pub use table::{Finding, Severity, TableOptions, TableReport};
 pub use versioned::{
     Change, Item, UpdateError, UpdateOutcome, Version, VersionedTable, VersionedTableBuilder,

@@ -25,7 +25,6 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "reserved",
             "size",
             "state",
-            "sweep_report",
             "wait",
         ],
     ),
@@ -40,11 +39,10 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "exit",
             "heartbeat",
             "hold",
-            "state_reader",
             "queue",
             "reclaim",
             "slots",
-            "sweeper",
+            "state_reader",
             "table",
             "waiter",
         ],
@@ -59,16 +57,16 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "events",
             "fence",
             "guard",
+            "inspect",
             "leader",
             "lease_lock",
             "lock",
             "offer",
-            "inspect",
             "run",
             "scope",
             "semaphore",
             "multi_lock",
-            "sweeping",
+            "sweep",
             "admin",
             "versioned",
             "watch",
@@ -78,11 +76,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
 ];
 
 /// The only imports between mechanisms.
-const PEERS: [(&str, &str); 3] = [
-    ("heartbeat", "hold"),
-    ("waiter", "reclaim"),
-    ("sweeper", "reclaim"),
-];
+const PEERS: [(&str, &str); 2] = [("heartbeat", "hold"), ("waiter", "reclaim")];
 
 /// Vocabulary does not know the time, except for the settings: they carry the clock to where it is used.
 const UPWARDS: [(&str, &str); 1] = [("config", "clock")];
@@ -133,7 +127,7 @@ const DOORS: [(&str, &[&str]); 13] = [
 const METHODS: [(&str, &[&str]); 4] = [
     (
         ".spawn(",
-        &["background", "acquire", "client_inner", "sweeping"],
+        &["background", "acquire", "client_inner", "sweep"],
     ),
     (".spawn_blocking(", &[]),
     (".spawn_local(", &[]),

@@ -12,9 +12,10 @@ use crate::client_inner::ClientInner;
 use crate::error::Invalid;
 use crate::name::LockName;
 use crate::store::{Failure, RetryPolicy, ScanPlace};
-use crate::sweep_report::{IdleLocks, SweepReport};
-use crate::sweeper::{Sweep, SweepMemory};
 use fairlock_protocol::witness::Witnesses;
+
+use super::lock::{Sweep, SweepMemory};
+use super::report::{IdleLocks, SweepReport};
 
 /// The shortest time between two sweeps of a whole table.
 const MIN_EVERY: Duration = Duration::from_secs(1);

@@ -6,7 +6,6 @@ use crate::name::LockName;
 use crate::reclaim;
 use crate::snapshot::{self, Snapshot};
 use crate::store::{Failure, RetryPolicy, Store, Timed, Write};
-use crate::sweep_report::{IdleLocks, SweepReport};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::gaps::Gaps;
 use fairlock_protocol::item::{LockItem, TicketRow};
@@ -15,6 +14,8 @@ use fairlock_protocol::moment::Moment;
 use fairlock_protocol::step::{Has, Known, Occupant, Unsettled};
 use fairlock_protocol::sweep::{SweepStep, next_sweep};
 use fairlock_protocol::witness::Witnesses;
+
+use super::report::{IdleLocks, SweepReport};
 
 /// The most rounds of one pass over one lock: a damaged counter must not keep one pass busy for ever. Each round removes
 /// something, or meets what another client changed.

@@ -1,0 +1,10 @@
+//! Sweeps remove what is settled or expired: of one lock, or of a whole table, once or again and again.
+
+mod lock;
+mod report;
+mod table;
+
+pub(crate) use lock::SweepMemory;
+pub use report::{IdleLocks, SweepReport};
+pub(crate) use table::Pass;
+pub use table::{SweepOptions, Sweeper, TableSweepReport};
