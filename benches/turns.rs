@@ -39,7 +39,7 @@ fn contention(criterion: &mut Criterion) {
 fn handoff(criterion: &mut Criterion) {
     let group = criterion.benchmark_group("handoff");
     let crew = |algorithm| Crew::at_work(algorithm, 2, 20);
-    each(group, crew, Crew::hand_overs);
+    each(group, crew, Crew::handoffs);
 }
 
 /// A queue of 32 workers that come at the same moment, until each has had one turn.

@@ -370,7 +370,7 @@ impl LockGuard {
             return Err(self.lost_by(reason).into());
         }
         match told {
-            Some(Ok((Ok(Ended::PassedOn | Ended::HandedOver(_) | Ended::Before(_)), _))) => Ok(()),
+            Some(Ok((Ok(Ended::PassedOn | Ended::HandedOff(_) | Ended::Before(_)), _))) => Ok(()),
             Some(Ok((Ok(Ended::NotOurs(item)), _))) => {
                 Err(self.lost_by(hold::evicted(item)).into())
             }

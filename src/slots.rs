@@ -31,7 +31,7 @@ pub(crate) enum Asked {
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// The next in the queue holds the lock; the item shows it.
-    HandedOver(LockItem),
+    HandedOff(LockItem),
     /// The next caller at the same place holds the lock; nothing was sent.
     PassedOn,
     /// An earlier attempt of this release was applied though its answer was lost, with the item as it is since.
@@ -102,7 +102,7 @@ impl Slots<'_> {
             };
             let answer = self.store.retry(self.policy, release).await?;
             seen = match answer.value {
-                Write::Applied(item) => return Ok(Ended::HandedOver(item)),
+                Write::Applied(item) => return Ok(Ended::HandedOff(item)),
                 Write::ConditionFailed(item) => item,
             };
             let still = still_held(seen.as_ref(), attempt, held.footing.ticket);

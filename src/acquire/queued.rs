@@ -79,7 +79,7 @@ impl Queued {
         }
     }
 
-    /// Waits until it is time to poll, or until another place of this client hands over a lock item. Each turn of the loop renews a row
+    /// Waits until it is time to poll, or until another place of this client passes on a lock item. Each turn of the loop renews a row
     /// before that time.
     async fn poll(
         &mut self,

@@ -294,11 +294,11 @@ impl ClientInner {
         // Done before the item is taken in, because the item may show that a late copy of the enter request has come.
         self.forget(&hold.attempt);
         match &ended {
-            Ok(Ended::HandedOver(item) | Ended::Before(Some(item))) => {
+            Ok(Ended::HandedOff(item) | Ended::Before(Some(item))) => {
                 tracing::debug!(lock = %hold.name, ticket = %hold.ticket, "released");
                 self.saw(&hold.name, item);
                 let slots = self.store.config().slots;
-                self.directory.handed_over(&hold.name, item, slots);
+                self.directory.note_handoff(&hold.name, item, slots);
                 self.remember(&hold.name, item.clone());
                 self.admit(&hold.name, item);
             }

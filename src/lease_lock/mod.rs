@@ -236,7 +236,7 @@ impl LeaseLock {
         self.prolong(seen, by).await
     }
 
-    /// Releases the lease and hands the lock over. A single request. If that had no answer, or finds that the lease no longer
+    /// Releases the lease and hands the lock off. A single request. If that had no answer, or finds that the lease no longer
     /// holds the lock, as many more as it takes to know the time.
     ///
     /// # Cancel safety
@@ -277,7 +277,7 @@ impl LeaseLock {
         let slots = self.inner.slots(&self.name, &policy);
         let ended = Box::pin(self.inner.for_caller(slots.release(&attempt, held))).await?;
         match ended {
-            Ended::HandedOver(item) => {
+            Ended::HandedOff(item) => {
                 self.inner.saw(&self.name, &item);
                 self.inner.admit(&self.name, &item);
                 Ok(())

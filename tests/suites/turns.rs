@@ -199,7 +199,7 @@ fn two_workers_need_three_writes_a_turn_at_most_however_short_the_hold_and_long_
 }
 
 #[test]
-fn a_hand_over_inside_a_process_wakes_the_next_at_once() {
+fn a_handoff_inside_a_process_wakes_the_next_at_once() {
     virtual_time(async {
         let lab = Lab::new().await;
         let host = lab.host();

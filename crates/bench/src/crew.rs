@@ -104,7 +104,7 @@ impl Crew {
     }
 
     /// How long the handoffs of `times` more turns take.
-    pub fn hand_overs(&mut self, times: u64) -> Duration {
+    pub fn handoffs(&mut self, times: u64) -> Duration {
         self.watch(times).1
     }
 

@@ -156,7 +156,7 @@ impl PollSchedule {
     fn learn(&mut self, turns: u64, span: Duration) {
         let turns = u32::try_from(turns).unwrap_or(u32::MAX).max(1);
         let took = span / turns;
-        let beyond = took.saturating_sub(self.hand_over());
+        let beyond = took.saturating_sub(self.handoff());
         for _ in 0..turns.min(MAX_OF_ONE_POLL) {
             remember(&mut self.turns, TURNS, Turn { took, beyond });
         }
@@ -199,7 +199,7 @@ impl PollSchedule {
         let mut beyond: Vec<_> = self.turns.iter().map(|turn| turn.beyond).collect();
         beyond.resize(TURNS, Duration::ZERO);
         beyond.sort_unstable();
-        beyond[TURNS / 4] + self.hand_over()
+        beyond[TURNS / 4] + self.handoff()
     }
 
     /// How long a request takes now.
@@ -208,7 +208,7 @@ impl PollSchedule {
     }
 
     /// A handoff takes at least this long: from the release to an answer of the first poll after it.
-    fn hand_over(&self) -> Duration {
+    fn handoff(&self) -> Duration {
         self.fastest() * 5 / 4
     }
 

@@ -34,7 +34,7 @@ pub struct Line {
     /// How long the queue runs before anything is counted: by then the pace is learnt, and leases are as long as they will be.
     pub settles: Duration,
     /// How many handoffs are counted.
-    pub hand_overs: usize,
+    pub handoffs: usize,
 }
 
 /// What the handoffs took, and what was sent while they did.
@@ -67,7 +67,7 @@ impl Line {
         tokio::time::sleep(self.settles).await;
         let first = log.turns().len();
         take(&mut *counter.counted());
-        log.until(first + self.hand_overs).await;
+        log.until(first + self.handoffs).await;
         let traffic = take(&mut *counter.counted());
         let turns = log.turns();
         let pairs = turns[first - 1..].windows(2);
@@ -79,19 +79,19 @@ impl Line {
 
 impl Toll {
     /// What all processes of the queue send per handoff, by `count`, heartbeats included.
-    pub fn a_hand_over(&self, count: impl Fn(&Sent) -> f64) -> f64 {
+    pub fn a_handoff(&self, count: impl Fn(&Sent) -> f64) -> f64 {
         let sent = count(&self.traffic.of_turns()) + count(&self.traffic.heartbeats());
         sent / self.took.len() as f64
     }
 
     /// The requests that all processes of the queue send per handoff.
     pub fn requests(&self) -> f64 {
-        self.a_hand_over(|sent| sent.requests as f64)
+        self.a_handoff(|sent| sent.requests as f64)
     }
 
     /// The capacity of reads and of writes together, per handoff.
     pub fn capacity(&self) -> f64 {
-        self.a_hand_over(|sent| sent.read_units + sent.write_units)
+        self.a_handoff(|sent| sent.read_units + sent.write_units)
     }
 }
 

@@ -178,7 +178,7 @@ impl Directory {
 
     /// Notes that a place of this client handed the lock off. If it is time to fill slots again, notifies the first place in the queue that
     /// is not leaving.
-    pub(in crate::client_inner) fn handed_over(
+    pub(in crate::client_inner) fn note_handoff(
         &self,
         name: &LockName,
         item: &LockItem,

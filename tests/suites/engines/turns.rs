@@ -148,7 +148,7 @@ pub(crate) async fn a_release_hands_the_lock_to_the_next_in_queue(place: &Place)
     let ticket = guard.ticket();
     let waiting = place.waits_behind(0, &successor).await;
     guard.release().await.unwrap();
-    // The release itself hands the lock over, before the successor has polled.
+    // The release itself hands the lock off, before the successor has polled.
     let item = &place.items().await[0];
     assert!(is_held(item) && successors(item) == 0, "{item:?}");
     let next = granted(waiting).await;

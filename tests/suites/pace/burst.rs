@@ -28,7 +28,7 @@ pub(crate) struct Burst {
 #[derive(Debug)]
 pub(crate) struct Drained {
     /// The time from each requested release to the next grant, sorted.
-    pub(crate) hand_overs: Vec<Duration>,
+    pub(crate) handoffs: Vec<Duration>,
     /// The time until all had had their turns.
     pub(crate) lasted: Duration,
     pub(crate) requests_a_turn: f64,
@@ -57,11 +57,11 @@ impl Burst {
         turns.sort();
         let fast = began + self.until;
         let late = turns.windows(2).filter(|pair| fast < pair[0].1);
-        let mut hand_overs: Vec<_> = late.map(|pair| pair[1].0 - pair[0].1).collect();
-        hand_overs.sort();
+        let mut handoffs: Vec<_> = late.map(|pair| pair[1].0 - pair[0].1).collect();
+        handoffs.sort();
         let requests = hosts.iter().map(|host| host.network.counts().requests());
         Drained {
-            hand_overs,
+            handoffs,
             lasted: turns[turns.len() - 1].1.saturating_duration_since(fast),
             requests_a_turn: requests.sum::<u64>() as f64 / turns.len() as f64,
         }

@@ -100,7 +100,7 @@ pub(crate) fn distant(lab: &Lab) -> Host {
 
 impl Course {
     /// The time from the requested release to the next grant, in round trips: the longest of this share of all handoffs.
-    pub(crate) fn hand_over(&self, share: f64) -> f64 {
+    pub(crate) fn handoff(&self, share: f64) -> f64 {
         let pairs = self.turns.windows(2);
         let mut spans: Vec<_> = pairs
             .map(|pair| pair[1].granted - pair[0].released)

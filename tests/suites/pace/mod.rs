@@ -1,4 +1,4 @@
-//! How fast a lock is handed over and what that costs, in round trips and requests. Virtual time makes the figures exact, and the same on
+//! How fast a lock is handed off and what that costs, in round trips and requests. Virtual time makes the figures exact, and the same on
 //! every machine.
 #![expect(
     clippy::unwrap_used,
@@ -69,12 +69,12 @@ fn an_uncontended_acquire_takes_one_round_trip() {
 }
 
 #[test]
-fn eight_processes_hand_over_in_one_and_a_half_round_trips_for_sixteen_requests() {
+fn eight_processes_hand_off_in_one_and_a_half_round_trips_for_sixteen_requests() {
     let course = contest(8, 400, &[50]);
-    at_most("half of the handoffs", course.hand_over(0.5), 1.6);
+    at_most("half of the handoffs", course.handoff(0.5), 1.6);
     at_most(
         "the slowest but one in a hundred",
-        course.hand_over(0.99),
+        course.handoff(0.99),
         3.0,
     );
     at_most("requests a turn", course.requests_a_turn(), 16.0);
@@ -97,12 +97,12 @@ fn eight_processes_that_hold_for_no_time_take_more_than_a_turn_in_two_round_trip
 
 /// The release's answer tells which waiter is next, and no waiter polls.
 #[test]
-fn a_hand_over_inside_a_process_takes_one_round_trip_for_four_requests() {
+fn a_handoff_inside_a_process_takes_one_round_trip_for_four_requests() {
     let course = contest_inside(8, 400, &[50]);
-    at_most("half of the handoffs", course.hand_over(0.5), 1.0);
+    at_most("half of the handoffs", course.handoff(0.5), 1.0);
     at_most(
         "the slowest but one in a hundred",
-        course.hand_over(0.99),
+        course.handoff(0.99),
         1.0,
     );
     at_most("requests a turn", course.requests_a_turn(), 4.0);
@@ -116,10 +116,10 @@ fn a_hand_over_inside_a_process_takes_one_round_trip_for_four_requests() {
 
 /// Half a round trip each for the release, the poll under way, and its answer, and a twentieth of the hold.
 #[test]
-fn a_hand_over_after_a_long_hold_waits_for_a_twentieth_of_it_at_the_most() {
+fn a_handoff_after_a_long_hold_waits_for_a_twentieth_of_it_at_the_most() {
     for (holds, share) in [(&[1000], 5.0), (&[5000], 25.0)] {
         let course = contest(4, 40, holds);
-        at_most(&format!("{holds:?} ms"), course.hand_over(1.0), 1.5 + share);
+        at_most(&format!("{holds:?} ms"), course.handoff(1.0), 1.5 + share);
     }
 }
 
@@ -186,12 +186,12 @@ fn a_grace_costs_a_twentieth_of_itself_and_few_polls() {
 }
 
 #[test]
-fn holds_of_all_lengths_are_handed_over_as_fast() {
+fn holds_of_all_lengths_are_handed_off_as_fast() {
     let course = contest(8, 400, &[10, 90, 35, 0, 120]);
-    at_most("half of the handoffs", course.hand_over(0.5), 1.6);
+    at_most("half of the handoffs", course.handoff(0.5), 1.6);
     at_most(
         "the slowest but one in a hundred",
-        course.hand_over(0.99),
+        course.handoff(0.99),
         3.0,
     );
 }
@@ -202,7 +202,7 @@ fn no_queue_stalls_however_long_it_is() {
     let short = contest(8, 200, &[50]).requests_a_turn();
     for workers in [32, 96] {
         let course = contest(workers, workers * 4, &[50]);
-        at_most(&format!("{workers}, handoffs"), course.hand_over(1.0), 3.0);
+        at_most(&format!("{workers}, handoffs"), course.handoff(1.0), 3.0);
         at_most(
             &format!("{workers}, requests"),
             course.requests_a_turn(),
@@ -229,12 +229,12 @@ fn a_queue_that_began_while_requests_were_slow_is_fast_when_they_are() {
             hold: ms(hold),
         };
         let drained = virtual_time(burst.run());
-        let turns = drained.hand_overs.len() as u32;
+        let turns = drained.handoffs.len() as u32;
         let told = format!("{slow} ms until {until} ms, holds of {hold} ms, {turns} turns");
         let ideal = (ms(hold) + 2 * RTT) * turns;
         let share = drained.lasted.div_duration_f64(ideal);
         at_most(&told, share, 2.0);
-        let most = drained.hand_overs[drained.hand_overs.len() - 1];
+        let most = drained.handoffs[drained.handoffs.len() - 1];
         at_most(
             &format!("{told}: the slowest handoff"),
             most.div_duration_f64(RTT),
@@ -252,7 +252,7 @@ fn toll(waiters: usize) -> Toll {
             hold: Duration::from_millis(50),
             round_trip: RTT,
             settles: 20 * SECOND,
-            hand_overs: 200,
+            handoffs: 200,
         }
         .run(),
     )
@@ -274,7 +274,7 @@ fn every_request_of_a_queue_is_counted_as_what_it_is() {
         hold: 90 * SECOND,
         round_trip: RTT,
         settles: 100 * SECOND,
-        hand_overs: 8,
+        handoffs: 8,
     };
     let traffic = virtual_time(queue.run()).traffic;
     let steps: BTreeSet<_> = traffic.lines().map(|(_, step, _)| step).collect();
@@ -299,7 +299,7 @@ fn every_request_of_a_queue_is_counted_as_what_it_is() {
 }
 
 #[test]
-fn a_hand_over_costs_a_queue_of_a_hundred_and_twenty_eight_little_more_than_one_of_eight() {
+fn a_handoff_costs_a_queue_of_a_hundred_and_twenty_eight_little_more_than_one_of_eight() {
     let (short, long) = (toll(8), toll(128));
     let requests = long.requests() / short.requests();
     at_most("requests of 128 against 8", requests, 2.0);

@@ -251,7 +251,7 @@ fn every_fault_of_a_release_among_others_leaves_nobody_in_the_way() {
 }
 
 #[test]
-fn readers_that_release_at_once_hand_over_to_the_writer() {
+fn readers_that_release_at_once_hand_off_to_the_writer() {
     virtual_time(async {
         let lab = Lab::new().await;
         let hosts: Vec<_> = (0..6).map(|_| lab.host()).collect();

@@ -44,8 +44,8 @@ impl Figures {
         writeln!(f)
     }
 
-    fn hand_overs(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Some(took) = self.tally.hand_overs() else {
+    fn handoffs(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Some(took) = self.tally.handoffs() else {
             return Ok(());
         };
         writeln!(f, "handoffs  {took}")?;
@@ -80,7 +80,7 @@ impl Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.waits(f)?;
-        self.hand_overs(f)?;
+        self.handoffs(f)?;
         self.pace(f)?;
         let turns = self.tally.turns();
         write!(

@@ -57,12 +57,12 @@ impl Budget {
     }
 }
 
-fn line(waiters: usize, settles: u64, hand_overs: usize) -> Line {
+fn line(waiters: usize, settles: u64, handoffs: usize) -> Line {
     Line {
         waiters,
         hold: Duration::from_millis(50),
         round_trip: Duration::from_millis(10),
         settles: Duration::from_secs(settles),
-        hand_overs,
+        handoffs,
     }
 }

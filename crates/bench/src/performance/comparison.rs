@@ -68,7 +68,7 @@ impl Comparison {
         );
         let figures: [(&str, Figure); 2] = [
             ("median handoff, in round trips", |run| {
-                in_round_trips(run.hand_over(50))
+                in_round_trips(run.handoff(50))
             }),
             ("requests a turn", Run::requests),
         ];
@@ -89,7 +89,7 @@ impl Comparison {
         let picture = page.picture(&format!("{}.svg", self.name))?;
         let panels = [
             self.panel("Half of the handoffs take at most", "milliseconds", |run| {
-                run.hand_over(50)
+                run.handoff(50)
             }),
             self.panel("Requests a turn", "requests", Run::requests),
         ];

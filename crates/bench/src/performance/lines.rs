@@ -55,8 +55,8 @@ impl LongQueue {
             rows,
             toll.requests() - looks - rows - heartbeats,
             heartbeats,
-            toll.a_hand_over(|sent| sent.write_units),
-            toll.a_hand_over(|sent| sent.read_units),
+            toll.a_handoff(|sent| sent.write_units),
+            toll.a_handoff(|sent| sent.read_units),
         ]
     }
 

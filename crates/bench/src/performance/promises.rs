@@ -44,10 +44,10 @@ const EIGHT: [Figure; 4] = [
     (
         "handoff, 8 workers, hold 50 ms: p50, round trips",
         AtMost(1.6),
-        |run| in_round_trips(run.hand_over(50)),
+        |run| in_round_trips(run.handoff(50)),
     ),
     ("the same: p99", AtMost(3.0), |run| {
-        in_round_trips(run.hand_over(99))
+        in_round_trips(run.handoff(99))
     }),
     ("the same: requests a turn", AtMost(16.0), Run::requests),
     (
@@ -65,7 +65,7 @@ const INSIDE: [Figure; 2] = [
     (
         "handoff inside one client, 8 tasks: p50, round trips",
         AtMost(1.15),
-        |run| in_round_trips(run.hand_over(50)),
+        |run| in_round_trips(run.handoff(50)),
     ),
     ("the same: requests a turn", AtMost(4.0), Run::requests),
 ];

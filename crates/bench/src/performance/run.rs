@@ -28,9 +28,9 @@ impl Run {
     }
 
     /// The percentile of the time from a release to the next grant, in milliseconds.
-    pub(crate) fn hand_over(&self, percent: usize) -> f64 {
+    pub(crate) fn handoff(&self, percent: usize) -> f64 {
         let pairs = self.turns.windows(2);
-        of_sorted(pairs.map(|pair| pair[0].handed_over_in(&pair[1])), percent)
+        of_sorted(pairs.map(|pair| pair[0].handoff_to(&pair[1])), percent)
     }
 
     /// The percentile of the time from the request to the grant, in milliseconds.

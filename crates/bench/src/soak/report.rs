@@ -39,7 +39,7 @@ impl Display for Interval {
             turns,
             outcomes,
             waits,
-            hand_overs,
+            handoffs,
         } = &self.counts;
         let (at, rate) = (self.at.as_secs(), a_second(*turns, self.took));
         let each = a_turn(self.requests, *turns);
@@ -49,7 +49,7 @@ impl Display for Interval {
             self.findings
         )?;
         writeln!(f, "  outcomes   {}", listed(outcomes))?;
-        writeln!(f, "  waits      {waits}; handoffs {hand_overs}")?;
+        writeln!(f, "  waits      {waits}; handoffs {handoffs}")?;
         writeln!(f, "  faults     so far: {}", listed(&self.faults))?;
         write!(f, "  process    {}", self.vitals)
     }
@@ -92,13 +92,13 @@ impl Report {
             turns,
             outcomes,
             waits,
-            hand_overs,
+            handoffs,
         } = &self.counts;
         let rate = a_second(*turns, self.course.lasted);
         writeln!(f, "turns        {turns} ({rate}/s) of {} locks", self.names)?;
         writeln!(f, "outcomes     {}", listed(outcomes))?;
         writeln!(f, "waits        {waits}")?;
-        writeln!(f, "handoffs   {hand_overs}")?;
+        writeln!(f, "handoffs   {handoffs}")?;
         let faults: u64 = self.faults.values().sum();
         writeln!(f, "faults       {faults}: {}", listed(&self.faults))?;
         let (sent, beats) = (self.traffic.of_turns(), self.traffic.heartbeats());

@@ -24,7 +24,7 @@ pub(crate) struct Counts {
     pub(crate) turns: u64,
     pub(crate) outcomes: BTreeMap<&'static str, u64>,
     pub(crate) waits: Spans,
-    pub(crate) hand_overs: Spans,
+    pub(crate) handoffs: Spans,
 }
 
 /// Durations, of which only the distribution is kept.
@@ -32,15 +32,15 @@ pub(crate) struct Counts {
 pub(crate) struct Spans(Histogram<u64>);
 
 impl Tally {
-    /// Counts a turn that was requested at `asked`. `handed_over` is how long its handoff took, if it had one.
-    pub(crate) fn turn(&self, asked: u64, handed_over: Option<Duration>) {
+    /// Counts a turn that was requested at `asked`. `handoff` is how long its handoff took, if it had one.
+    pub(crate) fn turn(&self, asked: u64, handoff: Option<Duration>) {
         let waited = Duration::from_nanos(now_ns().saturating_sub(asked));
         self.note(|counts| {
             counts.turns += 1;
             counts.waits.add(waited);
-            handed_over
+            handoff
                 .into_iter()
-                .for_each(|span| counts.hand_overs.add(span));
+                .for_each(|span| counts.handoffs.add(span));
         });
     }
 

@@ -23,7 +23,7 @@ pub struct Waits {
 
 /// How long the lock took from one turn to the next.
 #[derive(Debug, PartialEq, Eq)]
-pub struct HandOvers {
+pub struct Handoffs {
     /// The median.
     pub p50: Duration,
     /// The 99th percentile.
@@ -79,13 +79,11 @@ impl Tally {
     }
 
     /// Returns `None` if there are fewer than two turns.
-    pub fn hand_overs(&self) -> Option<HandOvers> {
+    pub fn handoffs(&self) -> Option<Handoffs> {
         let pairs = self.0.iter().zip(self.0.iter().skip(1));
-        let mut took: Vec<_> = pairs
-            .map(|(turn, next)| turn.handed_over_in(next))
-            .collect();
+        let mut took: Vec<_> = pairs.map(|(turn, next)| turn.handoff_to(next)).collect();
         took.sort_unstable();
-        Some(HandOvers {
+        Some(Handoffs {
             p50: percentile(&took, 50)?,
             p99: percentile(&took, 99)?,
             max: percentile(&took, 100)?,
@@ -101,7 +99,7 @@ impl fmt::Display for Waits {
     }
 }
 
-impl fmt::Display for HandOvers {
+impl fmt::Display for Handoffs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [p50, p99, max, mean] = [self.p50, self.p99, self.max, self.mean].map(ms);
         write!(f, "p50 {p50}, p99 {p99}, max {max}, mean {mean}")
@@ -211,23 +209,23 @@ mod tests {
     }
 
     #[test]
-    fn waits_count_from_the_request_and_hand_overs_from_the_release() {
+    fn waits_count_from_the_request_and_handoffs_from_the_release() {
         let tally = Tally::new(vec![turn(1, 10, 20), turn(2, 23, 40), turn(3, 45, 50)]);
         let (min, mean, max) = (ns(10), ns(26), ns(45));
         assert_eq!(tally.waits(), Some(Waits { min, mean, max }));
-        let hand_overs = HandOvers {
+        let handoffs = Handoffs {
             p50: ns(3),
             p99: ns(5),
             max: ns(5),
             mean: ns(4),
         };
-        assert_eq!(tally.hand_overs(), Some(hand_overs));
+        assert_eq!(tally.handoffs(), Some(handoffs));
     }
 
     #[test]
     fn too_few_turns_have_no_numbers() {
         assert_eq!(Tally::new(Vec::new()).waits(), None);
-        assert_eq!(Tally::new(vec![turn(1, 0, 1)]).hand_overs(), None);
+        assert_eq!(Tally::new(vec![turn(1, 0, 1)]).handoffs(), None);
     }
 
     #[test]

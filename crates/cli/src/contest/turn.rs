@@ -30,7 +30,7 @@ impl Turn {
     }
 
     /// The time from the end of this turn to the start of the next. Returns zero if they overlap.
-    pub fn handed_over_in(&self, next: &Turn) -> Duration {
+    pub fn handoff_to(&self, next: &Turn) -> Duration {
         Duration::from_nanos(next.acquired_ns.saturating_sub(self.releasing_ns))
     }
 }

@@ -86,8 +86,8 @@ impl fmt::Display for Report {
             row(f, number, tally)?;
         }
         writeln!(f)?;
-        if let Some(hand_overs) = self.verdict.tally.hand_overs() {
-            writeln!(f, "handoffs  {hand_overs}")?;
+        if let Some(handoffs) = self.verdict.tally.handoffs() {
+            writeln!(f, "handoffs  {handoffs}")?;
         }
         let (lines, refused) = (self.lines, self.refused);
         writeln!(f, "ledger      {lines} appended, {refused} refused")?;

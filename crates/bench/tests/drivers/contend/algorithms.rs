@@ -80,7 +80,7 @@ fn baselines_contend_in_processes_too() {
 }
 
 #[test]
-fn workers_in_one_client_hand_over_without_looking() {
+fn workers_in_one_client_hand_off_without_polling() {
     let ended = run(&[&["--one-client"], &SIX_TURNS[..]].concat());
     assert!(ended.status.success(), "{}", ended.summary);
     assert_eq!(
