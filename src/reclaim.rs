@@ -111,7 +111,7 @@ impl<'a> Reclaim<'a> {
             let lacks = || {
                 self.store.lacks_a_witness() && store::lacks_a_date(&snapshot.item, &snapshot.rows)
             };
-            if self.judge.looks_again(&refusal, lacks) {
+            if self.judge.polls_again(&refusal, lacks) {
                 let read = Snapshot::read(self.store, self.name, WATCHED, self.policy);
                 let Some(answer) = read.await? else {
                     return Ok(Refusal::Free);

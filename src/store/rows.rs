@@ -14,7 +14,7 @@ use super::failure::{Failure, sort};
 use super::{Attempt, Store, Timed, Write, ask};
 
 /// A range query from the lock item, or from a ticket on, to the end of the queue.
-const LINE: &str = "#pk = :pk AND #sk BETWEEN :from AND :to";
+const KEYS: &str = "#pk = :pk AND #sk BETWEEN :from AND :to";
 
 /// A page of the queue.
 #[derive(Clone, Debug)]
@@ -165,8 +165,8 @@ impl Store {
             .table_name(&self.config.table)
             .consistent_read(true);
         let request = request
-            .key_condition_expression(LINE)
-            .set_expression_attribute_names(Some(self.names(&[LINE])))
+            .key_condition_expression(KEYS)
+            .set_expression_attribute_names(Some(self.names(&[KEYS])))
             .set_expression_attribute_values(Some(values.into()))
             .set_exclusive_start_key(from.map(|Cursor(key)| key))
             .limit(i32::try_from(limit).unwrap_or(i32::MAX));

@@ -325,7 +325,7 @@ impl Weather {
         }
         // A read that returns late shows an old state. A write that arrives late does what was right when it was sent.
         match verb.starts_with("read") {
-            true if is_late < 0.3 => Some(("slow look", Fault::Delay(When::After, late / 2))),
+            true if is_late < 0.3 => Some(("slow poll", Fault::Delay(When::After, late / 2))),
             false if is_late < self.slow_writes => {
                 Some(("slow write", Fault::Delay(When::Before, late)))
             }

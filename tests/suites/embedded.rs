@@ -451,15 +451,15 @@ fn an_engine_that_only_reads_a_file_that_is_opened_and_closed_all_the_time_reads
             };
             move || (0..OPENED).for_each(|_| real_time(opened()))
         });
-        let mut looks = 0_u32;
+        let mut reads = 0_u32;
         while !writer.is_finished() {
             let before = written.load(Ordering::SeqCst);
             let now = counted(&reader).await;
             assert!(now >= before, "{now} after {before}");
-            looks += 1;
+            reads += 1;
         }
         writer.join().unwrap();
-        assert!(looks > 0);
+        assert!(reads > 0);
         assert_eq!(counted(&reader).await, 1 + OPENED * EACH);
     });
 }

@@ -207,7 +207,7 @@ fn many_may_create_the_table_at_once() {
 }
 
 /// How often a client polls a lock that another client holds for a tenth of a second.
-async fn looks_at_a_held_lock(network: &Network, locks: &LockClient, engine: &Engine) -> u64 {
+async fn polls_at_a_held_lock(network: &Network, locks: &LockClient, engine: &Engine) -> u64 {
     // The same random source would draw the same nonce.
     let holder = builder(&Network::to(engine)).random_source(RandomSource::seeded(2));
     let holder = holder.build().unwrap();
@@ -219,13 +219,13 @@ async fn looks_at_a_held_lock(network: &Network, locks: &LockClient, engine: &En
         held.unwrap().release().await
     });
     released.unwrap();
-    let looks = network.counts().requests() - before;
+    let polls = network.counts().requests() - before;
     waited.unwrap().release().await.unwrap();
-    looks
+    polls
 }
 
 #[test]
-fn who_has_waited_for_the_table_looks_at_locks_as_often_as_anybody() {
+fn a_client_that_waited_for_the_table_polls_as_often_as_any_other() {
     virtual_time(async {
         let engine = engine();
         let networks = [Network::to(&engine), Network::to(&engine)];
@@ -235,11 +235,11 @@ fn who_has_waited_for_the_table_looks_at_locks_as_often_as_anybody() {
             builder.build().unwrap()
         });
         create(&maker).await;
-        let looks = [
-            looks_at_a_held_lock(&networks[0], &maker, &engine).await,
-            looks_at_a_held_lock(&networks[1], &other, &engine).await,
+        let polls = [
+            polls_at_a_held_lock(&networks[0], &maker, &engine).await,
+            polls_at_a_held_lock(&networks[1], &other, &engine).await,
         ];
-        assert!(looks[1] > 20 && looks[0] * 10 > looks[1] * 9, "{looks:?}");
+        assert!(polls[1] > 20 && polls[0] * 10 > polls[1] * 9, "{polls:?}");
     });
 }
 

@@ -11,7 +11,7 @@ use crate::place::Place;
 impl Place {
     /// Returns a client with these flags and the library's defaults.
     pub(crate) async fn locks(&self) -> Result<LockClient, Failure> {
-        self.client(Purpose::Look, |builder| builder).await
+        self.client(Purpose::Inspect, |builder| builder).await
     }
 
     /// Returns a client with these flags, after `set` has added more settings.

@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_overlap_by_no_less_than_the_shortest() {
+    fn polls_overlap_by_no_less_than_the_shortest() {
         let mut pace = PollSchedule::new(5 * MS, 1000 * MS);
         for turn in 0..10 {
             pace.timed(at(turn * 50), at(turn * 50 + 6));
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn the_speed_of_the_queue_is_not_learnt_from_ones_own_looks() {
+    fn the_speed_of_the_queue_is_not_learnt_from_the_waiters_own_polls() {
         let mut pace = pace();
         // The polls are very late: a hundred turns go by between any two.
         for poll_at in 1..=9 {

@@ -96,7 +96,7 @@ impl Judge {
 
     /// Whether the caller asks for another answer, before an entry counts as expired or the caller is turned away. `lacks` returns whether
     /// something has no date and nothing confirms the only answer that there is.
-    pub fn looks_again(&mut self, refusal: &Refusal, lacks: impl FnOnce() -> bool) -> bool {
+    pub fn polls_again(&mut self, refusal: &Refusal, lacks: impl FnOnce() -> bool) -> bool {
         if !self.is_confirmed && takes_for_dead(refusal) {
             self.is_confirmed = true;
             return true;

@@ -24,7 +24,7 @@ const ARRIVALS: Duration = Duration::from_secs(10);
 
 /// A queue, and how long it is watched.
 #[derive(Clone, Copy, Debug)]
-pub struct Line {
+pub struct QueueSetup {
     /// How many processes wait, beside the one that holds the lock.
     pub waiters: usize,
     /// How long each turn holds the lock.
@@ -53,7 +53,7 @@ struct Log {
     grown: Arc<Notify>,
 }
 
-impl Line {
+impl QueueSetup {
     /// Runs the queue on a paused clock of tokio.
     pub async fn run(self) -> Toll {
         let counter = Counter::default();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Events;
-use super::timely::{Lines, Place, walk};
+use super::timely::{Place, Queues, walk};
 use crate::history::Event;
 use crate::plan::Plan;
 
@@ -65,7 +65,7 @@ pub(crate) fn compared(plan: &Plan, events: &Events) -> u64 {
 }
 
 fn in_queue<'a>(
-    queues: &'a Lines<'_>,
+    queues: &'a Queues<'_>,
     lock: &'a str,
     at: Duration,
 ) -> impl Iterator<Item = &'a Place> {

@@ -56,7 +56,7 @@ pub(super) struct Place {
 }
 
 #[derive(Default)]
-pub(super) struct Lines<'a> {
+pub(super) struct Queues<'a> {
     places: BTreeMap<(&'a str, &'a str), Place>,
     /// Gaps that were closed in a run, by the newest ticket: the first ticket, and when the first read that shows the run was sent.
     closed: BTreeMap<(&'a str, u64), (u64, Duration)>,
@@ -72,9 +72,9 @@ pub(super) struct Lines<'a> {
 pub(super) fn walk<'a>(
     plan: &Plan,
     events: &'a Events,
-    mut judge: impl FnMut(&Lines<'a>, Duration, &'a Event) -> Result<(), String>,
+    mut judge: impl FnMut(&Queues<'a>, Duration, &'a Event) -> Result<(), String>,
 ) -> Result<(), String> {
-    let mut queues = Lines::default();
+    let mut queues = Queues::default();
     queues.gather_ends(events);
     for (at, event) in events {
         if let Event::Exchanged(exchange) = event {
@@ -85,7 +85,7 @@ pub(super) fn walk<'a>(
     Ok(())
 }
 
-impl<'a> Lines<'a> {
+impl<'a> Queues<'a> {
     /// Gathers, before the walk, when each ticket was given up. A late copy of an enter may bring one nonce a second ticket. Giving the
     /// nonce up gives up both.
     fn gather_ends(&mut self, events: &'a Events) {

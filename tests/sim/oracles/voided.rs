@@ -12,21 +12,21 @@ use crate::shown::State;
 
 pub(super) fn check(plan: &Plan, events: &Events) -> Result<(), String> {
     walk(plan, events, |queues, at, event| {
-        let Event::Exchanged(look) = event else {
+        let Event::Exchanged(poll) = event else {
             return Ok(());
         };
         let voided = |place: &Place| {
-            let void = look.behind_the_slots();
+            let void = poll.behind_the_slots();
             let mut void = void.filter(|row| row.state == State::Void);
             void.find(|row| place.has(row.ticket)).map(|row| row.ticket)
         };
-        let mut waiters = queues.timely(&look.lock, at);
+        let mut waiters = queues.timely(&poll.lock, at);
         let voided = waiters.find_map(|place| {
-            let is_row = place.row.is_some_and(|since| since <= look.sent);
+            let is_row = place.row.is_some_and(|since| since <= poll.sent);
             Some((place.host, voided(place).filter(|_| is_row)?))
         });
         voided.map_or(Ok(()), |(host, ticket)| {
-            let lock = &look.lock;
+            let lock = &poll.lock;
             Err(format!("{at:?}: {ticket} of host {host} is void on {lock}"))
         })
     })

@@ -27,7 +27,7 @@ pub(crate) enum Place {
     Row,
 }
 
-pub(crate) struct Line {
+pub(crate) struct BatchQueue {
     pub(crate) lab: Lab,
     pub(crate) other: Host,
     guard: Option<LockGuard>,
@@ -38,14 +38,14 @@ pub(crate) struct Line {
 
 /// The batch gathers while the call before it is in the doorway.
 pub(crate) struct Gathering {
-    queue: Line,
+    queue: BatchQueue,
     door: Gate,
 }
 
 impl std::ops::Deref for Gathering {
-    type Target = Line;
+    type Target = BatchQueue;
 
-    fn deref(&self) -> &Line {
+    fn deref(&self) -> &BatchQueue {
         &self.queue
     }
 }
@@ -73,9 +73,9 @@ pub(crate) fn holds_at(network: &Network, what: &'static str, nth: usize, when: 
     gate
 }
 
-impl Line {
-    pub(crate) async fn with<const N: usize>(place: Place, waits: [RecordWait; N]) -> Line {
-        let queue = Line::gathers(place, waits).await.comes().await;
+impl BatchQueue {
+    pub(crate) async fn with<const N: usize>(place: Place, waits: [RecordWait; N]) -> BatchQueue {
+        let queue = BatchQueue::gathers(place, waits).await.comes().await;
         queue.lab.settle().await;
         queue
     }
@@ -167,7 +167,7 @@ impl Gathering {
         let door = holds_at(&host.network, "enter known", 0, When::Before);
         let successor = call(&host, RecordWait::Infinite);
         door.reached(1).await;
-        let queue = Line {
+        let queue = BatchQueue {
             lab,
             other,
             guard: Some(guard),
@@ -179,7 +179,7 @@ impl Gathering {
     }
 
     /// Lets the batch out of the doorway. From here on the test decides what becomes of it.
-    pub(crate) async fn comes(self) -> Line {
+    pub(crate) async fn comes(self) -> BatchQueue {
         let Gathering { queue, door } = self;
         door.open();
         queue.lab.wait(SECOND / 100).await;

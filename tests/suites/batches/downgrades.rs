@@ -12,7 +12,7 @@ use fairlock::embedded::{Fault, When};
 use fairlock::{Error, HeldLocks, Invalid, LockGuard, RecordWait};
 use tokio::task::JoinHandle;
 
-use super::batch::{Line, Place, granted, holds_at};
+use super::batch::{BatchQueue, Place, granted, holds_at};
 use super::{INFINITE, SECOND};
 use fairlock_testkit::lab::{Host, Lab};
 use fairlock_testkit::verbs::meets;
@@ -26,14 +26,14 @@ fn shares(host: &Host) -> JoinHandle<LockGuard> {
 }
 
 /// The first of a batch holds the lock, and one other call waits for it.
-async fn of_two(last: RecordWait) -> (Line, LockGuard) {
-    let mut queue = Line::with(Place::Row, [INFINITE, last]).await;
+async fn of_two(last: RecordWait) -> (BatchQueue, LockGuard) {
+    let mut queue = BatchQueue::with(Place::Row, [INFINITE, last]).await;
     queue.comes_to_the_batch().await;
     let first = granted(queue.members.remove(0)).await;
     (queue, first)
 }
 
-async fn requests_of_downgrade(queue: &Line, guard: &mut LockGuard) -> u64 {
+async fn requests_of_downgrade(queue: &BatchQueue, guard: &mut LockGuard) -> u64 {
     let before = queue.host.network.counts().requests();
     guard.downgrade().await.unwrap();
     queue.host.network.counts().requests() - before
@@ -59,7 +59,7 @@ enum Goes {
 }
 
 impl Goes {
-    async fn away(self, queue: &mut Line) {
+    async fn away(self, queue: &mut BatchQueue) {
         let last = queue.members.remove(0);
         match self {
             Goes::TimeIsOver => {}
@@ -101,7 +101,7 @@ fn a_downgrade_frees_the_permits_as_soon_as_the_next_of_its_batch_has_gone() {
 #[test]
 fn a_downgrade_frees_the_permits_when_the_time_of_the_next_is_over_though_its_call_is_not_polled() {
     virtual_time(async {
-        let gathering = Line::gathers(Place::Row, [INFINITE]).await;
+        let gathering = BatchQueue::gathers(Place::Row, [INFINITE]).await;
         let lock = gathering.host.locks.fair_lock("a").unwrap();
         let mut unpolled = Box::pin(lock.acquire(RecordWait::Timeout(TIME)));
         assert!(futures::poll!(&mut unpolled).is_pending());

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use batch::{Line, Place, call, granted, holds_at};
+use batch::{BatchQueue, Place, call, granted, holds_at};
 use fairlock::embedded::{Fault, When};
 use fairlock::{Closed, Error, LossReason, RecordWait, Ticket};
 use fairlock_testkit::lab::{Lab, acquire, waits};
@@ -26,7 +26,7 @@ const CHOICES: [&[usize]; 7] = [&[0], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[0
 fn a_batch_has_its_turns_in_the_order_of_its_calls_with_a_ticket_each() {
     for place in [Place::Slot, Place::Row] {
         virtual_time(async {
-            let queue = Line::with(place, [INFINITE; 3]).await;
+            let queue = BatchQueue::with(place, [INFINITE; 3]).await;
             let tickets = queue.turns(&[]).await;
             let next = |pair: &[Ticket]| pair[0].get() + 1 == pair[1].get();
             assert!(tickets.windows(2).all(next), "{place:?}: {tickets:?}");
@@ -39,7 +39,7 @@ fn whoever_of_a_batch_goes_while_it_waits_the_others_have_their_turns() {
     for place in [Place::Slot, Place::Row] {
         for gone in CHOICES {
             virtual_time(async {
-                let queue = Line::with(place, [INFINITE; 3]).await;
+                let queue = BatchQueue::with(place, [INFINITE; 3]).await;
                 gone.iter().for_each(|who| queue.members[*who].abort());
                 queue.lab.settle().await;
                 queue.turns(gone).await;
@@ -61,7 +61,7 @@ fn whoever_of_a_batch_goes_while_it_comes_into_the_queue_the_others_have_their_t
             .flat_map(|when| CHOICES.map(|gone| (when, gone)))
         {
             virtual_time(async {
-                let gathering = Line::gathers(place, [INFINITE; 3]).await;
+                let gathering = BatchQueue::gathers(place, [INFINITE; 3]).await;
                 let gate = holds_at(&gathering.host.network, what, nth, when);
                 let queue = gathering.comes().await;
                 gate.reached(1).await;
@@ -79,7 +79,7 @@ fn whoever_of_a_batch_goes_while_it_comes_into_the_queue_the_others_have_their_t
 fn one_whose_time_is_over_is_told_its_place_and_the_others_wait_on() {
     virtual_time(async {
         let waits = [INFINITE, RecordWait::Timeout(5 * SECOND), INFINITE];
-        let mut queue = Line::with(Place::Row, waits).await;
+        let mut queue = BatchQueue::with(Place::Row, waits).await;
         let refused = (&mut queue.members[1]).await.unwrap().unwrap_err();
         // It stands behind the holder, the successor and the first of its batch.
         assert!(
@@ -100,7 +100,7 @@ fn one_whose_time_is_over_is_told_its_place_and_the_others_wait_on() {
 fn one_whose_time_is_over_behind_another_of_its_batch_is_told_so_and_the_last_waits_on() {
     virtual_time(async {
         let waits = [INFINITE, RecordWait::Timeout(20 * SECOND), INFINITE];
-        let mut queue = Line::with(Place::Slot, waits).await;
+        let mut queue = BatchQueue::with(Place::Slot, waits).await;
         queue.comes_to_the_batch().await;
         let first = granted(queue.members.remove(0)).await;
         let refused = queue.members.remove(0).await.unwrap().unwrap_err();
@@ -126,7 +126,7 @@ fn the_last_of_a_batch_is_told_as_soon_as_its_time_is_over_behind_a_holder_of_it
         virtual_time(async {
             let started = Instant::now();
             let waits = [INFINITE, RecordWait::Timeout(20 * SECOND)];
-            let mut queue = Line::with(Place::Slot, waits).await;
+            let mut queue = BatchQueue::with(Place::Slot, waits).await;
             queue.comes_to_the_batch().await;
             let first = granted(queue.members.remove(0)).await;
             let before = queue.host.network.counts().requests();
@@ -154,7 +154,7 @@ fn the_last_of_a_batch_is_told_as_soon_as_its_time_is_over_behind_a_holder_of_it
 #[test]
 fn who_asks_after_the_last_of_a_batch_gave_up_is_not_given_up_with_it() {
     virtual_time(async {
-        let gathering = Line::gathers(Place::Slot, [RecordWait::Timeout(SECOND)]).await;
+        let gathering = BatchQueue::gathers(Place::Slot, [RecordWait::Timeout(SECOND)]).await;
         // It has given up, but a request of its own may still bring it the lock.
         gathering.lab.wait(SECOND / 2).await;
         let patient = call(&gathering.host, INFINITE);
@@ -170,7 +170,7 @@ fn who_asks_after_the_last_of_a_batch_gave_up_is_not_given_up_with_it() {
 fn a_guard_of_a_batch_is_passed_on_without_a_request_released_or_dropped() {
     for drops in [true, false] {
         virtual_time(async {
-            let mut queue = Line::with(Place::Row, [INFINITE; 2]).await;
+            let mut queue = BatchQueue::with(Place::Row, [INFINITE; 2]).await;
             queue.comes_to_the_batch().await;
             let first = granted(queue.members.remove(0)).await;
             let before = queue.host.network.counts().requests();
@@ -190,7 +190,7 @@ fn a_guard_of_a_batch_is_passed_on_without_a_request_released_or_dropped() {
 #[test]
 fn a_lock_is_passed_on_with_half_a_lease_at_least() {
     virtual_time(async {
-        let mut queue = Line::with(Place::Row, [INFINITE; 2]).await;
+        let mut queue = BatchQueue::with(Place::Row, [INFINITE; 2]).await;
         queue.comes_to_the_batch().await;
         let first = granted(queue.members.remove(0)).await;
         meets(
@@ -215,7 +215,7 @@ fn a_lock_is_passed_on_with_half_a_lease_at_least() {
 fn those_behind_a_hold_that_is_lost_stand_anew_at_the_end_of_the_queue() {
     for deleted in [true, false] {
         virtual_time(async {
-            let mut queue = Line::with(Place::Row, [INFINITE; 3]).await;
+            let mut queue = BatchQueue::with(Place::Row, [INFINITE; 3]).await;
             let behind = waits(&queue.lab, &queue.other).await;
             queue.comes_to_the_batch().await;
             let first = granted(queue.members.remove(0)).await;
@@ -257,7 +257,7 @@ fn those_behind_a_hold_that_is_lost_stand_anew_at_the_end_of_the_queue() {
 #[test]
 fn those_who_do_not_wait_have_the_lock_neither_before_nor_between_those_of_a_batch() {
     virtual_time(async {
-        let gathering = Line::gathers(Place::Row, [INFINITE; 2]).await;
+        let gathering = BatchQueue::gathers(Place::Row, [INFINITE; 2]).await;
         let gate = holds_at(&gathering.host.network, "draw", 0, When::Before);
         let mut queue = gathering.comes().await;
         gate.reached(1).await;
@@ -291,7 +291,7 @@ async fn writes(lab: &Lab, ticket: Ticket) -> bool {
 #[test]
 fn a_write_under_the_ticket_of_an_earlier_one_of_a_batch_is_refused() {
     virtual_time(async {
-        let mut queue = Line::with(Place::Row, [INFINITE; 3]).await;
+        let mut queue = BatchQueue::with(Place::Row, [INFINITE; 3]).await;
         queue.comes_to_the_batch().await;
         let mut earlier = Vec::new();
         for member in std::mem::take(&mut queue.members) {
@@ -312,7 +312,7 @@ fn each_of_a_batch_observes_its_own_place() {
     virtual_time(async {
         let told = Arc::new(Mutex::new(vec![Vec::new(); 3]));
         let tell = Arc::clone(&told);
-        let gathering = Line::gathers_observed(3, move |who, waiting| {
+        let gathering = BatchQueue::gathers_observed(3, move |who, waiting| {
             tell.lock().unwrap()[who].push(waiting.position.unwrap());
         });
         let queue = gathering.await.comes().await;
@@ -327,7 +327,8 @@ fn each_of_a_batch_observes_its_own_place() {
 #[test]
 fn an_observer_that_panics_ends_its_own_call_and_no_other_of_its_batch() {
     virtual_time(async {
-        let gathering = Line::gathers_observed(3, |who, _| assert_ne!(who, 1, "the caller's own"));
+        let gathering =
+            BatchQueue::gathers_observed(3, |who, _| assert_ne!(who, 1, "the caller's own"));
         let mut queue = gathering.await.comes().await;
         let ended = (&mut queue.members[1]).await.unwrap();
         assert!(
@@ -365,7 +366,7 @@ fn the_holder_that_others_are_told_of_has_the_ticket_that_it_has() {
 #[test]
 fn other_clients_wait_for_all_turns_of_a_batch_and_none_more() {
     virtual_time(async {
-        let mut queue = Line::with(Place::Row, [INFINITE; 3]).await;
+        let mut queue = BatchQueue::with(Place::Row, [INFINITE; 3]).await;
         let behind = waits(&queue.lab, &queue.other).await;
         queue.comes_to_the_batch().await;
         for member in std::mem::take(&mut queue.members) {

@@ -199,8 +199,8 @@ pub(crate) const COMING: &[Scene] = &[
 
 /// Requests of callers that wait, with or without a time-out.
 pub(crate) const WAITING: &[Scene] = &[
-    scene("looking at a lock that is being taken", "read lock", &[Gap]),
-    scene("looking from the slot", "read lock", &[Live]),
+    scene("polling a lock that is being taken", "read lock", &[Gap]),
+    scene("polling from the slot", "read lock", &[Live]),
     scene("renewing the slot", "renew slot", &[Live]),
     scene("a ticket", "draw", &[Live, Live]),
     scene("a row", "join", &[Live, Live]),

@@ -39,7 +39,7 @@ pub(crate) const SHARING: &[Scene] = &[
         &[Shares(60)],
     ),
     ten(
-        "looking from that slot",
+        "polling from that slot",
         "read lock",
         &[Shares(60), Shares(4)],
     ),

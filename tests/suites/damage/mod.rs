@@ -246,9 +246,9 @@ fn a_count_of_tickets_that_cannot_be_is_said_wherever_it_stands() {
             })
             .await;
             let lock = lab.host().locks.fair_lock("a").unwrap();
-            let looked = lock.inspect().await.unwrap_err();
+            let read = lock.inspect().await.unwrap_err();
             let refused = lock.acquire(RecordWait::Timeout(5 * SECOND)).await;
-            for error in [looked, refused.unwrap_err()] {
+            for error in [read, refused.unwrap_err()] {
                 let is_said = matches!(
                     error,
                     Error::InvalidItem {

@@ -227,8 +227,8 @@ fn data_that_is_none_and_writes_that_were_none_are_said() {
             })
             .await;
             let lock = lab.host().locks.fair_lock("a").unwrap();
-            let looked = lock.inspect().await.unwrap_err();
-            assert!(matches!(looked, Error::InvalidItem { .. }), "{looked}");
+            let read = lock.inspect().await.unwrap_err();
+            assert!(matches!(read, Error::InvalidItem { .. }), "{read}");
             // The item does not stop the write that enters, but the answer shows the damage.
             let refused = lock.acquire(RecordWait::NoWait).await.unwrap_err();
             assert!(matches!(refused, Error::InvalidItem { .. }), "{refused}");

@@ -81,7 +81,7 @@ pub(crate) async fn a_damaged_table_is_named_and_the_way_out_leads_out(place: &P
         let behind = place.waits_behind(1, &hosts[2]).await;
         assert!(blow.strike(&place.table()).await, "{blow:?} met nothing");
         let other = place.host().locks.fair_lock("a").unwrap();
-        let looks = [
+        let reads = [
             other.try_acquire().await.err(),
             other.inspect().await.err(),
             other.sweep().await.err(),
@@ -92,7 +92,7 @@ pub(crate) async fn a_damaged_table_is_named_and_the_way_out_leads_out(place: &P
         }
         drop(guard);
         let waited = [successor.await.unwrap().err(), behind.await.unwrap().err()];
-        for error in looks.iter().chain(&waited).flatten() {
+        for error in reads.iter().chain(&waited).flatten() {
             let helps = matches!(error, Error::ShutDown(_)) || names_the_item(error);
             assert!(helps, "{blow:?}: {error}");
         }

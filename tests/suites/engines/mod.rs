@@ -9,9 +9,10 @@ mod damage;
 mod data;
 mod dead;
 mod faults;
+mod inspect;
 mod lease_lock;
 mod leaving;
-mod looks;
+
 mod place;
 mod refusals;
 mod scopes;
@@ -71,9 +72,9 @@ macro_rules! suite {
                 faults::four_workers_on_a_bad_network_are_never_two_at_once,
                 refusals::a_refusal_costs_a_consistent_read_where_it_shows_no_item_and_none_where_it_does,
                 refusals::no_wait_on_a_held_lock_names_the_holder_and_changes_nothing,
-                looks::who_only_looks_sees_the_holder_and_the_queue_and_writes_nothing,
-                looks::a_listing_shows_every_lock,
-                looks::who_waits_is_told_its_place_whenever_it_changes,
+                inspect::an_observer_sees_the_holder_and_the_queue_and_writes_nothing,
+                inspect::a_listing_shows_every_lock,
+                inspect::who_waits_is_told_its_place_whenever_it_changes,
                 admin::a_sweep_removes_a_holder_that_died_and_no_other,
                 admin::a_sweep_removes_the_dead_of_a_whole_queue,
                 admin::an_idle_lock_is_removed_after_its_retention,

@@ -130,8 +130,8 @@ pub(crate) async fn a_renewal_that_comes_before_the_eviction_saves_a_reader(plac
     gate.open();
     // The write was refused, and the writer has polled again.
     let sent = writer.network.counts().requests();
-    let looked = || writer.network.counts().requests() > sent + 2;
-    until(async || looked() || waiting.is_finished()).await;
+    let polled = || writer.network.counts().requests() > sent + 2;
+    until(async || polled() || waiting.is_finished()).await;
     assert_eq!(counted(place).await, (2, 1, 1, 1));
     alive.release().await.unwrap();
     granted(waiting).await.release().await.unwrap();

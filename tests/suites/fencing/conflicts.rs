@@ -57,7 +57,7 @@ fn a_release_that_met_a_conflict_is_told_what_became_of_the_lock_since() {
 
 /// How often the successor polls in the three seconds after it met a fault `times` times. Its lease is short, so that it renews early in
 /// the hold. Late in a hold, it would poll no more often than a waiter that was told that DynamoDB is too busy.
-fn looks_after(times: usize, fault: Fault) -> u64 {
+fn polls_after(times: usize, fault: Fault) -> u64 {
     virtual_time(async {
         let lab = Lab::new().await;
         let a = lab.host();
@@ -80,7 +80,7 @@ fn looks_after(times: usize, fault: Fault) -> u64 {
 
 #[test]
 fn a_conflict_slows_no_poll_down_as_being_too_busy_does() {
-    let [conflicts, throttles] = [Fault::Conflict, Fault::Throttle].map(|it| looks_after(5, it));
+    let [conflicts, throttles] = [Fault::Conflict, Fault::Throttle].map(|it| polls_after(5, it));
     assert!(
         conflicts > 20 && conflicts > 2 * throttles,
         "{conflicts}, {throttles}"

@@ -101,7 +101,7 @@ pub(crate) async fn play(
             tokio::spawn(calls(locks, (number, shares), ends, seen.clone()))
         })
         .collect();
-    tasks.push(tokio::spawn(looks(
+    tasks.push(tokio::spawn(inspects(
         hosts[4].locks.clone(),
         ends,
         seen.clone(),
@@ -233,7 +233,7 @@ async fn watches(ends: Instant, seen: Shared) {
 }
 
 /// Inspects and sweeps.
-async fn looks(locks: LockClient, ends: Instant, seen: Shared) {
+async fn inspects(locks: LockClient, ends: Instant, seen: Shared) {
     let lock = locks.fair_lock("a").unwrap();
     while Instant::now() < ends {
         let errors = [lock.inspect().await.err(), lock.sweep().await.err()];

@@ -19,7 +19,7 @@ use contest::{Contest, Course, RTT, distant};
 use fairlock::RecordWait;
 use fairlock::embedded::{Fault, Faults, Latency, When};
 use fairlock_testkit::lab::{Lab, acquire, cut_off, waits};
-use fairlock_testkit::queue::{Line, Toll};
+use fairlock_testkit::queue::{QueueSetup, Toll};
 use fairlock_testkit::virtual_time;
 use tokio::time::Instant;
 
@@ -247,7 +247,7 @@ fn a_queue_that_began_while_requests_were_slow_is_fast_when_they_are() {
 /// What all of a queue of `waiters` processes send for a handoff.
 fn toll(waiters: usize) -> Toll {
     virtual_time(
-        Line {
+        QueueSetup {
             waiters,
             hold: Duration::from_millis(50),
             round_trip: RTT,
@@ -269,7 +269,7 @@ fn polls_that_are_under_way_when_the_lock_comes_are_answered() {
 /// Ten processes more than there are slots, and holds of three leases.
 #[test]
 fn every_request_of_a_queue_is_counted_as_what_it_is() {
-    let queue = Line {
+    let queue = QueueSetup {
         waiters: 18,
         hold: 90 * SECOND,
         round_trip: RTT,

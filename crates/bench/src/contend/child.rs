@@ -65,7 +65,7 @@ async fn warm_up(options: &Options, number: u32, backend: &Backend) -> Result<()
     let locks = backend.upkeep(options)?;
     let seen = backend::lock(options, &locks)?.inspect().await;
     seen.map(drop)
-        .map_err(|error| Failure::run("cannot look at the lock", error))
+        .map_err(|error| Failure::run("cannot inspect the lock", error))
 }
 
 async fn one_turn(contender: Contender) -> Result<(), String> {

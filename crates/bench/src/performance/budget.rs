@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlock_testkit::queue::Line;
+use fairlock_testkit::queue::QueueSetup;
 
 pub(crate) struct Budget {
     pub(crate) is_brief: bool,
@@ -16,7 +16,7 @@ pub(crate) struct Budget {
     pub(crate) slow_turns: u32,
     pub(crate) lengths: &'static [u32],
     pub(crate) holds_ms: &'static [u32],
-    pub(crate) lines: Vec<Line>,
+    pub(crate) queues: Vec<QueueSetup>,
     /// How long waiters are watched, to compute the cost of a day of waiting.
     pub(crate) watched: Duration,
     /// The number of tasks whose memory is measured.
@@ -25,8 +25,8 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) fn whole() -> Budget {
-        let short = [1, 2, 8, 32, 128].map(|waiters| line(waiters, 20, 300));
-        let long = [line(1_000, 100, 1_000), line(10_000, 150, 700)];
+        let short = [1, 2, 8, 32, 128].map(|waiters| queue(waiters, 20, 300));
+        let long = [queue(1_000, 100, 1_000), queue(10_000, 150, 700)];
         Budget {
             is_brief: false,
             runs: 5,
@@ -35,7 +35,7 @@ impl Budget {
             slow_turns: 24,
             lengths: &[2, 4, 8, 16, 32],
             holds_ms: &[0, 10, 50, 200, 1_000],
-            lines: short.into_iter().chain(long).collect(),
+            queues: short.into_iter().chain(long).collect(),
             watched: Duration::from_secs(1_800),
             tasks: 10_000,
         }
@@ -50,15 +50,15 @@ impl Budget {
             slow_turns: 4,
             lengths: &[2, 8],
             holds_ms: &[0, 50],
-            lines: [2, 8].map(|waiters| line(waiters, 10, 5)).to_vec(),
+            queues: [2, 8].map(|waiters| queue(waiters, 10, 5)).to_vec(),
             watched: Duration::from_secs(60),
             tasks: 20,
         }
     }
 }
 
-fn line(waiters: usize, settles: u64, handoffs: usize) -> Line {
-    Line {
+fn queue(waiters: usize, settles: u64, handoffs: usize) -> QueueSetup {
+    QueueSetup {
         waiters,
         hold: Duration::from_millis(50),
         round_trip: Duration::from_millis(10),

@@ -36,7 +36,7 @@ impl Comparison {
     pub(crate) fn by_length(driver: &Driver, budget: &Budget) -> Done<Comparison> {
         let scene = |by, workers| Scene::new(by, workers, HOLD_MS, turns(budget, by, HOLD_MS));
         Ok(Comparison {
-            name: "line-length",
+            name: "queue-length",
             across: "workers",
             along: budget.lengths.to_vec(),
             courses: courses(driver, budget, budget.lengths, scene)?,

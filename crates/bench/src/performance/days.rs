@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 use crate::performance::Done;
 use crate::performance::budget::Budget;
 use crate::performance::dollars;
-use crate::performance::lines::in_virtual_time;
 use crate::performance::page::Page;
+use crate::performance::queues::in_virtual_time;
 use crate::performance::scene::ROUND_TRIP_MS;
 use crate::performance::table::{Table, digits};
 

@@ -9,7 +9,7 @@ use fairlock_testkit::traffic::Counter;
 use tokio::task::JoinSet;
 
 use crate::performance::Done;
-use crate::performance::lines::in_virtual_time;
+use crate::performance::queues::in_virtual_time;
 use crate::performance::scene::ROUND_TRIP_MS;
 
 /// Long enough for all tasks to have come and wait.

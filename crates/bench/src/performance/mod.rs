@@ -14,11 +14,11 @@ mod days;
 mod dollars;
 mod driver;
 mod instructions;
-mod lines;
 mod machine;
 mod memory;
 mod page;
 mod promises;
+mod queues;
 mod run;
 mod scene;
 mod table;
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Done<()> {
 fn measure(budget: &Budget, page: &mut Page) -> Done<()> {
     let driver = Driver::new()?;
     page.write("machine", &machine::described()?)?;
-    let long_queues = lines::measure(budget);
+    let long_queues = queues::measure(budget);
     let by_length = Comparison::by_length(&driver, budget)?;
     let by_hold = Comparison::by_hold(&driver, budget)?;
     let promises = promises::measure(&driver, budget, &long_queues)?;
@@ -78,7 +78,7 @@ fn measure(budget: &Budget, page: &mut Page) -> Done<()> {
     by_length.report(page)?;
     by_hold.report(page)?;
     waits::report(&by_length, page)?;
-    lines::report(&long_queues, page)?;
+    queues::report(&long_queues, page)?;
     dollars::report(&by_length, page)?;
     days::report(budget, page)?;
     timeline::report(&driver, budget, page)

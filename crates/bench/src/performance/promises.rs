@@ -6,8 +6,8 @@ use crate::performance::Done;
 use crate::performance::budget::Budget;
 use crate::performance::driver::Driver;
 use crate::performance::instructions;
-use crate::performance::lines::LongQueue;
 use crate::performance::memory;
+use crate::performance::queues::LongQueue;
 use crate::performance::run::{Run, in_round_trips, median};
 use crate::performance::scene::{FAIRLOCK, Place, Scene};
 use crate::performance::table::{Table, digits};
@@ -75,7 +75,7 @@ const INSIDE_NO_HOLD: [Figure; 1] = [(
     Run::turns_a_round_trip,
 )];
 
-pub(crate) fn measure(driver: &Driver, budget: &Budget, lines: &[LongQueue]) -> Done<String> {
+pub(crate) fn measure(driver: &Driver, budget: &Budget, queues: &[LongQueue]) -> Done<String> {
     let processes = |workers, hold_ms| Scene::new(FAIRLOCK, workers, hold_ms, budget.turns);
     let inside = |hold_ms| Scene {
         place: Place::OneClient,
@@ -98,7 +98,7 @@ pub(crate) fn measure(driver: &Driver, budget: &Budget, lines: &[LongQueue]) -> 
             by: format!("`{}`", scene.command()),
         }));
     }
-    promises.extend(of_long_queues(lines));
+    promises.extend(of_long_queues(queues));
     promises.push(Promise {
         what: "uncontended: instructions, against two bare calls of the SDK, times".into(),
         bound: AtMost(1.15),
@@ -122,13 +122,13 @@ pub(crate) fn measure(driver: &Driver, budget: &Budget, lines: &[LongQueue]) -> 
 }
 
 /// The promises about the longest queues, compared with a queue of eight.
-fn of_long_queues(lines: &[LongQueue]) -> Vec<Promise> {
-    let Some(eight) = lines.iter().find(|long| long.line.waiters == 8) else {
+fn of_long_queues(queues: &[LongQueue]) -> Vec<Promise> {
+    let Some(eight) = queues.iter().find(|long| long.setup.waiters == 8) else {
         return Vec::new();
     };
-    let long = lines.iter().filter(|long| long.line.waiters >= 1_000);
+    let long = queues.iter().filter(|long| long.setup.waiters >= 1_000);
     let promises = long.flat_map(|long| {
-        let waiters = long.line.waiters;
+        let waiters = long.setup.waiters;
         let of = |what: &str, most, ratio| Promise {
             what: format!("{what} a handoff, {waiters} waiters against 8, times"),
             bound: AtMost(most),

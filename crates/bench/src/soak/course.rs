@@ -39,7 +39,7 @@ pub(crate) async fn run(soak: &Soak) -> Result<Course, Failure> {
     // The loop ends with the time.
     while since() < soak.options.lasts && !told_to_stop.load(Ordering::SeqCst) {
         ticks.tick().await;
-        soak.oracle.look_round(soak.options.stalled_after);
+        soak.oracle.check_stalls(soak.options.stalled_after);
         let vitals = vitals()?;
         course.note(vitals);
         if since() >= reported + soak.options.every {

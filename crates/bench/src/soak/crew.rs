@@ -36,9 +36,9 @@ pub(crate) fn start(soak: &Arc<Soak>) -> Result<JoinSet<()>, Failure> {
         let (soak, rng) = (Arc::clone(soak), rng.fork());
         crew.spawn(async move { host::come_and_go(&soak, place, rng).await });
     }
-    let (locks, looks) = (soak.onlooker(rng.u64(..))?, rng.fork());
+    let (locks, reads) = (soak.onlooker(rng.u64(..))?, rng.fork());
     let here = Arc::clone(soak);
-    crew.spawn(async move { onlooker::work(&here, locks, looks).await });
+    crew.spawn(async move { onlooker::work(&here, locks, reads).await });
     let (here, table) = (Arc::clone(soak), soak.table());
     crew.spawn(async move { expiry::work(&here, table).await });
     let here = Arc::clone(soak);

@@ -10,22 +10,22 @@ use futures::StreamExt;
 use crate::soak::names::{HOT, Heat};
 use crate::soak::stage::Soak;
 
-const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+const BETWEEN_READS: Duration = Duration::from_secs(1);
 const TO_FINISH: Duration = Duration::from_secs(30);
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(5);
 
 pub(crate) async fn work(soak: &Soak, locks: LockClient, mut rng: Rng) {
     let options = SweepOptions::every(BETWEEN_SWEEPS).idle_locks(IdleLocks::Remove);
     let sweeper = locks.start_sweeper(options);
-    while soak.goes_on(BETWEEN_LOOKS).await {
+    while soak.goes_on(BETWEEN_READS).await {
         let name = soak.names.next(Heat::Warm, &mut rng);
-        let looked = match rng.u8(0..8) {
+        let read = match rng.u8(0..8) {
             0 => list(soak, &locks).await,
             1 => sweep(soak, &locks, &name).await,
             2..5 => inspect(soak, &locks, &name).await,
             _ => inspect(soak, &locks, HOT).await,
         };
-        match looked {
+        match read {
             Ok(()) => {}
             Err(Error::Unavailable { .. }) => soak.tally.outcome("onlooker not answered"),
             Err(error) => {

@@ -129,7 +129,7 @@ impl Oracle {
     }
 
     /// Finds locks that were not granted for `bound` although a caller waits without end. Forgets unused locks.
-    pub(crate) fn look_round(&self, bound: Duration) {
+    pub(crate) fn check_stalls(&self, bound: Duration) {
         let now = now_ns();
         let since = |then: u64| Duration::from_nanos(now.saturating_sub(then));
         let mut locks = self.locks();

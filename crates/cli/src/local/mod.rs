@@ -28,11 +28,11 @@ pub(crate) enum Purpose {
     /// To take a lock. A missing file is created, as `flock` does; a missing table in an AWS account is not.
     Turn,
     /// To read only, which changes nothing.
-    Look,
+    Inspect,
 }
 
 /// How long a read-only command waits for a file that other processes keep busy.
-const LOOK_WITHIN: Duration = Duration::from_secs(5);
+const INSPECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Opens a file of the engine, or creates it if `purpose` allows that. `create` is the command that creates it, for error messages. A
 /// separate thread opens the file, which takes as long as other processes keep it busy. A caller that stops waiting leaves the thread
@@ -40,12 +40,12 @@ const LOOK_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) async fn open(file: &Path, purpose: Purpose, create: &str) -> Result<Client, Failure> {
     let unusable =
         |why: String| Failure::unavailable(format!("cannot use {}: {why}", file.display()));
-    look_at(file, purpose, create).map_err(unusable)?;
+    check_file(file, purpose, create).map_err(unusable)?;
     let obstacle = access::obstacle(file);
     let open: fn(PathBuf) -> Result<Engine, EngineError> = match (purpose, obstacle) {
         (_, None) => |file| Engine::file(file),
         // A reader needs no permission to write.
-        (Purpose::Look, Some(_)) => |file| Engine::read_only(file),
+        (Purpose::Inspect, Some(_)) => |file| Engine::read_only(file),
         (Purpose::Make | Purpose::Turn, Some(obstacle)) => return Err(unusable(obstacle)),
     };
     let (tell, opened) = oneshot::channel();
@@ -55,7 +55,7 @@ pub(crate) async fn open(file: &Path, purpose: Purpose, create: &str) -> Result<
     let engine = tokio::select! {
         biased;
         engine = opened => engine.map_err(|_panicked| unusable("it cannot be opened".into()))?,
-        () = sleep(LOOK_WITHIN), if purpose == Purpose::Look => {
+        () = sleep(INSPECT_WITHIN), if purpose == Purpose::Inspect => {
             return Err(unusable(BUSY.to_owned()));
         }
     };
@@ -69,8 +69,8 @@ pub(crate) async fn open(file: &Path, purpose: Purpose, create: &str) -> Result<
 
 /// Rejects files for which the engine would give a poor error message, and files that the engine would create or change though the caller
 /// only reads.
-fn look_at(file: &Path, purpose: Purpose, create: &str) -> Result<(), String> {
-    let is_to_be_made = purpose != Purpose::Look;
+fn check_file(file: &Path, purpose: Purpose, create: &str) -> Result<(), String> {
+    let is_to_be_made = purpose != Purpose::Inspect;
     match std::fs::metadata(file) {
         Ok(found) if found.is_dir() => Err("it is a directory, and must be a file".into()),
         // Reading a pipe would block until a writer opens it.

@@ -154,7 +154,7 @@ impl Turn {
                     self.note_the_time();
                     self.tell_the_deadline();
                     self.supervisor_handle.wake();
-                    self.look_at_the_file();
+                    self.check_the_file();
                     self.tell_the_danger();
                     if self.is_overdue() {
                         self.is_ended = true;
@@ -190,7 +190,7 @@ impl Turn {
         self.supervisor_handle.tell(&Order::End(grace));
     }
 
-    fn look_at_the_file(&mut self) {
+    fn check_the_file(&mut self) {
         if self.loss.is_some() {
             return;
         }

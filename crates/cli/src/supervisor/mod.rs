@@ -31,7 +31,7 @@ use timer::Timer;
 /// How often killed processes are checked until they are dead.
 const AGAIN: Duration = Duration::from_millis(20);
 /// How often the supervisor checks whether `fairlock run` is stopped while it waits.
-const LOOKS: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(crate) fn guard(options: Supervisor) -> Result<ExitCode, Failure> {
     let run = |error| Failure::internal(format!("the supervisor cannot run: {error}"));
@@ -147,8 +147,8 @@ impl Watch {
         }
         let at_most = match self.phase {
             Phase::Ending { .. } | Phase::Killing => Some(AGAIN),
-            Phase::Waiting if self.standing.is_somewhere() => Some(LOOKS),
-            Phase::Guarding if self.is_stopped => Some(LOOKS),
+            Phase::Waiting if self.standing.is_somewhere() => Some(POLL_INTERVAL),
+            Phase::Guarding if self.is_stopped => Some(POLL_INTERVAL),
             Phase::Waiting | Phase::Claimed | Phase::Guarding | Phase::Over => None,
         };
         let at_most = at_most.map(|span| Timespec {

@@ -82,7 +82,7 @@ async fn within(place: &PlaceId, at: &Place) -> Result<(), Failure> {
 }
 
 async fn end(place: &PlaceId, at: &Place) -> Result<(), Failure> {
-    let locks = at.client(Purpose::Look, |builder| builder).await?;
+    let locks = at.client(Purpose::Inspect, |builder| builder).await?;
     let ended = locks.give_up(place).await;
     locks.shutdown(HeldLocks::Release, Duration::ZERO).await;
     ended.map_err(|error| Failure::of(&error, at))

@@ -3,8 +3,8 @@
 mod command;
 mod demo;
 mod hostile;
+mod inspect;
 mod line;
-mod look;
 mod operations;
 mod run;
 mod terminal;

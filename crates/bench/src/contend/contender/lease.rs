@@ -44,7 +44,7 @@ impl Lease {
         let mut watched = None;
         // The loop ends when a poll finds the item absent, or unchanged for its lease, and no other worker writes it first.
         loop {
-            watched = self.look(watched).await?;
+            watched = self.poll(watched).await?;
             if watched.as_ref().is_none_or(Watched::is_over) {
                 let version = new_version();
                 if self.put(&version, watched.as_ref()).await? {
@@ -56,7 +56,7 @@ impl Lease {
     }
 
     /// Returns `None` if there is no item.
-    async fn look(&self, before: Option<Watched>) -> Result<Option<Watched>, Failed> {
+    async fn poll(&self, before: Option<Watched>) -> Result<Option<Watched>, Failed> {
         let read = self.0.client.get_item().table_name(&self.0.table);
         let read = read.set_key(Some(key(&self.0.lock))).consistent_read(true);
         let Some(item) = read.send().await?.item else {

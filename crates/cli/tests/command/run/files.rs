@@ -344,7 +344,7 @@ fn by_another(home: &Path, line: &[&str]) -> Said {
 }
 
 #[test]
-fn whoever_may_not_write_a_file_may_look_and_is_told_why_not_more() {
+fn a_user_who_may_not_write_a_file_may_read_it_and_is_told_why_not_more() {
     let home = TempDir::new().unwrap();
     let mode =
         |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
@@ -354,7 +354,7 @@ fn whoever_may_not_write_a_file_may_look_and_is_told_why_not_more() {
     let file = home.path().join("locks.db");
     fs::create_dir(home.path().join("link")).unwrap();
     std::os::unix::fs::symlink("../locks.db", home.path().join("link/db")).unwrap();
-    let looks = |what: &str, cell: &str| {
+    let shows = |what: &str, cell: &str| {
         let shown = by_another(home.path(), &["show", "--local", "locks.db", "a"]);
         assert!(
             shown.assert_done().starts_with(&format!("a: {what}")),
@@ -370,7 +370,7 @@ fn whoever_may_not_write_a_file_may_look_and_is_told_why_not_more() {
     };
     mode(&file, 0o444);
     mode(home.path(), 0o555);
-    looks("free", "free");
+    shows("free", "free");
     let refused =
         |line: &[&str], words: &[&str]| by_another(home.path(), line).assert_refused(69, words);
     let turn = ["run", "--local", "locks.db", "a", "--", "true"];
@@ -400,7 +400,7 @@ fn whoever_may_not_write_a_file_may_look_and_is_told_why_not_more() {
     let holder = running.pid_in("holder");
     mode(&file, 0o444);
     mode(home.path(), 0o555);
-    looks("held by", "s ago)");
+    shows("held by", "s ago)");
     let supervisor = supervisor_of(holder);
     running.signal(Signal::STOP);
     kill_process(supervisor, Signal::KILL).unwrap();
@@ -408,7 +408,7 @@ fn whoever_may_not_write_a_file_may_look_and_is_told_why_not_more() {
     until("their end", || {
         ![supervisor, running.pid()].into_iter().any(is_alive)
     });
-    looks("held by", "s ago)");
+    shows("held by", "s ago)");
     drop(running);
     // Read-only commands leave nothing next to the file.
     mode(home.path(), 0o755);

@@ -137,7 +137,7 @@ fn the_wait_is_shown_at_a_terminal_and_gone_afterwards() {
 }
 
 #[test]
-fn the_wait_is_not_shown_to_those_who_do_not_look() {
+fn the_wait_is_not_shown_in_the_background_or_to_a_pipe() {
     let mut terminal = Terminal::new();
     // Nothing to wait for.
     assert_eq!(terminal.run(&format!("{LOCK}true")), (String::new(), 0));

@@ -38,7 +38,7 @@ impl Caller {
         }
     }
 
-    pub(crate) fn may_look(&self) -> bool {
+    pub(crate) fn may_poll(&self) -> bool {
         self.polls > 0 && self.flight.is_none()
     }
 
@@ -68,7 +68,7 @@ impl Caller {
                     judge.hear(date);
                 }
             }
-            (Judging::Looking, _) => {
+            (Judging::Polling, _) => {
                 self.witnesses.hear(date);
                 if rules.broken(Mutant::LaterOfTwo) {
                     self.witnesses.hear(date);
@@ -114,9 +114,9 @@ impl Caller {
             false => Refusal::Taken,
         };
         let is_alone = || !dates.has_stamp(here) && dates.latest(here.now).is_some();
-        let looks_again = judge.looks_again(&refusal, || is_alone() && shows.date.is_none());
+        let polls_again = judge.polls_again(&refusal, || is_alone() && shows.date.is_none());
         self.judge = Some(judge);
-        if looks_again && !rules.broken(Mutant::OneAnswer) {
+        if polls_again && !rules.broken(Mutant::OneAnswer) {
             return;
         }
         self.flight = match refusal {

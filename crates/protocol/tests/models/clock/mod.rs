@@ -75,7 +75,7 @@ fn fine(judging: Judging, by_wall_clocks: bool) -> Setup {
 
 /// An owner that renews.
 fn renews(renewals: u8, losses: u8) -> Setup {
-    let mut setup = fine(Judging::Looking, true);
+    let mut setup = fine(Judging::Polling, true);
     (setup.asks, setup.renewals, setup.losses) = (1, renewals, losses);
     (setup.polls, setup.rules.offsets) = (2, FAR_OFF);
     setup
@@ -83,7 +83,7 @@ fn renews(renewals: u8, losses: u8) -> Setup {
 
 /// What a client remembers grows old.
 fn coarse(asks: u8, renewals: u8) -> Setup {
-    let mut setup = fine(Judging::Looking, renewals > 0);
+    let mut setup = fine(Judging::Polling, renewals > 0);
     (setup.asks, setup.renewals) = (asks, renewals);
     (setup.polls, setup.sends_until, setup.long) = (2, 3, 10);
     let rules = &mut setup.rules;
@@ -122,12 +122,12 @@ fn who_is_evicted_by_one_that_was_refused_has_stopped_believing_by_wall_clocks()
 
 #[test]
 fn who_is_evicted_by_one_that_polls_has_stopped_believing() {
-    proves(&fine(Judging::Looking, false), 210_577);
+    proves(&fine(Judging::Polling, false), 210_577);
 }
 
 #[test]
 fn who_is_evicted_by_one_that_polls_has_stopped_believing_by_wall_clocks() {
-    proves(&fine(Judging::Looking, true), 75_346);
+    proves(&fine(Judging::Polling, true), 75_346);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn who_renews_by_old_answers_and_is_evicted_has_stopped_believing() {
 /// The promise rests on this not happening.
 #[test]
 fn a_front_end_that_is_wrong_and_answers_over_two_connections_is_believed() {
-    let mut setup = fine(Judging::Looking, false);
+    let mut setup = fine(Judging::Polling, false);
     setup.rules.meets_again = true;
     let broken = explore(&setup).broken.map(|(property, _)| property);
     assert_eq!(broken, Some(STOPPED));
@@ -156,41 +156,41 @@ fn a_front_end_that_is_wrong_and_answers_over_two_connections_is_believed() {
 
 #[test]
 fn one_answer_that_judges_is_caught() {
-    catches(Mutant::OneAnswer, fine(Judging::Looking, true));
+    catches(Mutant::OneAnswer, fine(Judging::Polling, true));
     catches(Mutant::OneAnswer, fine(Judging::Refused, true));
 }
 
 #[test]
 fn the_later_of_two_answers_is_caught() {
-    catches(Mutant::LaterOfTwo, fine(Judging::Looking, true));
+    catches(Mutant::LaterOfTwo, fine(Judging::Polling, true));
     catches(Mutant::LaterOfTwo, fine(Judging::Refused, true));
 }
 
 #[test]
 fn an_allowance_that_is_left_out_is_caught() {
-    catches(Mutant::NoAllowance, fine(Judging::Looking, false));
+    catches(Mutant::NoAllowance, fine(Judging::Polling, false));
 }
 
 #[test]
 fn a_date_that_is_taken_for_the_moment_itself_is_caught() {
-    catches(Mutant::NoGrain, fine(Judging::Looking, false));
+    catches(Mutant::NoGrain, fine(Judging::Polling, false));
 }
 
 #[test]
 fn a_connection_that_is_kept_though_nothing_confirms_it_is_caught() {
-    let mut setup = fine(Judging::Looking, false);
+    let mut setup = fine(Judging::Polling, false);
     setup.rules.owner.has_wall_clock = true;
     catches(Mutant::KeptConnections, setup);
 }
 
 #[test]
 fn an_answer_that_counts_though_what_confirms_it_tells_an_earlier_time_is_caught() {
-    catches(Mutant::AsTold, fine(Judging::Looking, false));
+    catches(Mutant::AsTold, fine(Judging::Polling, false));
 }
 
 #[test]
 fn a_date_that_nothing_confirms_is_caught() {
-    catches(Mutant::UnconfirmedStamp, fine(Judging::Looking, true));
+    catches(Mutant::UnconfirmedStamp, fine(Judging::Polling, true));
 }
 
 #[test]
@@ -200,17 +200,17 @@ fn a_renewal_that_is_dated_by_the_last_answer_alone_is_caught() {
 
 #[test]
 fn a_date_that_is_the_earliest_of_two_is_caught() {
-    catches(Mutant::EarliestStamp, fine(Judging::Looking, false));
+    catches(Mutant::EarliestStamp, fine(Judging::Polling, false));
 }
 
 #[test]
 fn a_date_that_counts_from_the_arrival_of_its_answer_is_caught() {
-    catches(Mutant::DatesFromTheArrival, fine(Judging::Looking, false));
+    catches(Mutant::DatesFromTheArrival, fine(Judging::Polling, false));
 }
 
 #[test]
 fn a_hold_that_counts_from_after_its_date_was_taken_is_caught() {
-    catches(Mutant::BelievesFromTheWrite, fine(Judging::Looking, false));
+    catches(Mutant::BelievesFromTheWrite, fine(Judging::Polling, false));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_late_copy_that_takes_a_date_back_is_caught() {
 /// No client could ever judge such an entry.
 #[test]
 fn what_is_left_without_a_date_is_caught() {
-    let mut setup = fine(Judging::Looking, true);
+    let mut setup = fine(Judging::Polling, true);
     setup.rules.mutant = Some(Mutant::LeavesUndated);
     assert!(explore(&setup).stuck.is_some());
 }

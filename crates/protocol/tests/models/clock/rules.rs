@@ -42,7 +42,7 @@ pub(crate) enum Judging {
     /// It was refused, and judges by that answer and by polls of this one decision.
     Refused,
     /// It waits, or sweeps, and judges by its last two polls.
-    Looking,
+    Polling,
 }
 
 #[derive(Clone, Copy, Debug)]

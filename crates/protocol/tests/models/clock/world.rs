@@ -197,7 +197,7 @@ impl World {
 
     fn of_the_caller(&self, setup: &Setup, actions: &mut Vec<Action>) {
         let caller = &self.caller;
-        if self.table.is_some() && caller.may_look() {
+        if self.table.is_some() && caller.may_poll() {
             let ways = caller.client.ways(self.wrong, &setup.rules);
             actions.extend(ways.into_iter().map(Action::Snapshot));
         }

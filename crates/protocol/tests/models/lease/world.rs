@@ -57,7 +57,7 @@ pub(crate) enum Action {
     Retry(Write),
     Late,
     Snapshot,
-    HearLook,
+    HearPoll,
     /// A client fills the slot with the row as it read it.
     Fill(Mark),
     RemoveRow,
@@ -116,7 +116,7 @@ impl Model for Setup {
                 let late = world.late.take();
                 late.map(|(write, beat)| world.write(write, beat, rules));
             }
-            Action::Snapshot | Action::HearLook => world.owner_looks(rules),
+            Action::Snapshot | Action::HearPoll => world.owner_polls(rules),
             Action::Fill(mark) => {
                 world.item = Some(mark);
                 world.had_a_slot = true;
@@ -177,7 +177,7 @@ impl World {
         actions.extend(match owner.snapshot {
             None if owner.polls > 0 && owner.beats.is_some() => Some(Action::Snapshot),
             None => None,
-            Some(Snapshot(_)) => Some(Action::HearLook),
+            Some(Snapshot(_)) => Some(Action::HearPoll),
         });
     }
 
@@ -310,7 +310,7 @@ impl World {
         }
     }
 
-    fn owner_looks(&mut self, rules: &Rules) {
+    fn owner_polls(&mut self, rules: &Rules) {
         match self.owner.snapshot.take() {
             None => {
                 self.owner.polls -= 1;

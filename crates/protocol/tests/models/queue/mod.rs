@@ -39,7 +39,8 @@ use std::time::Duration;
 use client::Role::{self, Caller, Downgrader, Drawer, Glance, Pair, Reader, Sweeper, Waiter};
 use faults::{Fault, Faults, Place};
 use properties::{
-    AT_ONCE, COUNTERS, EXCLUSION, HOLDER, LINE, ONCE, PATIENCE, ROOM, SLOTS, TAKEN, TOKENS,
+    AT_ONCE, COUNTERS, EXCLUSION, HOLDER, NOT_OVERTAKEN, ONCE, QUEUE_ORDER, ROOM, SLOTS, TAKEN,
+    TOKENS,
 };
 use rules::{Mutant, Rules};
 use stateright::{Checker, Model};
@@ -301,14 +302,18 @@ fn a_fill_without_its_departures_condition_is_caught() {
 
 #[test]
 fn a_gap_that_is_skipped_is_caught() {
-    catches(Mutant::GapSkipped, PATIENCE, setup(TWO, 2, 1, Faults::NONE));
+    catches(
+        Mutant::GapSkipped,
+        NOT_OVERTAKEN,
+        setup(TWO, 2, 1, Faults::NONE),
+    );
 }
 
 #[test]
 fn a_slot_asked_for_while_tickets_are_unsettled_is_caught() {
     catches(
         Mutant::EnterOverUnsettled,
-        PATIENCE,
+        NOT_OVERTAKEN,
         setup(TWO, 2, 1, Faults::any(1)),
     );
 }
@@ -344,7 +349,7 @@ fn a_live_holder_evicted_is_caught() {
 fn a_live_successor_that_is_evicted_is_caught() {
     catches(
         Mutant::LiveSuccessorEvicted,
-        PATIENCE,
+        NOT_OVERTAKEN,
         setup(THREE, 1, 1, Faults::NONE),
     );
 }
@@ -362,7 +367,7 @@ fn an_eviction_without_the_beat_is_caught() {
 fn an_eviction_of_a_successor_without_the_beat_is_caught() {
     catches(
         Mutant::EvictSuccessorWithoutBeat,
-        PATIENCE,
+        NOT_OVERTAKEN,
         setup(TWO, 2, 1, Faults::one(Fault::RenewalRace(Place::Holder))),
     );
 }
@@ -371,7 +376,7 @@ fn an_eviction_of_a_successor_without_the_beat_is_caught() {
 fn a_void_without_the_beat_is_caught() {
     catches(
         Mutant::VoidWithoutBeat,
-        PATIENCE,
+        NOT_OVERTAKEN,
         setup(TWO, 2, 1, Faults::one(Fault::RenewalRace(Place::Holder))),
     );
 }
@@ -398,7 +403,7 @@ fn a_leave_that_does_not_raise_departures_is_caught() {
 fn one_nonce_over_ask_and_draw_is_caught() {
     catches(
         Mutant::OneNonce,
-        PATIENCE,
+        NOT_OVERTAKEN,
         setup(TWO, 2, 1, Faults::one(Fault::Duplicate)),
     );
 }
@@ -407,7 +412,7 @@ fn one_nonce_over_ask_and_draw_is_caught() {
 fn a_slot_asked_for_over_the_settled_without_last_is_caught() {
     catches(
         Mutant::EnterOverWithoutLast,
-        PATIENCE,
+        NOT_OVERTAKEN,
         setup(&[Waiter, Drawer, Caller], 1, 1, Faults::any(1)),
     );
 }
@@ -433,7 +438,7 @@ fn a_sweep_of_rows_that_are_not_settled_is_caught() {
 fn a_slot_given_up_over_a_missing_row_is_caught() {
     catches(
         Mutant::MissingRowGivesUpSlot,
-        PATIENCE,
+        NOT_OVERTAKEN,
         setup(TWO, 2, 1, Faults::NONE),
     );
 }
@@ -442,7 +447,7 @@ fn a_slot_given_up_over_a_missing_row_is_caught() {
 fn a_tardy_row_that_is_passed_is_caught() {
     catches(
         Mutant::LateIsPassed,
-        PATIENCE,
+        NOT_OVERTAKEN,
         setup(THREE, 1, 1, Faults::one(Fault::LateRenewal)),
     );
 }
@@ -456,7 +461,7 @@ fn tickets_of_a_row_that_are_taken_for_gaps_are_caught() {
 fn a_run_of_gaps_into_one_within_its_grace_is_caught() {
     catches(
         Mutant::RunIntoGrace,
-        PATIENCE,
+        NOT_OVERTAKEN,
         setup(THREE, 1, 1, Faults::one(Fault::Crash)),
     );
 }
@@ -535,13 +540,13 @@ fn a_sweeper_comes_between_a_reader_and_a_writer() {
 #[test]
 fn a_share_over_unsettled_tickets_is_caught() {
     let setup = of_two(&[Reader, Waiter, Drawer], 1, 1, Faults::NONE);
-    catches(Mutant::ShareOverUnsettled, PATIENCE, setup);
+    catches(Mutant::ShareOverUnsettled, NOT_OVERTAKEN, setup);
 }
 
 #[test]
 fn a_share_over_successors_is_caught() {
     let setup = of_two(&[Reader, Reader, Drawer], 1, 1, Faults::NONE);
-    catches(Mutant::ShareBesideAnybody, LINE, setup);
+    catches(Mutant::ShareBesideAnybody, QUEUE_ORDER, setup);
 }
 
 #[test]
@@ -579,7 +584,7 @@ fn a_slot_behind_others_for_one_who_does_not_wait_is_caught() {
 #[test]
 fn more_slots_than_there_are_is_caught() {
     let setup = setup(&[Waiter, Waiter, Waiter], 1, 1, Faults::NONE);
-    catches(Mutant::EnterWithoutSlots, LINE, setup);
+    catches(Mutant::EnterWithoutSlots, QUEUE_ORDER, setup);
 }
 
 #[test]

@@ -13,9 +13,9 @@ pub(crate) const EXCLUSION: &str =
 pub(crate) const HOLDER: &str = "who believes it holds does in the table";
 pub(crate) const TOKENS: &str = "grants are in ticket order";
 pub(crate) const COUNTERS: &str = "last and watermark only grow";
-pub(crate) const PATIENCE: &str = "no timely waiter is passed over";
+pub(crate) const NOT_OVERTAKEN: &str = "no timely waiter is passed over";
 pub(crate) const SLOTS: &str = "no slot is left by somebody alive who went";
-pub(crate) const LINE: &str =
+pub(crate) const QUEUE_ORDER: &str =
     "slots are in ticket order, successors behind those who hold, no more than there are";
 pub(crate) const TAKEN: &str =
     "what is counted as left is left, and no more is taken than there is";
@@ -38,7 +38,7 @@ pub(crate) fn all() -> Vec<Property<Setup>> {
         Property::<Setup>::always(COUNTERS, |_, world| {
             world.broken != Some(Broken::CounterWentBack)
         }),
-        Property::<Setup>::always(PATIENCE, |_, world| {
+        Property::<Setup>::always(NOT_OVERTAKEN, |_, world| {
             world
                 .clients
                 .iter()
@@ -48,7 +48,7 @@ pub(crate) fn all() -> Vec<Property<Setup>> {
             let mut places = world.table.item.iter().flat_map(Item::places);
             places.all(|entry| !is_left(world, entry))
         }),
-        Property::<Setup>::always(LINE, |setup, world| {
+        Property::<Setup>::always(QUEUE_ORDER, |setup, world| {
             let queue = world.table.item.as_ref();
             queue.is_none_or(|item| is_in_order(item, &setup.rules))
         }),

@@ -14,7 +14,7 @@ use futures::future::join_all;
 use super::place::{Place, granted, until};
 use fairlock_testkit::lab::acquire;
 
-pub(crate) async fn who_only_looks_sees_the_holder_and_the_queue_and_writes_nothing(place: &Place) {
+pub(crate) async fn an_observer_sees_the_holder_and_the_queue_and_writes_nothing(place: &Place) {
     let onlooker = place.host();
     let lock = onlooker.locks.fair_lock("a").unwrap();
     let unused = lock.inspect().await.unwrap();

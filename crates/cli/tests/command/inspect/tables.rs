@@ -42,7 +42,7 @@ fn a_table_is_on_demand_unless_its_throughput_is_given() {
 }
 
 #[test]
-fn whoever_only_looks_creates_neither_file_nor_table() {
+fn a_command_that_only_reads_creates_neither_file_nor_table() {
     let home = Home::new();
     for line in ["table check", "show a", "ls", "ls --json"] {
         let ended = home.run(&format!("{line} --local none.db"));

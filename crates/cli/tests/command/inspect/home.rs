@@ -107,8 +107,8 @@ pub(crate) async fn wait_behind(
     panic!("it never came into the queue");
 }
 
-/// Lock `deploy/prod` is held by alice, with bob and carol in the queue. `look` gets the library's own view of it.
-pub(crate) async fn with_a_queue(home: &Home, look: impl AsyncFnOnce(LockState)) {
+/// Lock `deploy/prod` is held by alice, with bob and carol in the queue. `check` gets the library's own view of it.
+pub(crate) async fn with_a_queue(home: &Home, check: impl AsyncFnOnce(LockState)) {
     let hosts @ [alice, bob, carol] = &["alice", "bob", "carol"].map(|owner| home.host(owner));
     for host in hosts {
         // The first answer tells DynamoDB's time, which later entries need.
@@ -121,6 +121,6 @@ pub(crate) async fn with_a_queue(home: &Home, look: impl AsyncFnOnce(LockState))
         wait_behind(1, carol, "deploy/prod").await,
     ];
     let lock = alice.fair_lock("deploy/prod").unwrap();
-    look(lock.inspect().await.unwrap()).await;
+    check(lock.inspect().await.unwrap()).await;
     waiting.iter().for_each(JoinHandle::abort);
 }

@@ -1,7 +1,7 @@
 //! Queues of up to ten thousand processes, in virtual time.
 
 use fairlock_cli::contest::tally::percentile;
-use fairlock_testkit::queue::{Line, Toll};
+use fairlock_testkit::queue::{QueueSetup, Toll};
 use tokio::runtime::Builder;
 
 use crate::performance::Done;
@@ -12,17 +12,17 @@ use crate::performance::table::{Table, digits};
 
 /// What a queue's handoffs took and cost.
 pub(crate) struct LongQueue {
-    pub(crate) line: Line,
+    pub(crate) setup: QueueSetup,
     pub(crate) toll: Toll,
 }
 
 pub(crate) fn measure(budget: &Budget) -> Vec<LongQueue> {
-    let lines = budget.lines.iter();
-    let measured = lines.map(|line| {
-        eprintln!("{} waiters, in virtual time", line.waiters);
+    let setups = budget.queues.iter();
+    let measured = setups.map(|setup| {
+        eprintln!("{} waiters, in virtual time", setup.waiters);
         LongQueue {
-            line: *line,
-            toll: in_virtual_time(line.run()),
+            setup: *setup,
+            toll: in_virtual_time(setup.run()),
         }
     });
     measured.collect()
@@ -41,19 +41,19 @@ pub(crate) fn in_virtual_time<F: Future>(work: F) -> F::Output {
 impl LongQueue {
     fn took(&self, percent: usize) -> String {
         let took = percentile(&self.toll.took, percent).unwrap_or_default();
-        digits(took.div_duration_f64(self.line.round_trip))
+        digits(took.div_duration_f64(self.setup.round_trip))
     }
 
     /// The figures of a row of the table.
     fn figures(&self) -> [f64; 7] {
         let toll = &self.toll;
         let heartbeats = toll.traffic.heartbeats().requests as f64 / toll.took.len() as f64;
-        let (looks, rows) = (self.sent_as("GetItem"), self.sent_as("Query"));
+        let (polls, rows) = (self.sent_as("GetItem"), self.sent_as("Query"));
         [
             toll.requests(),
-            looks,
+            polls,
             rows,
-            toll.requests() - looks - rows - heartbeats,
+            toll.requests() - polls - rows - heartbeats,
             heartbeats,
             toll.a_handoff(|sent| sent.write_units),
             toll.a_handoff(|sent| sent.read_units),
@@ -68,7 +68,7 @@ impl LongQueue {
     }
 }
 
-pub(crate) fn report(lines: &[LongQueue], page: &mut Page) -> Done<()> {
+pub(crate) fn report(queues: &[LongQueue], page: &mut Page) -> Done<()> {
     let mut table = Table::new([
         "waiters",
         "requests",
@@ -80,29 +80,29 @@ pub(crate) fn report(lines: &[LongQueue], page: &mut Page) -> Done<()> {
         "read units",
         "handoff p50, p99, in round trips",
     ]);
-    for long in lines {
-        let name = [long.line.waiters.to_string()].into_iter();
+    for long in queues {
+        let name = [long.setup.waiters.to_string()].into_iter();
         let took = format!("{}, {}", long.took(50), long.took(99));
         table.row(name.chain(long.figures().map(digits)).chain([took]));
     }
-    page.write("long-lines", &table.to_string())?;
+    page.write("long-queues", &table.to_string())?;
     let curve = |place, name: &str, of: fn(&Toll) -> f64| Curve {
         name: name.into(),
         style: Style::number(place, false),
-        values: lines.iter().map(|long| of(&long.toll)).collect(),
+        values: queues.iter().map(|long| of(&long.toll)).collect(),
     };
     let panel = Panel {
         title: "What a handoff costs all of the queue together".into(),
         across: "processes that wait".into(),
         upwards: "for each handoff".into(),
-        categories: lines
+        categories: queues
             .iter()
-            .map(|long| long.line.waiters.to_string())
+            .map(|long| long.setup.waiters.to_string())
             .collect(),
         curves: vec![
             curve(0, "requests, heartbeats among them", Toll::requests),
             curve(1, "capacity units", Toll::capacity),
         ],
     };
-    draw(&page.picture("long-lines.svg")?, &[panel])
+    draw(&page.picture("long-queues.svg")?, &[panel])
 }
