@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) outage_timeout: Option<Duration>,
     pub(crate) clock: Clock,
-    pub(crate) chance: RandomSource,
+    pub(crate) random_source: RandomSource,
 }
 
 /// The names of the table's key and TTL attributes.
@@ -67,7 +67,7 @@ impl Default for Settings {
             request_timeout: None,
             outage_timeout: None,
             clock: Clock::system(),
-            chance: RandomSource::system(),
+            random_source: RandomSource::system(),
         }
     }
 }
@@ -91,7 +91,7 @@ pub(crate) struct Config {
     /// How long a call that waits goes on without answers.
     pub(crate) outage_timeout: Option<Duration>,
     pub(crate) clock: Clock,
-    pub(crate) chance: RandomSource,
+    pub(crate) random_source: RandomSource,
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -146,7 +146,7 @@ impl TryFrom<Settings> for Config {
             request_timeout,
             outage_timeout: said.outage_timeout,
             clock: said.clock,
-            chance: said.chance,
+            random_source: said.random_source,
         };
         config.check()?;
         Ok(config)

@@ -37,7 +37,7 @@ async fn renew_in_time(
         let policy = RetryPolicy::stopped_by(&stop).until(hold.believed_until());
         let answer = tokio::select! {
             biased;
-            () = clock.sleep_until(hold.believed_until()) => return lose(hold, hold.lapse()),
+            () = clock.sleep_until(hold.believed_until()) => return lose(hold, hold.expiry_reason()),
             answer = renew_when_due(store, hold, due, &policy) => answer,
         };
         match answer.map(|answer| settle(hold, answer, due + heartbeat / IN_STEP)) {

@@ -448,7 +448,7 @@ impl Hold {
     pub(crate) fn loss(&self) -> Option<LossReason> {
         match self.status() {
             HoldStatus::Lost(loss) => Some(loss),
-            HoldStatus::Held if self.remaining().is_zero() => Some(self.lapse()),
+            HoldStatus::Held if self.remaining().is_zero() => Some(self.expiry_reason()),
             HoldStatus::Held | HoldStatus::Released => None,
         }
     }
@@ -459,7 +459,7 @@ impl Hold {
     }
 
     /// Why the lease ran out.
-    pub(crate) fn lapse(&self) -> LossReason {
+    pub(crate) fn expiry_reason(&self) -> LossReason {
         match self.trouble() {
             Some(cause) => LossReason::Unreachable { cause },
             None => LossReason::Expired,

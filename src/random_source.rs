@@ -29,7 +29,7 @@ impl RandomSource {
     /// # Examples
     ///
     /// ```
-    /// let chance = fairlock::RandomSource::system();
+    /// let source = fairlock::RandomSource::system();
     /// ```
     pub fn system() -> Self {
         RandomSource(Source::System)
@@ -40,7 +40,7 @@ impl RandomSource {
     /// # Examples
     ///
     /// ```
-    /// let chance = fairlock::RandomSource::seeded(42);
+    /// let source = fairlock::RandomSource::seeded(42);
     /// ```
     pub fn seeded(seed: u64) -> Self {
         RandomSource(Source::Seeded(Arc::new(Mutex::new(

@@ -101,7 +101,7 @@ impl<'a> Reclaim<'a> {
     /// The verdict on what the claim sees. No participant counts as dead by the time of a single answer.
     async fn refusal(&mut self) -> Result<Refusal, Failure> {
         let config = self.store.config();
-        while self.store.has_patience(self.policy) {
+        while self.store.has_time_left(self.policy) {
             let (snapshot, time) = (&self.snapshot, self.judge.time());
             let digest = snapshot.digest(|_, entry| snapshot::by_server_clock(config, entry, time));
             let is_over = snapshot::gaps_are_over(config, &snapshot.item, time);
@@ -129,7 +129,7 @@ impl<'a> Reclaim<'a> {
                     Refusal::Taken
                 });
             }
-            if refusal == Refusal::Taken && self.store.has_patience(self.policy) {
+            if refusal == Refusal::Taken && self.store.has_time_left(self.policy) {
                 date(self.store, self.name, &self.snapshot).await;
             }
             return Ok(refusal);
@@ -139,7 +139,7 @@ impl<'a> Reclaim<'a> {
 
     /// Reads what a step has changed, if there is time to act on it.
     async fn read_after(&self) -> Result<Option<Snapshot>, Failure> {
-        match self.store.has_patience(self.policy) {
+        match self.store.has_time_left(self.policy) {
             true => self.read().await,
             false => Ok(Some(self.snapshot.clone())),
         }
@@ -156,7 +156,7 @@ impl<'a> Reclaim<'a> {
         let (store, name, policy) = (self.store, self.name, self.policy);
         let settle = || store.settle(name, &self.snapshot.item, upto);
         let settled = store.retry(policy, settle).await?.value;
-        if settled.is_applied() && store.has_patience(policy) {
+        if settled.is_applied() && store.has_time_left(policy) {
             let settled_rows: Vec<_> = self
                 .snapshot
                 .settled_rows(upto)

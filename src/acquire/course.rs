@@ -322,7 +322,7 @@ impl<'a> Course<'a> {
         let drawn = counter::draw(&store, name, &policy, tickets, most, seen.as_ref()).await;
         let drawn = match drawn {
             Ok(drawn) => drawn,
-            Err(failure) if failure.is_transient() && store.has_patience(&policy) => None,
+            Err(failure) if failure.is_transient() && store.has_time_left(&policy) => None,
             Err(failure) => return Err(failure.into()),
         };
         let act = self.place.drew(drawn.is_some());

@@ -102,7 +102,7 @@ impl Acquisition {
                 let ticket = footing.ticket;
                 tracing::warn!(lock = %self.name, %ticket, %failure, "could not renew the hold that it was granted");
                 self.leaves(Departure::unseen(Place::holding(), attempt.again()));
-                let goes_on = self.claim.waits && store.has_patience(&self.policy());
+                let goes_on = self.claim.waits && store.has_time_left(&self.policy());
                 match failure.is_transient() && goes_on {
                     true => Ok(None),
                     false => Err(failure.into()),

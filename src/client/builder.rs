@@ -303,8 +303,8 @@ impl LockClientBuilder {
     /// builder.random_source(fairlock::RandomSource::system())
     /// # }
     /// ```
-    pub fn random_source(mut self, chance: RandomSource) -> Self {
-        self.settings.chance = chance;
+    pub fn random_source(mut self, random_source: RandomSource) -> Self {
+        self.settings.random_source = random_source;
         self
     }
 

@@ -135,7 +135,7 @@ impl ClientInner {
 
     /// A new attempt to get a place, for `tickets` tickets, each of which takes `permits` permits.
     pub(crate) fn attempt(&self, tickets: u64, permits: u64) -> Attempt {
-        Attempt::new(self.store.config().chance.nonce(), tickets, permits)
+        Attempt::new(self.store.config().random_source.nonce(), tickets, permits)
     }
 
     pub(crate) fn spawn(

@@ -303,7 +303,7 @@ impl Campaign {
     }
 
     fn rests(&self) -> Rests {
-        Rests::new(self.lock.inner.store.config().chance.clone())
+        Rests::new(self.lock.inner.store.config().random_source.clone())
     }
 
     /// Waits for the lock once, and reports outages meanwhile.
@@ -349,7 +349,7 @@ impl Campaign {
             .with_max_delay(MAX_PAUSE)
             .without_max_times()
             .with_jitter()
-            .with_jitter_seed(config.chance.seed())
+            .with_jitter_seed(config.random_source.seed())
             .build();
         loop {
             let error = match self.stand_once().await {

@@ -12,14 +12,14 @@ const MAX_REST: Duration = Duration::from_secs(1);
 
 /// The pauses of one candidate.
 pub(super) struct Rests {
-    chance: RandomSource,
+    random_source: RandomSource,
     next: Duration,
 }
 
 impl Rests {
-    pub(super) fn new(chance: RandomSource) -> Self {
+    pub(super) fn new(random_source: RandomSource) -> Self {
         Rests {
-            chance,
+            random_source,
             next: FIRST_REST,
         }
     }
@@ -31,7 +31,7 @@ impl Rests {
             return Duration::ZERO;
         }
         // The jitter is a factor between 0.8 and 1.2; the pause needs one between 1 and 2.
-        let rest = self.next.mul_f64(2.5 * self.chance.jitter() - 1.0);
+        let rest = self.next.mul_f64(2.5 * self.random_source.jitter() - 1.0);
         self.next = (self.next * 2).min(MAX_REST);
         rest
     }

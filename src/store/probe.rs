@@ -69,7 +69,7 @@ impl Store {
     /// A key at which there is no item: `#` and a new nonce are neither a lock item's nor a row's.
     fn nowhere(&self) -> Item {
         let names = &self.config.names;
-        let nonce = self.config.chance.nonce();
+        let nonce = self.config.random_source.nonce();
         let sort_key = format!("{}/#{nonce}", self.config.namespace);
         Item::from([
             (names.partition_key.clone(), text(PARTITION)),

@@ -137,7 +137,7 @@ impl Store {
             .with_max_delay(longest)
             .without_max_times()
             .with_jitter()
-            .with_jitter_seed(self.config.chance.seed());
+            .with_jitter_seed(self.config.random_source.seed());
         let pause = move |span: Duration| {
             let (clock, stop) = (clock.clone(), stop.clone());
             let span = reach
@@ -170,11 +170,11 @@ impl Store {
                 OnRejection::Retry if failure.is_refused() => true,
                 OnRejection::Retry | OnRejection::Fail => failure.is_transient(),
             };
-            may_help && policy.limit.allows(counted) && self.has_patience(policy)
+            may_help && policy.limit.allows(counted) && self.has_time_left(policy)
         }
     }
 
-    pub(crate) fn has_patience(&self, policy: &RetryPolicy) -> bool {
+    pub(crate) fn has_time_left(&self, policy: &RetryPolicy) -> bool {
         !policy.stop.is_cancelled()
             && self
                 .reach

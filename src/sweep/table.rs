@@ -189,7 +189,7 @@ async fn keep_sweeping(inner: &Arc<ClientInner>, options: &SweepOptions, stop: C
     let mut pass = Pass::new(inner, stop.clone(), options.idle_locks);
     loop {
         let every = options.every.min(MAX_EVERY);
-        let pause = every.mul_f64(config.chance.jitter());
+        let pause = every.mul_f64(config.random_source.jitter());
         tokio::select! {
             biased;
             () = stop.cancelled() => return,

@@ -43,7 +43,7 @@ pub struct VersionedTableBuilder {
     within: Duration,
     request_timeout: Duration,
     clock: Clock,
-    chance: RandomSource,
+    random_source: RandomSource,
 }
 
 impl VersionedTableBuilder {
@@ -57,7 +57,7 @@ impl VersionedTableBuilder {
             within: Duration::from_secs(30),
             request_timeout: Duration::from_secs(2),
             clock: Clock::system(),
-            chance: RandomSource::system(),
+            random_source: RandomSource::system(),
         }
     }
 
@@ -156,8 +156,8 @@ impl VersionedTableBuilder {
     /// builder.random_source(fairlock::RandomSource::seeded(7))
     /// # }
     /// ```
-    pub fn random_source(mut self, chance: RandomSource) -> Self {
-        self.chance = chance;
+    pub fn random_source(mut self, random_source: RandomSource) -> Self {
+        self.random_source = random_source;
         self
     }
 
@@ -185,7 +185,7 @@ impl VersionedTableBuilder {
             lease: defaults.lease.max(self.request_timeout * 6),
             request_timeout: Some(self.request_timeout),
             clock: self.clock,
-            chance: self.chance,
+            random_source: self.random_source,
             ..defaults
         })?;
         let inner = Inner {

@@ -314,7 +314,7 @@ impl VersionedTable {
             .with_max_delay(MAX_PAUSE)
             .without_max_times()
             .with_jitter()
-            .with_jitter_seed(self.inner.store.config().chance.seed())
+            .with_jitter_seed(self.inner.store.config().random_source.seed())
             .build()
     }
 }

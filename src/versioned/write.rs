@@ -82,7 +82,7 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn has_time(&self) -> bool {
-        self.table.inner.store.has_patience(&self.policy)
+        self.table.inner.store.has_time_left(&self.policy)
     }
 
     /// The item as the caller's closure sees it.
@@ -137,7 +137,14 @@ impl<'a> Call<'a> {
 
     fn attempt<'s>(&self, seen: &'s Seen, item: Option<Item>) -> Attempt<'s> {
         let attributes = &self.table.inner.attributes;
-        let id = self.table.inner.store.config().chance.nonce().to_string();
+        let id = self
+            .table
+            .inner
+            .store
+            .config()
+            .random_source
+            .nonce()
+            .to_string();
         let item = item.map(|mut item| {
             item.extend(self.key.clone());
             // Added before the ids, which get the room that the rest leaves.

@@ -58,7 +58,7 @@ impl Waiter {
 
     /// Whether a failure only says that there was no time for more attempts before a renewal.
     pub(crate) fn gives_way(&self, failure: &Failure, policy: &RetryPolicy) -> bool {
-        failure.is_transient() && self.store.has_patience(policy)
+        failure.is_transient() && self.store.has_time_left(policy)
     }
 
     /// Whether the next poll reads the rows. A waiter with a slot needs none. A waiter near a slot reads them each time, and one
@@ -87,7 +87,7 @@ impl Waiter {
             QueuePosition::Successor(index) => PollPosition::Successor(index),
             QueuePosition::Queue => PollPosition::Queue(self.turns_to_a_slot()),
         };
-        let jitter = self.store.config().chance.jitter();
+        let jitter = self.store.config().random_source.jitter();
         let slowed = self.store.slowed();
         let span = self.pace.until_next(position, jitter, slowed, now);
         self.poll_due = now + span.min(self.store.config().longest_lease());

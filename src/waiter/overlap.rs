@@ -38,7 +38,7 @@ impl Waiter {
             };
             match answer {
                 Ok(answer) => return Ok(self.saw_item(answer)),
-                Err(failure) if !self.store.has_patience(policy) => return Err(failure),
+                Err(failure) if !self.store.has_time_left(policy) => return Err(failure),
                 // The read below tries again, with the policy.
                 Err(failure) => self.store.note_throttling(&failure),
             }

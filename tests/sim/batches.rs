@@ -29,13 +29,13 @@ pub(crate) struct Asked<'a> {
 
 impl Asked<'_> {
     /// Whether the call waits at all, and may join a batch.
-    pub(crate) fn has_patience(&self) -> bool {
+    pub(crate) fn may_join_batch(&self) -> bool {
         self.until != Some(self.at) && self.is_alone
     }
 
     /// Whether both calls wait for the same lock, in the same client.
     pub(crate) fn waits_with(&self, other: &Asked<'_>) -> bool {
-        self.has_patience() && (self.host, self.lock) == (other.host, other.lock)
+        self.may_join_batch() && (self.host, self.lock) == (other.host, other.lock)
     }
 
     /// Whether the call is neither granted nor gone, and has time left.

@@ -230,8 +230,8 @@ fn a_client_that_waited_for_the_table_polls_as_often_as_any_other() {
         let engine = engine();
         let networks = [Network::to(&engine), Network::to(&engine)];
         let [maker, other] = [0, 1].map(|index| {
-            let chance = RandomSource::seeded(3 + index as u64);
-            let builder = builder(&networks[index]).random_source(chance);
+            let source = RandomSource::seeded(3 + index as u64);
+            let builder = builder(&networks[index]).random_source(source);
             builder.build().unwrap()
         });
         create(&maker).await;

@@ -66,10 +66,10 @@ pub fn once(network: &Network) -> Client {
 }
 
 /// A client that tries once and waits two seconds.
-pub fn impatient(network: &Network) -> Client {
-    let patience = TimeoutConfig::builder().operation_attempt_timeout(2 * SECOND);
+pub fn with_short_timeout(network: &Network) -> Client {
+    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(2 * SECOND);
     let config = once(network).config().to_builder();
-    Client::from_conf(config.timeout_config(patience.build()).build())
+    Client::from_conf(config.timeout_config(timeouts.build()).build())
 }
 
 /// Lets the first request (after those that made the table) meet this fault, and no other request.

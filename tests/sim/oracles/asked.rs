@@ -73,7 +73,7 @@ fn granted<'a>(events: &'a Events, calls: &'a Calls<'a>) -> impl Iterator<Item =
         Event::Granted { call, .. } => calls.get(call),
         _ => None,
     });
-    granted.filter(|asked| asked.has_patience())
+    granted.filter(|asked| asked.may_join_batch())
 }
 
 /// Older calls of the same client for the same lock, from number `from` on, that still waited when `granted` was granted.

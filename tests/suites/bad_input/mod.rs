@@ -426,7 +426,7 @@ fn a_client_made_without_credentials_is_refused_at_once_and_nothing_is_sent() {
 }
 
 #[test]
-fn a_code_that_asks_for_patience_ends_no_wait_without_end() {
+fn a_code_that_asks_to_slow_down_ends_no_wait_without_end() {
     virtual_time(async {
         for code in [
             "SlowDown",

@@ -47,7 +47,7 @@ pub(crate) enum Who {
     /// Drew a ticket and never joined.
     Gap,
     /// Many waiters that left the queue, and whose rows were not deleted.
-    Litter,
+    SettledRows,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -185,7 +185,7 @@ impl Scene {
 }
 
 use Event::{Die, Fill, Release, Void};
-use Who::{Gap, Litter, Live, Mortal, Past};
+use Who::{Gap, Live, Mortal, Past, SettledRows};
 
 /// The first requests of all callers.
 pub(crate) const COMING: &[Scene] = &[
@@ -248,8 +248,8 @@ pub(crate) const AT_ONCE: &[Scene] = &[
         .after(&[(2_000, Die), (3_000, Release), (4_000, Release)])
         .comes(60),
     scene("over the settled", "enter over", &[Gap]).comes(60),
-    scene("passing the settled", "settle", &[Litter]).comes(60),
-    scene("cleaning the settled", "clean", &[Litter]).comes(60),
+    scene("passing the settled", "settle", &[SettledRows]).comes(60),
+    scene("cleaning the settled", "clean", &[SettledRows]).comes(60),
 ];
 
 /// Requests of clients whose callers have gone. The clean-up itself meets faults.

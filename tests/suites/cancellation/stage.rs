@@ -34,7 +34,7 @@ const MEETS_WITHIN: Duration = Duration::from_secs(120);
 /// What the next caller in the queue writes, where data is written.
 const NEXT: &[u8] = b"the next";
 /// More rows than one poll of the queue reads.
-const LITTER: u64 = 300;
+const SETTLED_ROWS: u64 = 300;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Cell {
@@ -131,8 +131,8 @@ impl Stage {
         let (permits, is_mortal) = match who {
             Who::Past => return acquire(&host).await.release().await.unwrap(),
             Who::Gap => return self.draw(1, &host).await,
-            Who::Litter => {
-                self.draw(LITTER, &host).await;
+            Who::SettledRows => {
+                self.draw(SETTLED_ROWS, &host).await;
                 return self.void_rows().await;
             }
             Who::Live => (ALL, false),
@@ -171,7 +171,7 @@ impl Stage {
 
     async fn void_rows(&self) {
         let last = self.last().await;
-        for ticket in last - LITTER + 1..=last {
+        for ticket in last - SETTLED_ROWS + 1..=last {
             self.set_row_void(&format!("fairlock/{ticket:038}")).await;
         }
     }

@@ -32,10 +32,10 @@ pub(crate) async fn counted(writes: Writes, seed: u64) -> (u64, u64) {
     });
     let (lab, things) = (&lab, &things);
     let counts = hosts.iter().zip(0..).map(|(host, who)| async move {
-        let mut chance = fastrand::Rng::with_seed(3 * seed + who);
+        let mut rng = fastrand::Rng::with_seed(3 * seed + who);
         let mut count = 0;
         for _ in 0..4 {
-            count += u64::from(counts_up(lab, things, host, writes, &mut chance).await);
+            count += u64::from(counts_up(lab, things, host, writes, &mut rng).await);
         }
         count
     });
@@ -49,14 +49,14 @@ async fn counts_up(
     things: &Client,
     host: &Host,
     writes: Writes,
-    chance: &mut fastrand::Rng,
+    rng: &mut fastrand::Rng,
 ) -> bool {
     let lock = host.locks.fair_lock("a").unwrap();
     let guard = lock.acquire(RecordWait::Infinite).await.unwrap();
-    if chance.bool() {
+    if rng.bool() {
         host.network.set_faults(cut_off());
     }
-    let work = Duration::from_secs(chance.u64(1..90));
+    let work = Duration::from_secs(rng.u64(1..90));
     let did = match writes {
         Writes::Fenced => fenced(lab, things, &guard, work).await,
         Writes::Unfenced => {

@@ -20,12 +20,12 @@ use fairlock_testkit::tamper::{Blow, Table, delete_all, names_the_item};
 const SECOND: Duration = Duration::from_secs(1);
 /// How long the siege lasts.
 const SIEGE: Duration = Duration::from_secs(12);
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// The permits of a fair lock.
 const ALL: u64 = 64;
 /// Short enough that a hold is renewed.
 const LEASE: Duration = Duration::from_secs(6);
-/// A call takes at most its `PATIENCE` and this.
+/// A call takes at most its `TIMEOUT` and this.
 const AND_SOME: Duration = Duration::from_secs(12);
 /// The mean number of requests of one client in a second. The next waiter in the queue polls up to fifty times, and gaps are closed one by
 /// one.
@@ -118,7 +118,7 @@ pub(crate) async fn play(
         }
     }
     for task in tasks {
-        let ended = tokio::time::timeout(SIEGE + 2 * (PATIENCE + AND_SOME), task).await;
+        let ended = tokio::time::timeout(SIEGE + 2 * (TIMEOUT + AND_SOME), task).await;
         ended
             .map_err(|_| "a call never ended")?
             .map_err(|error| error.to_string())?;
@@ -141,7 +141,7 @@ pub(crate) fn table(lab: &Lab) -> Table {
 /// A client that sends without end, perhaps without any virtual time passing, panics here. That counts as a failure, and ends it.
 #[expect(clippy::panic, reason = "nothing else ends it")]
 fn bounded(host: &Host) {
-    let (sent, most) = (AtomicU64::new(0), BUSY * (SIEGE + PATIENCE).as_secs());
+    let (sent, most) = (AtomicU64::new(0), BUSY * (SIEGE + TIMEOUT).as_secs());
     let _ = host.network.clone().script(move |_| {
         if sent.fetch_add(1, Ordering::Relaxed) > most {
             panic!("more than {most} requests of one client");
@@ -156,7 +156,7 @@ async fn calls(locks: LockClient, (number, shares): (usize, bool), ends: Instant
     let wait = if number == 3 {
         RecordWait::NoWait
     } else {
-        RecordWait::Timeout(PATIENCE)
+        RecordWait::Timeout(TIMEOUT)
     };
     while Instant::now() < ends {
         let started = Instant::now();
@@ -164,7 +164,7 @@ async fn calls(locks: LockClient, (number, shares): (usize, bool), ends: Instant
             true => lock.acquire_shared(wait).await,
             false => lock.acquire(wait).await,
         };
-        if started.elapsed() > PATIENCE + AND_SOME {
+        if started.elapsed() > TIMEOUT + AND_SOME {
             note(&seen, format!("a call took {:?}", started.elapsed()));
         }
         match called {

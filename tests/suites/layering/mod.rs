@@ -135,7 +135,7 @@ const METHODS: [(&str, &[&str]); 4] = [
 ];
 
 #[test]
-fn time_chance_and_work_come_in_by_their_doors_and_every_select_is_in_order() {
+fn time_randomness_and_work_come_in_by_their_doors_and_every_select_is_in_order() {
     let sources = sources();
     let broken: Vec<_> = sources
         .iter()

@@ -158,7 +158,7 @@ fn a_transaction_in_conflict_is_cancelled_as_a_whole_and_says_which_item_it_was_
 fn a_request_that_hangs_before_applying_times_out_on_virtual_time() {
     virtual_time(async {
         let engine = engine().await;
-        let client = impatient(&first(&engine, Fault::Hang(When::Before)));
+        let client = with_short_timeout(&first(&engine, Fault::Hang(When::Before)));
         let sent = Instant::now();
         assert!(is_timed_out(&add_one(&client).await.unwrap_err()));
         assert_eq!(sent.elapsed().as_secs(), 2);
@@ -170,7 +170,7 @@ fn a_request_that_hangs_before_applying_times_out_on_virtual_time() {
 fn a_request_that_hangs_after_applying_times_out_having_been_applied() {
     virtual_time(async {
         let engine = engine().await;
-        let client = impatient(&first(&engine, Fault::Hang(When::After)));
+        let client = with_short_timeout(&first(&engine, Fault::Hang(When::After)));
         assert!(is_timed_out(&add_one(&client).await.unwrap_err()));
         assert_eq!(counted(&engine).await, 1);
     });
@@ -207,7 +207,7 @@ fn a_request_late_on_its_way_is_applied_when_it_arrives() {
     virtual_time(async {
         let engine = engine().await;
         let late = Fault::Delay(When::Before, MINUTE);
-        let client = impatient(&first(&engine, late));
+        let client = with_short_timeout(&first(&engine, late));
         assert!(is_timed_out(&add_one(&client).await.unwrap_err()));
         sleep(57 * SECOND).await;
         assert_eq!(counted(&engine).await, 0);
@@ -362,7 +362,7 @@ async fn weathered(seed: u64) -> (Vec<String>, u64) {
         let ended = format!("{:?} {:?}", started.elapsed(), exchange.outcome());
         queue.lock().unwrap().push(ended);
     });
-    let client = impatient(&network);
+    let client = with_short_timeout(&network);
     for _ in 0..100 {
         let _any = add_one(&client).await;
     }
@@ -488,7 +488,7 @@ fn no_fault_is_too_long_to_be_computed() {
         }
         let delay = Fault::Delay(When::Before, ages).and(Fault::Delay(When::Before, ages));
         assert!(is_timed_out(
-            &add_one(&impatient(&first(&engine, delay)))
+            &add_one(&with_short_timeout(&first(&engine, delay)))
                 .await
                 .unwrap_err()
         ));
@@ -500,7 +500,7 @@ fn no_fault_is_too_long_to_be_computed() {
             ..Faults::default()
         });
         assert!(is_timed_out(
-            &add_one(&impatient(&network)).await.unwrap_err()
+            &add_one(&with_short_timeout(&network)).await.unwrap_err()
         ));
     });
 }

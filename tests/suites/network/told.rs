@@ -67,7 +67,7 @@ fn an_observer_hears_of_each_request_once() {
             let mut heard = writer.lock().unwrap();
             heard.push((number, took, exchange.outcome().clone()));
         });
-        let client = impatient(&network);
+        let client = with_short_timeout(&network);
         for _ in 0..3 {
             let _any = add_one(&client).await;
         }
@@ -103,7 +103,7 @@ fn an_observer_at_the_server_hears_of_what_no_client_hears() {
             let mut heard = writer.lock().unwrap();
             heard.push((exchange.request().number(), is_done));
         });
-        let client = impatient(&network);
+        let client = with_short_timeout(&network);
         for _ in 0..5 {
             let _any = add_one(&client).await;
         }

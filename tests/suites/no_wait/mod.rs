@@ -414,8 +414,8 @@ fn a_caller_that_gives_up_at_the_door_draws_no_ticket() {
         draw_and_die(&lab, 1).await;
         let host = lab.host();
         let drawn = meets(&host.network, "draw", usize::MAX, Fault::Lose(When::Before));
-        for patience in [10, 30, 50, 100, 130] {
-            let wait = RecordWait::Timeout(patience * MS);
+        for timeout in [10, 30, 50, 100, 130] {
+            let wait = RecordWait::Timeout(timeout * MS);
             assert!(acquires(&host, wait).await.unwrap().is_err());
             lab.wait(SECOND).await;
         }

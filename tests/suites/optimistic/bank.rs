@@ -151,12 +151,12 @@ impl Worker {
     pub(crate) fn new(bank: &Bank, way: Way, seed: u64, faults: Faults) -> Self {
         let network = bank.network(seed).faults(faults);
         let config = network.client().config().to_builder();
-        let patience = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(2));
+        let timeouts = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(2));
         let config = config.retry_config(RetryConfig::disabled());
         Worker {
             way,
             accounts: bank.accounts_on(&network, seed),
-            client: Client::from_conf(config.timeout_config(patience.build()).build()),
+            client: Client::from_conf(config.timeout_config(timeouts.build()).build()),
         }
     }
 

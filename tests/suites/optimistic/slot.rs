@@ -56,12 +56,12 @@ impl Producer {
         };
         let network = bank.network(seed).faults(faults);
         let config = network.client().config().to_builder();
-        let patience = TimeoutConfig::builder().operation_attempt_timeout(2 * SECOND);
+        let timeouts = TimeoutConfig::builder().operation_attempt_timeout(2 * SECOND);
         let config = config.retry_config(RetryConfig::disabled());
         Producer {
             way,
             slots: bank.accounts_on(&network, seed),
-            client: Client::from_conf(config.timeout_config(patience.build()).build()),
+            client: Client::from_conf(config.timeout_config(timeouts.build()).build()),
         }
     }
 

@@ -163,9 +163,9 @@ fn after_the_last_release_and_a_sweep_a_lock_is_one_item_whoever_gave_up() {
         let guard = holder.try_acquire().await.unwrap().unwrap();
         // Two take slots and four wait in rows, and none of them waits long enough.
         let mut waits = Vec::new();
-        for patience in [9, 3, 5, 2, 7, 4] {
+        for timeout in [9, 3, 5, 2, 7, 4] {
             let lock = world.client().await.fair_lock("a").unwrap();
-            let wait = RecordWait::Timeout(patience * SECOND);
+            let wait = RecordWait::Timeout(timeout * SECOND);
             waits.push(spawn(async move { lock.acquire(wait).await }));
             sleep(SECOND / 10).await;
         }

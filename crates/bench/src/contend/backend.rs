@@ -88,10 +88,10 @@ impl Backend {
 
     /// Returns a client that sends each request once, and waits for its answer as long as fairlock does.
     pub(crate) fn single_requests(&self, options: &Options) -> Client {
-        let patience = TimeoutConfig::builder().operation_attempt_timeout(options.lease / 6);
+        let timeouts = TimeoutConfig::builder().operation_attempt_timeout(options.lease / 6);
         let config = self.counted.config().to_builder();
         let config = config.retry_config(RetryConfig::disabled());
-        Client::from_conf(config.timeout_config(patience.build()).build())
+        Client::from_conf(config.timeout_config(timeouts.build()).build())
     }
 
     /// Returns a client whose requests belong to no turn.

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::{
 use serde_json::Value;
 
 /// As long as a request of a client with the default lease may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Item = HashMap<String, AttributeValue>;
 
@@ -34,8 +34,8 @@ struct Write {
 impl Bare {
     pub(crate) fn new(client: &Client, requests: [Value; 2]) -> Bare {
         let timeouts = TimeoutConfig::builder()
-            .operation_attempt_timeout(PATIENCE)
-            .connect_timeout(PATIENCE);
+            .operation_attempt_timeout(REQUEST_TIMEOUT)
+            .connect_timeout(REQUEST_TIMEOUT);
         let config = client.config().to_builder();
         let config = config
             .retry_config(RetryConfig::disabled())

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::{Over, patience, stop_waiting};
+use super::{Over, stop_waiting, wait_limit};
 use crate::args::Run;
 use crate::failure::say;
 use crate::local;
@@ -52,7 +52,7 @@ impl Entrance {
             return Ok(Entrance(None));
         }
         // At most half of the wait is spent here, so that some is left for the queue.
-        let bound = SOON.min(patience(options.wait) / 2);
+        let bound = SOON.min(wait_limit(options.wait) / 2);
         let (mut over, mut long) = (pin!(sleep(bound)), pin!(sleep(LONG)));
         let mut is_told = options.quiet;
         // Each iteration but the last is a signal that changes nothing, or the message about the delay.

@@ -202,7 +202,7 @@ async fn opened(
     let busy = options.place.explained("database is locked");
     let bound = match busy {
         // Opening a file takes a moment, which does not count as part of the wait.
-        Some(_) => patience(options.wait).saturating_sub(held_up).max(SLOW),
+        Some(_) => wait_limit(options.wait).saturating_sub(held_up).max(SLOW),
         None => Duration::MAX,
     };
     let busy = busy.unwrap_or_default();
@@ -223,7 +223,7 @@ async fn opened(
 }
 
 /// How long opening the file may take.
-fn patience(wait: RecordWait) -> Duration {
+fn wait_limit(wait: RecordWait) -> Duration {
     match wait {
         RecordWait::NoWait => NO_WAIT,
         RecordWait::Timeout(span) => span,
