@@ -5,7 +5,7 @@ use crate::name::LockName;
 use crate::store::{Cursor, Failure, Page, RetryPolicy, Store, Timed};
 use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::item::{LockItem, RowState, TicketRow};
-use fairlock_protocol::lease::{self, Place};
+use fairlock_protocol::lease::{self, EntryLocation};
 use fairlock_protocol::step::{JudgedSnapshot, Known, Occupant, Row, RowAt};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 
@@ -99,22 +99,22 @@ impl Snapshot {
     }
 
     /// Whether the snapshot shows what stands at a place.
-    pub(crate) fn covers(&self, place: Place) -> bool {
+    pub(crate) fn covers(&self, place: EntryLocation) -> bool {
         match place {
-            Place::LockItem => true,
-            Place::Row(ticket) => self.known.covers(ticket),
+            EntryLocation::LockItem => true,
+            EntryLocation::Row(ticket) => self.known.covers(ticket),
         }
     }
 
     /// All entries that the snapshot shows, with their places.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (Place, &Entry)> {
-        let waiting = self
-            .rows
-            .iter()
-            .filter_map(|row| row.waiting().map(|entry| (Place::Row(row.ticket), entry)));
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (EntryLocation, &Entry)> {
+        let waiting = self.rows.iter().filter_map(|row| {
+            row.waiting()
+                .map(|entry| (EntryLocation::Row(row.ticket), entry))
+        });
         self.item
             .entries()
-            .map(|entry| (Place::LockItem, entry))
+            .map(|entry| (EntryLocation::LockItem, entry))
             .chain(waiting)
     }
 
@@ -153,17 +153,22 @@ impl Snapshot {
     }
 
     /// The snapshot with every entry in it judged.
-    pub(crate) fn digest(&self, judge: impl Fn(Place, &Entry) -> Occupant) -> JudgedSnapshot {
+    pub(crate) fn digest(
+        &self,
+        judge: impl Fn(EntryLocation, &Entry) -> Occupant,
+    ) -> JudgedSnapshot {
         let row = |at: &TicketRow| RowAt {
             first: at.first(),
             ticket: at.ticket,
             row: match &at.state {
-                RowState::Waiting(entry) => Row::Waiting(judge(Place::Row(at.ticket), entry)),
+                RowState::Waiting(entry) => {
+                    Row::Waiting(judge(EntryLocation::Row(at.ticket), entry))
+                }
                 RowState::Void(_) => Row::Void,
             },
         };
         let item = &self.item;
-        let on_item = |entry| judge(Place::LockItem, entry);
+        let on_item = |entry| judge(EntryLocation::LockItem, entry);
         JudgedSnapshot {
             holder: item.holder().map(on_item),
             sharers: item.sharers.iter().map(on_item).collect(),

@@ -49,12 +49,12 @@ pub(super) struct Course<'a> {
     /// How many permits the entry in the first slot has, if an entry was seen there.
     first: Option<u64>,
     pauses: u32,
-    has: Has,
+    acquired: Acquired,
     is_too_slow: bool,
 }
 
 /// What a place has in the table.
-enum Has {
+enum Acquired {
     Nothing,
     /// A hold, as the answer to an enter or a share shows.
     Taken(Attempt, Box<Taken>),
@@ -82,7 +82,7 @@ impl<'a> Course<'a> {
             seen: None,
             first: None,
             pauses: 0,
-            has: Has::Nothing,
+            acquired: Acquired::Nothing,
             is_too_slow: false,
         }
     }
@@ -98,8 +98,8 @@ impl<'a> Course<'a> {
             let next = match act {
                 Act::Enter => self.enter().await,
                 Act::Hold | Act::Again | Act::Refused | Act::Over => break,
-                act => match &mut self.has {
-                    Has::Queued(queue) => {
+                act => match &mut self.acquired {
+                    Acquired::Queued(queue) => {
                         Box::pin(queue.carry_out(self.to, &mut self.place, act)).await
                     }
                     _ => Box::pin(self.carry_out(act)).await,
@@ -273,12 +273,12 @@ impl<'a> Course<'a> {
                     .value
                     .position_of_place(attempt.nonce, taken.ticket);
                 let act = self.place.asked(found.into(), Seen::Unknown);
-                self.has = match act {
-                    Act::Hold => Has::Taken(attempt, Box::new(taken)),
+                self.acquired = match act {
+                    Act::Hold => Acquired::Taken(attempt, Box::new(taken)),
                     Act::Decide => {
                         // Opens the doorway for the next batch: its tickets are newer.
                         self.doorway_turn.take();
-                        Has::Queued(self.to.queues_up(attempt, taken, None))
+                        Acquired::Queued(self.to.queues_up(attempt, taken, None))
                     }
                     _ => {
                         let (ticket, seen) = (taken.ticket, taken.answer.value);
@@ -329,19 +329,21 @@ impl<'a> Course<'a> {
         if let Some(drawn) = drawn {
             self.doorway_turn.take();
             self.to.saw(&drawn.value, None);
-            self.has = Has::Drawn(attempt, Box::new(drawn));
+            self.acquired = Acquired::Drawn(attempt, Box::new(drawn));
         }
         Ok(act)
     }
 
     /// Puts the row of the ticket into the queue.
     async fn join(&mut self) -> Result<Act, Refused> {
-        let Has::Drawn(attempt, drawn) = &self.has else {
+        let Acquired::Drawn(attempt, drawn) = &self.acquired else {
             return Ok(Act::Again);
         };
         let (to, ticket) = (self.to, drawn.value.last);
         let joined = queue::join(&self.store(), &to.name, &to.policy(), attempt, ticket).await?;
-        let Has::Drawn(attempt, drawn) = std::mem::replace(&mut self.has, Has::Nothing) else {
+        let Acquired::Drawn(attempt, drawn) =
+            std::mem::replace(&mut self.acquired, Acquired::Nothing)
+        else {
             return Ok(Act::Again);
         };
         match joined {
@@ -353,7 +355,7 @@ impl<'a> Course<'a> {
                     beats,
                     answer,
                 };
-                self.has = Has::Queued(to.queues_up(attempt, taken, Some(row)));
+                self.acquired = Acquired::Queued(to.queues_up(attempt, taken, Some(row)));
                 Ok(self.place.joined(true))
             }
             JoinOutcome::TooSlow => {
@@ -377,8 +379,8 @@ impl<'a> Course<'a> {
 
     async fn granted(self) -> Result<End, Refused> {
         let to = self.to;
-        let granted = match self.has {
-            Has::Taken(attempt, taken) => {
+        let granted = match self.acquired {
+            Acquired::Taken(attempt, taken) => {
                 let Taken {
                     ticket,
                     beats,
@@ -387,8 +389,8 @@ impl<'a> Course<'a> {
                 let (place, item) = (self.place, &answer.value);
                 Box::pin(to.grant(place, attempt, (ticket, beats), item)).await?
             }
-            Has::Queued(queue) => Box::pin(queue.granted(to, self.place)).await?,
-            Has::Nothing | Has::Drawn(..) => None,
+            Acquired::Queued(queue) => Box::pin(queue.granted(to, self.place)).await?,
+            Acquired::Nothing | Acquired::Drawn(..) => None,
         };
         match granted {
             Some(granted) => Ok(End::Granted(granted)),
@@ -411,7 +413,7 @@ impl<'a> Course<'a> {
     }
 
     fn came_to_nothing(self) -> End {
-        if let Has::Queued(queue) = self.has {
+        if let Acquired::Queued(queue) = self.acquired {
             queue.passed(self.to);
         }
         match self.is_too_slow {
@@ -423,19 +425,19 @@ impl<'a> Course<'a> {
     /// Gives back whatever the place has in the table, because its callers have gone or the table does not answer.
     fn leaves(self, refused: Refused) -> Refused {
         self.doorway_turn.take();
-        match self.has {
-            Has::Nothing => {}
-            Has::Taken(attempt, taken) => {
+        match self.acquired {
+            Acquired::Nothing => {}
+            Acquired::Taken(attempt, taken) => {
                 let seen = taken.answer.value;
                 let departure = Departure::of(self.place, attempt, taken.ticket, seen);
                 self.to.leaves(departure);
             }
-            Has::Drawn(attempt, drawn) => {
+            Acquired::Drawn(attempt, drawn) => {
                 let (ticket, seen) = (drawn.value.last, drawn.value);
                 let departure = Departure::of(self.place, attempt, ticket, seen);
                 self.to.leaves(departure);
             }
-            Has::Queued(queue) => queue.leaves(self.to, self.place, &refused),
+            Acquired::Queued(queue) => queue.leaves(self.to, self.place, &refused),
         }
         refused
     }

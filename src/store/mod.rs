@@ -57,7 +57,7 @@ pub(crate) use reach::{News, Reach};
 pub(crate) use retry_policy::{Limit, RetryPolicy};
 pub(crate) use room::check_room;
 pub(crate) use rows::{Cursor, Page};
-pub(crate) use scan::Place as ScanPlace;
+pub(crate) use scan::ScanPlace;
 
 /// A place that a process took with its first request, before any answer told the time, is renewed this soon. Without a date,
 /// callers that do not wait could never tell that it is dead.

@@ -23,14 +23,14 @@ const LIST: &str = "list the locks";
 
 /// How far a scan of the table has come.
 #[derive(Clone, Debug)]
-pub(crate) struct Place(Item);
+pub(crate) struct ScanPlace(Item);
 
 impl Store {
     /// The locks of which one page of the table tells, each once, and where to go on. That is `None` at the table's end.
     pub(crate) async fn scan_locks(
         &self,
-        from: Option<Place>,
-    ) -> Result<Timed<(Vec<LockName>, Option<Place>)>, Failure> {
+        from: Option<ScanPlace>,
+    ) -> Result<Timed<(Vec<LockName>, Option<ScanPlace>)>, Failure> {
         self.timed(async {
             let prefix = text(format!("{}/", self.config.namespace));
             let ours = self.client.scan().filter_expression(OURS);
@@ -47,8 +47,8 @@ impl Store {
     /// The lock items on one page of the table, and where to go on. That is `None` at the table's end.
     pub(crate) async fn scan_lock_items(
         &self,
-        from: Option<Place>,
-    ) -> Result<Timed<(Vec<Found>, Option<Place>)>, Failure> {
+        from: Option<ScanPlace>,
+    ) -> Result<Timed<(Vec<Found>, Option<ScanPlace>)>, Failure> {
         self.timed(async {
             let lock = text(lock_key(&self.config.namespace));
             let lock_items = self.client.scan().filter_expression(LOCK_ITEMS);
@@ -67,15 +67,15 @@ impl Store {
         &self,
         verb: &'static str,
         selected: ScanFluentBuilder,
-        from: Option<Place>,
-    ) -> Result<(Vec<Item>, Option<Place>), Failure> {
+        from: Option<ScanPlace>,
+    ) -> Result<(Vec<Item>, Option<ScanPlace>), Failure> {
         let request = selected
             .table_name(&self.config.table)
-            .set_exclusive_start_key(from.map(|Place(key)| key));
+            .set_exclusive_start_key(from.map(|ScanPlace(key)| key));
         let answer = ask(request.send()).await;
         let answer = answer.map_err(|failed| sort(verb, failed))?;
         let items = answer.items.unwrap_or_default();
-        Ok((items, answer.last_evaluated_key.map(Place)))
+        Ok((items, answer.last_evaluated_key.map(ScanPlace)))
     }
 
     fn found(&self, item: Item) -> Option<Found> {

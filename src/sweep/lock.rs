@@ -9,7 +9,7 @@ use crate::store::{Failure, RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::gaps::Gaps;
 use fairlock_protocol::item::{LockItem, TicketRow};
-use fairlock_protocol::lease::{LivenessTracker, Place};
+use fairlock_protocol::lease::{EntryLocation, LivenessTracker};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::step::{Has, Known, Occupant, Unsettled};
 use fairlock_protocol::sweep::{SweepStep, next_sweep};
@@ -222,7 +222,7 @@ impl Sweep<'_> {
     }
 
     /// Judges by the watches of earlier passes, or by DynamoDB's clock: whichever tells first.
-    fn judge(&self, place: Place, entry: &Entry) -> Occupant {
+    fn judge(&self, place: EntryLocation, entry: &Entry) -> Occupant {
         let now = self.store.now();
         if self.memory.watches.is_dead(place, entry, now) {
             Occupant::Dead
@@ -316,8 +316,9 @@ impl Sweep<'_> {
         }
         self.swept.has_more |= page.next.is_some();
         let is_over = |row: &&TicketRow| {
-            row.waiting()
-                .is_none_or(|entry| self.judge(Place::Row(row.ticket), entry) == Occupant::Dead)
+            row.waiting().is_none_or(|entry| {
+                self.judge(EntryLocation::Row(row.ticket), entry) == Occupant::Dead
+            })
         };
         let over: Vec<_> = page.rows.iter().filter(is_over).collect();
         self.remove_rows(over).await.map(|_| ())

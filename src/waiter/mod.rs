@@ -13,7 +13,7 @@ use crate::store::{Attempt, Failure, RetryPolicy, Store, Timed, Write};
 use fairlock_protocol::entry::Entry;
 use fairlock_protocol::gaps::Gaps;
 use fairlock_protocol::item::{ItemPosition, LockItem, TicketRow};
-use fairlock_protocol::lease::{LivenessTracker, Place, RenewalHistory};
+use fairlock_protocol::lease::{EntryLocation, LivenessTracker, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::pace::PollSchedule;
 use fairlock_protocol::place::Act;
@@ -212,7 +212,7 @@ impl Waiter {
     }
 
     /// Judges by DynamoDB's clock, or by this waiter's own watches: whichever tells first.
-    fn judge(&self, place: Place, entry: &Entry) -> Occupant {
+    fn judge(&self, place: EntryLocation, entry: &Entry) -> Occupant {
         let now = self.store.now();
         if (entry.nonce, entry.ticket) == (self.attempt.nonce, self.ticket) {
             Occupant::Me

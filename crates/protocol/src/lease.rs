@@ -107,7 +107,7 @@ impl RenewalHistory {
 
 /// Where an entry was seen. The slots and the holder's place count as one: promotion changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum EntryLocation {
     /// On the lock item.
     LockItem,
     /// In the row of that ticket.
@@ -124,7 +124,7 @@ struct UnchangedBeat {
 /// An observer's watches over every entry that it has seen: one watch per place, nonce and ticket, on the observer's own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LivenessTracker {
-    seen: BTreeMap<(Place, Nonce, Ticket), UnchangedBeat>,
+    seen: BTreeMap<(EntryLocation, Nonce, Ticket), UnchangedBeat>,
 }
 
 impl LivenessTracker {
@@ -133,8 +133,8 @@ impl LivenessTracker {
     pub fn poll<'a>(
         &mut self,
         arrival: Moment,
-        read: impl Fn(Place) -> bool,
-        shown: impl Iterator<Item = (Place, &'a Entry)>,
+        read: impl Fn(EntryLocation) -> bool,
+        shown: impl Iterator<Item = (EntryLocation, &'a Entry)>,
     ) {
         let mut kept = BTreeMap::new();
         for (place, entry) in shown {
@@ -161,16 +161,22 @@ impl LivenessTracker {
     }
 
     /// Whether the entry's beat has stood still for its whole lease by `now`, the moment at which the removal is sent.
-    pub fn is_dead(&self, place: Place, entry: &Entry, now: Moment) -> bool {
+    pub fn is_dead(&self, place: EntryLocation, entry: &Entry, now: Moment) -> bool {
         self.has_stood_still(place, entry, entry.lease, now)
     }
 
     /// Whether the entry's beat has stood still for half of its lease by `now`: a renewal is overdue.
-    pub fn is_late(&self, place: Place, entry: &Entry, now: Moment) -> bool {
+    pub fn is_late(&self, place: EntryLocation, entry: &Entry, now: Moment) -> bool {
         self.has_stood_still(place, entry, entry.lease / 2, now)
     }
 
-    fn has_stood_still(&self, place: Place, entry: &Entry, span: Duration, now: Moment) -> bool {
+    fn has_stood_still(
+        &self,
+        place: EntryLocation,
+        entry: &Entry,
+        span: Duration,
+        now: Moment,
+    ) -> bool {
         let watch = self.seen.get(&(place, entry.nonce, entry.ticket));
         let watch = watch.filter(|watch| watch.beat == entry.beat);
         watch.is_some_and(|watch| now.since(watch.since) >= span)

@@ -14,14 +14,14 @@ use fairlock_protocol::ticket::Ticket;
 /// The places that hold a lock, by nonce and newest ticket, which name a place.
 #[derive(Debug, Default)]
 pub(super) struct HeldPlaces {
-    places: BTreeMap<(Nonce, Ticket), Place>,
+    places: BTreeMap<(Nonce, Ticket), HeldPlace>,
     /// How many holds have begun beside others since the client held none.
     staggered: u64,
 }
 
 /// A place that holds a lock, until its task lets go of it.
 #[derive(Debug)]
-struct Place {
+struct HeldPlace {
     hold: Weak<Hold>,
     /// The callers that take their turns there, one after the other.
     batch: Weak<Batch>,
@@ -59,7 +59,7 @@ impl Directory {
     ) {
         let mut state = self.state();
         state.held.stagger(hold);
-        let place = Place {
+        let place = HeldPlace {
             hold: Arc::downgrade(hold),
             batch: Arc::downgrade(batch),
             listed: listed.clone(),
@@ -87,7 +87,7 @@ impl Directory {
         }
     }
 
-    fn of_held<T>(&self, of: impl Fn(&Place) -> Option<T>) -> Vec<T> {
+    fn of_held<T>(&self, of: impl Fn(&HeldPlace) -> Option<T>) -> Vec<T> {
         self.state().held.places.values().filter_map(of).collect()
     }
 }

@@ -131,7 +131,7 @@ fn a_place_that_a_nonce_gets_anew_is_watched_anew() {
         mutant: None,
         rate: FAST_OWNER,
     };
-    let (place, first) = observer::watched(lease::Place::LockItem, mark, &rules);
+    let (place, first) = observer::watched(lease::EntryLocation::LockItem, mark, &rules);
     let again = Entry {
         ticket: first.ticket.next().unwrap(),
         ..first.clone()

@@ -3,7 +3,7 @@
 use super::owner::Mark;
 use super::rules::{Mutant, Rules};
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, Unknown};
-use fairlock_protocol::lease::{LivenessTracker, Place};
+use fairlock_protocol::lease::{EntryLocation, LivenessTracker};
 use fairlock_protocol::ticket::Ticket;
 
 const TICKET: Ticket = Ticket::new(1);
@@ -39,14 +39,14 @@ impl Observer {
             Some(Snapshot::Sent(sent)) => sent,
             _ => now,
         };
-        let shown_item = item.map(|mark| (Place::LockItem, mark));
-        let shown_row = row.flatten().map(|mark| (Place::Row(TICKET), mark));
+        let shown_item = item.map(|mark| (EntryLocation::LockItem, mark));
+        let shown_row = row.flatten().map(|mark| (EntryLocation::Row(TICKET), mark));
         let shown: Vec<_> = shown_item
             .into_iter()
             .chain(shown_row)
             .map(|(place, mark)| watched(place, mark, rules))
             .collect();
-        let read = |place| place == Place::LockItem || row.is_some();
+        let read = |place| place == EntryLocation::LockItem || row.is_some();
         let entries = shown.iter().map(|(place, entry)| (*place, entry));
         self.watches.poll(rules.by_observer(from), read, entries);
         self.seen = item;
@@ -55,7 +55,7 @@ impl Observer {
     /// The beat that its last poll showed, if the entry is dead by now.
     pub(crate) fn judges(&self, now: u8, rules: &Rules) -> Option<u8> {
         let dead = self.seen.filter(|mark| {
-            let (place, entry) = watched(Place::LockItem, *mark, rules);
+            let (place, entry) = watched(EntryLocation::LockItem, *mark, rules);
             let now = rules.by_observer(now);
             self.watches.is_dead(place, &entry, now)
         });
@@ -64,7 +64,7 @@ impl Observer {
 }
 
 /// An entry as the observer watches it; the mutants hide from the watch what it goes by.
-pub(crate) fn watched(place: Place, mark: Mark, rules: &Rules) -> (Place, Entry) {
+pub(crate) fn watched(place: EntryLocation, mark: Mark, rules: &Rules) -> (EntryLocation, Entry) {
     let Mark { beat, lease } = mark;
     let beat = match rules.mutant {
         Some(Mutant::WatchIgnoresBeats) => 0,
