@@ -297,8 +297,8 @@ impl Hold {
     }
 
     /// Marks the hold as checked. Returns what a transaction that checks it asks of the table, and how many turns must be left then. If the
-    /// hold was downgraded, it asks for one permit. The table shows one permit when no caller is to hold the lock next. From then on no other
-    /// caller has a turn at the place.
+    /// hold was downgraded, it asks for one permit. The table shows one permit when no caller is to hold the lock next. From then on
+    /// no other caller has a turn at the place.
     pub(crate) fn mark_checked(&self) -> (ItemHold, u64) {
         let (held, shares) = self.state.note(|now| {
             now.is_checked = true;

@@ -23,7 +23,7 @@ impl Waiter {
     /// row far back that is due before the poll is renewed without one. Returns `None` if there is no lock item any more.
     pub(crate) async fn poll_again(&mut self, policy: &RetryPolicy) -> Result<Option<()>, Failure> {
         let is_due = self.renewal_due() <= self.store.now();
-        match self.position() {
+        match self.item_position() {
             Some(ItemPosition::Successor(index, entry)) if is_due => {
                 let (item, at) = (&self.snapshot.item, self.snapshot.item.at_successor(index));
                 let footing = Footing::of(item, at, entry);
@@ -64,7 +64,7 @@ impl Waiter {
     /// Whether the next poll reads the rows. A waiter with a slot needs none. A waiter near a slot reads them each time, and one
     /// farther back once a heartbeat. A waiter still farther back leaves them to others.
     fn wants_rows(&self) -> bool {
-        if self.position().is_some() {
+        if self.item_position().is_some() {
             return false;
         }
         let heartbeat = self.store.config().heartbeat;
@@ -116,7 +116,7 @@ impl Waiter {
     }
 
     fn renewal_due(&self) -> Moment {
-        match self.position() {
+        match self.item_position() {
             Some(ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) => {
                 self.slot_due(entry)
             }

@@ -110,7 +110,7 @@ impl Waiter {
     /// until they are seen.
     pub(crate) fn place(&self) -> usize {
         let item = &self.snapshot.item;
-        let before = match self.position() {
+        let before = match self.item_position() {
             Some(ItemPosition::Has(..)) => 0,
             Some(ItemPosition::Successor(index, _)) => item.turns_before(index),
             None => {
@@ -122,7 +122,7 @@ impl Waiter {
     }
 
     /// Where the last poll showed the waiter on the lock item.
-    fn position(&self) -> Option<ItemPosition<'_>> {
+    fn item_position(&self) -> Option<ItemPosition<'_>> {
         self.snapshot
             .item
             .position_of_place(self.attempt.nonce, self.ticket)

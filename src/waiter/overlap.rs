@@ -82,7 +82,7 @@ impl Waiter {
 
     /// How long after a poll the next one is sent, by a successor that may hold the lock at any moment.
     fn overlap(&self) -> Option<Duration> {
-        match self.position()? {
+        match self.item_position()? {
             ItemPosition::Successor(before, _) if self.store.slowed() == 1 => {
                 self.pace.overlap(before, self.store.now())
             }

@@ -190,7 +190,7 @@ impl Philosopher {
     async fn takes(&mut self, forks: &[&str]) -> Result<Held, Error> {
         if self.manners != Manners::AsNamed {
             let forks = self.locks.multi_lock(forks)?;
-            return Ok(Held::Several(forks.acquire(RecordWait::Infinite).await?));
+            return Ok(Held::Multi(forks.acquire(RecordWait::Infinite).await?));
         }
         let mut held = Vec::new();
         for fork in forks {
@@ -233,28 +233,28 @@ impl Philosopher {
 }
 
 enum Held {
-    Several(MultiLockGuard),
+    Multi(MultiLockGuard),
     Each(Vec<LockGuard>),
 }
 
 impl Held {
     fn guards(&self) -> &[LockGuard] {
         match self {
-            Held::Several(guard) => guard.guards(),
+            Held::Multi(guard) => guard.guards(),
             Held::Each(guards) => guards,
         }
     }
 
     async fn lost(&self) {
         match self {
-            Held::Several(guard) => drop(guard.lost().await),
+            Held::Multi(guard) => drop(guard.lost().await),
             Held::Each(_) => std::future::pending().await,
         }
     }
 
     async fn release(self) -> Result<(), Error> {
         match self {
-            Held::Several(guard) => guard.release().await,
+            Held::Multi(guard) => guard.release().await,
             Held::Each(guards) => {
                 for guard in guards {
                     guard.release().await?;
