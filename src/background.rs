@@ -102,6 +102,15 @@ impl Background {
         self.runtime.spawn(Box::pin(work(self.open(job))));
     }
 
+    /// Runs work that no caller waits for, and that ends with its client.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the door to background work"
+    )]
+    pub(crate) fn spawn_unlisted(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(work);
+    }
+
     /// Lists a job that a task does beside another job.
     pub(crate) fn open(self: &Arc<Self>, job: Job) -> Open {
         let mut jobs = self.jobs();

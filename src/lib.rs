@@ -113,6 +113,7 @@
 //!
 //! - `embedded`: a DynamoDB API in this process, in memory or in a file that several processes share, for tests and
 //!   demonstrations.
+//! - `udp`: [`UdpNotifier`], by which the clients of a lock tell each other when to poll.
 //! - `serde`: serde reads and writes a [`Ticket`] as a number.
 //!
 //! # Further reading
@@ -144,6 +145,7 @@ mod lease_lock;
 mod lock;
 mod multi_lock;
 mod name;
+mod notify;
 mod offer;
 mod place_id;
 mod queue;
@@ -182,6 +184,9 @@ pub use leader::{Candidate, LeadershipEvent, ResignHandle};
 pub use lease_lock::{Lease, LeaseLock};
 pub use lock::FairLock;
 pub use multi_lock::{MultiLock, MultiLockGuard};
+#[cfg(feature = "udp")]
+pub use notify::UdpNotifier;
+pub use notify::{NotificationCounts, Notifier};
 pub use place_id::PlaceId;
 pub use random_source::RandomSource;
 pub use run::RunOutcome;

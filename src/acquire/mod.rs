@@ -249,7 +249,8 @@ impl Acquisition {
     }
 
     fn attempt(&self) -> Attempt {
-        let attempt = self.inner.attempt(self.batch.size(), self.claim.permits);
+        let (tickets, permits) = (self.batch.size(), self.claim.permits);
+        let attempt = self.inner.notified_attempt(tickets, permits);
         attempt.described(&self.claim.attributes)
     }
 

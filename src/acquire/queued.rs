@@ -10,8 +10,9 @@ use crate::exit::Exit;
 use crate::hold::Hold;
 use crate::slots::Taken;
 use crate::store::Attempt;
-use crate::waiter::Waiter;
+use crate::waiter::{Notified, Waiter};
 use fairlock_protocol::entry::Entry;
+use fairlock_protocol::item::LockItem;
 use fairlock_protocol::lease::RenewalHistory;
 use fairlock_protocol::place::{Act, Place};
 use fairlock_protocol::ticket::{Sequence, Ticket};
@@ -89,20 +90,38 @@ impl Queued {
     ) -> Result<Act, Refused> {
         loop {
             let waiter = &mut self.waiter;
-            let news = tokio::select! {
+            span = longer(to, waiter.subscribes(span), waiter);
+            let woken = tokio::select! {
                 biased;
-                item = self.membership.news() => Some(item),
-                () = to.pause(longer(to, span, waiter)) => None,
+                item = self.membership.news() => Woken::Told(item),
+                notified = waiter.notified() => Woken::Notified(notified),
+                () = to.pause(span) => Woken::Due,
             };
             to.check()?;
-            match news {
-                Some(item) => waiter.hear(item),
-                None => {
-                    let polled = Box::pin(waiter.poll_again(&to.policy())).await?;
-                    if polled.is_none() {
-                        return Ok(self.lock_gone(place));
-                    }
+            let (news, before) = match woken {
+                Woken::Told(item) => {
+                    waiter.hear(item);
+                    return Ok(place.polled());
                 }
+                Woken::Notified(Notified::Confirmed) => {
+                    span = waiter.confirmed(waiter.queue_position());
+                    continue;
+                }
+                Woken::Notified(Notified::Poll(news)) => (Some(news), waiter.place_before()),
+                Woken::Due => match waiter.asks_first() {
+                    Some(patience) => {
+                        span = patience;
+                        continue;
+                    }
+                    None => (None, None),
+                },
+            };
+            let polled = Box::pin(waiter.poll_again(&to.policy())).await?;
+            if polled.is_none() {
+                return Ok(self.lock_gone(place));
+            }
+            if let Some(news) = news {
+                waiter.was_notified(news, before);
             }
             if !waiter.is_spent {
                 return Ok(place.polled());
@@ -119,7 +138,10 @@ impl Queued {
         act: Act,
     ) -> Result<Act, Refused> {
         let policy = to.policy();
+        let registration = self.waiter.attempt.registration();
+        let before = registration.map(|_| self.waiter.item().clone());
         let done = self.waiter.carry_out(act, &policy).await;
+        self.notify_promoted(before.as_ref());
         self.tidy(to);
         match done {
             Ok(Some(())) => Ok(place.polled()),
@@ -129,6 +151,14 @@ impl Queued {
                 self.poll(to, place, Duration::ZERO).await
             }
             Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Notifies the places that got another standing on the lock item by what this place did.
+    fn notify_promoted(&self, before: Option<&LockItem>) {
+        if let (Some(registration), Some(before)) = (self.waiter.attempt.registration(), before) {
+            let promoted = self.waiter.item().promoted_since(before);
+            promoted.for_each(|entry| registration.tell_change(entry));
         }
     }
 
@@ -231,6 +261,15 @@ impl Queued {
         } = *waiter;
         (attempt, ticket, beats)
     }
+}
+
+/// Why a place polls, or does not.
+enum Woken {
+    /// Another place of this client handed over a lock item.
+    Told(LockItem),
+    Notified(Notified),
+    /// The time to poll has come.
+    Due,
 }
 
 /// Polls less often if a local handoff will wake this waiter anyway.

@@ -10,6 +10,7 @@ use crate::client_inner::{ClientHandle, ClientInner};
 use crate::clock::Clock;
 use crate::config::{Config, Names, Settings};
 use crate::error::{Error, Invalid};
+use crate::notify::{Notifications, Notifier};
 use crate::random_source::RandomSource;
 use crate::store::Store;
 
@@ -37,6 +38,7 @@ use super::LockClient;
 pub struct LockClientBuilder {
     dynamodb: aws_sdk_dynamodb::Client,
     settings: Settings,
+    notifier: Option<Arc<dyn Notifier>>,
 }
 
 impl LockClientBuilder {
@@ -44,6 +46,7 @@ impl LockClientBuilder {
         LockClientBuilder {
             dynamodb,
             settings: Settings::default(),
+            notifier: None,
         }
     }
 
@@ -280,6 +283,25 @@ impl LockClientBuilder {
         self
     }
 
+    /// Lets this client and the others of a lock notify each other when it is time to poll. Default: none, so that a client learns of a
+    /// handoff by polling alone.
+    ///
+    /// Notifications save most of the polls, and make handoffs faster. They are never believed: the table alone says who holds a lock. A
+    /// client without a notifier, or with one that does not reach the others, polls as usual. `docs/notifications.md` says when a notifier
+    /// pays, and what it needs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn set(builder: fairlock::LockClientBuilder, notifier: impl fairlock::Notifier) -> fairlock::LockClientBuilder {
+    /// builder.notifier(notifier)
+    /// # }
+    /// ```
+    pub fn notifier(mut self, notifier: impl Notifier) -> Self {
+        self.notifier = Some(Arc::new(notifier));
+        self
+    }
+
     /// Sets where time comes from, for tests. Default: the system's clocks.
     ///
     /// # Examples
@@ -331,8 +353,10 @@ impl LockClientBuilder {
     pub fn build(self) -> Result<LockClient, Error> {
         let runtime = Handle::try_current().map_err(|_| Invalid::NoRuntime)?;
         let store = Store::new(&self.dynamodb, Config::try_from(self.settings)?);
+        let notifications = self.notifier.map(Notifications::new).transpose()?;
+        let inner = ClientInner::new(store, runtime, acquire::go, notifications);
         Ok(LockClient {
-            inner: ClientHandle::new(&Arc::new(ClientInner::new(store, runtime, acquire::go))),
+            inner: ClientHandle::new(&Arc::new(inner)),
         })
     }
 }

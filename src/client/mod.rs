@@ -12,6 +12,7 @@ use crate::error::{Error, Invalid};
 use crate::lease_lock::LeaseLock;
 use crate::lock::FairLock;
 use crate::name::LockName;
+use crate::notify::NotificationCounts;
 use crate::place_id::PlaceId;
 use crate::semaphore::{MAX_PERMITS, Semaphore};
 use fairlock_protocol::ticket::Ticket;
@@ -187,6 +188,19 @@ impl LockClient {
         self.inner
             .for_caller(self.inner.give_up_place(&name, place))
             .await
+    }
+
+    /// How many notifications this client has sent and received. `None` without a [`notifier`](LockClientBuilder::notifier).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn show(locks: &fairlock::LockClient) {
+    /// let dropped = locks.notification_counts().map(|counts| counts.dropped);
+    /// # }
+    /// ```
+    pub fn notification_counts(&self) -> Option<NotificationCounts> {
+        Some(self.inner.notifications.as_ref()?.counts())
     }
 
     fn name(&self, name: &str, permits: u64) -> Result<LockName, Error> {

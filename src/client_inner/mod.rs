@@ -26,6 +26,7 @@ use crate::background::{Background, Job, Listed, Open, Task};
 use crate::error::{Error, LossReason};
 use crate::hold::Hold;
 use crate::name::LockName;
+use crate::notify::Notifications;
 use crate::offer::Offer;
 use crate::slots::{Ended, Slots};
 use crate::store::{Attempt, Failure, RetryPolicy, Store};
@@ -59,6 +60,7 @@ pub(crate) struct ClientInner {
     /// Cancelled by `shutdown`. Then everything that waits stops waiting.
     pub(crate) closed: CancellationToken,
     directory: Arc<Directory>,
+    pub(crate) notifications: Option<Arc<Notifications>>,
     go: Go,
     /// How many handles there are.
     handles: AtomicUsize,
@@ -66,9 +68,15 @@ pub(crate) struct ClientInner {
 
 impl ClientInner {
     /// `go` is called to acquire a lock for a batch.
-    pub(crate) fn new(store: Store, runtime: Handle, go: Go) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        runtime: Handle,
+        go: Go,
+        notifications: Option<Notifications>,
+    ) -> Self {
         ClientInner {
             store,
+            notifications: notifications.map(Arc::new),
             go,
             background: Arc::new(Background::new(runtime)),
             closed: CancellationToken::new(),
@@ -136,6 +144,19 @@ impl ClientInner {
     /// A new attempt to get a place, for `tickets` tickets, each of which takes `permits` permits.
     pub(crate) fn attempt(&self, tickets: u64, permits: u64) -> Attempt {
         Attempt::new(self.store.config().random_source.nonce(), tickets, permits)
+    }
+
+    /// A new attempt to get a place that other clients can notify, if this client has a notifier.
+    pub(crate) fn notified_attempt(self: &Arc<Self>, tickets: u64, permits: u64) -> Attempt {
+        let attempt = self.attempt(tickets, permits);
+        let Some(notifications) = &self.notifications else {
+            return attempt;
+        };
+        if let Some(listens) = notifications.listens() {
+            self.background.spawn_unlisted(listens);
+        }
+        let registration = notifications.register(attempt.nonce);
+        attempt.notified(registration)
     }
 
     pub(crate) fn spawn(
@@ -290,7 +311,17 @@ impl ClientInner {
     ) -> Result<Ended, Failure> {
         let policy = self.policy_until(deadline);
         let slots = self.slots(&hold.name, &policy);
+        let registration = hold.attempt.registration();
+        // Told before the write is answered, so that the next holder's poll comes to the table just behind it.
+        registration.inspect(|it| it.notify_releasing());
         let ended = slots.release(&hold.attempt, hold.held()).await;
+        if let Some(registration) = registration {
+            if let Ok(Ended::HandedOff(item)) = &ended {
+                let holders = item.holders();
+                holders.for_each(|holder| registration.tell_change(holder));
+            }
+            registration.close();
+        }
         // Done before the item is taken in, because the item may show that a late copy of the enter request has come.
         self.forget(&hold.attempt);
         match &ended {
@@ -330,6 +361,12 @@ impl ClientInner {
             let admit = || inner.store.admit(&name, first, &admitted);
             match inner.store.retry(&policy, admit).await {
                 Ok(answer) => {
+                    if answer.value.is_applied()
+                        && let Some(notifications) = &inner.notifications
+                    {
+                        let told = admitted.iter();
+                        told.for_each(|entry| notifications.tell_change(entry));
+                    }
                     if let Some(item) = answer.value.shown() {
                         inner.saw(&name, &item);
                     }

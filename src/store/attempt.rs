@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::name::LockName;
+use crate::notify::Registration;
 use crate::place_id::PlaceId;
 use fairlock_protocol::entry::{Attributes, Entry, Nonce};
 use fairlock_protocol::ticket::Ticket;
@@ -26,6 +27,8 @@ pub(crate) struct Attempt {
     in_doubt: AtomicBool,
     /// How many renewals were sent, by all callers that have its place.
     renewals: Arc<AtomicU64>,
+    /// How other clients notify its place, if they can.
+    registration: Option<Arc<Registration>>,
 }
 
 impl Attempt {
@@ -38,6 +41,7 @@ impl Attempt {
             lasting: None,
             in_doubt: AtomicBool::new(false),
             renewals: Arc::default(),
+            registration: None,
         }
     }
 
@@ -80,7 +84,25 @@ impl Attempt {
             lasting: self.lasting.clone(),
             in_doubt: AtomicBool::new(self.is_in_doubt()),
             renewals: Arc::clone(&self.renewals),
+            registration: self.registration.clone(),
         }
+    }
+
+    /// The attempt whose place other clients can notify.
+    pub(crate) fn notified(self, registration: Registration) -> Self {
+        Attempt {
+            registration: Some(Arc::new(registration)),
+            ..self
+        }
+    }
+
+    pub(crate) fn registration(&self) -> Option<&Registration> {
+        self.registration.as_deref()
+    }
+
+    /// Where other clients notify its place, as its entry says.
+    pub(super) fn address(&self) -> Option<&Arc<str>> {
+        self.registration().map(Registration::address)
     }
 
     /// The beat of the next renewal. No other renewal of this attempt has it, answered or not: so a beat in the table tells which

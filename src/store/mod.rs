@@ -349,6 +349,7 @@ impl Store {
             lease: lasting.map_or(self.config.lease, |(_, lease)| *lease),
             renewed_at: stamp,
             since: stamp,
+            address: attempt.address().cloned(),
             unknown: Unknown::default(),
         }
     }

@@ -7,6 +7,7 @@ use crate::config::{MAX_DATA, MAX_SLOTS};
 use crate::error::Invalid;
 use crate::size::{CONTAINER, ELEMENT, LARGEST_ITEM, bytes_of_value};
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
+use fairlock_protocol::notification::MAX_ADDRESS;
 use fairlock_protocol::ticket::Ticket;
 
 use super::codec;
@@ -84,6 +85,7 @@ fn largest(owner: String, attributes: Attributes) -> Entry {
         lease: longest,
         renewed_at: Some(ServerTime(longest)),
         since: Some(ServerTime(longest)),
+        address: Some("a".repeat(MAX_ADDRESS).into()),
         unknown: Unknown::default(),
     }
 }

@@ -115,7 +115,7 @@ impl Waiter {
         self.behind_the_slots() + self.snapshot.item.successors().len() as u64 / 2
     }
 
-    fn renewal_due(&self) -> Moment {
+    pub(super) fn renewal_due(&self) -> Moment {
         match self.item_position() {
             Some(ItemPosition::Has(_, entry) | ItemPosition::Successor(_, entry)) => {
                 self.slot_due(entry)

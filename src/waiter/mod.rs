@@ -1,9 +1,12 @@
 //! A waiter in the queue: it polls, keeps its place renewed, clears expired entries and gaps out of its way, and has its turn.
 
 mod keep;
+mod notified;
 mod overlap;
 
 use std::time::Duration;
+
+pub(crate) use notified::Notified;
 
 use crate::name::LockName;
 use crate::place_id::PlaceId;
@@ -56,6 +59,7 @@ pub(crate) struct Waiter {
     /// The row was not there to be renewed, so the queue must be read.
     is_row_missing: bool,
     settled_rows: Vec<Ticket>,
+    path: notified::Path,
 }
 
 impl Waiter {
@@ -91,6 +95,7 @@ impl Waiter {
             is_void: false,
             is_row_missing: false,
             settled_rows: Vec::new(),
+            path: notified::Path::default(),
             store,
         };
         waiter.saw(answer.map(Snapshot::of));

@@ -83,7 +83,9 @@ impl Waiter {
     /// How long after a poll the next one is sent, by a successor that may hold the lock at any moment.
     fn overlap(&self) -> Option<Duration> {
         match self.item_position()? {
-            ItemPosition::Successor(before, _) if self.store.slowed() == 1 => {
+            ItemPosition::Successor(before, _)
+                if self.store.slowed() == 1 && !self.is_path_trusted() =>
+            {
                 self.pace.overlap(before, self.store.now())
             }
             ItemPosition::Successor(..) | ItemPosition::Has(..) => None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
 use crate::item::{LockItem, RowState, TicketRow, Written, signed, sum};
+use crate::notification::is_address;
 use crate::problem::ItemProblem;
 use crate::ticket::Ticket;
 use crate::value::{Map, Value};
@@ -15,7 +16,7 @@ use crate::value::{Map, Value};
 pub const FORMAT: u64 = 4;
 
 /// What this version writes into an entry. Other attributes there are carried along.
-const OF_ENTRY: [&str; 11] = [
+const OF_ENTRY: [&str; 12] = [
     "nonce",
     "owner",
     "ticket",
@@ -27,6 +28,7 @@ const OF_ENTRY: [&str; 11] = [
     "lease_ms",
     "renewed_at",
     "since",
+    "address",
 ];
 
 /// An entry as it is stored. It has no ticket of its own if the very write that gives the place draws the ticket: then the ticket stands on
@@ -50,6 +52,8 @@ pub fn entry(entry: &Entry, ticket: Option<Ticket>) -> Value {
             .map(|at| ("renewed_at".into(), Value::millis(at.0))),
     );
     map.extend(entry.since.map(|at| ("since".into(), Value::millis(at.0))));
+    let address = entry.address.as_ref();
+    map.extend(address.map(|address| ("address".into(), Value::text(&**address))));
     Value::M(map)
 }
 
@@ -237,8 +241,15 @@ fn read_entry(map: &Map, unless_written: Option<Ticket>) -> Result<Entry, ItemPr
         lease: Duration::from_millis(integer(map, "lease_ms")?),
         renewed_at: read_time(map, "renewed_at")?,
         since: read_time(map, "since")?,
+        address: read_address(map),
         unknown: read_unknown(map),
     })
+}
+
+/// An address that no client could have written is none: its place polls, and its entry loses nothing that a decision depends on.
+fn read_address(map: &Map) -> Option<Arc<str>> {
+    let address = map.get("address")?.as_s()?;
+    is_address(address).then(|| Arc::from(address))
 }
 
 /// The unknown attributes, as far as this version can write their types again.

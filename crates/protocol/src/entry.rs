@@ -128,6 +128,8 @@ pub struct Entry {
     pub renewed_at: Option<ServerTime>,
     /// When it took its place in the queue, by the same clock; for people.
     pub since: Option<ServerTime>,
+    /// Where its owner can be notified, if it can. It is never believed more than any other notification.
+    pub address: Option<Arc<str>>,
     /// What another version says there.
     pub unknown: Unknown,
 }

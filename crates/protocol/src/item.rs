@@ -97,6 +97,14 @@ impl LockItem {
         self.holders().chain(self.successors())
     }
 
+    /// The entries that hold the lock here and did not before, and the successors that had no slot before.
+    pub fn promoted_since<'a>(&'a self, before: &'a LockItem) -> impl Iterator<Item = &'a Entry> {
+        let held = |entry: &Entry| before.holders().any(|it| it.nonce == entry.nonce);
+        let stood = |entry: &Entry| before.entries().any(|it| it.nonce == entry.nonce);
+        let holders = self.holders().filter(move |entry| !held(entry));
+        holders.chain(self.successors().iter().filter(move |entry| !stood(entry)))
+    }
+
     /// The slot in which the first successor stands, or would stand.
     pub fn first_successor(&self) -> usize {
         usize::from(self.holder().is_some())

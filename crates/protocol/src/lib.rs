@@ -13,6 +13,7 @@ pub mod gaps;
 pub mod item;
 pub mod lease;
 pub mod moment;
+pub mod notification;
 pub mod numeral;
 pub mod pace;
 pub mod place;

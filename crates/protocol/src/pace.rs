@@ -50,6 +50,10 @@ pub struct PollSchedule {
     free: Option<Moment>,
     /// The last turns, each as the lock was seen to move on.
     turns: VecDeque<Turn>,
+    /// How long after the notification of a release a poll finds it in the table. `None` until one was.
+    lateness: Option<Duration>,
+    /// Whether the last place that was asked by a notification answered. `true` until one does not.
+    is_path_open: bool,
 }
 
 /// How long a ticket's turn took.
@@ -86,6 +90,8 @@ impl PollSchedule {
             holder: None,
             free: None,
             turns: VecDeque::with_capacity(TURNS),
+            lateness: None,
+            is_path_open: true,
         }
     }
 
@@ -123,6 +129,43 @@ impl PollSchedule {
             Duration::ZERO => round_trip,
             known => (known * 7 + round_trip) / 8,
         };
+    }
+
+    /// How long a poll takes.
+    pub fn round_trip(&self) -> Duration {
+        self.round_trip
+    }
+
+    /// Takes in that the place before was asked, instead of the table.
+    pub fn asked(&mut self, now: Moment) {
+        self.sent = now;
+    }
+
+    /// Whether the last place that was asked by a notification answered.
+    pub fn is_path_open(&self) -> bool {
+        self.is_path_open
+    }
+
+    /// Takes in whether the place before answered.
+    pub fn path_is(&mut self, open: bool) {
+        self.is_path_open = open;
+    }
+
+    /// How long after the notification of a release to poll. A release is told when it is sent, and a poll that overtakes it on the way to
+    /// the table comes too early. The time is learnt: a poll that came too early lengthens it by an eighth of a round trip, or by half, and
+    /// a poll that did not shortens it by a sixty-fourth. So about one poll in thirty comes too early, however long writes take.
+    pub fn lateness(&self) -> Duration {
+        let early = self.round_trip / 8;
+        self.lateness.unwrap_or(early).min(self.round_trip * 2)
+    }
+
+    /// Takes in whether a poll after the notification of a release found it in the table.
+    pub fn released(&mut self, found: bool) {
+        let lateness = self.lateness();
+        self.lateness = Some(match found {
+            true => lateness - lateness / 64,
+            false => lateness + (self.round_trip / 8).max(lateness / 2),
+        });
     }
 
     /// Whether a poll sent at `sent` is newer than the last one taken in, and no older than polls are when they are answered.

@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -76,6 +77,10 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "processes")]
     pub(crate) one_client: bool,
 
+    /// The workers notify each other when to poll, by UDP at this address
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1")]
+    pub(crate) notify: Option<IpAddr>,
+
     /// Write what was sent into this file, as JSON: by operation and verb
     #[arg(long, value_name = "FILE")]
     pub(crate) sent: Option<PathBuf>,
@@ -134,6 +139,9 @@ impl Options {
         }
         if self.algorithm != Algorithm::Fairlock && self.one_client {
             return Err("--one-client needs --algorithm fairlock: the baselines share nothing");
+        }
+        if self.algorithm != Algorithm::Fairlock && self.notify.is_some() {
+            return Err("--notify needs --algorithm fairlock: the baselines only poll");
         }
         let files: Vec<_> = [&self.events, &self.plot, &self.sent]
             .into_iter()
@@ -209,6 +217,7 @@ mod tests {
             &["--algorithm", "article", "--wait", "1s"],
             &["--algorithm", "lease", "--wait", "none"],
             &["--algorithm", "lease", "--one-client"],
+            &["--algorithm", "article", "--notify"],
             &["--events", "a", "--plot", "a"],
             &["--plot", "a", "--sent", "a"],
         ] {

@@ -34,6 +34,7 @@ impl Mark {
             lease,
             renewed_at: self.date,
             since: None,
+            address: None,
             unknown: Unknown::default(),
         }
     }

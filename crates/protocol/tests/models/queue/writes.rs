@@ -350,6 +350,7 @@ fn nobody() -> entry::Entry {
         lease: SPAN,
         renewed_at: None,
         since: None,
+        address: None,
         unknown: entry::Unknown::default(),
     }
 }

@@ -1,0 +1,160 @@
+//! Notifications between the clients of a lock, which say when to poll. What they say is never believed.
+
+mod notifier;
+mod registration;
+#[cfg(feature = "udp")]
+mod udp;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::config::unusable;
+use crate::error::Invalid;
+use fairlock_protocol::entry::{Entry, Nonce};
+use fairlock_protocol::notification::{Kind, Notification, PlaceKey, is_address};
+
+pub use notifier::{NotificationCounts, Notifier};
+use registration::Inbox;
+pub(crate) use registration::{News, Registration};
+#[cfg(feature = "udp")]
+pub use udp::UdpNotifier;
+
+/// The places of one client that can be notified, and the way to notify others.
+#[derive(Debug)]
+pub(crate) struct Notifications {
+    notifier: Arc<dyn Notifier>,
+    address: Arc<str>,
+    places: Mutex<HashMap<PlaceKey, Arc<Inbox>>>,
+    is_listening: AtomicBool,
+    /// Cancelled when the client is gone: then nobody listens any more.
+    ended: CancellationToken,
+    sent: AtomicU64,
+    received: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl Notifications {
+    /// The notifications that a notifier carries. Fails if other clients could not be told its address.
+    pub(crate) fn new(notifier: Arc<dyn Notifier>) -> Result<Self, Invalid> {
+        let address = notifier.address();
+        if !is_address(&address) {
+            let rule = "must have 1 to 128 bytes, and no control characters";
+            return Err(unusable("address of the notifier", &address, rule));
+        }
+        Ok(Notifications {
+            notifier,
+            address: address.into(),
+            places: Mutex::default(),
+            is_listening: AtomicBool::new(false),
+            ended: CancellationToken::new(),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        })
+    }
+
+    /// Registers the place of an attempt, until the registration is dropped or closed.
+    pub(crate) fn register(self: &Arc<Self>, nonce: Nonce) -> Registration {
+        let (key, inbox) = (PlaceKey::of(nonce), Arc::<Inbox>::default());
+        self.places().insert(key, Arc::clone(&inbox));
+        Registration::new(Arc::clone(self), key, inbox)
+    }
+
+    pub(crate) fn counts(&self) -> NotificationCounts {
+        // `Relaxed` is enough for numbers that only people read.
+        NotificationCounts {
+            sent: self.sent.load(Ordering::Relaxed),
+            received: self.received.load(Ordering::Relaxed),
+            dropped: self.dropped.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Notifies the place of an entry that something that concerns it has changed, if it can be notified.
+    pub(crate) fn tell_change(&self, entry: &Entry) {
+        if let Some(address) = &entry.address {
+            self.send(address, PlaceKey::of(entry.nonce), Kind::Changed);
+        }
+    }
+
+    fn send(&self, address: &str, to: PlaceKey, kind: Kind) {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        let notification = Notification { to, kind };
+        self.notifier.send(address, &notification.datagram());
+    }
+
+    /// Takes in what arrived. Whatever does not fit a place of this client is counted, and answered by nothing.
+    fn receive(&self, datagram: &[u8]) {
+        self.received.fetch_add(1, Ordering::Relaxed);
+        let known = Notification::read(datagram).and_then(|notification| {
+            let inbox = self.places().get(&notification.to).cloned()?;
+            Some((inbox, notification.kind))
+        });
+        match known {
+            Some((inbox, kind)) => {
+                if let Some((address, from)) = inbox.receive(kind) {
+                    self.send(&address, from, Kind::Confirm);
+                }
+            }
+            None => {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The work of listening, if no task does it yet. The task ends with the client.
+    pub(crate) fn listens(self: &Arc<Self>) -> Option<impl Future<Output = ()> + Send + 'static> {
+        if self.is_listening.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let listening = Listening {
+            of: Arc::downgrade(self),
+        };
+        let (notifier, ended) = (Arc::clone(&self.notifier), self.ended.clone());
+        Some(async move {
+            tokio::select! {
+                biased;
+                () = ended.cancelled() => {}
+                () = listening.run(&*notifier) => {}
+            }
+        })
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<PlaceKey, Arc<Inbox>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Notifications {
+    fn drop(&mut self) {
+        self.ended.cancel();
+    }
+}
+
+/// The task that listens. When it ends, the next place that is registered starts another one.
+struct Listening {
+    of: Weak<Notifications>,
+}
+
+impl Listening {
+    /// Ends with the client. Each turn of the loop takes in one datagram.
+    async fn run(&self, notifier: &dyn Notifier) {
+        loop {
+            let datagram = notifier.receive().await;
+            let Some(notifications) = self.of.upgrade() else {
+                return;
+            };
+            notifications.receive(&datagram);
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Some(notifications) = self.of.upgrade() {
+            notifications.is_listening.store(false, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a client asks of whatever carries its notifications.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+/// Carries notifications between the clients of a lock.
+///
+/// DynamoDB tells no client when a lock becomes free, so waiters poll. With a notifier the clients tell each other when to poll. **A
+/// notification is never believed:** the table alone says who holds a lock. So a notifier may lose, delay, repeat, reorder or invent
+/// datagrams, and nothing but the times of polls depends on it. A forged notification costs a poll. A forged confirmation, which takes the
+/// key of a place, can delay a handoff until the next heartbeat.
+///
+/// Each client needs a notifier of its own: a datagram that another client receives is lost.
+///
+/// # Examples
+///
+/// ```
+/// use std::collections::HashMap;
+/// use std::future::Future;
+/// use std::pin::Pin;
+/// use std::sync::{Arc, Mutex};
+/// use tokio::sync::mpsc;
+///
+/// /// The clients of one process, by their names.
+/// #[derive(Clone, Debug, Default)]
+/// struct Post(Arc<Mutex<HashMap<String, mpsc::Sender<Vec<u8>>>>>);
+///
+/// #[derive(Debug)]
+/// struct Box {
+///     name: String,
+///     post: Post,
+///     arrived: tokio::sync::Mutex<mpsc::Receiver<Vec<u8>>>,
+/// }
+///
+/// impl fairlock::Notifier for Box {
+///     fn address(&self) -> String {
+///         self.name.clone()
+///     }
+///
+///     fn send(&self, address: &str, datagram: &[u8]) {
+///         if let Some(to) = self.post.0.lock().unwrap().get(address) {
+///             // A full box loses the datagram.
+///             let _ = to.try_send(datagram.to_vec());
+///         }
+///     }
+///
+///     fn receive(&self) -> Pin<std::boxed::Box<dyn Future<Output = Vec<u8>> + Send + '_>> {
+///         std::boxed::Box::pin(async {
+///             match self.arrived.lock().await.recv().await {
+///                 Some(datagram) => datagram,
+///                 None => std::future::pending().await,
+///             }
+///         })
+///     }
+/// }
+/// ```
+pub trait Notifier: fmt::Debug + Send + Sync + 'static {
+    /// Where other clients reach this one: 1 to 128 bytes without control characters. Asked once, when the client is built. It stands in
+    /// the table beside each place of the client.
+    fn address(&self) -> String;
+
+    /// Sends a datagram of at most 164 bytes to another client. Must neither block nor wait. Whatever cannot be sent at once is lost.
+    fn send(&self, address: &str, datagram: &[u8]);
+
+    /// Waits for the next datagram, which may be anything. Must be cancel safe, and must wait for ever once nothing can arrive any more. It
+    /// is polled on the runtime in which the client was built.
+    fn receive(&self) -> Pin<Box<dyn Future<Output = Vec<u8>> + Send + '_>>;
+}
+
+/// How many notifications a client has sent and received.
+///
+/// # Examples
+///
+/// ```
+/// # async fn show(locks: &fairlock::LockClient) {
+/// if let Some(counts) = locks.notification_counts() {
+///     println!("{} sent, {} received, {} of them for nobody here", counts.sent, counts.received, counts.dropped);
+/// }
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NotificationCounts {
+    /// Datagrams given to the notifier.
+    pub sent: u64,
+    /// Datagrams that the notifier received.
+    pub received: u64,
+    /// Those among the received that were no notifications of this version, or for no place that this client has. Some are for places
+    /// that have just ended. Many more may be forged.
+    pub dropped: u64,
+}

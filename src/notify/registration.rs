@@ -1,0 +1,151 @@
+//! A place that can be notified, and what has arrived for it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::Notifications;
+use fairlock_protocol::entry::Entry;
+use fairlock_protocol::notification::{Kind, PlaceKey};
+
+/// The most places that are notified of one place's end. Only the place just behind has a reason to subscribe. The newest subscriptions
+/// count.
+const SUBSCRIBERS: usize = 4;
+
+/// What has arrived for a place.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    mail: Mutex<Mail>,
+    arrived: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Mail {
+    subscribers: VecDeque<(PlaceKey, Arc<str>)>,
+    is_confirmed: bool,
+    /// The newest of what says that it is time to poll.
+    news: Option<News>,
+}
+
+/// Says that it is time to poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// The place before has sent its release, which the table may not show yet.
+    Releasing,
+    /// The table shows something that concerns the place.
+    Changed,
+}
+
+impl Inbox {
+    /// Takes in a notification. Returns the subscriber to whom to confirm that the place is there.
+    pub(super) fn receive(&self, kind: Kind) -> Option<(Arc<str>, PlaceKey)> {
+        let mut mail = self.mail();
+        let news = match kind {
+            Kind::Subscribe { from, address } => {
+                let address: Arc<str> = address.into();
+                mail.subscribers.retain(|(known, _)| *known != from);
+                mail.subscribers.push_back((from, Arc::clone(&address)));
+                if mail.subscribers.len() > SUBSCRIBERS {
+                    mail.subscribers.pop_front();
+                }
+                return Some((address, from));
+            }
+            Kind::Confirm => {
+                mail.is_confirmed = true;
+                None
+            }
+            Kind::Releasing => Some(News::Releasing),
+            Kind::Changed => Some(News::Changed),
+        };
+        mail.news = news.or(mail.news);
+        drop(mail);
+        self.arrived.notify_one();
+        None
+    }
+
+    fn mail(&self) -> MutexGuard<'_, Mail> {
+        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The registration of a place. Closing it, or dropping it, takes the place off the client's list, and notifies its subscribers.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    of: Arc<Notifications>,
+    key: PlaceKey,
+    inbox: Arc<Inbox>,
+}
+
+impl Registration {
+    pub(super) fn new(of: Arc<Notifications>, key: PlaceKey, inbox: Arc<Inbox>) -> Self {
+        Registration { of, key, inbox }
+    }
+
+    /// Where the place can be notified.
+    pub(crate) fn address(&self) -> &Arc<str> {
+        &self.of.address
+    }
+
+    /// Subscribes to the place of an entry. Returns whether that place can be notified at all.
+    pub(crate) fn subscribe(&self, before: &Entry) -> bool {
+        let Some(address) = &before.address else {
+            return false;
+        };
+        self.inbox.mail().is_confirmed = false;
+        let (from, own) = (self.key, self.address().to_string());
+        let subscribe = Kind::Subscribe { from, address: own };
+        self.of.send(address, PlaceKey::of(before.nonce), subscribe);
+        true
+    }
+
+    /// Whether the last subscription was confirmed.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.inbox.mail().is_confirmed
+    }
+
+    /// Takes what says that it is time to poll.
+    pub(crate) fn take_news(&self) -> Option<News> {
+        self.inbox.mail().news.take()
+    }
+
+    /// Waits until something arrives. Cancel safe. May end though nothing has.
+    pub(crate) async fn arrival(&self) {
+        self.inbox.arrived.notified().await;
+    }
+
+    /// Notifies the subscribers that the place's release has just been sent.
+    pub(crate) fn notify_releasing(&self) {
+        self.notify(Kind::Releasing);
+    }
+
+    /// Ends the registration. The subscribers are notified, once.
+    pub(crate) fn close(&self) {
+        let closed = self.of.places().remove(&self.key);
+        if closed.is_some() {
+            self.notify(Kind::Changed);
+        }
+    }
+
+    /// Notifies the place that an entry shows, unless it subscribed, and is notified as a subscriber.
+    pub(crate) fn tell_change(&self, entry: &Entry) {
+        let key = PlaceKey::of(entry.nonce);
+        let subscribes = |(known, _): &(PlaceKey, Arc<str>)| *known == key;
+        if key != self.key && !self.inbox.mail().subscribers.iter().any(subscribes) {
+            self.of.tell_change(entry);
+        }
+    }
+
+    fn notify(&self, kind: Kind) {
+        let subscribers = self.inbox.mail().subscribers.clone();
+        for (key, address) in subscribers {
+            self.of.send(&address, key, kind.clone());
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,191 @@
+//! What notifications say about when to poll. Only the times of polls depend on them.
+//!
+//! A waiter with a slot subscribes to the place before it. That place confirms each subscription for as long as it has what it had. When a
+//! poll is due, the waiter asks the place before instead of the table, and polls only if no confirmation comes. So a notification that is
+//! lost costs the time of one more poll.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::Waiter;
+use crate::notify::{News, Registration};
+use fairlock_protocol::entry::{Entry, Nonce};
+use fairlock_protocol::item::ItemPosition;
+use fairlock_protocol::moment::Moment;
+use fairlock_protocol::step::QueuePosition;
+use fairlock_protocol::ticket::Ticket;
+
+/// So many notifications in a row may bring nothing. After each further one, the waiter heeds none for twice as long.
+const FALSE_ALARMS: u32 = 3;
+/// At the longest, a waiter heeds no notification for 32 times the longest time between two polls.
+const MAX_DOUBLINGS: u32 = 5;
+
+/// What a waiter knows of the place before it by notifications.
+#[derive(Debug, Default)]
+pub(super) struct Path {
+    /// The place to which it subscribed.
+    before: Option<(Nonce, Ticket)>,
+    /// Since when a subscription has waited for its confirmation.
+    asked: Option<Moment>,
+    /// How many notifications in a row brought nothing.
+    false_alarms: u32,
+    /// No notification is heeded before this moment.
+    heeds_from: Moment,
+    /// The last notification came before the table showed what it was about: one more poll follows at once.
+    polls_again: bool,
+}
+
+/// Why a waiter stopped waiting.
+#[derive(Debug)]
+pub(crate) enum Notified {
+    /// The place before is there: the table need not be asked.
+    Confirmed,
+    /// It is time to poll.
+    Poll(News),
+}
+
+impl Waiter {
+    /// The place before this one, whose end brings this one nearer to the lock. `None` if there are several, as of readers.
+    fn before(&self) -> Option<&Entry> {
+        let item = &self.snapshot.item;
+        match self.item_position()? {
+            ItemPosition::Has(..) => None,
+            ItemPosition::Successor(0, _) => {
+                let mut holders = item.holders();
+                holders.next().filter(|_| holders.next().is_none())
+            }
+            ItemPosition::Successor(index, _) => item.successors().get(index - 1),
+        }
+    }
+
+    /// Subscribes to the place before this one, if that is another place than it was. Returns how long to wait for the next poll.
+    pub(crate) fn subscribes(&mut self, span: Duration) -> Duration {
+        let before = self.before().filter(|before| before.address.is_some());
+        let before = before.map(|before| (before.nonce, before.ticket));
+        if self.path.before != before {
+            self.path.before = before;
+            self.path.asked = None;
+            // A path that has failed is tried beside the polls.
+            if self.asks() && self.pace.is_path_open() {
+                return span.max(self.patience());
+            }
+        }
+        match std::mem::take(&mut self.path.polls_again) {
+            true => Duration::ZERO,
+            false => span,
+        }
+    }
+
+    /// Asks the place before whether it is there. Returns `false` if it cannot be asked.
+    fn asks(&mut self) -> bool {
+        let registration = self.attempt.registration();
+        let before = self.before().filter(|_| self.path.before.is_some());
+        let (Some(registration), Some(before)) = (registration, before) else {
+            return false;
+        };
+        let is_sent = registration.subscribe(before);
+        self.path.asked = is_sent.then(|| self.store.now());
+        is_sent
+    }
+
+    /// How long a confirmation may take: as long as the poll that it saves.
+    fn patience(&self) -> Duration {
+        self.pace
+            .round_trip()
+            .max(self.store.config().min_poll_interval)
+    }
+
+    /// When a poll is due: asks the place before instead, if it has confirmed the last subscription. Returns how long to wait for its answer,
+    /// or `None` if it is time to poll.
+    pub(crate) fn asks_first(&mut self) -> Option<Duration> {
+        let now = self.store.now();
+        let may_ask = self.is_path_trusted() && now < self.renewal_due();
+        if may_ask && self.asks() {
+            return Some(self.patience());
+        }
+        if self.path.asked.take().is_some() {
+            self.pace.path_is(false);
+        }
+        // The next answer to this one may say that the path works again.
+        self.asks();
+        None
+    }
+
+    /// Whether the last subscription was confirmed.
+    pub(super) fn is_path_trusted(&self) -> bool {
+        let registration = self.attempt.registration();
+        self.path.before.is_some() && registration.is_some_and(Registration::is_confirmed)
+    }
+
+    /// Takes in a confirmation. Returns how long to wait until the place before is asked again.
+    pub(crate) fn confirmed(&mut self, position: QueuePosition) -> Duration {
+        self.path.asked = None;
+        self.pace.path_is(true);
+        self.pace.asked(self.store.now());
+        self.until_next(position).max(self.pace.round_trip())
+    }
+
+    /// Waits until a notification makes a difference. Cancel safe, but for a notification of a release: it is for the next poll, and whatever
+    /// comes first polls.
+    pub(crate) fn notified(&self) -> impl Future<Output = Notified> + Send + '_ {
+        let (registration, clock) = (self.attempt.registration(), &self.store.config().clock);
+        let (asked, heeds_from) = (self.path.asked, self.path.heeds_from);
+        let lateness = self.pace.lateness();
+        async move {
+            let Some(registration) = registration else {
+                return std::future::pending().await;
+            };
+            // Each turn of the loop is an arrival.
+            loop {
+                if asked.is_some() && registration.is_confirmed() {
+                    return Notified::Confirmed;
+                }
+                if let Some(news) = registration.take_news() {
+                    clock.sleep_until(heeds_from).await;
+                    if news == News::Releasing {
+                        clock.sleep(lateness).await;
+                    }
+                    return Notified::Poll(news);
+                }
+                registration.arrival().await;
+            }
+        }
+    }
+
+    /// Polls because of a notification, and learns from what the poll shows.
+    pub(crate) fn was_notified(&mut self, news: News, before: Option<(Nonce, Ticket)>) {
+        let is_moved = match self.item_position() {
+            Some(ItemPosition::Successor(..)) => {
+                self.before().map(|before| (before.nonce, before.ticket)) != before
+            }
+            Some(ItemPosition::Has(..)) | None => true,
+        };
+        if news == News::Releasing {
+            self.pace.released(is_moved);
+        }
+        if is_moved {
+            self.path.false_alarms = 0;
+            return;
+        }
+        self.path.false_alarms += 1;
+        self.path.polls_again = news == News::Releasing && self.path.false_alarms == 1;
+        if let Some(more) = self.path.false_alarms.checked_sub(FALSE_ALARMS) {
+            let longest = self.store.config().max_poll_interval;
+            let quiet = longest.saturating_mul(2_u32.pow(more.min(MAX_DOUBLINGS)));
+            self.path.heeds_from = self.store.now() + quiet;
+        }
+    }
+
+    /// The place before this one, as the last poll showed it.
+    pub(crate) fn place_before(&self) -> Option<(Nonce, Ticket)> {
+        self.before().map(|before| (before.nonce, before.ticket))
+    }
+
+    /// Where the waiter stands, for the pace of its polls.
+    pub(crate) fn queue_position(&self) -> QueuePosition {
+        match self.item_position() {
+            Some(ItemPosition::Successor(index, _)) => QueuePosition::Successor(index),
+            Some(ItemPosition::Has(..)) | None => QueuePosition::Queue,
+        }
+    }
+}
