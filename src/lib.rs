@@ -239,6 +239,11 @@ struct WhichPrimitive;
 #[doc = include_str!("../docs/shutdown.md")]
 struct ShutdownPage;
 
+/// Compiles the examples for notifications.
+#[cfg(all(doctest, feature = "udp"))]
+#[doc = include_str!("../docs/notifications.md")]
+struct NotificationsPage;
+
 /// Compiles the examples for errors.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/errors.md")]

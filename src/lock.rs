@@ -332,7 +332,8 @@ impl FairLock {
         check_attributes(&self.attributes)?;
         let owner = &self.inner.store.config().owner;
         let permits_there = self.name.permits().unwrap_or_default();
-        check_room(owner, &self.attributes, permits_there)?;
+        let address = self.inner.address();
+        check_room(owner, &self.attributes, address, permits_there)?;
         if self.inner.closed.is_cancelled() {
             return Err(Error::ShutDown(Closed::ShutDown));
         }

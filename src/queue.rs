@@ -11,7 +11,7 @@ use fairlock_protocol::ticket::Ticket;
 #[derive(Debug)]
 pub(crate) enum JoinOutcome {
     /// The ticket waits, with this row. Its lease counts from before the row was first sent.
-    Waiting(RenewalHistory, Entry),
+    Waiting(RenewalHistory, Box<Entry>),
     /// Other clients had closed the gap already: the ticket is void.
     TooSlow,
 }
@@ -34,7 +34,7 @@ pub(crate) async fn join(
     Ok(match row.state {
         RowState::Waiting(entry) if entry.nonce == attempt.nonce => JoinOutcome::Waiting(
             RenewalHistory::taken(first_sent, store.config().lease),
-            entry,
+            Box::new(entry),
         ),
         RowState::Waiting(_) | RowState::Void(_) => JoinOutcome::TooSlow,
     })

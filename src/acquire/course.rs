@@ -355,7 +355,7 @@ impl<'a> Course<'a> {
                     beats,
                     answer,
                 };
-                self.acquired = Acquired::Queued(to.queues_up(attempt, taken, Some(row)));
+                self.acquired = Acquired::Queued(to.queues_up(attempt, taken, Some(*row)));
                 Ok(self.place.joined(true))
             }
             JoinOutcome::TooSlow => {

@@ -146,6 +146,11 @@ impl ClientInner {
         Attempt::new(self.store.config().random_source.nonce(), tickets, permits)
     }
 
+    /// Where other clients notify the places of this one, as their entries say.
+    pub(crate) fn address(&self) -> Option<&str> {
+        Some(self.notifications.as_ref()?.address())
+    }
+
     /// A new attempt to get a place that other clients can notify, if this client has a notifier.
     pub(crate) fn notified_attempt(self: &Arc<Self>, tickets: u64, permits: u64) -> Attempt {
         let attempt = self.attempt(tickets, permits);

@@ -63,6 +63,10 @@ impl Notifications {
         Registration::new(Arc::clone(self), key, inbox)
     }
 
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     pub(crate) fn counts(&self) -> NotificationCounts {
         // `Relaxed` is enough for numbers that only people read.
         NotificationCounts {

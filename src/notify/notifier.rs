@@ -86,7 +86,7 @@ pub struct NotificationCounts {
     pub sent: u64,
     /// Datagrams that the notifier received.
     pub received: u64,
-    /// Those among the received that were no notifications of this version, or for no place that this client has. Some are for places
-    /// that have just ended. Many more may be forged.
+    /// How many of the received were no notifications of this version, or for no place that this client has. Some are for places that
+    /// have just ended. Many more may be forged.
     pub dropped: u64,
 }

@@ -10,7 +10,7 @@ use tokio::net::UdpSocket;
 use super::Notifier;
 use fairlock_protocol::notification::MAX_DATAGRAM;
 
-/// A socket that fails so many times in a row is broken, and nothing will arrive there any more.
+/// A socket that fails this many times in a row is broken, and nothing will arrive there any more.
 const MAX_ERRORS: usize = 1000;
 
 /// A [`Notifier`] that sends UDP datagrams.
@@ -18,7 +18,7 @@ const MAX_ERRORS: usize = 1000;
 /// Each client has a socket of its own, at the address at which it is bound. The hosts must be able to send each other datagrams there: in
 /// AWS, a security group that allows UDP from itself does. Where they are not able to, clients poll as they would without a notifier.
 ///
-/// Addresses are numeric, as `10.0.3.7:7001` or `[2001:db8::7]:7001`. No name is ever looked up.
+/// The addresses that clients tell each other are numeric, as `10.0.3.7:7001` or `[2001:db8::7]:7001`. To send to one looks up no name.
 ///
 /// # Examples
 ///
@@ -35,7 +35,9 @@ const MAX_ERRORS: usize = 1000;
 /// ```
 #[derive(Debug)]
 pub struct UdpNotifier {
-    socket: UdpSocket,
+    receiving: UdpSocket,
+    /// The same socket. The runtime's own would send nothing before it has heard that there is room.
+    sending: std::net::UdpSocket,
     advertised: SocketAddr,
 }
 
@@ -64,18 +66,13 @@ impl UdpNotifier {
     /// # }
     /// ```
     pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
-        let socket = open(address)?;
+        let socket = std::net::UdpSocket::bind(address)?;
         let advertised = socket.local_addr()?;
-        if advertised.ip().is_unspecified() {
-            let why =
-                format!("{advertised} names no host: say at which address this one is reached");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
-        Ok(UdpNotifier { socket, advertised })
+        Self::of(socket, advertised)
     }
 
-    /// Binds a socket at an address, and tells others another one, at which they reach it: behind a translation of addresses, or if the
-    /// socket is bound at all addresses of the host. If the port of `advertised` is 0, others are told the port of the socket.
+    /// Binds a socket at an address, and tells others another one, at which they reach it. That is for a host behind a translation of
+    /// addresses, and for a socket that is bound at all addresses of its host. If the port of `advertised` is 0, others are told the port of the socket.
     ///
     /// # Errors
     ///
@@ -97,22 +94,26 @@ impl UdpNotifier {
     /// # }
     /// ```
     pub fn bind_as(address: impl ToSocketAddrs, mut advertised: SocketAddr) -> io::Result<Self> {
-        let socket = open(address)?;
-        if advertised.ip().is_unspecified() {
-            let why = format!("{advertised} names no host: nobody could reach this one there");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
+        let socket = std::net::UdpSocket::bind(address)?;
         if advertised.port() == 0 {
             advertised.set_port(socket.local_addr()?.port());
         }
-        Ok(UdpNotifier { socket, advertised })
+        Self::of(socket, advertised)
     }
-}
 
-fn open(address: impl ToSocketAddrs) -> io::Result<UdpSocket> {
-    let socket = std::net::UdpSocket::bind(address)?;
-    socket.set_nonblocking(true)?;
-    UdpSocket::from_std(socket)
+    fn of(sending: std::net::UdpSocket, advertised: SocketAddr) -> io::Result<Self> {
+        if advertised.ip().is_unspecified() {
+            let why =
+                format!("{advertised} names no host: say at which address this one is reached");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        sending.set_nonblocking(true)?;
+        Ok(UdpNotifier {
+            receiving: UdpSocket::from_std(sending.try_clone()?)?,
+            sending,
+            advertised,
+        })
+    }
 }
 
 impl Notifier for UdpNotifier {
@@ -123,7 +124,7 @@ impl Notifier for UdpNotifier {
     fn send(&self, address: &str, datagram: &[u8]) {
         if let Ok(address) = address.parse::<SocketAddr>() {
             // Best effort: what does not fit into the socket's buffer is lost, as it may be on the way.
-            let _ = self.socket.try_send_to(datagram, address);
+            let _ = self.sending.send_to(datagram, address);
         }
     }
 
@@ -132,7 +133,7 @@ impl Notifier for UdpNotifier {
             // One byte more than the longest: what is longer is cut, and is no notification.
             let mut bytes = [0; MAX_DATAGRAM + 1];
             for _ in 0..MAX_ERRORS {
-                if let Ok((length, _)) = self.socket.recv_from(&mut bytes).await {
+                if let Ok((length, _)) = self.receiving.recv_from(&mut bytes).await {
                     return bytes[..length].to_vec();
                 }
                 // An error may be about a datagram that this socket sent earlier, as that its port is closed. A runtime that shuts down

@@ -1,13 +1,12 @@
 //! How much of the lock item an entry takes at its largest, and how much of it each entry may take.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::config::{MAX_DATA, MAX_SLOTS};
 use crate::error::Invalid;
 use crate::size::{CONTAINER, ELEMENT, LARGEST_ITEM, bytes_of_value};
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
-use fairlock_protocol::notification::MAX_ADDRESS;
 use fairlock_protocol::ticket::Ticket;
 
 use super::codec;
@@ -32,11 +31,13 @@ const PLACE: usize = 2 * (1 + 32) + 11;
 pub(crate) fn check_room(
     owner: &str,
     attributes: &Attributes,
+    address: Option<&str>,
     permits: u64,
 ) -> Result<(), Invalid> {
     let permits_there = usize::try_from(permits).unwrap_or(usize::MAX);
     let share = ROOM / permits_there.saturating_add(SLOTS);
-    let (bytes, most) = (said(owner, attributes), share.saturating_sub(*NOTHING));
+    let bytes = said(owner, attributes, address);
+    let most = share.saturating_sub(*NOTHING);
     match bytes > most {
         true => Err(Invalid::TooLargeForPermits {
             bytes,
@@ -47,11 +48,11 @@ pub(crate) fn check_room(
     }
 }
 
-/// What an entry takes that has no owner and no attributes.
-static NOTHING: LazyLock<usize> = LazyLock::new(|| taken("", &Attributes::default()));
+/// What an entry takes that has no owner, no attributes and no address.
+static NOTHING: LazyLock<usize> = LazyLock::new(|| taken("", &Attributes::default(), None));
 
-/// What owner and attributes take besides. No entry is made for this, because every turn asks.
-fn said(owner: &str, attributes: &Attributes) -> usize {
+/// What owner, attributes and address take besides. No entry is made for this, because every turn asks.
+fn said(owner: &str, attributes: &Attributes, address: Option<&str>) -> usize {
     let each = |(name, value): (&String, &String)| ELEMENT + name.len() + value.len();
     let described = match attributes.is_empty() {
         true => 0,
@@ -60,17 +61,18 @@ fn said(owner: &str, attributes: &Attributes) -> usize {
             ELEMENT + "attributes".len() + CONTAINER + all
         }
     };
-    owner.len() + described
+    let reached = address.map_or(0, |address| ELEMENT + "address".len() + address.len());
+    owner.len() + described + reached
 }
 
-fn taken(owner: &str, attributes: &Attributes) -> usize {
-    let largest = largest(owner.to_owned(), attributes.clone());
+fn taken(owner: &str, attributes: &Attributes, address: Option<&str>) -> usize {
+    let largest = largest(owner.to_owned(), attributes.clone(), address);
     let stored = protocol::entry(&largest, Some(largest.ticket));
     PLACE + bytes_of_value(&codec::attribute(stored))
 }
 
 /// An entry none of whose numbers can grow any more.
-fn largest(owner: String, attributes: Attributes) -> Entry {
+fn largest(owner: String, attributes: Attributes, address: Option<&str>) -> Entry {
     let longest = Duration::from_millis(u64::MAX);
     Entry {
         nonce: Nonce::new(u128::MAX),
@@ -85,7 +87,7 @@ fn largest(owner: String, attributes: Attributes) -> Entry {
         lease: longest,
         renewed_at: Some(ServerTime(longest)),
         since: Some(ServerTime(longest)),
-        address: Some("a".repeat(MAX_ADDRESS).into()),
+        address: address.map(Arc::from),
         unknown: Unknown::default(),
     }
 }
@@ -96,14 +98,16 @@ mod tests {
     use aws_smithy_types::Blob;
     use proptest::prelude::*;
 
+    use fairlock_protocol::notification::MAX_ADDRESS;
+
     use super::*;
     use crate::config::SHARERS;
     use crate::size::bytes_of;
     use crate::store::codec::{Item, number, text};
 
     /// The lock item with as many participants as there can be, all with this entry, and with keys as long as they can be.
-    fn fullest(owner: &str, attributes: &Attributes, permits: u64) -> Item {
-        let entry = largest(owner.to_owned(), attributes.clone());
+    fn fullest(owner: &str, attributes: &Attributes, address: Option<&str>, permits: u64) -> Item {
+        let entry = largest(owner.to_owned(), attributes.clone(), address);
         let nonce = |sharer: u64| format!("{sharer:032x}");
         let sharers = (0..permits).map(|sharer| {
             (
@@ -167,8 +171,14 @@ mod tests {
     }
 
     /// The longest owner that is accepted with these attributes.
-    fn longest_owner(attributes: &Attributes, permits: u64) -> Option<String> {
-        let accepts = |bytes: &usize| check_room(&"o".repeat(*bytes), attributes, permits).is_ok();
+    fn longest_owner(
+        attributes: &Attributes,
+        address: Option<&str>,
+        permits: u64,
+    ) -> Option<String> {
+        let owner = |bytes: usize| "o".repeat(bytes);
+        let accepts =
+            |bytes: &usize| check_room(&owner(*bytes), attributes, address, permits).is_ok();
         (1..=512).rev().find(accepts).map(|bytes| "o".repeat(bytes))
     }
 
@@ -179,10 +189,11 @@ mod tests {
         fn whatever_is_accepted_fits_when_everybody_has_as_much(
             permits in 1..=1000_u64,
             attributes in prop::collection::btree_map("[a-z]{1,9}|.{1,3}", ".{0,9}", 0..40),
+            address in prop::option::of("[a-z.:]{1,128}"),
         ) {
-            let attributes = Attributes::of(attributes);
-            if let Some(owner) = longest_owner(&attributes, permits) {
-                let bytes = bytes_of(&fullest(&owner, &attributes, permits));
+            let (attributes, address) = (Attributes::of(attributes), address.as_deref());
+            if let Some(owner) = longest_owner(&attributes, address, permits) {
+                let bytes = bytes_of(&fullest(&owner, &attributes, address, permits));
                 prop_assert!(bytes <= LARGEST_ITEM, "{bytes} bytes");
             }
         }
@@ -193,10 +204,12 @@ mod tests {
         fn what_is_said_takes_as_much_as_an_entry_is_larger_with_it(
             owner in ".{0,20}",
             attributes in prop::collection::btree_map(".{0,9}", ".{0,9}", 0..9),
+            address in prop::option::of(".{1,9}"),
         ) {
-            let attributes = Attributes::of(attributes);
-            let larger = taken(&owner, &attributes) - taken("", &Attributes::default());
-            prop_assert_eq!(said(&owner, &attributes), larger);
+            let (attributes, address) = (Attributes::of(attributes), address.as_deref());
+            let nothing = taken("", &Attributes::default(), None);
+            let larger = taken(&owner, &attributes, address) - nothing;
+            prop_assert_eq!(said(&owner, &attributes, address), larger);
         }
     }
 
@@ -204,21 +217,22 @@ mod tests {
     fn many_tiny_attributes_are_counted_with_what_each_of_them_costs() {
         let tiny = tiny();
         assert_eq!((tiny.bytes(), tiny.iter().count()), (1024, 559));
-        let owner = longest_owner(&tiny, 130).unwrap();
-        let bytes = bytes_of(&fullest(&owner, &tiny, 130));
+        let owner = longest_owner(&tiny, None, 130).unwrap();
+        let bytes = bytes_of(&fullest(&owner, &tiny, None, 130));
         assert!(
             (LARGEST_ITEM - 16 * 1024..=LARGEST_ITEM).contains(&bytes),
             "{bytes}"
         );
-        assert!(check_room(&"o".repeat(512), &tiny, 170).is_err());
+        assert!(check_room(&"o".repeat(512), &tiny, None, 170).is_err());
     }
 
     #[test]
     fn who_shares_a_fair_lock_may_say_all_that_there_is_to_be_said() {
         let (owner, tiny) = ("o".repeat(512), tiny());
-        assert!(check_room(&owner, &tiny, SHARERS).is_ok());
+        let address = "a".repeat(MAX_ADDRESS);
+        assert!(check_room(&owner, &tiny, Some(&address), SHARERS).is_ok());
         // Each entry may have the id of a lease besides.
-        let spare = LARGEST_ITEM - bytes_of(&fullest(&owner, &tiny, SHARERS));
+        let spare = LARGEST_ITEM - bytes_of(&fullest(&owner, &tiny, Some(&address), SHARERS));
         assert!(spare > (SHARERS as usize + SLOTS) * (256 + 3));
     }
 }

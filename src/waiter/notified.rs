@@ -15,7 +15,7 @@ use fairlock_protocol::moment::Moment;
 use fairlock_protocol::step::QueuePosition;
 use fairlock_protocol::ticket::Ticket;
 
-/// So many notifications in a row may bring nothing. After each further one, the waiter heeds none for twice as long.
+/// This many notifications in a row may bring nothing. After each further one, the waiter heeds none for twice as long.
 const FALSE_ALARMS: u32 = 3;
 /// At the longest, a waiter heeds no notification for 32 times the longest time between two polls.
 const MAX_DOUBLINGS: u32 = 5;
@@ -155,10 +155,8 @@ impl Waiter {
     /// Polls because of a notification, and learns from what the poll shows.
     pub(crate) fn was_notified(&mut self, news: News, before: Option<(Nonce, Ticket)>) {
         let is_moved = match self.item_position() {
-            Some(ItemPosition::Successor(..)) => {
-                self.before().map(|before| (before.nonce, before.ticket)) != before
-            }
-            Some(ItemPosition::Has(..)) | None => true,
+            Some(ItemPosition::Has(..)) => true,
+            Some(ItemPosition::Successor(..)) | None => self.place_before() != before,
         };
         if news == News::Releasing {
             self.pace.released(is_moved);

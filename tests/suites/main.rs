@@ -32,6 +32,7 @@ mod migration;
 mod multi_lock;
 mod network;
 mod no_wait;
+mod notify;
 mod optimistic;
 mod order;
 mod pace;

@@ -15,8 +15,8 @@ use crate::value::{Map, Value};
 /// in its entry. In format 3, a write promoted a holder.
 pub const FORMAT: u64 = 4;
 
-/// What this version writes into an entry. Other attributes there are carried along.
-const OF_ENTRY: [&str; 12] = [
+/// What this version writes into an entry, except the address. Other attributes there are carried along.
+const OF_ENTRY: [&str; 11] = [
     "nonce",
     "owner",
     "ticket",
@@ -28,7 +28,6 @@ const OF_ENTRY: [&str; 12] = [
     "lease_ms",
     "renewed_at",
     "since",
-    "address",
 ];
 
 /// An entry as it is stored. It has no ticket of its own if the very write that gives the place draws the ticket: then the ticket stands on
@@ -246,7 +245,7 @@ fn read_entry(map: &Map, unless_written: Option<Ticket>) -> Result<Entry, ItemPr
     })
 }
 
-/// An address that no client could have written is none: its place polls, and its entry loses nothing that a decision depends on.
+/// Where the owner can be notified. An address that this version could not have written is carried along as an unknown attribute.
 fn read_address(map: &Map) -> Option<Arc<str>> {
     let address = map.get("address")?.as_s()?;
     is_address(address).then(|| Arc::from(address))
@@ -256,7 +255,8 @@ fn read_address(map: &Map) -> Option<Arc<str>> {
 fn read_unknown(map: &Map) -> Unknown {
     let others = map
         .iter()
-        .filter(|(name, value)| !OF_ENTRY.contains(&name.as_str()) && value.is_carried());
+        .filter(|(name, value)| !OF_ENTRY.contains(&name.as_str()) && value.is_carried())
+        .filter(|(name, _)| *name != "address" || read_address(map).is_none());
     Unknown::of(
         others
             .map(|(name, value)| (name.clone(), value.clone()))

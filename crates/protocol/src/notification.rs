@@ -28,8 +28,8 @@ const VERSION: u8 = 1;
 const KEY: usize = 16;
 const TO: std::ops::Range<usize> = 4..4 + KEY;
 
-/// Names a place in a notification. A client that can read the place's nonce in the table can compute the key. Nobody can compute the nonce
-/// from the key, so a datagram that is overheard gives nothing away that a condition of a write asks for.
+/// Names a place in a notification. A client that can read the place's nonce in the table can compute the key. The nonce does not follow
+/// from the key. So a datagram that is overheard gives nothing away that a condition of a write asks for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PlaceKey([u8; KEY]);
 

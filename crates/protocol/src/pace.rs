@@ -152,10 +152,10 @@ impl PollSchedule {
     }
 
     /// How long after the notification of a release to poll. A release is told when it is sent, and a poll that overtakes it on the way to
-    /// the table comes too early. The time is learnt: a poll that came too early lengthens it by an eighth of a round trip, or by half, and
-    /// a poll that did not shortens it by a sixty-fourth. So about one poll in thirty comes too early, however long writes take.
+    /// the table comes too early. The time is learnt. A poll that came too early lengthens it by a sixteenth of a round trip, or by half.
+    /// A poll that did not shortens it by a sixty-fourth. So about one poll in thirty comes too early, however long writes take.
     pub fn lateness(&self) -> Duration {
-        let early = self.round_trip / 8;
+        let early = self.round_trip / 16;
         self.lateness.unwrap_or(early).min(self.round_trip * 2)
     }
 
@@ -164,7 +164,7 @@ impl PollSchedule {
         let lateness = self.lateness();
         self.lateness = Some(match found {
             true => lateness - lateness / 64,
-            false => lateness + (self.round_trip / 8).max(lateness / 2),
+            false => lateness + (self.round_trip / 16).max(lateness / 2),
         });
     }
 

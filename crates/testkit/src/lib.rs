@@ -10,6 +10,7 @@ pub mod lab;
 pub mod lines;
 pub mod mishaps;
 pub mod panics;
+pub mod post;
 pub mod program;
 pub mod queue;
 pub mod reads;

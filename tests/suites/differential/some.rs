@@ -1,5 +1,6 @@
 //! Small random values: so small that two of them are often equal.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
@@ -71,7 +72,11 @@ impl Few {
         }
     }
 
-    /// Attributes that no version writes yet.
+    fn address(&mut self) -> Arc<str> {
+        self.of(&["10.0.0.1:7001", "h"]).into()
+    }
+
+    /// Attributes that no version writes yet, and an address of a shape that none does.
     fn unknown(&mut self) -> Unknown {
         let address = Map::from([
             ("host".to_owned(), Value::text("h")),
@@ -86,6 +91,7 @@ impl Few {
 
     pub(crate) fn entry(&mut self, nonce: Nonce, ticket: Ticket, permits: u64) -> Entry {
         let tickets = (1 + self.upto(1)).min(ticket.get().max(1));
+        let address = self.or_none(Self::address);
         Entry {
             nonce,
             owner: "somebody".to_owned(),
@@ -98,7 +104,11 @@ impl Few {
             lease: self.span(),
             renewed_at: self.or_none(Self::date),
             since: self.or_none(Self::date),
-            unknown: self.unknown(),
+            address: address.clone(),
+            unknown: match address {
+                Some(_) => Unknown::default(),
+                None => self.unknown(),
+            },
         }
     }
 

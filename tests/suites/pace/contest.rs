@@ -44,8 +44,13 @@ pub(crate) struct Course {
 
 impl Contest {
     pub(crate) async fn run(self) -> Course {
+        self.run_on(distant).await
+    }
+
+    /// Runs with processes that `host` makes.
+    pub(crate) async fn run_on(self, host: impl Fn(&Lab) -> Host) -> Course {
         let lab = Lab::new().await;
-        let hosts: Vec<_> = (0..self.processes).map(|_| distant(&lab)).collect();
+        let hosts: Vec<_> = (0..self.processes).map(|_| host(&lab)).collect();
         let log = Mutex::new(Vec::new());
         let requests = || hosts.iter().map(|host| host.network.counts().requests());
         let opening = async {
@@ -90,7 +95,13 @@ impl Contest {
 
 /// A process one round trip away from the table.
 pub(crate) fn distant(lab: &Lab) -> Host {
-    let host = lab.host();
+    // As by default.
+    distant_polling(lab, Duration::from_millis(2))
+}
+
+/// A process one round trip away from the table, whose polls are at least this far apart.
+pub(crate) fn distant_polling(lab: &Lab, shortest: Duration) -> Host {
+    let host = lab.host_with(|builder| builder.poll_interval(shortest, Duration::from_secs(1)));
     host.network.set_faults(Faults {
         round_trip: Latency::Constant(RTT),
         ..Faults::default()

@@ -1,0 +1,362 @@
+//! Notifications say when to poll. With them a queue polls little; without them, or with any others, it polls as it does anyway.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test that cannot go on has failed the test"
+)]
+
+mod udp;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::embedded::{Fault, Faults, Latency, Network, When};
+use fairlock::{LockClient, RandomSource, RecordWait};
+use fairlock_testkit::effort::{sampled, sized};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::post::{Post, PostFaults};
+use fairlock_testkit::virtual_time;
+use tokio::time::Instant;
+
+use crate::pace::contest::{Contest, Course, RTT, distant};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+/// A process that is reached by a post, one round trip away from the table.
+fn notified(lab: &Lab, post: &Post) -> Host {
+    let host = lab.host_with(|builder| builder.notifier(post.notifier()));
+    host.network.set_faults(Faults {
+        round_trip: Latency::Constant(RTT),
+        ..Faults::default()
+    });
+    host
+}
+
+fn eight(turns: usize, holds: &'static [u64]) -> Contest {
+    Contest {
+        workers: 8,
+        processes: 8,
+        turns,
+        holds,
+    }
+}
+
+fn over(post: &Post, contest: Contest) -> Course {
+    virtual_time(contest.run_on(|lab| notified(lab, post)))
+}
+
+/// `--nocapture` shows what was measured.
+fn at_most(what: &str, measured: f64, bound: f64) {
+    println!("{what}: {measured:.2} of {bound:.2}");
+    assert!(measured <= bound, "{what}: {measured:.2}, not {bound:.2}");
+}
+
+#[test]
+fn a_handoff_between_hosts_that_notify_each_other_takes_one_poll() {
+    for (holds, requests) in [(&[50][..], 4.0), (&[1000], 4.0), (&[0], 4.0)] {
+        let post = Post::seeded(1);
+        post.set_faults(PostFaults {
+            delay: MS / 2,
+            ..PostFaults::default()
+        });
+        let course = over(&post, eight(sized(120, 400), holds));
+        let told = format!("{holds:?} ms");
+        at_most(
+            &format!("{told}, half of the handoffs"),
+            course.handoff(0.5),
+            1.25,
+        );
+        at_most(&format!("{told}, 99 of 100"), course.handoff(0.99), 1.6);
+        at_most(
+            &format!("{told}, requests a turn"),
+            course.requests_a_turn(),
+            requests,
+        );
+        at_most(&format!("{told}, unevenness"), course.unevenness(), 1.2);
+    }
+}
+
+/// A write is replicated before it is answered or seen.
+#[test]
+fn when_to_poll_is_learnt_where_writes_take_twice_as_long_as_reads() {
+    let post = Post::seeded(2);
+    let made = AtomicU64::new(0);
+    let host = |lab: &Lab| {
+        let seed = made.fetch_add(1, Ordering::Relaxed);
+        let network = Network::to(&lab.engine).seeded(seed).script(|request| {
+            let is_write = matches!(request.operation(), "UpdateItem" | "PutItem");
+            is_write.then_some(Fault::Delay(When::Before, RTT))
+        });
+        network.set_faults(Faults {
+            round_trip: Latency::Constant(RTT),
+            ..Faults::default()
+        });
+        let builder = LockClient::builder(network.client())
+            .table("locks")
+            .clock(lab.clock.clone())
+            .random_source(RandomSource::seeded(seed))
+            .notifier(post.notifier());
+        let locks = builder.build().unwrap();
+        Host { locks, network }
+    };
+    let course = virtual_time(eight(sized(200, 400), &[50]).run_on(host));
+    // The write itself takes two round trips, of which half of one is its answer's.
+    at_most("half of the handoffs", course.handoff(0.5), 2.3);
+    at_most("requests a turn", course.requests_a_turn(), 4.5);
+}
+
+#[test]
+fn with_every_notification_lost_or_forged_a_queue_polls_little_more() {
+    for holds in sampled([&[50][..], &[1000]].into_iter(), 2) {
+        let contest = || eight(sized(40, 200), holds);
+        let polling = virtual_time(contest().run()).requests_a_turn();
+        for (what, faults) in [
+            (
+                "lost",
+                PostFaults {
+                    lost: 1.0,
+                    ..PostFaults::default()
+                },
+            ),
+            (
+                "forged",
+                PostFaults {
+                    lost: 1.0,
+                    forged: 1.0,
+                    ..PostFaults::default()
+                },
+            ),
+            (
+                "one way",
+                PostFaults {
+                    deafens_odd: true,
+                    ..PostFaults::default()
+                },
+            ),
+        ] {
+            let post = Post::seeded(3);
+            post.set_faults(faults);
+            let requests = over(&post, contest()).requests_a_turn();
+            at_most(&format!("{holds:?} ms, {what}"), requests / polling, 1.2);
+        }
+    }
+}
+
+#[test]
+fn a_lost_notification_delays_a_handoff_by_a_poll_and_not_by_a_heartbeat() {
+    let handed_off = |faults: PostFaults, notifies: bool| {
+        virtual_time(async {
+            let (lab, post) = (Lab::new().await, Post::seeded(4));
+            let host = || match notifies {
+                true => notified(&lab, &post),
+                false => distant(&lab),
+            };
+            let (holder, successor) = (host(), host());
+            let guard = acquire(&holder).await;
+            let waiting = waits(&lab, &successor).await;
+            lab.wait(20 * SECOND).await;
+            // From now on, in the middle of the hold.
+            post.set_faults(faults);
+            lab.wait(2 * SECOND).await;
+            let released = Instant::now();
+            guard.release().await.unwrap();
+            drop(waiting.await.unwrap());
+            released.elapsed()
+        })
+    };
+    let lost = PostFaults {
+        lost: 1.0,
+        ..PostFaults::default()
+    };
+    let polled = handed_off(PostFaults::default(), false);
+    let told = handed_off(PostFaults::default(), true);
+    let untold = handed_off(lost, true);
+    println!("polled {polled:?}, told {told:?}, lost {untold:?}");
+    assert!(told < RTT * 13 / 10, "{told:?}");
+    assert!(
+        untold < 1100 * MS,
+        "{untold:?}: polls are a second apart at most"
+    );
+}
+
+#[test]
+fn a_dead_holder_is_detected_as_soon_as_without_notifications() {
+    let detected = |notifies: bool| {
+        virtual_time(async {
+            let (lab, post) = (Lab::new().await, Post::seeded(5));
+            let host = || match notifies {
+                true => notified(&lab, &post),
+                false => distant(&lab),
+            };
+            let (holder, successor) = (host(), host());
+            let guard = acquire(&holder).await;
+            let waiting = waits(&lab, &successor).await;
+            lab.wait(60 * SECOND).await;
+            holder.network.set_faults(cut_off());
+            post.set_faults(PostFaults {
+                lost: 1.0,
+                ..PostFaults::default()
+            });
+            let died = Instant::now();
+            drop(waiting.await.unwrap());
+            drop(guard);
+            died.elapsed()
+        })
+    };
+    let (polling, told) = (detected(false), detected(true));
+    // The successor reads the holder's beat with its own renewals, one heartbeat apart.
+    assert!(
+        told <= polling + 10 * SECOND,
+        "{told:?} after {polling:?} by polling"
+    );
+}
+
+/// The holder's host still answers, though its requests do not arrive any more: it cannot renew, and gives up when its lease ends.
+#[test]
+fn a_holder_that_cannot_renew_any_more_confirms_nothing_after_its_lease() {
+    virtual_time(async {
+        let (lab, post) = (Lab::new().await, Post::seeded(6));
+        let (holder, successor) = (notified(&lab, &post), notified(&lab, &post));
+        let guard = acquire(&holder).await;
+        let waiting = waits(&lab, &successor).await;
+        lab.wait(60 * SECOND).await;
+        holder.network.set_faults(cut_off());
+        let died = Instant::now();
+        let next = waiting.await.unwrap();
+        assert!(died.elapsed() < 45 * SECOND, "{:?}", died.elapsed());
+        assert!(!guard.is_held() && next.is_held());
+    });
+}
+
+#[test]
+fn a_storm_of_forged_notifications_costs_few_polls_and_nobody_its_turn() {
+    virtual_time(async {
+        let (lab, post) = (Lab::new().await, Post::seeded(7));
+        let (holder, successor) = (notified(&lab, &post), notified(&lab, &post));
+        let guard = acquire(&holder).await;
+        let waiting = waits(&lab, &successor).await;
+        let before = successor.network.counts().requests();
+        for _ in 0..600 {
+            post.storm(20);
+            lab.wait(100 * MS).await;
+        }
+        let requests = successor.network.counts().requests() - before;
+        // Polling once a second, as it does without notifications, and six heartbeats.
+        assert!(requests <= 60 * 12 / 10 + 6, "{requests} in a minute");
+        let counts = successor.locks.notification_counts().unwrap();
+        assert!(counts.dropped > 1000, "{counts:?}");
+        assert!(guard.is_held() && !waiting.is_finished());
+        guard.release().await.unwrap();
+        drop(waiting.await.unwrap());
+    });
+}
+
+#[test]
+fn an_address_of_any_shape_stands_in_nobodys_way() {
+    let text = |text: &str| AttributeValue::S(text.into());
+    for address in [
+        text(""),
+        text("nowhere"),
+        text("999.0.0.1:1"),
+        text(&"a".repeat(129)),
+        text("a\u{0}b"),
+        AttributeValue::N("7".into()),
+        AttributeValue::Null(true),
+        AttributeValue::L(vec![text("a")]),
+    ] {
+        virtual_time(async {
+            let (lab, post) = (Lab::new().await, Post::seeded(8));
+            let (holder, successor) = (notified(&lab, &post), notified(&lab, &post));
+            let guard = acquire(&holder).await;
+            write_address(&lab, address.clone()).await;
+            let waiting = waits(&lab, &successor).await;
+            lab.wait(25 * SECOND).await;
+            assert!(guard.is_held(), "{address:?}");
+            guard.release().await.unwrap();
+            waiting.await.unwrap().release().await.unwrap();
+        });
+    }
+}
+
+/// Overwrites the address of the entry in the first slot.
+async fn write_address(lab: &Lab, address: AttributeValue) {
+    let update = lab.engine.client().update_item().table_name("locks");
+    let update = update
+        .key("pk", AttributeValue::S("a".into()))
+        .key("sk", AttributeValue::S("fairlock/#lock".into()));
+    let update = update
+        .update_expression("SET #slots[0].address = :address")
+        .expression_attribute_names("#slots", "slots")
+        .expression_attribute_values(":address", address);
+    update.send().await.unwrap();
+}
+
+#[test]
+fn a_place_that_leaves_notifies_the_place_behind_it() {
+    virtual_time(async {
+        let (lab, post) = (Lab::new().await, Post::seeded(9));
+        let hosts: Vec<_> = (0..3).map(|_| notified(&lab, &post)).collect();
+        let guard = acquire(&hosts[0]).await;
+        let leaver = hosts[1].locks.fair_lock("a").unwrap();
+        let leaves = leaver.acquire(RecordWait::Timeout(5 * SECOND));
+        let (left, waiting) = tokio::join!(leaves, waits(&lab, &hosts[2]));
+        assert!(left.is_err());
+        lab.settle().await;
+        // It subscribed to the holder when its neighbour had gone.
+        let released = Instant::now();
+        guard.release().await.unwrap();
+        drop(waiting.await.unwrap());
+        assert!(
+            released.elapsed() < RTT * 13 / 10,
+            "{:?}",
+            released.elapsed()
+        );
+    });
+}
+
+#[test]
+fn a_client_without_a_notifier_takes_part_in_the_same_queue() {
+    virtual_time(async {
+        let (lab, post) = (Lab::new().await, Post::seeded(10));
+        let hosts = [notified(&lab, &post), distant(&lab), notified(&lab, &post)];
+        let mut guard = acquire(&hosts[0]).await;
+        let mut waiting = Vec::new();
+        for host in &hosts[1..] {
+            waiting.push(waits(&lab, host).await);
+        }
+        for next in waiting {
+            lab.wait(3 * SECOND).await;
+            let ticket = guard.ticket();
+            guard.release().await.unwrap();
+            guard = next.await.unwrap();
+            assert!(guard.ticket() > ticket);
+        }
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_notifier_with_an_address_that_nobody_could_use_is_refused() {
+    #[derive(Debug)]
+    struct Bad(String);
+    impl fairlock::Notifier for Bad {
+        fn address(&self) -> String {
+            self.0.clone()
+        }
+        fn send(&self, _: &str, _: &[u8]) {}
+        fn receive(&self) -> std::pin::Pin<Box<dyn Future<Output = Vec<u8>> + Send + '_>> {
+            Box::pin(std::future::pending())
+        }
+    }
+    virtual_time(async {
+        let lab = Lab::new().await;
+        for address in [String::new(), "a".repeat(129), "a\nb".into()] {
+            let network = Network::to(&lab.engine);
+            let builder = LockClient::builder(network.client());
+            let refused = builder.notifier(Bad(address)).build();
+            let said = refused.err().unwrap().to_string();
+            assert!(said.contains("address of the notifier"), "{said}");
+        }
+    });
+}
