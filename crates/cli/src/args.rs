@@ -9,6 +9,7 @@ use fairlock::RecordWait;
 use fairlock_cli::flags;
 
 use crate::failure::{Failure, LOST, MISUSE, NOT_GRANTED};
+use crate::notify::Notify;
 use crate::place::Place;
 use crate::teller;
 
@@ -173,6 +174,10 @@ pub(crate) struct Run {
     /// The name of this process for people who inspect the lock [default: user@host:pid]
     #[arg(long, value_name = "NAME", env = "FAIRLOCK_OWNER")]
     pub(crate) owner: Option<String>,
+
+    /// Be notified of the turn by UDP, at this host's own address or at another one; the table alone decides whose turn it is
+    #[arg(long, value_name = "ADDRESS", env = "FAIRLOCK_NOTIFY", num_args = 0..=1, require_equals = true, default_missing_value = "own")]
+    pub(crate) notify: Option<Notify>,
 
     /// The exit code if the lock was not granted
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = NOT_GRANTED)]

@@ -18,6 +18,7 @@ mod ipc;
 mod line;
 mod local;
 mod ls;
+mod notify;
 mod output;
 mod place;
 mod process_tree;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fairlock::{HeldLocks, LockClient, LockClientBuilder};
+use fairlock::{HeldLocks, LockClient, LockClientBuilder, UdpNotifier};
 use fastrand::Rng;
 
 use crate::failure::Failure;
@@ -33,6 +33,14 @@ impl Host {
         let builder = builder
             .lease_duration(lease)
             .owner(format!("host {place}, {seed:x}"));
+        let builder = match soak.options.notify {
+            Some(address) => {
+                let bound = UdpNotifier::bind((address, 0));
+                let cannot = |error| Failure::usage("cannot listen at this --notify", error);
+                builder.notifier(bound.map_err(cannot)?)
+            }
+            None => builder,
+        };
         Ok(Arc::new(Host {
             locks: built(soak, builder)?,
             lease,

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +29,10 @@ pub(crate) struct Options {
     /// A table for the soak alone, which is created if it does not exist
     #[arg(long, default_value = "fairlock-soak")]
     pub(crate) table: String,
+
+    /// The clients notify each other when to poll, by UDP at this address
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1")]
+    pub(crate) notify: Option<IpAddr>,
 
     /// How often to report
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = span)]

@@ -99,6 +99,28 @@ fn workers_in_one_process_take_turns_in_order() {
     }
 }
 
+/// By polling alone, a hold of this length takes some thirty polls of its successors.
+#[test]
+fn workers_that_notify_each_other_take_turns_in_order_and_poll_little() {
+    let flags = [
+        "--notify",
+        "--workers",
+        "4",
+        "--cycles",
+        "4",
+        "--hold-ms",
+        "100",
+        "--rtt-ms",
+        "2",
+    ];
+    let ended = run(&flags);
+    assert_fair(&ended, 4, 4);
+    let requests = ended.summary.lines().find(|line| line.starts_with("sent "));
+    let requests = requests.unwrap().split_whitespace().nth(1).unwrap();
+    let requests: f64 = requests.parse().unwrap();
+    assert!(requests < 15.0, "{}", ended.summary);
+}
+
 #[test]
 fn a_turn_that_nobody_contends_for_takes_two_requests_and_the_first_of_all_one_more() {
     let ended = run(&["--workers", "1", "--cycles", "4", "--hold-ms", "0"]);

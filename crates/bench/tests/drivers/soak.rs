@@ -4,6 +4,7 @@
 
 use std::process::Command;
 
+use fairlock_testkit::effort::sized;
 use fairlock_testkit::program::{Ended, Run};
 
 use crate::driver;
@@ -49,7 +50,8 @@ fn fails(plant: &str, more: &[&str], words: &[&str]) {
 
 #[test]
 fn a_short_run_is_good_and_reports_all_there_is() {
-    let flags = ["--for", "5s", "--every", "2s", "--callers", "8"];
+    let lasts = sized("3s", "5s");
+    let flags = ["--for", lasts, "--every", "2s", "--callers", "8"];
     everywhere("good", &flags, |ended, said| {
         assert_eq!(ended.status.code(), Some(0), "{said}");
         assert_eq!(last_line(ended), "good: 0 violations", "{said}");
@@ -67,6 +69,16 @@ fn a_short_run_is_good_and_reports_all_there_is() {
             assert!(said.contains(told), "no `{told}` in {said}");
         }
     });
+}
+
+/// The clients cross faults and each other's notifications, by UDP.
+#[test]
+fn a_short_run_of_clients_that_notify_each_other_is_good() {
+    let flags = ["--for", sized("3s", "10s"), "--callers", "16", "--notify"];
+    let ended = start(&flags).end();
+    let said = said(&ended);
+    assert_eq!(ended.status.code(), Some(0), "{said}");
+    assert_eq!(last_line(&ended), "good: 0 violations", "{said}");
 }
 
 #[test]
@@ -151,7 +163,7 @@ fn a_client_that_does_not_finish_is_found() {
 fn a_lock_that_stays_held_and_an_item_of_no_lock_are_found() {
     fails(
         "left",
-        &["--for", "1s", "--ends-within", "15s"],
+        &["--for", "1s", "--ends-within", "8s"],
         &["left: `kept` is held", "left: `planted` has fairlock/row"],
     );
 }

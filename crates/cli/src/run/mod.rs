@@ -23,6 +23,7 @@ use crate::failure::{Failure, NOT_GRANTED, killed_by, say};
 use crate::ipc::{Order, now};
 use crate::local::Known;
 use crate::local::Purpose;
+use crate::notify::Notify;
 use crate::place::Place;
 use crate::process_tree;
 use crate::signals::{self, Caught};
@@ -233,8 +234,14 @@ fn wait_limit(wait: RecordWait) -> Duration {
 
 async fn client(options: &Run) -> Result<LockClient, Failure> {
     let place = &options.place;
+    let listen = |notify: Notify| notify.listen(place.local.is_some());
+    let notifier = options.notify.map(listen).transpose()?;
     let client = place.client(Purpose::Turn, |builder| {
         let builder = builder.lease_duration(options.lease);
+        let builder = match notifier {
+            Some(notifier) => builder.notifier(notifier),
+            None => builder,
+        };
         match &options.owner {
             Some(owner) => builder.owner(owner),
             None => builder,

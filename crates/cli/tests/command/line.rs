@@ -386,6 +386,7 @@ fn an_empty_variable_is_none() {
         ("FAIRLOCK_WAIT", ""),
         ("FAIRLOCK_LEASE", ""),
         ("FAIRLOCK_OWNER", ""),
+        ("FAIRLOCK_NOTIFY", ""),
     ];
     let told = run_with(&empty, &["run", "--local", "no/b.db", "a", "--", "true"]);
     told.assert_refused(69, &["there is no directory no"]);

@@ -97,6 +97,52 @@ fn fairlock_as_nobody(home: &Path, script: &str) -> Command {
     command
 }
 
+/// The successor is notified, and polls hardly. A command without `--notify` takes part in the same queue.
+#[test]
+fn commands_that_are_notified_take_their_turns_in_order() {
+    let home = home();
+    let script = "echo $$ > pid; until [ -e go ]; do sleep 0.05; done; echo first >> turns";
+    let first = Running::start(home.path(), &["--notify"], script);
+    first.pid_in("pid");
+    let waits = |count: u64| shown(home.path())["waiting"].as_u64() == Some(count);
+    let mut others = Vec::new();
+    for (at, flags) in [&["--notify=127.0.0.1"][..], &[], &["--notify"]]
+        .iter()
+        .enumerate()
+    {
+        let script = format!("echo {at} >> turns");
+        others.push(Running::start(home.path(), flags, &script));
+        until("a place in the queue", || waits(at as u64 + 1));
+    }
+    fs::write(home.path().join("go"), "").unwrap();
+    assert_eq!(first.end().0, 0);
+    for other in others {
+        assert_eq!(other.end().0, 0);
+    }
+    let turns = fs::read_to_string(home.path().join("turns")).unwrap();
+    assert_eq!(
+        turns.split_whitespace().collect::<Vec<_>>(),
+        ["first", "0", "1", "2"]
+    );
+}
+
+#[test]
+fn an_address_at_which_nobody_is_notified_is_refused() {
+    let home = home();
+    for (flag, words) in [
+        ("--notify=nowhere", "neither an address"),
+        ("--notify=0.0.0.0", "names no host"),
+        (
+            "--notify=203.0.113.1",
+            "cannot be notified at 203.0.113.1:0",
+        ),
+    ] {
+        let told = run(home.path(), &[flag], &["true"]);
+        assert_eq!(told.code, Some(64), "{told:?}");
+        assert!(told.err.contains(words), "{told:?}");
+    }
+}
+
 /// Nothing is drawn without a terminal, so the wait is reported in lines.
 #[test]
 fn without_a_terminal_the_wait_is_told_when_it_begins_and_when_it_ends() {
