@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fairlock::embedded::Latency;
+use fairlock_testkit::post::PostFaults;
 use fastrand::Rng;
 
 use crate::faults::Rates;
@@ -54,6 +55,8 @@ pub(crate) struct Plan {
     pub(crate) skew: Option<WrongFor>,
     /// Some turns take several of the locks at once.
     pub(crate) has_several: bool,
+    /// Hosts notify each other when to poll, and this happens to what they send.
+    pub(crate) notifies: Option<PostFaults>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +87,19 @@ pub(crate) struct HostPlan {
     pub(crate) allowance: Duration,
     /// How long its calls without a time limit tolerate an outage.
     pub(crate) outage_timeout: Option<Duration>,
+}
+
+/// In one of three seeds hosts notify each other. Drawn apart, so that all else in a seed is as it would be without.
+fn notifies(seed: u64) -> Option<PostFaults> {
+    let mut rng = Rng::with_seed(!seed);
+    let share = |rng: &mut Rng| [0.0, 0.1, 0.5, 1.0][rng.usize(0..4)];
+    (rng.u8(0..3) == 0).then(|| PostFaults {
+        lost: share(&mut rng),
+        doubled: share(&mut rng),
+        delay: rng.u32(0..500) * MS,
+        forged: share(&mut rng),
+        deafens_odd: rng.bool(),
+    })
 }
 
 impl Plan {
@@ -117,6 +133,7 @@ impl Plan {
             has_checks: false,
             skew: None,
             has_several: false,
+            notifies: notifies(seed),
         };
         if rng.u8(0..4) == 0 {
             plan.lose_holds();

@@ -44,6 +44,7 @@ struct Figures {
     checked: u64,
     together: u64,
     revived: u64,
+    notifications: u64,
     virtual_time: Duration,
     faults: BTreeMap<&'static str, u64>,
     fates: BTreeMap<&'static str, u64>,
@@ -56,6 +57,7 @@ impl Report {
         figures.seeds += 1;
         figures.tame += u64::from(run.counts.faults.len() < 3);
         figures.requests += run.counts.requests;
+        figures.notifications += run.notifications;
         figures.compared += passed::compared(&plan, &run.events);
         figures.revived += newest::revived(&run.events);
         figures.together += batches::together(&run.events);
@@ -102,6 +104,7 @@ impl Report {
             ("a write with a check applied", figures.checked),
             ("several locks had together", figures.together),
             ("a hold brought back by a late copy", figures.revived),
+            ("a notification", figures.notifications),
             ("a hold lost", figures.lost),
             ("a stale write refused", figures.refused_writes),
         ];

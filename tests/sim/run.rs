@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use fairlock::{IdleLocks, RecordWait, SweepOptions};
 
+use fairlock_testkit::post::Post;
+
 use crate::call::Call;
 use crate::faults::{Counts, DUPLICATE_WITHIN, LATEST};
 use crate::history::{Event, digest};
@@ -26,6 +28,8 @@ pub(crate) struct Run {
     /// How many requests were sent while there were faults.
     pub(crate) troubled: u64,
     pub(crate) digest: u64,
+    /// How many notifications the hosts sent each other.
+    pub(crate) notifications: u64,
 }
 
 pub(crate) async fn run(plan: Plan, mutation: Option<Mutation>) -> Run {
@@ -59,6 +63,7 @@ pub(crate) fn ended(world: &World, counts: Counts, troubled: u64) -> Run {
         counts,
         troubled,
         digest,
+        notifications: world.post.as_ref().map_or(0, Post::carried),
     }
 }
 

@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
 use fairlock::{Clock, LockClient, PlaceId, RandomSource, TableOptions};
+use fairlock_testkit::post::Post;
 use fastrand::Rng;
 use tokio::task::JoinHandle;
 
@@ -46,6 +47,8 @@ pub(crate) struct World {
     pub(crate) stopping: Signal<bool>,
     mutation: Option<Mutation>,
     clock: Clock,
+    /// Carries the hosts' notifications, if they notify each other.
+    pub(crate) post: Option<Post>,
     crew: Mutex<Crew>,
 }
 
@@ -96,8 +99,14 @@ impl World {
         let engine = Engine::memory().unwrap();
         // DynamoDB's own clock is in the middle of the hosts' clocks.
         let engine = engine.with_clock(clock.clone().ahead(EARLIER + APART / 2));
+        let post = plan.notifies.map(|faults| {
+            let post = Post::seeded(plan.seed);
+            post.set_faults(faults);
+            post
+        });
         let world = Arc::new(World {
             plan,
+            post,
             engine,
             history: Arc::new(History::new()),
             registers: Registers::default(),
@@ -162,6 +171,10 @@ impl World {
             .random_source(RandomSource::seeded(self.random_source(id, made)));
         let builder = match plan.outage_timeout {
             Some(most) => builder.outage_timeout(most),
+            None => builder,
+        };
+        let builder = match &self.post {
+            Some(post) => builder.notifier(post.notifier()),
             None => builder,
         };
         Arc::new(Host {
