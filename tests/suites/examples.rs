@@ -56,6 +56,16 @@ fn the_workers_of_a_batch_do_each_file_once_and_in_turn() {
 }
 
 #[test]
+fn hosts_that_notify_each_other_over_a_broker_poll_hardly_at_all() {
+    let lines = said("notified");
+    let tokens = numbers(&lines, "under token");
+    assert!(tokens.len() == 2 && grow(&tokens), "{lines:?}");
+    // It enters, renews its slot six times, and polls a few times.
+    let requests = numbers(&lines, "after");
+    assert!(requests[0] <= 12, "{lines:?}");
+}
+
+#[test]
 fn one_host_of_many_runs_a_cron_job_once_a_night() {
     let lines = said("cron_job");
     let (first, rest) = lines.split_at(4);

@@ -11,17 +11,20 @@ mod pause;
 mod scope;
 
 use fairlock::RecordWait;
+use fairlock_testkit::effort::sized;
 use fairlock_testkit::real_time;
 use home::{Home, LEASE};
 
 /// How often each ending is tried. What it leaves depends on which thread comes first.
-const TIMES: usize = 8;
+fn times() -> usize {
+    sized(3, 8)
+}
 
 /// Whatever was reported before the process ended has also been done.
 fn leaves_nothing(role: &str) {
     real_time(async {
         let home = Home::new().await;
-        for time in 0..TIMES {
+        for time in 0..times() {
             let lock = format!("{role}-{time}");
             let guard = home.acquire(&lock).await;
             let successor = home.waits(&lock).await;
@@ -54,7 +57,7 @@ fn a_process_that_ends_for_the_queue_is_full_has_left_nothing() {
 fn a_process_that_ends_with_a_time_out_behind_the_holder_alone_has_given_its_slot_up() {
     real_time(async {
         let home = Home::new().await;
-        for time in 0..TIMES {
+        for time in 0..times() {
             let lock = format!("slot-{time}");
             let guard = home.acquire(&lock).await;
             let ended = home.ends("times_out", &lock).await;
@@ -70,7 +73,7 @@ fn a_process_that_ends_with_a_time_out_behind_the_holder_alone_has_given_its_slo
 fn leaves_nothing_unsaid(role: &str, is_held: bool) {
     real_time(async {
         let home = Home::new().await;
-        for time in 0..TIMES {
+        for time in 0..times() {
             let lock = format!("{role}-{time}");
             let guard = match is_held {
                 true => Some(home.acquire(&lock).await),
@@ -114,7 +117,7 @@ fn a_process_that_has_released_or_shut_down_warns_of_nothing() {
     real_time(async {
         let home = Home::new().await;
         for role in ["releases", "shuts_down"] {
-            for time in 0..TIMES {
+            for time in 0..times() {
                 let lock = format!("{role}-{time}");
                 let ended = home.ends(role, &lock).await;
                 home.assert_is_free(&lock).await;
@@ -142,7 +145,7 @@ fn a_scope_leaves_nothing_however_its_work_and_the_process_end() {
     real_time(async {
         let home = Home::new().await;
         for role in scope::ROLES {
-            for time in 0..TIMES / 2 {
+            for time in 0..times().div_ceil(2) {
                 let lock = format!("{role}-{time}");
                 let ended = home.ends(role, &lock).await;
                 home.assert_is_free(&lock).await;
@@ -162,7 +165,7 @@ fn a_scope_leaves_the_queue_of_those_who_wait_in_it() {
 fn a_process_that_stood_still_for_its_lease_finds_its_lock_lost_before_it_does_anything() {
     real_time(async {
         let home = Home::new().await;
-        for time in 0..3 {
+        for time in 0..sized(1, 3) {
             let lock = format!("stopped-{time}");
             let stopped = pause::Stopped::as_holder(&home, &lock).await;
             // It is granted the lock only after the lease has ended.

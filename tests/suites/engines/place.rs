@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use fairlock_testkit::effort::is_thorough;
+use fairlock_testkit::effort::{is_thorough, sampled};
 use fairlock_testkit::http;
 use fairlock_testkit::lab::{EPOCH, Host};
 use fairlock_testkit::reads::Reads;
@@ -33,6 +33,8 @@ pub(crate) struct Place {
     server: Server,
     table: String,
     clock: Clock,
+    /// Whether time passes as fast as the test likes.
+    is_virtual: bool,
     made: AtomicUsize,
     reads: Reads,
 }
@@ -60,7 +62,14 @@ fn in_memory(server: impl FnOnce(Engine) -> Server, scenario: impl AsyncFnOnce(&
     virtual_time(async {
         let clock = Clock::of_tokio(EPOCH);
         let engine = Engine::memory().unwrap().with_clock(clock.clone());
-        Place::new(server(engine), clock).play(scenario).await;
+        let place = Place::new(server(engine), clock);
+        let is_virtual = true;
+        Place {
+            is_virtual,
+            ..place
+        }
+        .play(scenario)
+        .await;
     });
 }
 
@@ -102,6 +111,7 @@ impl Place {
             server,
             table: format!("fairlock-{}-{number}", std::process::id()),
             clock,
+            is_virtual: false,
             made: AtomicUsize::new(0),
             reads: Reads::default(),
         }
@@ -116,6 +126,15 @@ impl Place {
     async fn delete_table(&self) {
         let Table { client, name } = self.table();
         client.delete_table().table_name(name).send().await.unwrap();
+    }
+
+    /// Every cell where time is virtual. Where it is real, each takes a second or more, and a brief run plays one in `brief` of them.
+    pub(crate) fn sampled<T>(&self, all: impl IntoIterator<Item = T>, brief: usize) -> Vec<T> {
+        let all = all.into_iter();
+        match self.is_virtual {
+            true => all.collect(),
+            false => sampled(all, brief).collect(),
+        }
     }
 
     /// A client with the defaults.

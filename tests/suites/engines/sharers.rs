@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Faults, Gate, When};
 use fairlock::{Error, LossReason};
 
-use super::faults::{in_vain, unseen};
+use super::faults::{each, in_vain, unseen};
 use super::place::{Place, SECOND, SHORT, granted, until};
 use super::sharing::{counted, shares, takes, waits_for};
 use fairlock_testkit::lab::{Host, cut_off};
@@ -46,18 +46,14 @@ async fn four_turns(place: &Place, (write, sender): (&'static str, usize), fault
 }
 
 pub(crate) async fn a_write_of_a_sharer_that_was_applied_unseen_is_recognised(place: &Place) {
-    for write in WRITES {
-        for fault in unseen() {
-            four_turns(place, write, fault).await;
-        }
+    for (write, fault) in place.sampled(each(WRITES, &unseen()), 4) {
+        four_turns(place, write, fault).await;
     }
 }
 
 pub(crate) async fn a_write_of_a_sharer_that_was_not_applied_is_sent_again(place: &Place) {
-    for write in WRITES {
-        for fault in in_vain() {
-            four_turns(place, write, fault).await;
-        }
+    for (write, fault) in place.sampled(each(WRITES, &in_vain()), 5) {
+        four_turns(place, write, fault).await;
     }
 }
 

@@ -14,6 +14,7 @@ mod recipes;
 
 use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem, Update};
 use fairlock::{Fence, Ticket};
+use fairlock_testkit::effort::sized;
 use fairlock_testkit::program::example;
 use fairlock_testkit::virtual_time;
 use history::{Writes, counted};
@@ -88,16 +89,20 @@ fn parts(fence: &Fence) -> [TransactWriteItem; 3] {
 fn no_update_is_lost_while_holders_lose_the_lock_and_go_on_unless_they_write_unfenced() {
     let of = |writes, seed| virtual_time(counted(writes, seed));
     let (mut known, mut lost) = (0, 0);
-    for seed in 0..4 {
+    let seeds = sized(2, 4);
+    for seed in 0..seeds {
         let (count, found) = of(Writes::Fenced, seed);
         assert_eq!(count, found, "seed {seed}");
         known += count;
         let (count, found) = of(Writes::Unfenced, seed);
         lost += count - found;
     }
-    // Of 48 turns.
-    assert!(known > 20 && known < 48, "{known}");
-    assert!(lost > 4, "unfenced writes lost {lost} updates only");
+    // Of twelve turns for each seed.
+    assert!(known > sized(6, 20) && known < 12 * seeds, "{known}");
+    assert!(
+        lost > sized(0, 4),
+        "unfenced writes lost {lost} updates only"
+    );
 }
 
 #[test]

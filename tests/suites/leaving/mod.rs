@@ -15,6 +15,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Fault, Faults, Gate, Latency, When};
 use fairlock::{Clock, Error, HeldLocks, LossReason, RecordWait};
+use fairlock_testkit::effort::sampled;
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::verbs;
 use fairlock_testkit::verbs::meets;
@@ -34,13 +35,13 @@ fn single(lab: &Lab) -> Host {
 
 #[test]
 fn all_who_died_at_one_moment_cost_one_lease_together() {
-    for (slots, phase) in [1, 4]
+    let cells = [1, 4]
         .into_iter()
         .flat_map(|slots| [1, 4, 9, 17, 26].map(|phase| (slots, phase)))
-    {
-        for dated in [true, false] {
-            virtual_time(died_together(slots, phase * SECOND, dated));
-        }
+        .flat_map(|(slots, phase)| [true, false].map(|dated| (slots, phase, dated)));
+    // Every number of slots and every phase is in the sample, with dates and without.
+    for (slots, phase, dated) in sampled(cells, 3) {
+        virtual_time(died_together(slots, phase * SECOND, dated));
     }
 }
 
@@ -405,37 +406,36 @@ fn a_leave_that_is_refused_for_a_second_costs_no_lease() {
     reason = "callers' tasks, not the client's"
 )]
 fn a_queue_of_eighty_who_die_together_costs_one_lease() {
-    for dates in [true, false] {
-        for slots in [1, 4] {
-            virtual_time(async move {
-                let clock = Clock::of_tokio(EPOCH);
-                let engine = Engine::memory().unwrap().with_clock(clock.clone());
-                let engine = if dates { engine } else { engine.without_date() };
-                let lab = Lab::on(engine, clock).await;
-                let dead = lab.host_with(|builder| builder.successor_slots(slots));
-                for _ in 0..80 {
-                    let lock = dead.locks.fair_lock("a").unwrap();
-                    tokio::spawn(async move {
-                        std::mem::forget(lock.acquire(RecordWait::Infinite).await)
-                    });
-                    lab.wait(50 * MS).await;
-                }
-                let alive = waits(
-                    &lab,
-                    &lab.host_with(|builder| builder.successor_slots(slots)),
-                )
-                .await;
-                lab.wait(5 * SECOND).await;
-                dead.network.set_faults(cut_off());
-                let started = Instant::now();
-                let guard = alive.await.unwrap();
-                let took = started.elapsed();
-                assert!(
-                    took < LEASE + 4 * SECOND,
-                    "dates {dates}, {slots} slots: {took:?}"
+    let cells = [(true, 1), (true, 4), (false, 1), (false, 4)];
+    for (dates, slots) in sampled(cells.into_iter(), 3) {
+        virtual_time(async move {
+            let clock = Clock::of_tokio(EPOCH);
+            let engine = Engine::memory().unwrap().with_clock(clock.clone());
+            let engine = if dates { engine } else { engine.without_date() };
+            let lab = Lab::on(engine, clock).await;
+            let dead = lab.host_with(|builder| builder.successor_slots(slots));
+            for _ in 0..80 {
+                let lock = dead.locks.fair_lock("a").unwrap();
+                tokio::spawn(
+                    async move { std::mem::forget(lock.acquire(RecordWait::Infinite).await) },
                 );
-                drop(guard);
-            });
-        }
+                lab.wait(50 * MS).await;
+            }
+            let alive = waits(
+                &lab,
+                &lab.host_with(|builder| builder.successor_slots(slots)),
+            )
+            .await;
+            lab.wait(5 * SECOND).await;
+            dead.network.set_faults(cut_off());
+            let started = Instant::now();
+            let guard = alive.await.unwrap();
+            let took = started.elapsed();
+            assert!(
+                took < LEASE + 4 * SECOND,
+                "dates {dates}, {slots} slots: {took:?}"
+            );
+            drop(guard);
+        });
     }
 }

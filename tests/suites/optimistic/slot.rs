@@ -20,6 +20,7 @@ use futures::future::join_all;
 use tokio::time::sleep;
 
 use super::bank::{Bank, Told, key, storm, whole_key};
+use fairlock_testkit::effort::sized;
 use fairlock_testkit::virtual_time;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -179,7 +180,8 @@ fn audit(told: &BTreeMap<String, Told>, seen: &BTreeSet<String>) -> Vec<String> 
 #[test]
 fn in_a_storm_no_job_that_was_taken_is_said_never_to_have_been_put() {
     let mut all = BTreeMap::new();
-    for seed in 0..60 {
+    let seeds = sized(30, 60);
+    for seed in 0..seeds {
         let (wrong, counts) = jobs(Way::Versioned, seed);
         assert!(wrong.is_empty(), "seed {seed}: {wrong:?}");
         counts
@@ -187,19 +189,14 @@ fn in_a_storm_no_job_that_was_taken_is_said_never_to_have_been_put() {
             .for_each(|(told, count)| *all.entry(told).or_insert(0) += count);
     }
     let of = |told| all.get(&told).copied().unwrap_or(0);
-    assert!(of(Told::Done) > 200 && of(Told::Refused) > 200, "{all:?}");
+    let few = seeds as usize * 10 / 3;
+    assert!(of(Told::Done) > few && of(Told::Refused) > few, "{all:?}");
     assert!(of(Told::Unknown) > 0, "{all:?}");
 }
 
 #[test]
 fn the_audit_notices_who_takes_another_first_write_for_a_proof() {
-    let wrong: Vec<_> = (0..60)
-        .flat_map(|seed| jobs(Way::Trusting, seed).0)
-        .collect();
-    assert!(
-        wrong
-            .iter()
-            .any(|it| it.ends_with("told Refused, and seen: true")),
-        "{wrong:?}"
-    );
+    let mut wrong = (0..60).flat_map(|seed| jobs(Way::Trusting, seed).0);
+    let is_noticed = wrong.any(|it| it.ends_with("told Refused, and seen: true"));
+    assert!(is_noticed, "in none of the seeds");
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use fairlock::embedded::Faults;
 use fairlock::{Error, HeldLocks, Invalid, LockGuard, LockState, RecordWait, Ticket};
+use fairlock_testkit::effort::sized;
 use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
 use fairlock_testkit::virtual_time;
 use futures::{Stream, StreamExt};
@@ -372,6 +373,8 @@ fn a_watch_learns_how_long_turns_take_and_time_without_anybody_is_no_turn() {
         let [a, b, c, onlooker] = [(); 4].map(|()| lab.host());
         let lock = onlooker.locks.fair_lock("a").unwrap();
         let states = lock.watch(SECOND / 2);
+        // Many times as long as a turn.
+        let quiet = sized(300, 1_000) * SECOND;
         let work = async {
             for _ in 0..3 {
                 let guard = acquire(&a).await;
@@ -379,10 +382,11 @@ fn a_watch_learns_how_long_turns_take_and_time_without_anybody_is_no_turn() {
                 lab.wait(8 * SECOND).await;
                 guard.release().await.unwrap();
                 turns(&lab, queue).await;
-                lab.wait(1_000 * SECOND).await;
+                lab.wait(quiet).await;
             }
         };
-        let (states, ()) = tokio::join!(within(&lab, 3_090 * SECOND, states), work);
+        let all = 3 * quiet + 90 * SECOND;
+        let (states, ()) = tokio::join!(within(&lab, all, states), work);
         let means: Vec<_> = states
             .into_iter()
             .map(|state| state.unwrap().mean_turn)

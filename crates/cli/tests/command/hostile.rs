@@ -11,6 +11,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::Engine;
 use fairlock::{HeldLocks, LockClient, RecordWait, TableOptions};
+use fairlock_testkit::effort::sampled;
 use fairlock_testkit::real_time;
 use fairlock_testkit::tamper::{
     Blow, FOREIGN, Item, OF_LOCK_ITEM, OF_ROW, RowBody, Table, Target, delete_all, values,
@@ -169,10 +170,12 @@ fn each(blows: impl Iterator<Item = Blow>) {
 /// Some of the types, and the limits of numbers.
 fn each_attribute(target: Target, paths: &'static [&'static str]) {
     let values = || values().into_iter().step_by(3);
-    each(paths.iter().flat_map(move |path| {
+    let blows = paths.iter().flat_map(move |path| {
         let sets = values().map(move |value| Blow::Set(target, path, value));
         sets.chain([Blow::Remove(target, path)])
-    }));
+    });
+    // Each attribute has eight blows, so every attribute and every kind of blow is in the sample.
+    each(sampled(blows, 7));
 }
 
 #[test]
@@ -188,15 +191,17 @@ fn every_attribute_of_a_row_missing_or_of_another_type() {
 #[test]
 fn foreign_items_and_rows_deleted_items_shifted_counters_and_full_items() {
     let big = AttributeValue::S("x".repeat(400_000));
-    let foreign = FOREIGN
-        .into_iter()
-        .map(|key| Blow::Foreign(key, big.clone()));
+    let foreign = sampled(FOREIGN.into_iter(), 2);
+    let foreign = foreign.map(|key| Blow::Foreign(key, big.clone()));
     let bodies = [RowBody::Empty, RowBody::Stranger, RowBody::Nonsense];
     let rows = [-1, 1, 50].into_iter();
+    // Every offset and every body is in the samples, and both ends of the shifts.
     let rows = rows.flat_map(|offset| bodies.map(|body| Blow::Row(offset, body)));
+    let rows = sampled(rows, 2);
     let targets = [Target::LockItem, Target::Row];
     let shifts = [-1, 1, 1_000_000_000, i64::MAX].into_iter();
     let shifts = shifts.flat_map(|by| [true, false].map(|both| Blow::Shift(both, by)));
+    let shifts = sampled(shifts, 3);
     let all = foreign.chain(rows).chain(targets.map(Blow::Delete));
     each(all.chain(shifts).chain(targets.map(Blow::Fill)));
 }

@@ -32,7 +32,10 @@ use verdict::Verdict;
 use worker::{IGNORES_LOSS, LEASE, LEDGER, LOCK};
 
 /// How many locks are contended for at the same time, each by `PROCESSES` processes, in a place of its own.
-const ARENAS: usize = 4;
+fn number_of_arenas() -> usize {
+    sized(2, 4)
+}
+
 const PROCESSES: usize = 4;
 
 /// How long a run of the suite may take, whatever else the machine does.
@@ -45,7 +48,7 @@ fn set(variable: &str) -> Option<u64> {
 }
 
 fn kills() -> usize {
-    set("FAIRLOCK_CRASH_KILLS").unwrap_or(sized(20, 100)) as usize
+    set("FAIRLOCK_CRASH_KILLS").unwrap_or(sized(8, 100)) as usize
 }
 
 /// The seed of this process, so that one line replays it as far as real processes can be.
@@ -157,7 +160,7 @@ fn arenas(
     fence: Fence,
     start: impl Fn(&Place, &Path) -> Command + Sync,
 ) {
-    let (seed, kills) = (seed(), kills().div_ceil(ARENAS));
+    let (seed, kills) = (seed(), kills().div_ceil(number_of_arenas()));
     let one = |number: usize| {
         let place = place(number);
         let seed = seed.wrapping_add(number as u64);
@@ -167,7 +170,7 @@ fn arenas(
     };
     std::thread::scope(|scope| {
         let one = &one;
-        let all: Vec<_> = (0..ARENAS)
+        let all: Vec<_> = (0..number_of_arenas())
             .map(|number| scope.spawn(move || one(number)))
             .collect();
         for arena in all {
@@ -227,6 +230,11 @@ fn no_write_of_a_killed_or_stopped_fairlock_run_comes_too_late_over_http() {
     });
 }
 
+/// How many are killed in a run that is to be found at fault. Several times as many are stopped in most of these.
+fn few_kills() -> usize {
+    sized(2, 3)
+}
+
 /// Workers that go on believing and writing after they lost the lock.
 fn with_a_planted_fault(fence: Fence, is_found: impl Fn(&Verdict) -> bool) -> Verdict {
     let mut verdict = Verdict::default();
@@ -239,7 +247,14 @@ fn with_a_planted_fault(fence: Fence, is_found: impl Fn(&Verdict) -> bool) -> Ve
             command.env(IGNORES_LOSS, "yes");
             command
         };
-        verdict = arena(&place, (fence, STOPPED_AS_HOLDER), seed() + round, 3, start).verdict;
+        verdict = arena(
+            &place,
+            (fence, STOPPED_AS_HOLDER),
+            seed() + round,
+            few_kills(),
+            start,
+        )
+        .verdict;
         if is_found(&verdict) {
             break;
         }
@@ -272,7 +287,7 @@ fn commands_of_several_locks_are_found_by_their_overlaps() {
         let number = started.fetch_add(1, Ordering::Relaxed);
         run_at(&format!("{LOCK}-{number}"), &place, ledger)
     };
-    let found = arena(&place, (Fence::Open, ODDS), seed(), 3, start).verdict;
+    let found = arena(&place, (Fence::Open, ODDS), seed(), few_kills(), start).verdict;
     assert!(found.overlaps > 0, "{found}");
 }
 
