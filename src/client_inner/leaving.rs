@@ -94,18 +94,21 @@ impl ClientInner {
         let job = job(&name, departure.ticket, Task::Leave);
         let open = self.background.open(job);
         async move {
-            let ticket = departure.ticket;
-            // A panic of the caller's own transport ends this departure alone. It ends neither a hold of the same task nor another
-            // departure.
-            let departs = AssertUnwindSafe(self.depart(&name, departure)).catch_unwind();
-            if departs.await.is_err() {
-                self.undone(&name, ticket, Task::Leave);
-            }
+            self.depart(&name, departure).await;
             drop(open);
         }
     }
 
+    /// A panic of the caller's own transport ends this departure alone. It ends neither a hold of the same task nor another departure.
     async fn depart(&self, name: &LockName, departure: Departure) {
+        let ticket = departure.ticket;
+        let exits = AssertUnwindSafe(self.exit(name, departure)).catch_unwind();
+        if exits.await.is_err() {
+            self.undone(name, ticket, Task::Leave);
+        }
+    }
+
+    async fn exit(&self, name: &LockName, departure: Departure) {
         let Departure {
             mut place,
             act,

@@ -6,6 +6,7 @@ mod registration;
 mod udp;
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -83,10 +84,14 @@ impl Notifications {
         }
     }
 
+    /// A panic of the caller's own notifier loses the datagram. It must end no hold, and no task that a place is leaving in.
     fn send(&self, address: &str, to: PlaceKey, kind: Kind) {
         self.sent.fetch_add(1, Ordering::Relaxed);
-        let notification = Notification { to, kind };
-        self.notifier.send(address, &notification.datagram());
+        let datagram = Notification { to, kind }.datagram();
+        let sends = AssertUnwindSafe(|| self.notifier.send(address, &datagram));
+        if catch_unwind(sends).is_err() {
+            tracing::warn!(address, "the notifier panicked: the notification is lost");
+        }
     }
 
     /// Takes in what arrived. Whatever does not fit a place of this client is counted, and answered by nothing.

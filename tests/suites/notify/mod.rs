@@ -337,6 +337,35 @@ fn a_client_without_a_notifier_takes_part_in_the_same_queue() {
 }
 
 #[test]
+fn a_notifier_that_panics_costs_nobody_a_lock() {
+    #[derive(Debug)]
+    struct Panics;
+    impl fairlock::Notifier for Panics {
+        fn address(&self) -> String {
+            "anywhere".into()
+        }
+        fn send(&self, _: &str, _: &[u8]) {
+            panic!("planted");
+        }
+        fn receive(&self) -> std::pin::Pin<Box<dyn Future<Output = Vec<u8>> + Send + '_>> {
+            Box::pin(async { panic!("planted") })
+        }
+    }
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let host = || lab.host_with(|builder| builder.notifier(Panics));
+        let (holder, successor) = (host(), host());
+        let guard = acquire(&holder).await;
+        let waiting = waits(&lab, &successor).await;
+        lab.wait(60 * SECOND).await;
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+        waiting.await.unwrap().release().await.unwrap();
+        assert!(lab.is_free("a").await);
+    });
+}
+
+#[test]
 fn a_notifier_with_an_address_that_nobody_could_use_is_refused() {
     #[derive(Debug)]
     struct Bad(String);
