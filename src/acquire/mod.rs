@@ -70,6 +70,7 @@ impl Drop for Acquisition {
     fn drop(&mut self) {
         if let Some(hold) = &self.hold {
             hold.lose(LossReason::NoRuntime);
+            hold.attempt.confirms_no_more();
             self.inner.lets_go(hold);
         }
         if !self.is_over {

@@ -104,10 +104,13 @@ impl Queued {
                     return Ok(place.polled());
                 }
                 Woken::Notified(Notified::Confirmed) => {
-                    span = waiter.confirmed(waiter.queue_position());
+                    span = waiter.confirmed();
                     continue;
                 }
-                Woken::Notified(Notified::Poll(news)) => (Some(news), waiter.place_before()),
+                Woken::Notified(Notified::Poll(news)) => {
+                    let before = waiter.is_notified(news);
+                    (Some(news), before)
+                }
                 Woken::Due => match waiter.asks_first() {
                     Some(patience) => {
                         span = patience;
@@ -120,8 +123,9 @@ impl Queued {
             if polled.is_none() {
                 return Ok(self.lock_gone(place));
             }
-            if let Some(news) = news {
-                waiter.was_notified(news, before);
+            match news {
+                Some(news) => waiter.was_notified(news, before),
+                None => waiter.has_polled(),
             }
             if !waiter.is_spent {
                 return Ok(place.polled());

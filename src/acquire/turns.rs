@@ -66,7 +66,7 @@ impl Acquisition {
             }
             self.keeps(&hold, offer).await;
             if hold.is_lost() {
-                hold.attempt.registration().inspect(|it| it.close());
+                hold.attempt.confirms_no_more();
                 self.sends_the_rest_on(&hold);
             }
             let caller = match hold.status() {

@@ -352,8 +352,11 @@ impl LockClientBuilder {
     /// ```
     pub fn build(self) -> Result<LockClient, Error> {
         let runtime = Handle::try_current().map_err(|_| Invalid::NoRuntime)?;
-        let store = Store::new(&self.dynamodb, Config::try_from(self.settings)?);
-        let notifications = self.notifier.map(Notifications::new).transpose()?;
+        let config = Config::try_from(self.settings)?;
+        let clock = config.clock.clone();
+        let notifications = self.notifier.map(|it| Notifications::new(it, clock));
+        let notifications = notifications.transpose()?;
+        let store = Store::new(&self.dynamodb, config);
         let inner = ClientInner::new(store, runtime, acquire::go, notifications);
         Ok(LockClient {
             inner: ClientHandle::new(&Arc::new(inner)),

@@ -31,6 +31,7 @@ pub(crate) struct Departure {
 impl Departure {
     /// A place with a ticket, whatever became of it since `seen`.
     pub(crate) fn of(mut place: Place, attempt: Attempt, ticket: Ticket, seen: LockItem) -> Self {
+        attempt.confirms_no_more();
         Departure {
             act: place.leaves(ticket <= seen.watermark),
             place,
@@ -47,6 +48,7 @@ impl Departure {
         ticket: Ticket,
         seen: LockItem,
     ) -> Self {
+        attempt.confirms_no_more();
         Departure {
             act: place.declines(),
             place,
@@ -58,6 +60,7 @@ impl Departure {
 
     /// The place of an attempt that was never answered: whatever place it got.
     pub(crate) fn unseen(mut place: Place, attempt: Attempt) -> Self {
+        attempt.confirms_no_more();
         Departure {
             act: place.leaves_unseen(),
             place,

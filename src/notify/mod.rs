@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Clock;
 use crate::config::unusable;
 use crate::error::Invalid;
 use fairlock_protocol::entry::{Entry, Nonce};
@@ -28,6 +29,7 @@ pub use udp::UdpNotifier;
 pub(crate) struct Notifications {
     notifier: Arc<dyn Notifier>,
     address: Arc<str>,
+    clock: Clock,
     places: Mutex<HashMap<PlaceKey, Arc<Inbox>>>,
     is_listening: AtomicBool,
     /// Cancelled when the client is gone: then nobody listens any more.
@@ -39,7 +41,7 @@ pub(crate) struct Notifications {
 
 impl Notifications {
     /// The notifications that a notifier carries. Fails if other clients could not be told its address.
-    pub(crate) fn new(notifier: Arc<dyn Notifier>) -> Result<Self, Invalid> {
+    pub(crate) fn new(notifier: Arc<dyn Notifier>, clock: Clock) -> Result<Self, Invalid> {
         let address = notifier.address();
         if !is_address(&address) {
             let rule = "must have 1 to 128 bytes, and no control characters";
@@ -48,6 +50,7 @@ impl Notifications {
         Ok(Notifications {
             notifier,
             address: address.into(),
+            clock,
             places: Mutex::default(),
             is_listening: AtomicBool::new(false),
             ended: CancellationToken::new(),
@@ -103,7 +106,7 @@ impl Notifications {
         });
         match known {
             Some((inbox, kind)) => {
-                if let Some((address, from)) = inbox.receive(kind) {
+                if let Some((address, from)) = inbox.receive(kind, self.clock.now()) {
                     self.send(&address, from, Kind::Confirm);
                 }
             }
@@ -156,6 +159,8 @@ impl Listening {
                 return;
             };
             notifications.receive(&datagram);
+            // A notifier that always has another datagram must not keep other tasks from running.
+            tokio::task::yield_now().await;
         }
     }
 }

@@ -8,8 +8,8 @@ use std::pin::Pin;
 ///
 /// DynamoDB tells no client when a lock becomes free, so waiters poll. With a notifier the clients tell each other when to poll. **A
 /// notification is never believed:** the table alone says who holds a lock. So a notifier may lose, delay, repeat, reorder or invent
-/// datagrams, and nothing but the times of polls depends on it. A forged notification costs a poll. A forged confirmation, which takes the
-/// key of a place, can delay a handoff until the next heartbeat.
+/// datagrams, and nothing but the times of polls depends on them. A forged notification costs a poll or two. A confirmation that is forged or
+/// out of date can delay a handoff until the next heartbeat. A forger needs the key of a place.
 ///
 /// Each client needs a notifier of its own: a datagram that another client receives is lost.
 ///
@@ -19,7 +19,7 @@ use std::pin::Pin;
 /// use std::collections::HashMap;
 /// use std::future::Future;
 /// use std::pin::Pin;
-/// use std::sync::{Arc, Mutex};
+/// use std::sync::{Arc, Mutex, PoisonError};
 /// use tokio::sync::mpsc;
 ///
 /// /// The clients of one process, by their names.
@@ -39,7 +39,8 @@ use std::pin::Pin;
 ///     }
 ///
 ///     fn send(&self, address: &str, datagram: &[u8]) {
-///         if let Some(to) = self.post.0.lock().unwrap().get(address) {
+///         let boxes = self.post.0.lock().unwrap_or_else(PoisonError::into_inner);
+///         if let Some(to) = boxes.get(address) {
 ///             // A full box loses the datagram.
 ///             let _ = to.try_send(datagram.to_vec());
 ///         }
@@ -60,7 +61,8 @@ pub trait Notifier: fmt::Debug + Send + Sync + 'static {
     /// the table beside each place of the client.
     fn address(&self) -> String;
 
-    /// Sends a datagram of at most 164 bytes to another client. Must neither block nor wait. Whatever cannot be sent at once is lost.
+    /// Sends a datagram of at most 164 bytes to another client. Must neither block nor wait. Whatever cannot be sent at once is lost. It is
+    /// called on any thread, also outside of a runtime and while a guard is dropped. A panic loses the datagram.
     fn send(&self, address: &str, datagram: &[u8]);
 
     /// Waits for the next datagram, which may be anything. Must be cancel safe, and must wait for ever once nothing can arrive any more. It

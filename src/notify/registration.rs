@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 
 use super::Notifications;
 use fairlock_protocol::entry::Entry;
+use fairlock_protocol::moment::Moment;
 use fairlock_protocol::notification::{Kind, PlaceKey};
 
 /// The most places that are notified of one place's end. Only the place just behind has a reason to subscribe. The newest subscriptions
@@ -24,8 +25,10 @@ pub(super) struct Inbox {
 struct Mail {
     subscribers: VecDeque<(PlaceKey, Arc<str>)>,
     is_confirmed: bool,
-    /// The newest of what says that it is time to poll.
-    news: Option<News>,
+    /// The place has sent what ends it, so it confirms nothing any more.
+    is_leaving: bool,
+    /// The newest of what says that it is time to poll, and when it arrived.
+    news: Option<(News, Moment)>,
 }
 
 /// Says that it is time to poll.
@@ -39,7 +42,7 @@ pub(crate) enum News {
 
 impl Inbox {
     /// Takes in a notification. Returns the subscriber to whom to confirm that the place is there.
-    pub(super) fn receive(&self, kind: Kind) -> Option<(Arc<str>, PlaceKey)> {
+    pub(super) fn receive(&self, kind: Kind, now: Moment) -> Option<(Arc<str>, PlaceKey)> {
         let mut mail = self.mail();
         let news = match kind {
             Kind::Subscribe { from, address } => {
@@ -49,16 +52,15 @@ impl Inbox {
                 if mail.subscribers.len() > SUBSCRIBERS {
                     mail.subscribers.pop_front();
                 }
-                return Some((address, from));
+                return (!mail.is_leaving).then_some((address, from));
             }
-            Kind::Confirm => {
-                mail.is_confirmed = true;
-                None
-            }
+            Kind::Confirm => None,
             Kind::Releasing => Some(News::Releasing),
             Kind::Changed => Some(News::Changed),
         };
-        mail.news = news.or(mail.news);
+        // What was confirmed is no longer so once there is news.
+        mail.is_confirmed = news.is_none();
+        mail.news = news.map(|news| (news, now)).or(mail.news);
         drop(mail);
         self.arrived.notify_one();
         None
@@ -104,9 +106,19 @@ impl Registration {
         self.inbox.mail().is_confirmed
     }
 
+    /// What says that it is time to poll, and when it arrived.
+    pub(crate) fn news(&self) -> Option<(News, Moment)> {
+        self.inbox.mail().news
+    }
+
     /// Takes what says that it is time to poll.
     pub(crate) fn take_news(&self) -> Option<News> {
-        self.inbox.mail().news.take()
+        Some(self.inbox.mail().news.take()?.0)
+    }
+
+    /// The place has sent, or is about to send, what ends it. From now on it confirms no subscription, so places behind it poll.
+    pub(crate) fn leaves(&self) {
+        self.inbox.mail().is_leaving = true;
     }
 
     /// Waits until something arrives. Cancel safe. May end though nothing has.
@@ -116,21 +128,26 @@ impl Registration {
 
     /// Notifies the subscribers that the place's release has just been sent.
     pub(crate) fn notify_releasing(&self) {
+        self.leaves();
         self.notify(Kind::Releasing);
     }
 
     /// Ends the registration. The subscribers are notified, once.
     pub(crate) fn close(&self) {
+        self.leaves();
         let closed = self.of.places().remove(&self.key);
         if closed.is_some() {
             self.notify(Kind::Changed);
         }
     }
 
-    /// Notifies the place that an entry shows, unless it subscribed, and is notified as a subscriber.
+    /// Notifies the place that an entry shows, unless it subscribed from the address that the entry names: then it is notified as a
+    /// subscriber.
     pub(crate) fn tell_change(&self, entry: &Entry) {
         let key = PlaceKey::of(entry.nonce);
-        let subscribes = |(known, _): &(PlaceKey, Arc<str>)| *known == key;
+        let subscribes = |(known, from): &(PlaceKey, Arc<str>)| {
+            *known == key && entry.address.as_ref() == Some(from)
+        };
         if key != self.key && !self.inbox.mail().subscribers.iter().any(subscribes) {
             self.of.tell_change(entry);
         }

@@ -100,6 +100,13 @@ impl Attempt {
         self.registration.as_deref()
     }
 
+    /// Its place is about to end: no place behind it may take it for one that stays.
+    pub(crate) fn confirms_no_more(&self) {
+        if let Some(registration) = self.registration() {
+            registration.leaves();
+        }
+    }
+
     /// Where other clients notify its place, as its entry says.
     pub(super) fn address(&self) -> Option<&Arc<str>> {
         self.registration().map(Registration::address)

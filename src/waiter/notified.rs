@@ -1,8 +1,8 @@
 //! What notifications say about when to poll. Only the times of polls depend on them.
 //!
-//! A waiter with a slot subscribes to the place before it. That place confirms each subscription for as long as it has what it had. When a
-//! poll is due, the waiter asks the place before instead of the table, and polls only if no confirmation comes. So a notification that is
-//! lost costs the time of one more poll.
+//! A waiter with a slot subscribes to the place before it. That place confirms each subscription until it sends what ends it. When a poll is
+//! due, the waiter asks the place before instead of the table, and polls only if no confirmation comes. So a notification that is lost costs
+//! the time of one more poll.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,8 +11,9 @@ use super::Waiter;
 use crate::notify::{News, Registration};
 use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::item::ItemPosition;
+use fairlock_protocol::lease::EntryLocation;
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::step::QueuePosition;
+use fairlock_protocol::step::{Occupant, QueuePosition};
 use fairlock_protocol::ticket::Ticket;
 
 /// This many notifications in a row may bring nothing. After each further one, the waiter heeds none for twice as long.
@@ -31,8 +32,13 @@ pub(super) struct Path {
     false_alarms: u32,
     /// No notification is heeded before this moment.
     heeds_from: Moment,
+    /// The next poll is for a release that may not be in the table yet. Another one follows it before it is answered.
+    pub(super) expects_release: bool,
     /// The last notification came before the table showed what it was about: one more poll follows at once.
     polls_again: bool,
+    /// How many polls came too early for a release that was told. It counts once a poll finds the release: a forged notification teaches
+    /// nothing.
+    early: u32,
 }
 
 /// Why a waiter stopped waiting.
@@ -45,11 +51,13 @@ pub(crate) enum Notified {
 }
 
 impl Waiter {
-    /// The place before this one, whose end brings this one nearer to the lock. `None` if there are several, as of readers.
+    /// The place before this one, if nothing but its end brings this one nearer to the lock. `None` if there are several, as of readers.
+    /// `None` also for a waiter that may hold the lock beside the place before it.
     fn before(&self) -> Option<&Entry> {
         let item = &self.snapshot.item;
         match self.item_position()? {
             ItemPosition::Has(..) => None,
+            ItemPosition::Successor(_, own) if own.permits < item.permits => None,
             ItemPosition::Successor(0, _) => {
                 let mut holders = item.holders();
                 holders.next().filter(|_| holders.next().is_none())
@@ -63,14 +71,16 @@ impl Waiter {
         let before = self.before().filter(|before| before.address.is_some());
         let before = before.map(|before| (before.nonce, before.ticket));
         if self.path.before != before {
-            self.path.before = before;
-            self.path.asked = None;
+            self.path = Path {
+                before,
+                ..Path::default()
+            };
             // A path that has failed is tried beside the polls.
             if self.asks() && self.pace.is_path_open() {
                 return span.max(self.patience());
             }
         }
-        match std::mem::take(&mut self.path.polls_again) {
+        match self.path.polls_again {
             true => Duration::ZERO,
             false => span,
         }
@@ -99,7 +109,12 @@ impl Waiter {
     /// or `None` if it is time to poll.
     pub(crate) fn asks_first(&mut self) -> Option<Duration> {
         let now = self.store.now();
-        let may_ask = self.is_path_trusted() && now < self.renewal_due();
+        let polls_again = std::mem::take(&mut self.path.polls_again);
+        let is_alive = |before| self.judge(EntryLocation::LockItem, before) == Occupant::Alive;
+        let may_ask = !polls_again
+            && self.is_path_trusted()
+            && self.before().is_some_and(is_alive)
+            && now < self.renewal_due();
         if may_ask && self.asks() {
             return Some(self.patience());
         }
@@ -118,15 +133,16 @@ impl Waiter {
     }
 
     /// Takes in a confirmation. Returns how long to wait until the place before is asked again.
-    pub(crate) fn confirmed(&mut self, position: QueuePosition) -> Duration {
+    /// It is asked as often as the first successor polls, for this one may have become that since its last poll.
+    pub(crate) fn confirmed(&mut self) -> Duration {
         self.path.asked = None;
         self.pace.path_is(true);
         self.pace.asked(self.store.now());
-        self.until_next(position).max(self.pace.round_trip())
+        let span = self.until_next(QueuePosition::Successor(0));
+        span.max(self.pace.round_trip())
     }
 
-    /// Waits until a notification makes a difference. Cancel safe, but for a notification of a release: it is for the next poll, and whatever
-    /// comes first polls.
+    /// Waits until a notification makes a difference. Cancel safe: news stays where it is until this ends with it.
     pub(crate) fn notified(&self) -> impl Future<Output = Notified> + Send + '_ {
         let (registration, clock) = (self.attempt.registration(), &self.store.config().clock);
         let (asked, heeds_from) = (self.path.asked, self.path.heeds_from);
@@ -140,27 +156,45 @@ impl Waiter {
                 if asked.is_some() && registration.is_confirmed() {
                     return Notified::Confirmed;
                 }
-                if let Some(news) = registration.take_news() {
-                    clock.sleep_until(heeds_from).await;
-                    if news == News::Releasing {
-                        clock.sleep(lateness).await;
+                let due = match registration.news() {
+                    Some((News::Releasing, arrived)) => Some(arrived + lateness),
+                    Some((News::Changed, arrived)) => Some(arrived),
+                    None => None,
+                };
+                let Some(due) = due else {
+                    registration.arrival().await;
+                    continue;
+                };
+                tokio::select! {
+                    biased;
+                    () = registration.arrival() => {}
+                    () = clock.sleep_until(due.max(heeds_from)) => {
+                        if let Some(news) = registration.take_news() {
+                            return Notified::Poll(news);
+                        }
                     }
-                    return Notified::Poll(news);
                 }
-                registration.arrival().await;
             }
         }
     }
 
-    /// Polls because of a notification, and learns from what the poll shows.
+    /// The next poll is because of a notification. Returns the place before this one, as it was seen until then.
+    pub(crate) fn is_notified(&mut self, news: News) -> Option<(Nonce, Ticket)> {
+        self.path.expects_release = news == News::Releasing;
+        self.place_before()
+    }
+
+    /// Learns from what a poll showed that was because of a notification.
     pub(crate) fn was_notified(&mut self, news: News, before: Option<(Nonce, Ticket)>) {
         let is_moved = match self.item_position() {
             Some(ItemPosition::Has(..)) => true,
             Some(ItemPosition::Successor(..)) | None => self.place_before() != before,
         };
-        if news == News::Releasing {
-            self.pace.released(is_moved);
+        self.path.expects_release = false;
+        if news == News::Releasing && is_moved {
+            self.pace.released(0);
         }
+        self.path.early = u32::from(news == News::Releasing && !is_moved);
         if is_moved {
             self.path.false_alarms = 0;
             return;
@@ -174,16 +208,19 @@ impl Waiter {
         }
     }
 
-    /// The place before this one, as the last poll showed it.
-    pub(crate) fn place_before(&self) -> Option<(Nonce, Ticket)> {
-        self.before().map(|before| (before.nonce, before.ticket))
+    /// Learns from what a poll showed that was due.
+    pub(crate) fn has_polled(&mut self) {
+        if self.path.early == 0 {
+            return;
+        }
+        if self.place_before() == self.path.before {
+            self.path.early += 1;
+        } else {
+            self.pace.released(std::mem::take(&mut self.path.early));
+        }
     }
 
-    /// Where the waiter stands, for the pace of its polls.
-    pub(crate) fn queue_position(&self) -> QueuePosition {
-        match self.item_position() {
-            Some(ItemPosition::Successor(index, _)) => QueuePosition::Successor(index),
-            Some(ItemPosition::Has(..)) | None => QueuePosition::Queue,
-        }
+    fn place_before(&self) -> Option<(Nonce, Ticket)> {
+        self.before().map(|before| (before.nonce, before.ticket))
     }
 }

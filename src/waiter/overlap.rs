@@ -82,6 +82,9 @@ impl Waiter {
 
     /// How long after a poll the next one is sent, by a successor that may hold the lock at any moment.
     fn overlap(&self) -> Option<Duration> {
+        if self.path.expects_release {
+            return Some(self.pace.second_poll());
+        }
         match self.item_position()? {
             ItemPosition::Successor(before, _)
                 if self.store.slowed() == 1 && !self.is_path_trusted() =>

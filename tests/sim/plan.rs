@@ -92,13 +92,13 @@ pub(crate) struct HostPlan {
 /// In one of three seeds hosts notify each other. Drawn apart, so that all else in a seed is as it would be without.
 fn notifies(seed: u64) -> Option<PostFaults> {
     let mut rng = Rng::with_seed(!seed);
-    let share = |rng: &mut Rng| [0.0, 0.1, 0.5, 1.0][rng.usize(0..4)];
+    let share = |rng: &mut Rng| [0.0, 0.0, 0.1, 0.5, 1.0][rng.usize(0..5)];
     (rng.u8(0..3) == 0).then(|| PostFaults {
         lost: share(&mut rng),
         doubled: share(&mut rng),
-        delay: rng.u32(0..500) * MS,
+        delay: [0, 1, 10, 500][rng.usize(0..4)] * MS,
         forged: share(&mut rng),
-        deafens_odd: rng.bool(),
+        deafens_odd: rng.u8(0..8) == 0,
     })
 }
 

@@ -152,20 +152,29 @@ impl PollSchedule {
     }
 
     /// How long after the notification of a release to poll. A release is told when it is sent, and a poll that overtakes it on the way to
-    /// the table comes too early. The time is learnt. A poll that came too early lengthens it by a sixteenth of a round trip, or by half.
-    /// A poll that did not shortens it by a sixty-fourth. So about one poll in thirty comes too early, however long writes take.
+    /// the table comes too early. The time is learnt, however long writes take. What is less than a thirtieth of a round trip is nothing.
     pub fn lateness(&self) -> Duration {
-        let early = self.round_trip / 16;
-        self.lateness.unwrap_or(early).min(self.round_trip * 2)
+        let lateness = self.lateness.unwrap_or_default().min(self.round_trip * 2);
+        match lateness < self.round_trip / 30 {
+            true => Duration::ZERO,
+            false => lateness,
+        }
     }
 
-    /// Takes in whether a poll after the notification of a release found it in the table.
-    pub fn released(&mut self, found: bool) {
+    /// Takes in how many polls came too early for a release that was told. If none did, the time is shorter by a sixteenth. A single poll
+    /// lengthens it by a sixteenth of a round trip, and two lengthen it by half, or by a quarter of a round trip.
+    pub fn released(&mut self, early: u32) {
         let lateness = self.lateness();
-        self.lateness = Some(match found {
-            true => lateness - lateness / 64,
-            false => lateness + (self.round_trip / 16).max(lateness / 2),
+        self.lateness = Some(match early {
+            0 => lateness - lateness / 16,
+            1 => lateness + self.round_trip / 16,
+            _ => lateness + (self.round_trip / 4).max(lateness / 2),
         });
+    }
+
+    /// How long after the poll for a release that was told another one is sent. It finds the release if the first one came too early.
+    pub fn second_poll(&self) -> Duration {
+        (self.round_trip / 4).max(self.shortest)
     }
 
     /// Whether a poll sent at `sent` is newer than the last one taken in, and no older than polls are when they are answered.

@@ -102,7 +102,7 @@ fn when_to_poll_is_learnt_where_writes_take_twice_as_long_as_reads() {
     };
     let course = virtual_time(eight(sized(200, 400), &[50]).run_on(host));
     // The write itself takes two round trips, of which half of one is its answer's.
-    at_most("half of the handoffs", course.handoff(0.5), 2.3);
+    at_most("half of the handoffs", course.handoff(0.5), 2.4);
     at_most("requests a turn", course.requests_a_turn(), 4.5);
 }
 
@@ -312,6 +312,72 @@ fn a_place_that_leaves_notifies_the_place_behind_it() {
             "{:?}",
             released.elapsed()
         );
+    });
+}
+
+/// The answer of the release is lost, and so is every notification. The host still hears, and confirms nothing of a hold that it gives up.
+#[test]
+fn a_release_without_an_answer_keeps_nobody_waiting_for_a_heartbeat() {
+    virtual_time(async {
+        let (lab, post) = (Lab::new().await, Post::seeded(11));
+        let (holder, successor) = (notified(&lab, &post), notified(&lab, &post));
+        let guard = acquire(&holder).await;
+        let waiting = waits(&lab, &successor).await;
+        lab.wait(12 * SECOND).await;
+        holder.network.set_faults(Faults {
+            lost_answers: 1.0,
+            ..Faults::default()
+        });
+        let released = Instant::now();
+        // The release goes on without its guard.
+        drop(guard);
+        assert!(waiting.await.unwrap().is_held());
+        assert!(released.elapsed() < 4 * SECOND, "{:?}", released.elapsed());
+    });
+}
+
+/// A writer, two readers and a writer, in turn: the readers hold together, though each could be told that the one before is still there.
+#[test]
+fn readers_behind_a_writer_come_in_together() {
+    virtual_time(async {
+        let (lab, post) = (Lab::new().await, Post::seeded(12));
+        let hosts: Vec<_> = (0..4).map(|_| notified(&lab, &post)).collect();
+        let guard = acquire(&hosts[0]).await;
+        let shares = |host: &Host| {
+            let lock = host.locks.fair_lock("a").unwrap();
+            async move { lock.acquire_shared(RecordWait::Infinite).await.unwrap() }
+        };
+        let (first, second) = (shares(&hosts[1]), shares(&hosts[2]));
+        let writer = async {
+            // The readers have their places by then.
+            lab.settle().await;
+            waits(&lab, &hosts[3]).await.await.unwrap()
+        };
+        let releases = async {
+            lab.wait(20 * SECOND).await;
+            // Nobody hears of the release.
+            post.set_faults(PostFaults {
+                lost: 1.0,
+                ..PostFaults::default()
+            });
+            guard.release().await.unwrap();
+            Instant::now()
+        };
+        let readers = async {
+            let (first, second) = tokio::join!(first, second);
+            let together = Instant::now();
+            assert!(first.is_held() && second.is_held());
+            first.release().await.unwrap();
+            second.release().await.unwrap();
+            together
+        };
+        let (together, writer, released) = tokio::join!(readers, writer, releases);
+        assert!(
+            together - released < 3 * SECOND,
+            "{:?}",
+            together - released
+        );
+        drop(writer);
     });
 }
 
