@@ -108,7 +108,7 @@ impl Queued {
                     continue;
                 }
                 Woken::Notified(Notified::Poll(news)) => {
-                    let before = waiter.is_notified(news);
+                    let before = waiter.heeds(news);
                     (Some(news), before)
                 }
                 Woken::Due => match waiter.asks_first() {

@@ -179,7 +179,7 @@ impl Waiter {
     }
 
     /// The next poll is because of a notification. Returns the place before this one, as it was seen until then.
-    pub(crate) fn is_notified(&mut self, news: News) -> Option<(Nonce, Ticket)> {
+    pub(crate) fn heeds(&mut self, news: News) -> Option<(Nonce, Ticket)> {
         self.path.expects_release = news == News::Releasing;
         self.place_before()
     }

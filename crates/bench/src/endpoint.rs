@@ -1,16 +1,34 @@
-//! DynamoDB, or a service that speaks its protocol, over HTTP.
+//! How the drivers' clients reach DynamoDB, or a service that speaks its protocol, over HTTP, and each other.
+
+use std::net::IpAddr;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, Region, SharedHttpClient};
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use fairlock::embedded::Network;
+use fairlock::{LockClientBuilder, UdpNotifier};
+
+use crate::failure::Failure;
 
 /// These drivers use only these variables, and not all that the SDK's own configuration would look for.
 pub(crate) const ENVIRONMENT: &str = "\
 With --endpoint-url, credentials come from the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
 AWS_SESSION_TOKEN only, not from a profile or a role, and the region from AWS_REGION or AWS_DEFAULT_REGION.
 Placeholders that a local engine takes stand in for what is not set.";
+
+/// The builder with a notifier at an address of this host, if there is one.
+pub(crate) fn notified(
+    builder: LockClientBuilder,
+    address: Option<IpAddr>,
+) -> Result<LockClientBuilder, Failure> {
+    let Some(address) = address else {
+        return Ok(builder);
+    };
+    let cannot = |error| Failure::usage("cannot listen at this --notify", error);
+    let notifier = UdpNotifier::bind((address, 0)).map_err(cannot)?;
+    Ok(builder.notifier(notifier))
+}
 
 /// A transport with connections of its own.
 pub(crate) fn https() -> SharedHttpClient {

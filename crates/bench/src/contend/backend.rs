@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use fairlock::embedded::{Engine, Faults, Latency, Network};
-use fairlock::{FairLock, LockClient, LockClientBuilder, UdpNotifier};
+use fairlock::{FairLock, LockClient, LockClientBuilder};
 use fairlock_testkit::traffic::Counter;
 
 use crate::contend::options::Options;
@@ -81,14 +81,7 @@ impl Backend {
 
     fn new_locks(&self, options: &Options, worker: u32) -> Result<LockClient, Failure> {
         let builder = LockClient::builder(self.counted.clone()).owner(format!("worker {worker}"));
-        match options.notify {
-            None => built(builder, options),
-            Some(address) => {
-                let bound = UdpNotifier::bind((address, 0));
-                let cannot = |error| Failure::usage("cannot listen at this --notify", error);
-                built(builder.notifier(bound.map_err(cannot)?), options)
-            }
-        }
+        built(endpoint::notified(builder, options.notify)?, options)
     }
 
     /// Returns a client that sends each request once, and waits for its answer as long as fairlock does.

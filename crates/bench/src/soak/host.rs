@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fairlock::{HeldLocks, LockClient, LockClientBuilder, UdpNotifier};
+use fairlock::{HeldLocks, LockClient, LockClientBuilder};
 use fastrand::Rng;
 
+use crate::endpoint;
 use crate::failure::Failure;
 use crate::soak::stage::Soak;
 use crate::soak::weather::Weather;
@@ -33,14 +34,7 @@ impl Host {
         let builder = builder
             .lease_duration(lease)
             .owner(format!("host {place}, {seed:x}"));
-        let builder = match soak.options.notify {
-            Some(address) => {
-                let bound = UdpNotifier::bind((address, 0));
-                let cannot = |error| Failure::usage("cannot listen at this --notify", error);
-                builder.notifier(bound.map_err(cannot)?)
-            }
-            None => builder,
-        };
+        let builder = endpoint::notified(builder, soak.options.notify)?;
         Ok(Arc::new(Host {
             locks: built(soak, builder)?,
             lease,
