@@ -25,6 +25,8 @@ use crate::text::shown;
 
 /// The time from SIGTERM to SIGKILL if the lock is already lost: another client may hold the lock at any moment.
 const AT_ONCE: Duration = Duration::from_millis(250);
+/// How long it may take on a busy machine to find and kill all processes of a command.
+const KILLING_TAKES: Duration = Duration::from_millis(250);
 /// A signal that the kernel sends to a whole group reaches all its processes, one after the other, within this time.
 const STOP_SETTLES: Duration = Duration::from_millis(50);
 
@@ -249,7 +251,7 @@ impl Turn {
 
     /// The supervisor should have killed all processes by now, and has not. It may be stopped, for example.
     fn is_overdue(&self) -> bool {
-        now() > self.told + self.lease / 40
+        now() > self.told + kill_margin(self.lease) / 2
     }
 
     /// Tells the supervisor a later deadline after a renewal. While the command is stopped without a shell, the deadline stays as it is.
@@ -471,10 +473,16 @@ fn cannot_run(program: &str, reason: i32) -> Failure {
     Failure::new(code, format!("cannot run `{program}`: {error}"))
 }
 
-/// Sets the deadlines. The kill comes a twentieth of the lease before its end, so that the command is gone by then. SIGTERM comes `grace`
+/// The time from the kill to the end of the lease: a twentieth of the lease, and at least `KILLING_TAKES` where an eighth of the lease is as
+/// long. A busy machine lets the supervisor wait for its processor, and needs as long for a lease of two seconds as for one of a minute.
+fn kill_margin(lease: Duration) -> Duration {
+    (lease / 20).max(KILLING_TAKES.min(lease / 8))
+}
+
+/// Sets the deadlines. The kill comes by the margin before the end of the lease, so that the command is gone by then. SIGTERM comes `grace`
 /// before the kill.
 fn deadline(guard: &LockGuard, lease: Duration, grace: Duration) -> Deadline {
-    let kill = (now() + guard.remaining()).saturating_sub(lease / 20);
+    let kill = (now() + guard.remaining()).saturating_sub(kill_margin(lease));
     Deadline {
         term: kill.saturating_sub(grace),
         kill,
