@@ -1,10 +1,18 @@
 //! The pace at which a waiter polls a queue.
 
+mod lateness;
+mod throttle;
+mod turns;
+
+pub use throttle::ThrottleBackoff;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::moment::Moment;
 use crate::ticket::Ticket;
+use lateness::ReleaseLateness;
+use turns::Turns;
 
 /// Where a waiter stands, for the pace of its polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,33 +56,24 @@ pub struct PollSchedule {
     holder: Option<(Ticket, Moment)>,
     /// Since when no holder was seen: the waiters wait for a caller that drew a ticket and may be dead.
     free: Option<Moment>,
-    /// The last turns, each as the lock was seen to move on.
-    turns: VecDeque<Turn>,
-    /// How long after the notification of a release a poll finds it in the table. `None` until one was.
-    lateness: Option<Duration>,
+    turns: Turns,
+    lateness: ReleaseLateness,
     /// Whether the last place that was asked by a notification answered. `true` until one does not.
     is_path_open: bool,
 }
 
-/// How long a ticket's turn took.
-#[derive(Clone, Copy, Debug)]
-struct Turn {
-    took: Duration,
-    /// What it took beyond the handoff, by how fast requests were.
-    beyond: Duration,
-}
-
 /// A late poll costs the handoff at most this share of the hold: a twentieth.
 const HOLD_SHARE: u32 = 20;
-/// How many turns are remembered. The lower quartile of them counts: one long hold, or one stall, does not make the queue slow. A late poll
-/// costs the whole queue, and an early poll costs one request.
-const TURNS: usize = 9;
-/// How many of the turns that ended between two polls count, each with their mean duration. So it takes two polls to know a queue.
-const MAX_OF_ONE_POLL: u32 = 5;
 /// The fastest of this many answers says how fast requests are.
 const ANSWERS: usize = 3;
 /// A waiter that knows nothing of a queue polls after this many times the shortest pause between two polls.
 const POLLS_TO_LEARN: u32 = 100;
+
+/// A brake delays a poll by no more than this, after which it is half released. A waiter that is far back now may be next by then, and
+/// slows the whole queue down if it sleeps on.
+const MAX_BY_BRAKE: Duration = Duration::from_secs(1);
+/// A successor that polls rarely anyhow, in a long hold, polls this many times as rarely at most.
+const SLOWEST: u32 = 4;
 
 impl PollSchedule {
     /// The pace in a queue of which nothing is known, with polls between `shortest` and `longest` apart.
@@ -89,8 +88,8 @@ impl PollSchedule {
             known: Duration::ZERO,
             holder: None,
             free: None,
-            turns: VecDeque::with_capacity(TURNS),
-            lateness: None,
+            turns: Turns::default(),
+            lateness: ReleaseLateness::default(),
             is_path_open: true,
         }
     }
@@ -111,7 +110,8 @@ impl PollSchedule {
         };
         match (self.holder, holder) {
             (Some((before, since)), Some(ticket)) if before < ticket => {
-                self.learn(ticket.get() - before.get(), arrived.since(since));
+                let turns = ticket.get() - before.get();
+                self.turns.learn(turns, arrived.since(since), self.handoff());
                 self.holder = Some((ticket, arrived));
             }
             // A poll that was overtaken shows an older ticket.
@@ -151,25 +151,14 @@ impl PollSchedule {
         self.is_path_open = open;
     }
 
-    /// How long after the notification of a release to poll. A release is told when it is sent, and a poll that overtakes it on the way to
-    /// the table comes too early. The time is learnt, however long writes take. What is less than a thirtieth of a round trip is nothing.
+    /// How long after the notification of a release to poll.
     pub fn lateness(&self) -> Duration {
-        let lateness = self.lateness.unwrap_or_default().min(self.round_trip * 2);
-        match lateness < self.round_trip / 30 {
-            true => Duration::ZERO,
-            false => lateness,
-        }
+        self.lateness.beyond(self.round_trip)
     }
 
-    /// Takes in how many polls came too early for a release that was told. If none did, the time is shorter by a sixteenth. A single poll
-    /// lengthens it by a sixteenth of a round trip, and two lengthen it by half, or by a quarter of a round trip.
+    /// Takes in how many polls came too early for a release that was told.
     pub fn released(&mut self, early: u32) {
-        let lateness = self.lateness();
-        self.lateness = Some(match early {
-            0 => lateness - lateness / 16,
-            1 => lateness + self.round_trip / 16,
-            _ => lateness + (self.round_trip / 4).max(lateness / 2),
-        });
+        self.lateness.learn(early, self.round_trip);
     }
 
     /// How long after the poll for a release that was told another one is sent. It finds the release if the first one came too early.
@@ -193,7 +182,7 @@ impl PollSchedule {
             _ => self.time_of(before as u64) / 2,
         };
         let span = span.max(self.shortest);
-        (self.is_informed() && span < self.round_trip).then_some(span)
+        (self.turns.are_known() && span < self.round_trip).then_some(span)
     }
 
     /// Whether the hold has lasted for about as long as holds do.
@@ -205,25 +194,9 @@ impl PollSchedule {
         usual * 3 / 5 <= held && held <= usual * 2
     }
 
-    fn learn(&mut self, turns: u64, span: Duration) {
-        let turns = u32::try_from(turns).unwrap_or(u32::MAX).max(1);
-        let took = span / turns;
-        let beyond = took.saturating_sub(self.handoff());
-        for _ in 0..turns.min(MAX_OF_ONE_POLL) {
-            remember(&mut self.turns, TURNS, Turn { took, beyond });
-        }
-    }
-
-    /// Whether enough turns were seen to take the queue for anything but fast.
-    fn is_informed(&self) -> bool {
-        self.turns.len() >= TURNS - TURNS / 4
-    }
-
     /// The mean of the turns seen, handoffs included. Returns `None` until a turn was seen to end.
     pub fn mean(&self) -> Option<Duration> {
-        let count = u32::try_from(self.turns.len()).ok()?;
-        let took = self.turns.iter().map(|turn| turn.took);
-        took.sum::<Duration>().checked_div(count)
+        self.turns.mean()
     }
 
     /// How long this many turns take, if the queue is fast.
@@ -245,13 +218,10 @@ impl PollSchedule {
 
     /// How long one ticket's turn takes. A waiter that has seen few turns assumes that the queue is as fast as can be.
     fn turn(&self) -> Duration {
-        if !self.is_informed() {
-            return self.fastest();
+        match self.turns.are_known() {
+            true => self.turns.usual(self.handoff()),
+            false => self.fastest(),
         }
-        let mut beyond: Vec<_> = self.turns.iter().map(|turn| turn.beyond).collect();
-        beyond.resize(TURNS, Duration::ZERO);
-        beyond.sort_unstable();
-        beyond[TURNS / 4] + self.handoff()
     }
 
     /// How long a request takes now.
@@ -309,42 +279,6 @@ fn remember<T>(kept: &mut VecDeque<T>, most: usize, newest: T) {
         kept.pop_front();
     }
     kept.push_back(newest);
-}
-
-/// By how much polls are slowed down because DynamoDB was too busy. Each such answer doubles the factor, and each second without one halves
-/// it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ThrottleBackoff {
-    level: u32,
-    pressed: Moment,
-}
-
-/// At most sixty-fourfold.
-const MAX_BRAKED: u32 = 6;
-/// A brake delays a poll by no more than this, after which it is half released. A waiter that is far back now may be next by then, and
-/// slows the whole queue down if it sleeps on.
-const MAX_BY_BRAKE: Duration = Duration::from_secs(1);
-/// A successor that polls rarely anyhow, in a long hold, polls this many times as rarely at most.
-const SLOWEST: u32 = 4;
-
-impl ThrottleBackoff {
-    /// Takes in that DynamoDB has just said that it is too busy.
-    pub fn press(&mut self, now: Moment) {
-        *self = ThrottleBackoff {
-            level: (self.level(now) + 1).min(MAX_BRAKED),
-            pressed: now,
-        };
-    }
-
-    /// The factor for the time between two polls.
-    pub fn factor(&self, now: Moment) -> u32 {
-        2_u32.pow(self.level(now))
-    }
-
-    fn level(&self, now: Moment) -> u32 {
-        let released = u32::try_from(now.since(self.pressed).as_secs()).unwrap_or(u32::MAX);
-        self.level.saturating_sub(released)
-    }
 }
 
 /// A span, `count` times over.
@@ -561,7 +495,7 @@ mod tests {
         poll(&mut pace, 5, 60_010);
         poll(&mut pace, 4, 60_015);
         poll(&mut pace, 6, 60_020);
-        assert_eq!(pace.turns.back().map(|turn| turn.took), Some(10 * MS));
+        assert_eq!(pace.turns.last(), Some(10 * MS));
         assert!(!pace.is_news(at(60_010), at(60_020)));
         assert!(pace.is_news(at(60_015), at(60_020)));
     }
@@ -587,16 +521,5 @@ mod tests {
             poll(&mut pace, 1 + poll_at * 100, 10 + poll_at as u32 * 5_000);
         }
         assert_eq!(pace.turn(), 50 * MS);
-    }
-
-    #[test]
-    fn a_brake_is_pressed_twofold_each_time_and_released_by_the_second() {
-        let mut brake = ThrottleBackoff::default();
-        assert_eq!(brake.factor(at(0)), 1);
-        (0..3).for_each(|_| brake.press(at(100)));
-        let factors = [100, 1_099, 1_100, 2_100, 3_100].map(|ms| brake.factor(at(ms)));
-        assert_eq!(factors, [8, 8, 4, 2, 1]);
-        (0..20).for_each(|_| brake.press(at(5_000)));
-        assert_eq!(brake.factor(at(5_000)), 64);
     }
 }
