@@ -317,6 +317,7 @@ impl ClientInner {
         let policy = self.policy_until(deadline);
         let slots = self.slots(&hold.name, &policy);
         let registration = hold.attempt.registration();
+        let held = self.store.now().since(hold.begun);
         // Told before the write is answered, so that the next holder's poll comes to the table just behind it.
         registration.inspect(|it| it.notify_releasing());
         let ended = slots.release(&hold.attempt, hold.held()).await;
@@ -335,6 +336,10 @@ impl ClientInner {
                 self.saw(&hold.name, item);
                 let slots = self.store.config().slots;
                 self.directory.note_handoff(&hold.name, item, slots);
+                if let Some(next) = item.first_holder() {
+                    let (next, now) = (next.first(), self.store.now());
+                    self.directory.handed_off(&hold.name, next, held, now);
+                }
                 self.remember(&hold.name, item.clone());
                 self.admit(&hold.name, item);
             }

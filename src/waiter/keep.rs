@@ -82,11 +82,16 @@ impl Waiter {
     }
 
     pub(crate) fn until_next(&mut self, position: QueuePosition) -> Duration {
-        let now = self.store.now();
         let position = match position {
             QueuePosition::Successor(index) => PollPosition::Successor(index),
             QueuePosition::Queue => PollPosition::Queue(self.turns_to_a_slot()),
         };
+        self.until_next_at(position)
+    }
+
+    /// Sets the time of the next poll. Returns how long it is until then, or until a renewal before it.
+    pub(super) fn until_next_at(&mut self, position: PollPosition) -> Duration {
+        let now = self.store.now();
         let jitter = self.store.config().random_source.jitter();
         let slowed = self.store.slowed();
         let span = self.pace.until_next(position, jitter, slowed, now);

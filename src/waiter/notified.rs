@@ -13,7 +13,8 @@ use fairlock_protocol::entry::{Entry, Nonce};
 use fairlock_protocol::item::ItemPosition;
 use fairlock_protocol::lease::EntryLocation;
 use fairlock_protocol::moment::Moment;
-use fairlock_protocol::step::{Occupant, QueuePosition};
+use fairlock_protocol::pace::PollPosition;
+use fairlock_protocol::step::Occupant;
 use fairlock_protocol::ticket::Ticket;
 
 /// This many notifications in a row may bring nothing. After each further one, the waiter heeds none for twice as long.
@@ -132,13 +133,19 @@ impl Waiter {
         self.path.before.is_some() && registration.is_some_and(Registration::is_confirmed)
     }
 
+    /// Whether notifications say when to poll: the place before is there, or has told that it is being released.
+    pub(super) fn is_told(&self) -> bool {
+        self.is_path_trusted() || self.path.early > 0
+    }
+
     /// Takes in a confirmation. Returns how long to wait until the place before is asked again.
-    /// It is asked as often as the first successor polls, for this one may have become that since its last poll.
+    /// It is asked as often as the first successor polls in a hold of which nothing is known, for this one may have become the first since
+    /// its last poll.
     pub(crate) fn confirmed(&mut self) -> Duration {
         self.path.asked = None;
         self.pace.path_is(true);
         self.pace.asked(self.store.now());
-        let span = self.until_next(QueuePosition::Successor(0));
+        let span = self.until_next_at(PollPosition::Told);
         span.max(self.pace.round_trip())
     }
 

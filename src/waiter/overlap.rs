@@ -86,9 +86,7 @@ impl Waiter {
             return Some(self.pace.second_poll());
         }
         match self.item_position()? {
-            ItemPosition::Successor(before, _)
-                if self.store.slowed() == 1 && !self.is_path_trusted() =>
-            {
+            ItemPosition::Successor(before, _) if self.store.slowed() == 1 && !self.is_told() => {
                 self.pace.overlap(before, self.store.now())
             }
             ItemPosition::Successor(..) | ItemPosition::Has(..) => None,

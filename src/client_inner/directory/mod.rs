@@ -189,6 +189,18 @@ impl Directory {
         }
     }
 
+    /// Notes to which ticket this client has handed the lock, and for how long it held it, for the pace of its next wait.
+    pub(super) fn handed_off(&self, name: &LockName, to: Ticket, held: Duration, now: Moment) {
+        let mut state = self.state();
+        if let Some(pace) = state
+            .locks
+            .get_mut(name)
+            .and_then(|known| known.pace.as_mut())
+        {
+            pace.handed_off(to, held, now);
+        }
+    }
+
     /// Adds settled rows to the rows that are to be deleted. Returns all of them when there are enough, or when no place of this client
     /// waits any more.
     pub(super) fn settled_rows(&self, name: &LockName, settled: Vec<Ticket>) -> Vec<Ticket> {

@@ -1,17 +1,20 @@
 //! The pace at which a waiter polls a queue.
 
 mod lateness;
+mod regular;
 mod throttle;
 mod turns;
 
 pub use throttle::ThrottleBackoff;
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::moment::Moment;
 use crate::ticket::Ticket;
 use lateness::ReleaseLateness;
+use regular::RegularTurns;
 use turns::Turns;
 
 /// Where a waiter stands, for the pace of its polls.
@@ -21,6 +24,8 @@ pub enum PollPosition {
     Successor(usize),
     /// This many tickets come before it on the way to a slot.
     Queue(u64),
+    /// It has a slot, and the place before it has just confirmed that it is there: that place tells when it goes.
+    Told,
 }
 
 /// When to poll next.
@@ -28,6 +33,9 @@ pub enum PollPosition {
 /// The first successor polls again as soon as it has its answer, one request after the other. It slows down with the hold that it watches.
 /// So the handoff waits for its poll for half a round trip on average, and for a twentieth of the hold at most. When the hold has lasted
 /// for about as long as holds do, the successor polls again before the answer has come.
+///
+/// Where all holds last about as long, the first successor expects the end. It polls rarely until then, and often around then. If the hold
+/// ends unexpectedly early, the handoff is late by four requests, or by a twentieth of what holds took so far.
 ///
 /// Waiters behind it pace their polls by the turns before them. A successor polls twice in the time that these turns take. A waiter in the
 /// queue polls after three quarters of that time: if it is late, the successors are still before it. So a queue of N costs O(log N) polls a
@@ -54,9 +62,16 @@ pub struct PollSchedule {
     known: Duration,
     /// The current holder's ticket, and when it was first seen to hold the lock.
     holder: Option<(Ticket, Moment)>,
+    /// How long before that an answer did not show it yet. `None` if there was no answer.
+    unseen: Option<Duration>,
+    /// When the last answer arrived in this wait.
+    answered: Option<Moment>,
+    /// Which ticket this client has handed the lock to, and when.
+    handed_off: Option<(Ticket, Moment)>,
     /// Since when no holder was seen: the waiters wait for a caller that drew a ticket and may be dead.
     free: Option<Moment>,
     turns: Turns,
+    regular: RegularTurns,
     lateness: ReleaseLateness,
     /// Whether the last place that was asked by a notification answered. `true` until one does not.
     is_path_open: bool,
@@ -64,8 +79,12 @@ pub struct PollSchedule {
 
 /// A late poll costs the handoff at most this share of the hold: a twentieth.
 const HOLD_SHARE: u32 = 20;
+/// About so many polls look for the end of a hold while it is expected.
+const POLLS_FOR_AN_END: u32 = 32;
 /// The fastest of this many answers says how fast requests are.
 const ANSWERS: usize = 3;
+/// Turns of which few were seen take this many times the shortest pause between two polls at the most: each may have been a stall.
+const POLLS_OF_A_TURN: u32 = 25;
 /// A waiter that knows nothing of a queue polls after this many times the shortest pause between two polls.
 const POLLS_TO_LEARN: u32 = 100;
 
@@ -87,8 +106,12 @@ impl PollSchedule {
             began: None,
             known: Duration::ZERO,
             holder: None,
+            unseen: None,
             free: None,
             turns: Turns::default(),
+            regular: RegularTurns::default(),
+            answered: None,
+            handed_off: None,
             lateness: ReleaseLateness::default(),
             is_path_open: true,
         }
@@ -98,6 +121,7 @@ impl PollSchedule {
     pub fn at_rest(mut self) -> Self {
         self.known = self.known_for(self.sent);
         (self.began, self.holder, self.free) = (None, None, None);
+        (self.unseen, self.answered) = (None, None);
         self
     }
 
@@ -108,16 +132,34 @@ impl PollSchedule {
             Some(_) => None,
             None => self.free.or(Some(arrived)),
         };
+        let unseen = self.answered.map(|answered| arrived.since(answered));
+        self.answered = Some(arrived);
         match (self.holder, holder) {
             (Some((before, since)), Some(ticket)) if before < ticket => {
-                let turns = ticket.get() - before.get();
-                self.turns.learn(turns, arrived.since(since), self.handoff());
-                self.holder = Some((ticket, arrived));
+                let (turns, took) = (ticket.get() - before.get(), arrived.since(since));
+                self.turns.learn(turns, took, self.handoff());
+                if let (1, Some(first), Some(last)) = (turns, self.unseen, unseen) {
+                    let least = took.saturating_sub(last);
+                    self.regular.learn(least, took + first, self.fastest());
+                }
+                (self.holder, self.unseen) = (Some((ticket, arrived)), unseen);
             }
             // A poll that was overtaken shows an older ticket.
             (Some((before, _)), Some(ticket)) if ticket <= before => {}
-            (_, ticket) => self.holder = ticket.map(|ticket| (ticket, arrived)),
+            (_, ticket) => {
+                let handed_off = self.handed_off.filter(|(to, _)| Some(*to) == ticket);
+                self.unseen = handed_off.map(|_| Duration::ZERO).or(unseen);
+                self.holder = handed_off.or(ticket.map(|ticket| (ticket, arrived)));
+            }
         }
+    }
+
+    /// Takes in that this client has handed the lock to another ticket, and for how long it held it. The turn took longer: from the poll
+    /// that found the lock, or an earlier one, to the release.
+    pub fn handed_off(&mut self, to: Ticket, held: Duration, now: Moment) {
+        self.handed_off = Some((to, now));
+        let (least, most) = (held + self.fastest(), held + self.fastest() * 3 / 2);
+        self.regular.learn(least, most, self.fastest());
     }
 
     /// Takes in how long a poll took. It counts for an eighth, so that one slow answer does not make the network seem slow.
@@ -174,15 +216,39 @@ impl PollSchedule {
     /// How long after its poll a successor with `before` others before it sends the next, though no answer has come. Returns `None` if it
     /// waits for the answer.
     pub fn overlap(&self, before: usize, now: Moment) -> Option<Duration> {
-        let span = match before {
-            0 if self.expects_an_end(now) && self.slack(now) < self.round_trip => {
+        let span = match (before, self.end_of_hold()) {
+            (0, Some(end)) if end.contains(&now) => self.spacing(&end),
+            (0, Some(_)) => return None,
+            (0, None) if self.expects_an_end(now) && self.slack(now) < self.round_trip => {
                 self.round_trip / 2
             }
-            0 => return None,
+            (0, None) => return None,
             _ => self.time_of(before as u64) / 2,
         };
         let span = span.max(self.shortest);
-        (self.turns.are_known() && span < self.round_trip).then_some(span)
+        let is_informed = self.is_informed() || before == 0 && self.end_of_hold().is_some();
+        (is_informed && span < self.round_trip).then_some(span)
+    }
+
+    /// Whether enough turns were seen to take the queue for anything but fast.
+    fn is_informed(&self) -> bool {
+        self.turns.are_known() || self.regular.least(self.fastest()).is_some()
+    }
+
+    /// From when to when a poll may be the first to show the end of the hold, by when it is sent, if holds are regular.
+    fn end_of_hold(&self) -> Option<RangeInclusive<Moment>> {
+        let expected = self.regular.expected(self.fastest())?;
+        let ((_, since), unseen) = (self.holder?, self.unseen?);
+        let early = unseen + self.fastest();
+        let begin = since + expected.start().saturating_sub(early);
+        let end = since + expected.end().saturating_sub(self.fastest() / 2);
+        Some(begin..=end.max(begin))
+    }
+
+    /// How far apart the polls are that look for the end of a hold.
+    fn spacing(&self, end: &RangeInclusive<Moment>) -> Duration {
+        let width = end.end().since(*end.start());
+        (width / POLLS_FOR_AN_END).max(self.round_trip / 2)
     }
 
     /// Whether the hold has lasted for about as long as holds do.
@@ -220,7 +286,12 @@ impl PollSchedule {
     fn turn(&self) -> Duration {
         match self.turns.are_known() {
             true => self.turns.usual(self.handoff()),
-            false => self.fastest(),
+            false => {
+                let regular = self.regular.least(self.fastest());
+                let seen = self.turns.shortest(self.handoff());
+                let seen = seen.map(|seen| seen.min(self.shortest * POLLS_OF_A_TURN));
+                regular.or(seen).unwrap_or_default().max(self.fastest())
+            }
         }
     }
 
@@ -236,8 +307,30 @@ impl PollSchedule {
 
     /// By how much a poll may be late in a hold that has lasted this long, or at a lock that has been free this long.
     fn slack(&self, now: Moment) -> Duration {
-        let held = self.holder.map(|(_, since)| since).or(self.free);
-        held.map(|since| now.since(since)).unwrap_or_default() / HOLD_SHARE
+        let since = self.holder.map(|(_, since)| since).or(self.free);
+        let held = since.map(|since| now.since(since)).unwrap_or_default();
+        held / HOLD_SHARE
+    }
+
+    /// How far apart the polls are before the hold is expected to end.
+    fn before_the_end(&self, now: Moment) -> Duration {
+        let least = self.regular.least(self.fastest()).unwrap_or_default();
+        let slack = self.slack_of(PollPosition::Successor(0), now);
+        slack.max((least / 3).min(self.fastest() * 4))
+    }
+
+    /// By how much a poll may be late at this position. If turns have taken as long before, it is a share of these too, also at the beginning
+    /// of a hold.
+    fn slack_of(&self, position: PollPosition, now: Moment) -> Duration {
+        let before = match position {
+            PollPosition::Successor(before) => before as u64,
+            PollPosition::Queue(_) => 0,
+            PollPosition::Told => return self.slack(now),
+        };
+        let usual = self.turns.shortest(self.handoff());
+        let usual = self.holder.and(usual);
+        let usual = usual.unwrap_or_default() / HOLD_SHARE;
+        self.slack(now).max(times(usual, before + 1))
     }
 
     /// How long from `now` until the next poll. `jitter`, a factor around one, is for the waiters behind, of which there are many. `slowed`
@@ -249,22 +342,39 @@ impl PollSchedule {
         slowed: u32,
         now: Moment,
     ) -> Duration {
+        if let (PollPosition::Successor(0), 1, Some(end)) = (position, slowed, self.end_of_hold()) {
+            let longest = self.longest.max(self.shortest);
+            let span = match now < *end.start() {
+                true => self.before_the_end(now).min(end.start().since(self.sent)),
+                false if end.contains(&now) => self.spacing(&end),
+                false => self.slack(now),
+            };
+            return (self.sent + span.clamp(self.shortest, longest)).since(now);
+        }
         let (turns, longest) = match position {
             PollPosition::Successor(before) => {
                 let longest = times(self.longest, before as u64 + 1);
-                (self.time_of(before as u64) / 2, longest)
+                let turns = self.time_of(before as u64);
+                let is_long = turns > self.round_trip * HOLD_SHARE;
+                let share = match before == 1 && is_long && self.end_of_hold().is_some() {
+                    true => 4,
+                    false => 2,
+                };
+                (turns / share, longest)
             }
             PollPosition::Queue(before) => {
                 let longest = times(self.longest, before);
                 let turns = self.time_of(before).min(self.time_to_learn(now));
                 (turns * 3 / 4, longest)
             }
+            PollPosition::Told => (Duration::ZERO, self.longest),
         };
         let longest = longest.max(self.shortest);
         let turns = turns.min(longest).mul_f64(jitter);
-        let span = self.slack(now).max(turns).clamp(self.shortest, longest);
+        let span = self.slack_of(position, now).max(turns);
+        let span = span.clamp(self.shortest, longest);
         let most = match position {
-            PollPosition::Successor(_) => span.saturating_mul(SLOWEST),
+            PollPosition::Successor(_) | PollPosition::Told => span.saturating_mul(SLOWEST),
             PollPosition::Queue(_) => span,
         };
         let most = most.max(MAX_BY_BRAKE);
@@ -421,6 +531,51 @@ mod tests {
         assert_eq!(pace.overlap(0, at(1200)), overlap, "free");
     }
 
+    /// Five turns of 200 ms, seen closely: the sixth holder is seen at 1,010 ms.
+    fn regular() -> PollSchedule {
+        let mut pace = pace();
+        for arrived in (20..=1_010).step_by(10) {
+            poll(&mut pace, 1 + u64::from(arrived - 10) / 200, arrived);
+        }
+        pace
+    }
+
+    #[test]
+    fn where_holds_are_regular_the_first_successor_polls_rarely_before_the_end_and_often_around_it()
+    {
+        let mut pace = regular();
+        let next = |pace: &PollSchedule, now| {
+            let pause = pace.until_next(PollPosition::Successor(0), 1.0, 1, at(now));
+            (pause.as_millis(), pace.overlap(0, at(now)).is_some())
+        };
+        // A third of a turn, but four round trips at most: the last poll was sent at 1,000 ms.
+        assert_eq!(next(&pace, 1_010), (30, false));
+        poll(&mut pace, 6, 1_170);
+        // The end can be seen from 1,190 ms on, by a poll that is sent at 1,180 ms.
+        assert_eq!(next(&pace, 1_170), (10, false));
+        poll(&mut pace, 6, 1_190);
+        assert_eq!(next(&pace, 1_190), (0, true));
+        // The hold is longer than all others before it.
+        poll(&mut pace, 6, 1_300);
+        assert_eq!(next(&pace, 1_300), (4, false));
+    }
+
+    #[test]
+    fn a_client_knows_when_the_holder_to_which_it_handed_off_began() {
+        let mut pace = regular().at_rest();
+        pace.handed_off(Ticket::new(7), 190 * MS, at(1_200));
+        // The first poll of the next wait is 150 ms later.
+        poll(&mut pace, 7, 1_350);
+        let next = pace.until_next(PollPosition::Successor(0), 1.0, 1, at(1_350));
+        assert_eq!(
+            next,
+            30 * MS,
+            "sent at 1,380 ms, and answered 190 ms after the handoff"
+        );
+        poll(&mut pace, 7, 1_390);
+        assert!(pace.overlap(0, at(1_390)).is_some());
+    }
+
     #[test]
     fn the_polls_of_those_behind_overlap_when_turns_are_as_short_as_round_trips() {
         let short = |turn: u32| {
@@ -458,11 +613,12 @@ mod tests {
     }
 
     #[test]
-    fn who_has_seen_little_takes_the_queue_to_be_fast() {
+    fn a_waiter_that_has_seen_little_takes_the_queue_to_be_fast() {
         let mut pace = pace();
         poll(&mut pace, 2, 60_000);
-        poll(&mut pace, 3, 120_000);
         assert_eq!(pace.turn(), 10 * MS);
+        poll(&mut pace, 3, 120_000);
+        assert_eq!(pace.turn(), 5 * MS * 25);
     }
 
     #[test]
