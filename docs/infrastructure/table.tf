@@ -186,7 +186,7 @@ data "aws_iam_policy_document" "key" {
     condition {
       test     = "StringLike"
       variable = "kms:ViaService"
-      values   = ["dynamodb.*.amazonaws.com"]
+      values   = ["dynamodb.*"]
     }
   }
 }
