@@ -98,7 +98,7 @@
 //! - **A lease of a [`LeaseLock`] expires by DynamoDB's clock, and its owner is not notified.** The owner compares
 //!   [`Lease::expires_at`] with a clock of its own.
 //! - **The lock's item grows** with each sharer and with its [data](LockGuard::set_data). DynamoDB charges each write of it by
-//!   the kilobyte: `docs/operations.md`.
+//!   the kilobyte: `docs/cost.md`.
 //! - **Any process that may write the table can take a lock.** Locks coordinate clients that cooperate.
 //! - **Lock items that are deleted or restored by hand** can send tickets back, as `docs/operations.md` says.
 //!
@@ -120,7 +120,8 @@
 //!
 //! - Users: `docs/migration.md` for a move from another lock client, `docs/fencing.md`, `docs/multi-lock.md`,
 //!   `docs/testing-your-service.md`.
-//! - Operators: `docs/operations.md` for settings, permissions and cost, `docs/security.md`, `docs/performance.md`.
+//! - Operators: `docs/operations.md` for settings and permissions, `docs/infrastructure.md`, `docs/cost.md`,
+//!   `docs/security.md`, `docs/performance.md`.
 //! - Contributors: `docs/architecture.md` is a map of the sources, `docs/testing.md` says what the suites prove.
 
 mod acquire;
