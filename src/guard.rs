@@ -13,6 +13,7 @@ use crate::events::{self, HoldEvent};
 use crate::hold::{self, Hold};
 use crate::place_id::PlaceId;
 use crate::slots::Ended;
+use crate::state::YieldRequest;
 use crate::store::Failure;
 use fairlock_protocol::item::LockItem;
 use fairlock_protocol::ticket::Ticket;
@@ -322,6 +323,51 @@ impl LockGuard {
         events::of(Arc::clone(self.hold()))
     }
 
+    /// The request of another client that this hold give way, as of the last renewal: [`LockClient::ask_to_yield`] makes one. It takes
+    /// nothing from this hold, which may heed it or not. A request at a batch of callers is for all of their turns. Local: no request is
+    /// sent.
+    ///
+    /// [`LockClient::ask_to_yield`]: crate::LockClient::ask_to_yield
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn step(guard: fairlock::LockGuard) -> Result<(), fairlock::Error> {
+    /// if let Some(request) = guard.yield_requested() {
+    ///     eprintln!("{} asks for the lock: {}", request.by, request.reason);
+    ///     guard.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn yield_requested(&self) -> Option<YieldRequest> {
+        self.hold().yield_requested()
+    }
+
+    /// Waits until this hold is asked to give way. A request is seen with the next renewal, after a heartbeat at the most. Does not end if
+    /// no request comes.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a request stays until a later one replaces it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn long_work() {}
+    /// # async fn turn(guard: fairlock::LockGuard) -> Result<(), fairlock::Error> {
+    /// tokio::select! {
+    ///     () = long_work() => {}
+    ///     request = guard.asked_to_yield() => eprintln!("gives way: {}", request.reason),
+    /// }
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub fn asked_to_yield(&self) -> impl Future<Output = YieldRequest> + Send + use<> {
+        let hold = Arc::clone(self.hold());
+        async move { hold.wait_yield_requested().await }
+    }
+
     /// Hands the lock off with one write, and the next in the queue holds it. Costs no write if the next is a caller of this client that
     /// came together with this caller.
     ///
@@ -372,7 +418,7 @@ impl LockGuard {
         match told {
             Some(Ok((Ok(Ended::PassedOn | Ended::HandedOff(_) | Ended::Before(_)), _))) => Ok(()),
             Some(Ok((Ok(Ended::NotOurs(item)), _))) => {
-                Err(self.lost_by(hold::evicted(item)).into())
+                Err(self.lost_by(hold::evicted(item, self.ticket())).into())
             }
             Some(Ok((Err(failure), waited))) => Err(self.not_told(failure, waited)),
             // The runtime is gone: the lease ends the hold.
@@ -399,7 +445,7 @@ impl LockGuard {
 
     /// Ends a hold that the item does not show any more.
     pub(crate) fn lose_to(&self, item: Option<LockItem>) -> Error {
-        let loss = hold::evicted(item);
+        let loss = hold::evicted(item, self.ticket());
         self.hold().lose(loss.clone());
         self.lost_by(loss).into()
     }

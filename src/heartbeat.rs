@@ -97,7 +97,7 @@ fn settle(
             }
             Ok(item)
         }
-        Write::ConditionFailed(item) => Err(hold::evicted(item)),
+        Write::ConditionFailed(item) => Err(hold::evicted(item, hold.ticket)),
     }
 }
 

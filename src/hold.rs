@@ -1,7 +1,7 @@
 //! A hold as its owner knows it: until when it may be trusted, whether it is in danger, and how it ended.
 
 use std::collections::{BTreeMap, btree_map};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -10,10 +10,10 @@ use crate::error::{Error, Holder, LossReason};
 use crate::name::LockName;
 use crate::place_id::PlaceId;
 use crate::signal::Signal;
-use crate::state::{LockData, system_time};
+use crate::state::{LockData, YieldRequest, system_time};
 use crate::store::{Attempt, Failure, Store};
 use fairlock_protocol::entry::{Entry, Nonce};
-use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Written};
+use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Notice, Written};
 use fairlock_protocol::lease::{self, RenewalHistory};
 use fairlock_protocol::moment::Moment;
 use fairlock_protocol::stagger::Stagger;
@@ -69,6 +69,8 @@ struct HoldState {
     is_checked: bool,
     /// The hold was downgraded while callers of its client waited for the next turn. The table keeps all permits for these callers.
     shares: bool,
+    /// The newest request to give way.
+    asked: Option<Arc<Notice>>,
     status: HoldStatus,
 }
 
@@ -80,6 +82,7 @@ impl HoldState {
             stagger: self.stagger.clone(),
             data: self.data.clone(),
             trouble: self.trouble.clone(),
+            asked: self.asked.clone(),
             writes: 0,
             unanswered: 0,
             is_checked: false,
@@ -97,6 +100,7 @@ impl HoldState {
     /// Takes in an answer. If a renewal's answer comes late, its data may be older than a write that was answered since, and is left out.
     fn shows(&mut self, item: &LockItem, at: At, entry: &Entry) {
         self.held = ItemHold::of(item, at, entry);
+        self.asked.clone_from(&item.asked);
         if self.written <= item.written {
             (self.data, self.written) = (LockData::of(item), item.written);
         }
@@ -135,6 +139,7 @@ impl Hold {
             unanswered: 0,
             is_checked: false,
             shares: false,
+            asked: item.asked.clone(),
             status: HoldStatus::Held,
         };
         Hold {
@@ -453,6 +458,27 @@ impl Hold {
         }
     }
 
+    /// The request to give way that is for this hold, if there is one.
+    pub(crate) fn yield_requested(&self) -> Option<YieldRequest> {
+        self.state.read(|now| self.requested(now))
+    }
+
+    /// Waits until this hold is asked to give way. Does not end if it never is. Cancel safe.
+    pub(crate) async fn wait_yield_requested(&self) -> YieldRequest {
+        self.state.wait_for(|now| self.requested(now)).await
+    }
+
+    fn requested(&self, now: &HoldState) -> Option<YieldRequest> {
+        let asked = now
+            .asked
+            .as_ref()
+            .filter(|asked| asked.is_for(self.ticket))?;
+        Some(YieldRequest {
+            by: asked.by.clone(),
+            reason: asked.reason.clone(),
+        })
+    }
+
     /// What became of the last renewal, if it failed.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.state.read(|now| now.trouble.clone())
@@ -519,11 +545,22 @@ pub(crate) fn untaken(name: &LockName, waited: Duration) -> Error {
     }
 }
 
-/// Why a hold has ended that the item does not show. Without an item, the lock item was deleted.
-pub(crate) fn evicted(item: Option<LockItem>) -> LossReason {
-    item.map_or(LossReason::Deleted, |item| LossReason::Evicted {
-        by: shown(&item),
-    })
+/// Why the hold of a ticket has ended that the item does not show. Without an item, the lock item was deleted.
+pub(crate) fn evicted(item: Option<LockItem>, ticket: Ticket) -> LossReason {
+    let Some(item) = item else {
+        return LossReason::Deleted;
+    };
+    match item
+        .broken
+        .as_deref()
+        .filter(|broken| broken.is_for(ticket))
+    {
+        Some(Notice { by, reason, .. }) => LossReason::Broken {
+            by: by.clone(),
+            reason: reason.clone(),
+        },
+        None => LossReason::Evicted { by: shown(&item) },
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

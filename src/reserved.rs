@@ -4,7 +4,9 @@ use fairlock_protocol::entry::Nonce;
 
 /// Every attribute at the top of a lock item or a ticket's row, except those that are named by a nonce. Attributes inside of an
 /// entry are on other paths, and never collide with a key.
-const OURS: [&str; 17] = [
+const OURS: [&str; 19] = [
+    "asked",
+    "broken",
     "data",
     "departures",
     "drawn_at",

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use crate::error::Holder;
 use crate::name::LockName;
 use crate::place_id::PlaceId;
-use fairlock_protocol::entry::{Entry, ServerTime};
+use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
 use fairlock_protocol::item::{LockItem, RowState, TicketRow, sum};
 use fairlock_protocol::pace::times;
 use fairlock_protocol::ticket::{Sequence, Ticket};
@@ -126,6 +126,8 @@ pub struct Participant {
     /// How much of its lease was left when it was read, by DynamoDB's clock, to about two seconds. Zero means that it looks dead,
     /// and is passed once an observer has watched it for a lease.
     pub lease_left: Option<Duration>,
+    pub(crate) nonce: Nonce,
+    pub(crate) beat: u64,
 }
 
 /// How far a call of [`acquire`](crate::FairLock::acquire) has come, to be shown to people.
@@ -180,6 +182,24 @@ pub struct Outage {
     pub since: SystemTime,
     /// What became of the request that failed last, in one line.
     pub cause: String,
+}
+
+/// A request to give way, as [`LockGuard::yield_requested`](crate::LockGuard::yield_requested) shows it.
+///
+/// # Examples
+///
+/// ```
+/// # fn tell(request: &fairlock::YieldRequest) {
+/// eprintln!("{} asks for the lock: {}", request.by, request.reason);
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct YieldRequest {
+    /// The owner name of the client that asks.
+    pub by: String,
+    /// Why it asks.
+    pub reason: String,
 }
 
 /// How far a participant has come.
@@ -343,6 +363,11 @@ impl Participant {
         self.ticket.first_of(self.tickets)
     }
 
+    /// The name of its place in this lock.
+    pub(crate) fn place_id_in(&self, name: &LockName) -> PlaceId {
+        PlaceId::of(name, self.nonce, (self.ticket, self.tickets), self.permits)
+    }
+
     fn has(&self, ticket: Ticket) -> bool {
         (self.first()..=self.ticket).contains(&ticket)
     }
@@ -367,6 +392,8 @@ impl Participant {
                 .renewed_at
                 .zip(now)
                 .map(|(renewed, now)| left(renewed, now)),
+            nonce: entry.nonce,
+            beat: entry.beat,
         }
     }
 }

@@ -148,6 +148,7 @@ fn timeless(mut state: LockState) -> LockState {
     let holders = state.holder.iter_mut().chain(&mut state.sharers);
     for one in holders.chain(&mut state.queue) {
         one.lease = Duration::ZERO;
+        one.beat = 0;
         one.lease_left = one.lease_left.filter(Duration::is_zero);
     }
     state

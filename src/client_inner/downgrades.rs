@@ -57,7 +57,7 @@ impl ClientInner {
             match self.free(hold).await {
                 Ok(Ok(())) => {}
                 Ok(Err(item)) => {
-                    hold.lose(hold::evicted(item));
+                    hold.lose(hold::evicted(item, hold.ticket));
                 }
                 Err(failure) => {
                     tracing::warn!(lock = %hold.name, ticket = %hold.ticket, %failure, "could not free the permits of a downgraded hold: tries again");

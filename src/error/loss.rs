@@ -29,6 +29,13 @@ pub enum LossReason {
         /// The holder now, if there is one.
         by: Option<Holder>,
     },
+    /// Another client [broke the hold](crate::LockClient::break_hold), though it was alive.
+    Broken {
+        /// The owner name of that client.
+        by: String,
+        /// Why it did.
+        reason: String,
+    },
     /// The lock item was deleted from the table.
     Deleted,
     /// The lease ran out while renewals failed or got no answer.
@@ -58,6 +65,7 @@ impl fmt::Display for LossReason {
                 f.write_str(TAKEN_AWAY)?;
                 f.write_str(", and nobody has the lock now")
             }
+            LossReason::Broken { by, reason } => write!(f, "{by} broke it: {reason}"),
             LossReason::Deleted => f.write_str("the lock item was deleted"),
             LossReason::Unreachable { cause } => {
                 write!(

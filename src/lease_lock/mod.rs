@@ -482,9 +482,11 @@ impl LeaseLock {
         expires: Option<ServerTime>,
         item: Option<LockItem>,
     ) -> Error {
-        let reason = match (&item, expires) {
-            (Some(_), Some(end)) if self.is_before(end).await => LossReason::Released,
-            _ => hold::evicted(item),
+        let is_in = item.is_some();
+        let reason = match (hold::evicted(item, ticket), expires) {
+            (broken @ LossReason::Broken { .. }, _) => broken,
+            (_, Some(end)) if is_in && self.is_before(end).await => LossReason::Released,
+            (evicted, _) => evicted,
         };
         Error::Lost {
             lock: self.name.to_string(),

@@ -1,10 +1,11 @@
 //! The verbs on the lock item: each is one conditional write, or a consistent read.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock_protocol::codec;
 use fairlock_protocol::entry::{Entry, Nonce, ServerTime};
-use fairlock_protocol::item::{At, Footing, ItemHold, LockItem};
+use fairlock_protocol::item::{At, Footing, ItemHold, LockItem, Notice};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::write::{Entrance, LockWrite, NewItem, end};
 
@@ -145,6 +146,30 @@ impl Store {
     /// Takes the slot of a dead successor away.
     pub(crate) async fn evict_successor(&self, name: &LockName, at: At, dead: &Entry) -> Answer {
         let write = LockWrite::evict_successor(all_of(name), at, dead);
+        self.write(name, &write).await
+    }
+
+    /// Takes a place away from its owner, though it may be alive: a hold, if `holds`, or a slot.
+    pub(crate) async fn break_place(
+        &self,
+        name: &LockName,
+        item: &LockItem,
+        (at, entry, holds): (At, &Entry, bool),
+        notice: &Arc<Notice>,
+    ) -> Answer {
+        let write = match holds {
+            true => {
+                let held = ItemHold::of(item, at, entry);
+                LockWrite::evict(all_of(name), entry, held, self.server.stamp())
+            }
+            false => LockWrite::evict_successor(all_of(name), at, entry),
+        };
+        self.write(name, &write.breaking(Arc::clone(notice))).await
+    }
+
+    /// Asks the holders of some tickets to give way.
+    pub(crate) async fn ask(&self, name: &LockName, notice: &Arc<Notice>) -> Answer {
+        let write = LockWrite::ask(all_of(name), Arc::clone(notice));
         self.write(name, &write).await
     }
 

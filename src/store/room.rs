@@ -98,10 +98,11 @@ mod tests {
     use aws_smithy_types::Blob;
     use proptest::prelude::*;
 
+    use fairlock_protocol::item::Notice;
     use fairlock_protocol::notification::MAX_ADDRESS;
 
     use super::*;
-    use crate::config::SHARERS;
+    use crate::config::{MAX_NOTICE, SHARERS};
     use crate::size::bytes_of;
     use crate::store::codec::{Item, number, text};
 
@@ -151,6 +152,17 @@ mod tests {
                         .into(),
                 ),
             ),
+        ]);
+        let notice = Notice {
+            from: Ticket::new(u64::MAX),
+            to: Ticket::new(u64::MAX),
+            by: "b".repeat(MAX_NOTICE),
+            reason: "r".repeat(MAX_NOTICE),
+        };
+        let notice = || codec::attribute(protocol::notice(&notice));
+        item.extend([
+            ("asked".to_owned(), notice()),
+            ("broken".to_owned(), notice()),
         ]);
         item.extend(tickets);
         item

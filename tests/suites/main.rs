@@ -23,6 +23,7 @@ mod heartbeats;
 mod holds;
 mod hostile;
 mod inspect;
+mod intervene;
 mod layering;
 mod leader;
 mod lease_lock;

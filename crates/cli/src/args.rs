@@ -48,6 +48,12 @@ pub(crate) enum Command {
     /// List the locks of a table
     #[command(after_help = LS_EXAMPLES)]
     Ls(Ls),
+    /// Ask the holder of a lock to give way
+    #[command(after_help = ASK_EXAMPLES)]
+    Ask(Ask),
+    /// Take a lock, or a place in its queue, away from its owner
+    #[command(after_help = BREAK_EXAMPLES)]
+    Break(Break),
     /// Watch several processes take turns at one lock, in a temporary file
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(Demo),
@@ -67,6 +73,8 @@ impl Command {
             }
             | Command::Show(Show { place, .. })
             | Command::Ls(Ls { place, .. })
+            | Command::Ask(Ask { place, .. })
+            | Command::Break(Break { place, .. })
             | Command::Supervisor(Supervisor { place, .. }) => Some(place),
             Command::Demo(_) | Command::DemoWorker(_) => None,
         }
@@ -126,6 +134,25 @@ Examples:
   fairlock ls
   fairlock ls --held --older-than 1h deploy/
   fairlock ls --json | jq -r 'select(.holder != null) | .lock'";
+
+const ASK_EXAMPLES: &str = "\
+Nothing is taken away. `fairlock run` tells the request on its standard error, and a program sees \
+it at its guard. Exit codes: 0 if somebody was asked, 75 if nobody has the lock, 64 for a wrong \
+command line, 69 if the table cannot be used.
+
+Examples:
+  fairlock ask leader/search --reason 'a deployment begins'";
+
+const BREAK_EXAMPLES: &str = "\
+A holder that is alive may work on until its next heartbeat, beside the next holder: ask first, and \
+fence what it writes. Only what was shown is taken away. Exit codes: 0 if it was, 75 if nobody has \
+the lock, or the place has gone or changed, 64 for a wrong command line, 69 if the table cannot be \
+used.
+
+Examples:
+  fairlock break nightly
+  fairlock break --yes --reason 'build-7 was thrown away' nightly
+  fairlock break --ticket 1795763705402425 nightly";
 
 const DEMO_EXAMPLES: &str = "\
 Examples:
@@ -250,6 +277,42 @@ pub(crate) struct Show {
     /// Keep running, and show the lock again whenever it has changed; the duration is how often it is read
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "2s", value_parser = duration, conflicts_with = "exit_code")]
     pub(crate) watch: Option<Duration>,
+
+    /// The lock's name
+    pub(crate) lock: String,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `fairlock ask`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ask {
+    /// Why, for the holder to read
+    #[arg(long, value_name = "TEXT", default_value = "somebody needs the lock")]
+    pub(crate) reason: String,
+
+    /// The lock's name
+    pub(crate) lock: String,
+
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// `fairlock break`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Break {
+    /// The place with this ticket: of a holder, of one of several, or of a waiter
+    #[arg(long, value_name = "TICKET")]
+    pub(crate) ticket: Option<u64>,
+
+    /// Do not ask whether to break it
+    #[arg(long)]
+    pub(crate) yes: bool,
+
+    /// Why, for the owner to read
+    #[arg(long, value_name = "TEXT", default_value = "an operator broke it")]
+    pub(crate) reason: String,
 
     /// The lock's name
     pub(crate) lock: String,

@@ -14,6 +14,7 @@ mod connect;
 mod demo;
 mod explain;
 mod failure;
+mod intervene;
 mod ipc;
 mod line;
 mod local;
@@ -54,6 +55,8 @@ fn main() -> ExitCode {
         Command::Table { what } => on_runtime(table::table(what)),
         Command::Show(options) => on_runtime(show::show(options)),
         Command::Ls(options) => on_runtime(ls::ls(options)),
+        Command::Ask(options) => on_runtime(intervene::ask(options)),
+        Command::Break(options) => on_runtime(intervene::break_hold(options)),
         Command::Demo(options) => demo::demo(&options),
         Command::DemoWorker(options) => on_runtime(demo::work(options)),
         Command::Supervisor(options) => supervisor::guard(options),

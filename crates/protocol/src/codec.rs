@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
-use crate::item::{LockItem, RowState, TicketRow, Written, signed, sum};
+use crate::item::{LockItem, Notice, RowState, TicketRow, Written, signed, sum};
 use crate::notification::is_address;
 use crate::problem::ItemProblem;
 use crate::ticket::Ticket;
@@ -90,6 +90,8 @@ pub fn lock_item(item: &Map, ttl: &str) -> Result<LockItem, ItemProblem> {
         grace: optional(item, "join_timeout_ms", "join_timeout_ms")?.map(Duration::from_millis),
         granted_at: read_time(item, "granted_at")?,
         expires_at: optional(item, ttl, "the TTL attribute")?.unwrap_or(0),
+        asked: read_notice(item.get("asked")),
+        broken: read_notice(item.get("broken")),
     };
     check(&item)?;
     Ok(item)
@@ -346,6 +348,29 @@ pub fn written(written: Written) -> Value {
         ("ticket".into(), Value::number(written.ticket.get())),
         ("count".into(), Value::number(written.count)),
     ]))
+}
+
+/// What somebody says to the holders of some tickets.
+pub fn notice(notice: &Notice) -> Value {
+    Value::M(Map::from([
+        ("from".into(), Value::number(notice.from.get())),
+        ("to".into(), Value::number(notice.to.get())),
+        ("by".into(), Value::text(&notice.by)),
+        ("reason".into(), Value::text(&notice.reason)),
+    ]))
+}
+
+/// Reads a notice. A notice that this version could not have written is left out, because no decision depends on it.
+fn read_notice(value: Option<&Value>) -> Option<Arc<Notice>> {
+    let map = value?.as_m()?;
+    let text = |name| Some(string(map, name).ok()?.to_owned());
+    let ticket = |name| integer(map, name).ok().map(Ticket::new);
+    Some(Arc::new(Notice {
+        from: ticket("from")?,
+        to: ticket("to")?,
+        by: text("by")?,
+        reason: text("reason")?,
+    }))
 }
 
 fn read_time(map: &Map, attribute: &'static str) -> Result<Option<ServerTime>, ItemProblem> {

@@ -38,6 +38,30 @@ pub struct LockItem {
     pub granted_at: Option<ServerTime>,
     /// When DynamoDB may delete the item, in whole seconds since 1970.
     pub expires_at: u64,
+    /// The newest request to give way.
+    pub asked: Option<Arc<Notice>>,
+    /// The newest place that was broken.
+    pub broken: Option<Arc<Notice>>,
+}
+
+/// What somebody says to the holders of some tickets, by name and with a reason. For people: no decision depends on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The first of the tickets.
+    pub from: Ticket,
+    /// The last of them.
+    pub to: Ticket,
+    /// The name of the owner that says it.
+    pub by: String,
+    /// The reason that the owner gives.
+    pub reason: String,
+}
+
+impl Notice {
+    /// Whether it is for the holder of this ticket.
+    pub fn is_for(&self, ticket: Ticket) -> bool {
+        (self.from..=self.to).contains(&ticket)
+    }
 }
 
 impl LockItem {
@@ -58,6 +82,8 @@ impl LockItem {
             grace: None,
             granted_at: None,
             expires_at: 0,
+            asked: None,
+            broken: None,
         }
     }
 

@@ -32,6 +32,9 @@ pub(crate) enum LockKind {
     Evict,
     EvictSharer,
     EvictSuccessor,
+    Break,
+    BreakSuccessor,
+    Ask,
     GiveUpSlot,
     Leave,
     RenewHolder,
@@ -55,7 +58,7 @@ pub(crate) enum LockKind {
 }
 
 impl LockKind {
-    pub(crate) const ALL: [LockKind; 41] = [
+    pub(crate) const ALL: [LockKind; 44] = [
         LockKind::Enter,
         LockKind::EnterKnown,
         LockKind::EnterFree,
@@ -77,6 +80,9 @@ impl LockKind {
         LockKind::Evict,
         LockKind::EvictSharer,
         LockKind::EvictSuccessor,
+        LockKind::Break,
+        LockKind::BreakSuccessor,
+        LockKind::Ask,
         LockKind::GiveUpSlot,
         LockKind::Leave,
         LockKind::RenewHolder,
@@ -269,6 +275,13 @@ fn queue(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Optio
         LockKind::ReleaseSharer => release(sharer)?,
         LockKind::Evict => evict(holder)?,
         LockKind::EvictSharer => evict(sharer)?,
+        LockKind::Break => evict(holder)?.breaking(some.notice()),
+        LockKind::BreakSuccessor => {
+            let dead = seen.successors().get(successor)?;
+            LockWrite::evict_successor(permits, seen.at_successor(successor), dead)
+                .breaking(some.notice())
+        }
+        LockKind::Ask => LockWrite::ask(permits, some.notice()),
         LockKind::EvictSuccessor => LockWrite::evict_successor(
             permits,
             seen.at_successor(successor),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock_protocol::entry::{Attributes, Entry, Nonce, ServerTime, Unknown};
-use fairlock_protocol::item::{LockItem, Written};
+use fairlock_protocol::item::{LockItem, Notice, Written};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::value::{Map, Value};
 
@@ -70,6 +70,15 @@ impl Few {
             ticket: Ticket::new(1 + self.upto(2)),
             count: 1 + self.upto(2),
         }
+    }
+
+    pub(crate) fn notice(&mut self) -> Arc<Notice> {
+        Arc::new(Notice {
+            from: Ticket::new(1 + self.upto(1)),
+            to: Ticket::new(1 + self.upto(2)),
+            by: self.of(&["a", ""]).to_owned(),
+            reason: self.of(&["why", ""]).to_owned(),
+        })
     }
 
     fn address(&mut self) -> Arc<str> {
@@ -166,6 +175,8 @@ impl Few {
             grace: self.or_none(Self::span),
             granted_at: self.or_none(Self::date),
             expires_at: self.of(&[0, 1_000, 2_000, 3_000]),
+            asked: self.or_none(Self::notice),
+            broken: self.or_none(Self::notice),
         }
     }
 

@@ -41,6 +41,8 @@ pub(crate) fn lock(item: &LockItem) -> Map {
         ("resized", item.resized.map(Value::number)),
         ("join_timeout_ms", item.grace.map(Value::millis)),
         ("granted_at", item.granted_at.map(|at| Value::millis(at.0))),
+        ("asked", item.asked.as_deref().map(codec::notice)),
+        ("broken", item.broken.as_deref().map(codec::notice)),
         (
             "expires_at",
             (item.expires_at > 0).then(|| Value::number(item.expires_at)),

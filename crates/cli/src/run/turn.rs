@@ -5,7 +5,7 @@ use std::iter;
 use std::pin::pin;
 use std::time::Duration;
 
-use fairlock::{Error, HeldLocks, LockClient, LockGuard, LossReason};
+use fairlock::{Error, HeldLocks, LockClient, LockGuard, LossReason, YieldRequest};
 use rustix::process::{Pid, Signal, getpgid, getpgrp};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGTSTP};
@@ -56,6 +56,8 @@ pub(super) struct Turn {
     stood_still: Option<Duration>,
     /// The lease is running out because renewals fail, and a message has said so.
     is_in_danger: bool,
+    /// The request to give way that a message has told last.
+    request: Option<YieldRequest>,
     is_quiet: bool,
     /// The command was told to end, because the lease was ending.
     is_ended: bool,
@@ -115,6 +117,7 @@ impl Turn {
             ticked: now(),
             stood_still: None,
             is_in_danger: false,
+            request: None,
             is_quiet: options.quiet,
             is_ended: false,
             is_interrupted: false,
@@ -158,6 +161,7 @@ impl Turn {
                     self.supervisor_handle.wake();
                     self.check_the_file();
                     self.tell_the_danger();
+                    self.tell_the_request();
                     if self.is_overdue() {
                         self.is_ended = true;
                         return End::Unguarded;
@@ -198,6 +202,17 @@ impl Turn {
         }
         if let Some(loss) = deleted(&self.place, self.file.as_ref()) {
             self.lose(loss);
+        }
+    }
+
+    /// Says once that another client asks for the lock. Whether the command ends earlier is left to whoever reads that.
+    fn tell_the_request(&mut self) {
+        let request = self.guard.yield_requested();
+        if let Some(YieldRequest { by, reason, .. }) = &request
+            && request != self.request
+        {
+            say(&format!("lock `{}`: {by} asks for it: {reason}", self.lock));
+            self.request = request;
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::codec::{self, FORMAT};
 use crate::entry::{Entry, Nonce, ServerTime};
-use crate::item::{At, LockItem, Written, signed};
+use crate::item::{At, LockItem, Notice, Written, signed};
 use crate::ticket::{Sequence, Ticket};
 use crate::value::{Map, Value};
 
@@ -73,6 +73,10 @@ pub enum Effect {
     NoData,
     /// The write that left it so.
     Written(Written),
+    /// The holders of some tickets are asked to give way.
+    Asked(Arc<Notice>),
+    /// The place of these tickets was broken.
+    Broken(Arc<Notice>),
 }
 
 impl Effect {
@@ -118,6 +122,8 @@ impl Effect {
             Effect::Data(bytes) => item.data = Some(Arc::clone(bytes)),
             Effect::NoData => item.data = None,
             Effect::Written(written) => item.written = Some(*written),
+            Effect::Asked(notice) => item.asked = Some(Arc::clone(notice)),
+            Effect::Broken(notice) => item.broken = Some(Arc::clone(notice)),
         }
     }
 
@@ -192,6 +198,8 @@ impl Effect {
             Effect::Stays(expiry) => number("#expires_at = :expiry", ":expiry", *expiry),
             Effect::Data(bytes) => of("#data = :data", ":data", Value::B(bytes.to_vec())),
             Effect::Written(it) => of("#written = :written", ":written", codec::written(*it)),
+            Effect::Asked(it) => of("#asked = :asked", ":asked", codec::notice(it)),
+            Effect::Broken(it) => of("#broken = :broken", ":broken", codec::notice(it)),
             _ => return None,
         })
     }

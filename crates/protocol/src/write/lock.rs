@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::entry::{Entry, Nonce, ServerTime};
-use crate::item::{At, Footing, ItemHold, LockItem, Written, signed, sum};
+use crate::item::{At, Footing, ItemHold, LockItem, Notice, Written, signed, sum};
 use crate::ticket::{Sequence, Ticket};
 
 use super::clause::Clause;
@@ -336,6 +336,22 @@ impl LockWrite {
         LockWrite::new("evict a successor", permits)
             .when_at(at, [EntryClause::BeatIs(dead.beat), is(dead)])
             .makes([Effect::Forget(dead.nonce), Effect::Remove(at)])
+    }
+
+    /// Does to a place what is done to a dead one, though its owner may be alive, and says so to the owner. The place must be as it was seen:
+    /// `write` is the eviction of it.
+    #[must_use]
+    pub fn breaking(self, notice: Arc<Notice>) -> Self {
+        LockWrite {
+            verb: "break",
+            ..self
+        }
+        .makes([Effect::Broken(notice)])
+    }
+
+    /// Asks the holders of some tickets to give way. It takes nothing from them.
+    pub fn ask(permits: u64, notice: Arc<Notice>) -> Self {
+        LockWrite::new("ask", permits).makes([Effect::Asked(notice)])
     }
 
     /// Gives up the caller's own slot.

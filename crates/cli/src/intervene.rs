@@ -1,0 +1,142 @@
+//! `fairlock break` and `fairlock ask`: an operator takes a lock away, or asks for it.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use fairlock::{BreakOutcome, FairLock, LockClient, LockState, Participant, Ticket};
+
+use crate::args::{Ask, Break};
+use crate::failure::{Failure, NOT_GRANTED, say};
+use crate::output;
+use crate::place::Place;
+use crate::text::shown;
+
+/// How often the place is looked at again that was renewed between the look and the write.
+const LOOKS: usize = 5;
+
+pub(crate) async fn break_hold(options: Break) -> Result<ExitCode, Failure> {
+    let locks = options.place.locks().await?;
+    let lock = options.lock.as_str();
+    let seen = Lock::of(&locks, lock, &options.place)?;
+    let state = seen.state().await?;
+    let place = chosen(&state, options.ticket)?;
+    if !options.yes {
+        confirm(&state, place)?;
+    }
+    let ticket = place.ticket;
+    // Each look but the last has seen a renewal.
+    for _ in 0..LOOKS {
+        let state = seen.state().await?;
+        let Some(place) = find(&state, ticket) else {
+            break;
+        };
+        let outcome = locks.break_hold(lock, place, &*options.reason).await;
+        match outcome.map_err(|error| Failure::of(&error, &options.place))? {
+            BreakOutcome::Broken { next } => {
+                let who = format!("ticket {ticket} of {}", shown(&place.owner));
+                let next = match next {
+                    Some(next) => {
+                        format!("{} has it, with ticket {}", shown(&next.owner), next.ticket)
+                    }
+                    None => "it is free".to_owned(),
+                };
+                say(&format!("lock `{lock}`: broke {who}: {next}"));
+                return Ok(ExitCode::SUCCESS);
+            }
+            BreakOutcome::Changed => {}
+            _ => break,
+        }
+    }
+    Err(Failure::new(
+        NOT_GRANTED,
+        format!("lock `{lock}`: ticket {ticket} is gone, or was renewed each time: look again"),
+    ))
+}
+
+pub(crate) async fn ask(options: Ask) -> Result<ExitCode, Failure> {
+    let locks = options.place.locks().await?;
+    let asked = locks.ask_to_yield(&options.lock, &*options.reason).await;
+    let asked = asked.map_err(|error| Failure::of(&error, &options.place))?;
+    match asked {
+        0 => Err(Failure::new(
+            NOT_GRANTED,
+            format!("lock `{}`: nobody has it", options.lock),
+        )),
+        1 => Ok(()),
+        more => {
+            say(&format!("lock `{}`: {more} callers share it", options.lock));
+            Ok(())
+        }
+    }?;
+    say(&format!(
+        "lock `{}`: asked its holder, who sees that with the next heartbeat",
+        options.lock
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A lock at which an operator looks.
+struct Lock<'a> {
+    lock: FairLock,
+    place: &'a Place,
+}
+
+impl Lock<'_> {
+    fn of<'a>(locks: &LockClient, name: &str, place: &'a Place) -> Result<Lock<'a>, Failure> {
+        let lock = locks.fair_lock(name);
+        let lock = lock.map_err(|error| Failure::of(&error, place))?;
+        Ok(Lock { lock, place })
+    }
+
+    async fn state(&self) -> Result<LockState, Failure> {
+        let state = self.lock.inspect().await;
+        state.map_err(|error| Failure::of(&error, self.place))
+    }
+}
+
+fn all(state: &LockState) -> impl Iterator<Item = &Participant> {
+    let holders = state.holder.iter().chain(&state.sharers);
+    holders.chain(&state.queue)
+}
+
+fn find(state: &LockState, ticket: Ticket) -> Option<&Participant> {
+    all(state).find(|place| place.ticket == ticket)
+}
+
+/// The place with the ticket, or the only holder if no ticket is named.
+fn chosen(state: &LockState, ticket: Option<u64>) -> Result<&Participant, Failure> {
+    let lock = &state.lock;
+    let nobody = |what: String| Failure::new(NOT_GRANTED, format!("lock `{lock}`: {what}"));
+    match (ticket, &state.holder) {
+        (Some(ticket), _) => find(state, Ticket::new(ticket))
+            .ok_or_else(|| nobody(format!("nobody has ticket {ticket} here"))),
+        (None, Some(_)) if !state.sharers.is_empty() => Err(Failure::misuse(format!(
+            "lock `{lock}`: several callers have it: name one of them by --ticket"
+        ))),
+        (None, Some(holder)) => Ok(holder),
+        (None, None) => Err(nobody("nobody has it".to_owned())),
+    }
+}
+
+/// Shows the place, and asks whether to break it.
+fn confirm(state: &LockState, place: &Participant) -> Result<(), Failure> {
+    let input = std::io::stdin();
+    if !input.is_terminal() {
+        return Err(Failure::misuse(
+            "there is no terminal at which to ask: say --yes to break the lock without a question",
+        ));
+    }
+    let _ = output::print(&output::lock(state, output::now()))?;
+    let (ticket, owner) = (place.ticket, shown(&place.owner));
+    let mut out = std::io::stderr();
+    let _ = write!(
+        out,
+        "fairlock: break ticket {ticket} of {owner}? If it is alive, it may work on for a heartbeat. [y/N] "
+    );
+    let mut line = String::new();
+    let read = input.read_line(&mut line);
+    match read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes") {
+        true => Ok(()),
+        false => Err(Failure::new(NOT_GRANTED, "nothing was broken")),
+    }
+}

@@ -1,0 +1,337 @@
+//! What an operator does to the callers of a lock: asks the holders to give way, or breaks a place.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test that cannot go on has failed the test; a caller's task, not the client's"
+)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use fairlock::embedded::{Fault, When};
+use fairlock::{
+    BreakOutcome, Error, LockClient, LockGuard, LockState, LossReason, Participant, RecordWait,
+};
+use fairlock_testkit::lab::{Host, Lab, acquire, cut_off, waits};
+use fairlock_testkit::virtual_time;
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn state(locks: &LockClient) -> LockState {
+    locks.fair_lock("a").unwrap().inspect().await.unwrap()
+}
+
+async fn holder(locks: &LockClient) -> Participant {
+    state(locks).await.holder.unwrap()
+}
+
+/// An operator, by this name.
+fn operator(lab: &Lab) -> Host {
+    lab.host_with(|builder| builder.owner("ops@desk"))
+}
+
+fn next_of(outcome: &BreakOutcome) -> Option<u64> {
+    match outcome {
+        BreakOutcome::Broken { next } => next.as_ref().map(|next| next.ticket.get()),
+        other => panic!("not broken: {other:?}"),
+    }
+}
+
+#[test]
+fn a_live_holder_is_broken_and_the_next_has_the_lock_at_once_with_a_larger_token() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two, ops) = (lab.host(), lab.host(), operator(&lab));
+        let guard = acquire(&one).await;
+        let next = waits(&lab, &two).await;
+        let seen = holder(&ops.locks).await;
+        let broken = Instant::now();
+        let outcome = ops.locks.break_hold("a", &seen, "it is stuck").await;
+        assert_eq!(next_of(&outcome.unwrap()), Some(guard.ticket().get() + 1));
+        let next = next.await.unwrap();
+        assert!(broken.elapsed() < SECOND && next.ticket() > guard.ticket());
+        let lost = guard.lost().await;
+        // At the next renewal: a heartbeat of ten seconds.
+        assert!(broken.elapsed() <= 10 * SECOND, "{:?}", broken.elapsed());
+        let (by, reason) = ("ops@desk".to_owned(), "it is stuck".to_owned());
+        assert_eq!(lost.reason, LossReason::Broken { by, reason });
+        assert_eq!(lost.reason.to_string(), "ops@desk broke it: it is stuck");
+        let released = guard.release().await.unwrap_err();
+        assert!(matches!(released, Error::Lost { .. }), "{released}");
+        next.release().await.unwrap();
+        assert!(lab.is_free("a").await);
+    });
+}
+
+#[test]
+fn a_release_after_the_break_tells_it_before_any_renewal() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops) = (lab.host(), operator(&lab));
+        let guard = acquire(&one).await;
+        let seen = holder(&ops.locks).await;
+        ops.locks.break_hold("a", &seen, "why").await.unwrap();
+        let Err(Error::Lost { reason, .. }) = guard.release().await else {
+            panic!("it was broken");
+        };
+        assert!(matches!(reason, LossReason::Broken { .. }), "{reason}");
+        // A later hold of the same client that ends otherwise is not taken for the broken one.
+        let guard = acquire(&one).await;
+        ops.locks.give_up(&guard.place_id()).await.unwrap();
+        let reason = guard.lost().await.reason;
+        assert_eq!(reason, LossReason::Evicted { by: None });
+    });
+}
+
+#[test]
+fn a_place_that_was_renewed_since_it_was_seen_stays() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops) = (lab.host(), operator(&lab));
+        let guard = acquire(&one).await;
+        let seen = holder(&ops.locks).await;
+        lab.wait(11 * SECOND).await;
+        let outcome = ops.locks.break_hold("a", &seen, "").await.unwrap();
+        assert_eq!(outcome, BreakOutcome::Changed);
+        lab.wait(60 * SECOND).await;
+        guard.release().await.unwrap();
+        for lock in ["a", "b"] {
+            let outcome = ops.locks.break_hold(lock, &seen, "").await.unwrap();
+            assert_eq!(outcome, BreakOutcome::Gone, "{lock}");
+        }
+    });
+}
+
+/// It is renewed after the operator's client has looked, and before it writes.
+#[test]
+fn a_renewal_beside_the_break_wins_or_loses_as_a_whole() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops) = (lab.host(), operator(&lab));
+        let guard = acquire(&one).await;
+        let seen = holder(&ops.locks).await;
+        let _ = ops.network.clone().script(|request| {
+            let is_break = request.operation() == "UpdateItem";
+            is_break.then_some(Fault::Delay(When::Before, 11 * SECOND))
+        });
+        let outcome = ops.locks.break_hold("a", &seen, "").await;
+        // The delay is longer than a request may take, so there is no answer.
+        assert!(outcome.is_ok_and(|outcome| outcome == BreakOutcome::Changed) || guard.is_held());
+        lab.wait(30 * SECOND).await;
+        guard.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_break_whose_answer_is_lost_is_told_as_broken() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops) = (lab.host(), operator(&lab));
+        let guard = acquire(&one).await;
+        let seen = holder(&ops.locks).await;
+        let lost = AtomicBool::new(false);
+        let _ = ops.network.clone().script(move |request| {
+            let is_first =
+                request.operation() == "UpdateItem" && !lost.swap(true, Ordering::SeqCst);
+            is_first.then_some(Fault::Lose(When::After))
+        });
+        let outcome = ops.locks.break_hold("a", &seen, "").await.unwrap();
+        assert_eq!(outcome, BreakOutcome::Broken { next: None });
+        assert!(matches!(
+            guard.lost().await.reason,
+            LossReason::Broken { .. }
+        ));
+    });
+}
+
+/// A holder, a successor and a waiter without a slot.
+#[test]
+fn successors_and_waiters_are_broken_too_and_stand_again_at_the_end() {
+    for broken in 0..2 {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let hosts = lab.hosts_with_slots(4, 1);
+            let ops = operator(&lab);
+            let guard = acquire(&hosts[0]).await;
+            let mut waiting = Vec::new();
+            for host in &hosts[1..] {
+                waiting.push(waits(&lab, host).await);
+            }
+            let before = state(&ops.locks).await.queue;
+            assert_eq!(before.len(), 3);
+            let outcome = ops
+                .locks
+                .break_hold("a", &before[broken], "out of turn")
+                .await;
+            assert_eq!(next_of(&outcome.unwrap()), Some(guard.ticket().get()));
+            // A waiter polls after seconds at the latest here.
+            lab.wait(5 * SECOND).await;
+            let after = state(&ops.locks).await.queue;
+            assert_eq!(after.len(), 3, "{after:#?}");
+            assert!(after[2].ticket > before[2].ticket);
+            assert!(guard.is_held());
+            guard.release().await.unwrap();
+            // The one that was broken comes last.
+            let moved = waiting.remove(broken);
+            for other in waiting {
+                other.await.unwrap().release().await.unwrap();
+            }
+            moved.await.unwrap().release().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn one_of_several_holders_is_broken_and_the_others_keep_theirs() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two, three, ops) = (lab.host(), lab.host(), lab.host(), operator(&lab));
+        let of = |host: &Host| host.locks.semaphore("a", 2).unwrap();
+        let stays = of(&one).acquire(RecordWait::NoWait).await.unwrap();
+        let goes = of(&two).acquire(RecordWait::NoWait).await.unwrap();
+        let waiting = of(&three);
+        let waiting = tokio::spawn(async move { waiting.acquire(RecordWait::Infinite).await });
+        // Until the holds have dates, they are renewed soon.
+        lab.wait(2 * SECOND).await;
+        let seen = state(&ops.locks).await;
+        let all = seen.holder.iter().chain(&seen.sharers);
+        let seen = all.clone().find(|one| one.ticket == goes.ticket()).unwrap();
+        let outcome = ops.locks.break_hold("a", seen, "").await.unwrap();
+        assert_eq!(next_of(&outcome), Some(stays.ticket().get()));
+        let next = waiting.await.unwrap().unwrap();
+        assert!(matches!(
+            goes.lost().await.reason,
+            LossReason::Broken { .. }
+        ));
+        lab.wait(31 * SECOND).await;
+        assert!(stays.is_held() && next.is_held());
+    });
+}
+
+#[test]
+fn a_lease_by_name_is_broken() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops) = (lab.host(), operator(&lab));
+        let lock = one.locks.lease_lock("a").unwrap();
+        let lease = lock.acquire("job-1", 600 * SECOND).await.unwrap();
+        let seen = holder(&ops.locks).await;
+        assert_eq!(seen.lease_id.as_deref(), Some("job-1"));
+        ops.locks
+            .break_hold("a", &seen, "the job is gone")
+            .await
+            .unwrap();
+        let Err(Error::Lost { reason, .. }) = lock.release(&lease).await else {
+            panic!("it was broken");
+        };
+        assert!(matches!(reason, LossReason::Broken { .. }), "{reason}");
+    });
+}
+
+fn requested(guard: &LockGuard) -> Option<String> {
+    let request = guard.yield_requested()?;
+    Some(format!("{}: {}", request.by, request.reason))
+}
+
+#[test]
+fn a_holder_sees_within_a_heartbeat_that_it_is_asked_and_the_next_holder_is_not() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, two, ops) = (lab.host(), lab.host(), operator(&lab));
+        assert_eq!(ops.locks.ask_to_yield("a", "maintenance").await.unwrap(), 0);
+        let guard = acquire(&one).await;
+        let next = waits(&lab, &two).await;
+        assert_eq!(ops.locks.ask_to_yield("a", "maintenance").await.unwrap(), 1);
+        assert_eq!(requested(&guard), None);
+        let asked = Instant::now();
+        let request = guard.asked_to_yield().await;
+        assert!(asked.elapsed() <= 10 * SECOND, "{:?}", asked.elapsed());
+        assert_eq!(
+            (&*request.by, &*request.reason),
+            ("ops@desk", "maintenance")
+        );
+        assert_eq!(requested(&guard).unwrap(), "ops@desk: maintenance");
+        // A second request replaces the first.
+        ops.locks.ask_to_yield("a", "please").await.unwrap();
+        lab.wait(11 * SECOND).await;
+        assert_eq!(requested(&guard).unwrap(), "ops@desk: please");
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+        let next = next.await.unwrap();
+        lab.wait(11 * SECOND).await;
+        assert_eq!(requested(&next), None);
+        assert!(next.is_held());
+    });
+}
+
+#[test]
+fn all_who_share_a_lock_are_asked_and_those_who_come_later_are_not() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let ops = operator(&lab);
+        let hosts: Vec<_> = (0..3).map(|_| lab.host()).collect();
+        let mut guards = Vec::new();
+        for host in &hosts[..2] {
+            let lock = host.locks.fair_lock("a").unwrap();
+            guards.push(lock.acquire_shared(RecordWait::NoWait).await.unwrap());
+        }
+        assert_eq!(ops.locks.ask_to_yield("a", "").await.unwrap(), 2);
+        let lock = hosts[2].locks.fair_lock("a").unwrap();
+        let late = lock.acquire_shared(RecordWait::NoWait).await.unwrap();
+        lab.wait(11 * SECOND).await;
+        assert!(guards.iter().all(|guard| requested(guard).is_some()));
+        assert_eq!(requested(&late), None);
+    });
+}
+
+#[test]
+fn a_reason_that_is_too_long_is_refused_and_nothing_is_sent() {
+    virtual_time(async {
+        let lab = Lab::new().await;
+        let (one, ops) = (lab.host(), operator(&lab));
+        let _guard = acquire(&one).await;
+        let seen = holder(&ops.locks).await;
+        ops.network.set_faults(cut_off());
+        let long = "r".repeat(129);
+        let refused = ops.locks.break_hold("a", &seen, &*long).await.unwrap_err();
+        assert!(
+            refused.to_string().contains("128 bytes at the most"),
+            "{refused}"
+        );
+        let refused = ops.locks.ask_to_yield("a", long).await.unwrap_err();
+        assert!(matches!(refused, Error::Invalid(_)), "{refused}");
+    });
+}
+
+/// A notice is for people. Whatever stands there, locks work.
+#[test]
+fn a_damaged_notice_is_none() {
+    for value in [
+        AttributeValue::S("x".to_owned()),
+        AttributeValue::M(Default::default()),
+        AttributeValue::M([("from".to_owned(), AttributeValue::S("x".to_owned()))].into()),
+        AttributeValue::Null(true),
+    ] {
+        virtual_time(async {
+            let lab = Lab::new().await;
+            let (one, two) = (lab.host(), lab.host());
+            let guard = acquire(&one).await;
+            let update = lab.engine.client().update_item().table_name("locks");
+            let update = update
+                .key("pk", AttributeValue::S("a".to_owned()))
+                .key("sk", AttributeValue::S("fairlock/#lock".to_owned()));
+            let update = update
+                .update_expression("SET asked = :it, broken = :it")
+                .condition_expression("attribute_exists(pk)")
+                .expression_attribute_values(":it", value.clone());
+            update.send().await.unwrap();
+            lab.wait(11 * SECOND).await;
+            assert!(guard.is_held() && requested(&guard).is_none());
+            let next = waits(&lab, &two).await;
+            guard.release().await.unwrap();
+            next.await.unwrap().release().await.unwrap();
+        });
+    }
+}
