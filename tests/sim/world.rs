@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
 use fairlock::{Clock, LockClient, PlaceId, RandomSource, TableOptions};
-use fairlock_testkit::post::Post;
+use fairlock_testkit::post::{Post, PostBox};
 use fastrand::Rng;
 use tokio::task::JoinHandle;
 
@@ -143,11 +143,16 @@ impl World {
     /// Starts a new client. No two clients of one run use the same random seed.
     pub(crate) fn host(self: &Arc<Self>, id: usize, plan: HostPlan, weather: Weather) -> Arc<Host> {
         let made = self.made();
+        let post = self.post.as_ref().map(Post::notifier);
+        if post.as_ref().is_some_and(PostBox::is_taken_over) {
+            self.tally.fault("address taken over");
+        }
         let link = Arc::new(Link::new(
             self.plan.rng(made),
             weather,
             plan,
             self.plan.skew,
+            post.clone(),
             self.tally.clone(),
         ));
         if id == 0 && self.mutation == Some(Mutation::AnswersBehind) {
@@ -173,8 +178,8 @@ impl World {
             Some(most) => builder.outage_timeout(most),
             None => builder,
         };
-        let builder = match &self.post {
-            Some(post) => builder.notifier(post.notifier()),
+        let builder = match post {
+            Some(post) => builder.notifier(post),
             None => builder,
         };
         Arc::new(Host {
