@@ -237,9 +237,14 @@ fn passes_the_dead([comes, dies]: [Duration; 2], lie: Option<Lie>) -> Duration {
         holder.network.set_faults(cut_off());
         own.dies();
         let (died, lies) = (Instant::now(), told.load(Ordering::Relaxed));
-        drop(waiting.await.unwrap());
+        let next = tokio::select! {
+            biased;
+            next = waiting => Some(next.unwrap()),
+            () = lab.wait(300 * SECOND) => None,
+        };
+        assert!(next.is_some(), "{lie:?}: nobody passes the dead");
         let took = died.elapsed();
-        drop(guard);
+        drop((guard, next));
         assert!(lie.is_none() || told.load(Ordering::Relaxed) > lies);
         took
     })
