@@ -201,7 +201,7 @@ fn arenas(
                 heard,
             } = arena;
             let how = match ports {
-                Some(ports) => format!("{heard} notifications heard, ports: {ports:?}"),
+                Some(ports) => format!("{heard} notifications reported, ports: {ports:?}"),
                 None => "polling".into(),
             };
             say(&format!(
