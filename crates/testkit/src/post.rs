@@ -120,17 +120,23 @@ impl Post {
         }
     }
 
-    /// Subscribes to each of these places at every client. Returns the box at which their confirmations arrive. No fault befalls this.
-    pub fn asks_after(&self, places: impl IntoIterator<Item = PlaceKey>) -> PostBox {
+    /// Subscribes to each of these places at every client, except at one if there is one. Returns the box at which their confirmations
+    /// arrive. No fault befalls this.
+    pub fn asks_after(
+        &self,
+        places: impl IntoIterator<Item = PlaceKey>,
+        except: Option<&PostBox>,
+    ) -> PostBox {
         let asking = self.notifier();
         let (from, address) = (PlaceKey::of(Nonce::new(0)), asking.address());
+        let except = except.map(|except| except.number);
         let mut state = self.state();
         for to in places {
             let (from, address) = (from, address.clone());
             let kind = Kind::Subscribe { from, address };
             let datagram = Notification { to, kind }.datagram();
             for number in 0..state.boxes.len() {
-                if number != asking.number {
+                if number != asking.number && Some(number) != except {
                     state.put(number, datagram.clone());
                 }
             }

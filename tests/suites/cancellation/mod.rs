@@ -43,9 +43,10 @@ fn ways(number: usize) -> &'static [bool] {
     }
 }
 
-/// A lease by name has no address, so there is nobody to notify.
+/// A lease by name has no address, so there is nobody to notify. A waiter whose place before it confirms does not poll.
 fn ways_of(scene: &Scene, number: usize) -> &'static [bool] {
     match scene.act {
+        _ if scene.only_polls => &[false],
         Act::Lease(_) => &[false],
         _ => ways(number),
     }
