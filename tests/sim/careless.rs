@@ -1,5 +1,7 @@
 //! Transports that mislead their client. These planted mistakes are made in the transport, because no change to a request could make them.
 
+use std::sync::{Arc, Mutex};
+
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{HttpClient, RuntimeComponents, SharedHttpClient};
 use aws_smithy_runtime_api::client::http::{
@@ -8,6 +10,8 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use fairlock::embedded::Network;
+
+use crate::gossip::{Believes, Heard};
 
 /// Returns a client whose transport reports a connection that was closed without an answer as a refused request. The mistake: it takes a
 /// request that may have been applied for one that was not.
@@ -21,16 +25,27 @@ pub(crate) fn knows_no_connections(network: &Network) -> Client {
     client(network, Mistake::ConnectionsUnknown)
 }
 
+/// Returns a client whose transport shows what the host at this address heard by notifications as if the table showed it.
+pub(crate) fn believes(
+    network: &Network,
+    what: Believes,
+    own: String,
+    heard: Arc<Mutex<Heard>>,
+) -> Client {
+    client(network, Mistake::Believes(what, own.into(), heard))
+}
+
 fn client(network: &Network, mistake: Mistake) -> Client {
     let config = network.client().config().to_builder();
     let careless = Careless(mistake, network.http_client());
     Client::from_conf(config.http_client(careless).build())
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Mistake {
     ClosedIsRefused,
     ConnectionsUnknown,
+    Believes(Believes, Arc<str>, Arc<Mutex<Heard>>),
 }
 
 #[derive(Clone, Debug)]
@@ -43,7 +58,8 @@ impl HttpClient for Careless<SharedHttpClient> {
         components: &RuntimeComponents,
     ) -> SharedHttpConnector {
         let Careless(mistake, to) = self;
-        SharedHttpConnector::new(Careless(*mistake, to.http_connector(settings, components)))
+        let connector = to.http_connector(settings, components);
+        SharedHttpConnector::new(Careless(mistake.clone(), connector))
     }
 }
 
@@ -62,6 +78,21 @@ impl HttpConnector for Careless<SharedHttpConnector> {
             }
             // A copy of the request lacks the extension through which the client learns the connection.
             Mistake::ConnectionsUnknown => to.call(request.try_clone().unwrap()),
+            Mistake::Believes(what, own, heard) => {
+                let (what, own, heard) = (*what, own.clone(), heard.clone());
+                let going = to.call(request);
+                HttpConnectorFuture::new(async move {
+                    let mut answer = going.await?;
+                    let body = answer.body().bytes();
+                    let shown = body.and_then(|body| serde_json::from_slice(body).ok());
+                    if let Some(mut shown) = shown {
+                        what.show(&mut shown, &own, &mut heard.lock().unwrap());
+                        answer.headers_mut().remove("content-length");
+                        *answer.body_mut() = SdkBody::from(shown.to_string());
+                    }
+                    Ok(answer)
+                })
+            }
         }
     }
 }

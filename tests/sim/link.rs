@@ -12,6 +12,7 @@ use crate::exchange::{Answer, Exchange};
 use crate::faults::{LATEST, Rates, Tally};
 use crate::plan::HostPlan;
 use fairlock::embedded::Signal;
+use fairlock_testkit::post::PostBox;
 use fairlock_testkit::verbs::verb;
 
 /// The state of a whole host.
@@ -32,6 +33,8 @@ pub(crate) enum Mood {
 
 pub(crate) struct Link {
     gate: Gate,
+    /// Through which the host is notified, if it is.
+    post: Option<PostBox>,
     mood: Signal<Mood>,
     sent: Signal<u64>,
     chance: Mutex<(Rng, Weather)>,
@@ -169,6 +172,7 @@ impl Link {
         weather: Weather,
         plan: HostPlan,
         skew: Option<WrongFor>,
+        post: Option<PostBox>,
         tally: Arc<Tally>,
     ) -> Link {
         let front_ends = skew.map(|wrong| FrontEnds::new(rng.clone(), plan.off(), wrong));
@@ -176,6 +180,7 @@ impl Link {
         gate.open();
         Link {
             gate,
+            post,
             mood: Signal::new(Mood::Well),
             sent: Signal::new(0),
             chance: Mutex::new((rng, weather)),
@@ -258,6 +263,22 @@ impl Link {
         match mood {
             Mood::Frozen | Mood::Dead => self.gate.close(),
             Mood::Well | Mood::CutOff | Mood::Denied | Mood::Tardy => self.gate.open(),
+        }
+        if let Some(post) = &self.post {
+            self.set_post(post, mood);
+        }
+    }
+
+    /// A host that is only cut off from the table, or refused there, goes on notifying and being notified.
+    fn set_post(&self, post: &PostBox, mood: Mood) {
+        match mood {
+            Mood::Frozen => post.stands_still(),
+            Mood::Dead => post.dies(),
+            Mood::Well | Mood::CutOff | Mood::Denied | Mood::Tardy => {
+                if post.goes_on() > 0 {
+                    self.tally.fault("heard late");
+                }
+            }
         }
     }
 

@@ -15,6 +15,7 @@ mod data;
 mod doom;
 mod exchange;
 mod faults;
+mod gossip;
 mod history;
 mod leases;
 mod link;
@@ -38,9 +39,11 @@ mod world;
 use std::ops::{Range, RangeInclusive};
 use std::process::Command;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use doom::Remains;
 use fairlock_testkit::effort::{is_thorough, sampled, sized};
+use fairlock_testkit::liar::LIES;
 use history::Event;
 use mutation::Mutation;
 use report::Report;
@@ -131,7 +134,7 @@ fn digests() -> Vec<String> {
 }
 
 /// The planted mistakes, the oracle that notices each, and the number of seeds within which it does.
-const MUTATIONS: [(Mutation, &str, u64); 38] = [
+const MUTATIONS: [(Mutation, &str, u64); 40] = [
     (Mutation::ClosedIsRefused, "no surprise", 10),
     (Mutation::StartAtOne, "fencing", 10),
     (Mutation::StartAtOne, "ticket order", 10),
@@ -170,10 +173,12 @@ const MUTATIONS: [(Mutation, &str, u64); 38] = [
     (Mutation::ConnectionsUnknown, "exclusion", 20),
     (Mutation::NonceAlone, "one hold a nonce", 20),
     (Mutation::NoncesAgain, "one hold a nonce", 20),
+    (Mutation::ConfirmedIsRenewed, "progress", 10),
+    (Mutation::ReleasingIsReleased, "exclusion", 10),
 ];
 
 /// The planted mistakes that an oracle does not notice in the first seed, and the seed in which it did last time.
-const SEEN: [(Mutation, &str, u64); 15] = [
+const SEEN: [(Mutation, &str, u64); 16] = [
     (Mutation::FillWithoutWatermark, "the queue in order", 1),
     (Mutation::FillWithoutLeft, "who left is gone", 2),
     (Mutation::FillByMemory, "who left is gone", 5),
@@ -189,6 +194,7 @@ const SEEN: [(Mutation, &str, u64); 15] = [
     (Mutation::ConnectionsUnknown, "exclusion", 1),
     (Mutation::NonceAlone, "one hold a nonce", 5),
     (Mutation::NoncesAgain, "one hold a nonce", 1),
+    (Mutation::ConfirmedIsRenewed, "progress", 1),
 ];
 
 /// The seed in which this oracle noticed the mistake last time, if it does so again. A thorough run tries all seeds from the first on.
@@ -291,6 +297,25 @@ fn a_planted_mistake_of_dates_keeps_out_who_never_waits() {
             first.is_some() || seeds::replayed().is_some(),
             "{mutation:?}"
         );
+    }
+}
+
+/// How many seeds of each lie.
+const LIED_TO: (u64, u64) = (2, 25);
+
+#[test]
+fn lies_of_every_notifier_break_no_promise() {
+    for lie in LIES {
+        let (trial, told) = (Trial::Lied(lie), AtomicU64::new(0));
+        seeds::each(seeds::seeds(of(LIED_TO)), trial, |seed, run, violations| {
+            let (story, replay) = (history::story(&run.events), seeds::replay(seed, trial));
+            assert!(violations.is_empty(), "{story}{violations:#?}\n{replay}");
+            told.fetch_add(run.lies, Ordering::Relaxed);
+            true
+        });
+        println!("{lie:?}: told {told:?} times");
+        let is_told = told.into_inner() > 0;
+        assert!(is_told || seeds::replayed().is_some(), "{lie:?}");
     }
 }
 

@@ -122,6 +122,10 @@ pub(crate) enum Mutation {
     ConnectionsUnknown,
     /// No write: a connection that was closed without an answer counts as a refusal.
     ClosedIsRefused,
+    /// No write: a waiter takes a confirmation for a renewal of the place before it. All places are confirmed for ever.
+    ConfirmedIsRenewed,
+    /// No write: a waiter takes a notification of a release for the release. Some are forged.
+    ReleasingIsReleased,
 }
 
 impl Mutation {
@@ -262,6 +266,8 @@ impl Mutation {
             | Mutation::NoncesAgain
             | Mutation::AnswersBehind
             | Mutation::ConnectionsUnknown
+            | Mutation::ConfirmedIsRenewed
+            | Mutation::ReleasingIsReleased
             | Mutation::Overstay => return None,
         })
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fairlock::embedded::Latency;
+use fairlock_testkit::liar::Lie;
 use fairlock_testkit::post::PostFaults;
 use fastrand::Rng;
 
@@ -57,6 +58,8 @@ pub(crate) struct Plan {
     pub(crate) has_several: bool,
     /// Hosts notify each other when to poll, and this happens to what they send.
     pub(crate) notifies: Option<PostFaults>,
+    /// What hosts that notify each other hear in place of the truth.
+    pub(crate) lie: Option<Lie>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +137,7 @@ impl Plan {
             skew: None,
             has_several: false,
             notifies: notifies(seed),
+            lie: None,
         };
         if rng.u8(0..4) == 0 {
             plan.lose_holds();

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use fairlock_testkit::liar::Lie;
+use fairlock_testkit::post::PostFaults;
+
 use crate::link::WrongFor;
 use crate::mischief::Kind;
 use crate::mutation::Mutation;
@@ -69,6 +72,20 @@ impl Mutation {
             }
             Mutation::LeaseOverstayed => (plan.sharing, plan.leases) = (Sharing::None, 2),
             Mutation::LeaseInMicroseconds => plan.mischief = vec![Kind::Crash],
+            Mutation::ConfirmedIsRenewed => {
+                one_lock(plan, 1_000, &[]);
+                plan.mischief = vec![Kind::Crash];
+                plan.notifies = Some(PostFaults::default());
+                plan.lie = Some(Lie::AllIsConfirmed);
+                each(plan, |_, host| (host.slots, host.crowd) = (8, 1));
+            }
+            Mutation::ReleasingIsReleased => {
+                one_lock(plan, 1_000, &[]);
+                plan.long_turns = 2;
+                plan.notifies = Some(PostFaults::default());
+                plan.lie = Some(Lie::AllRelease);
+                each(plan, |_, host| host.crowd = 1);
+            }
             _ => self.provoke_loss(plan),
         }
     }

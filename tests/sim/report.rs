@@ -13,12 +13,14 @@ use crate::plan::Plan;
 use crate::run::Run;
 
 /// Faults of hosts and tables.
-const HOST_FAULTS: [&str; 10] = [
+const HOST_FAULTS: [&str; 12] = [
     "cut off",
     "refused",
     "frozen",
     "renewal lost",
+    "heard late",
     "crash",
+    "address taken over",
     "given up by another",
     "TTL",
     "swept",

@@ -1,6 +1,7 @@
 //! Runs a plan: faults until enough requests were sent, then none, and a bound by which everything must have settled.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fairlock::{IdleLocks, RecordWait, SweepOptions};
@@ -30,6 +31,8 @@ pub(crate) struct Run {
     pub(crate) digest: u64,
     /// How many notifications the hosts sent each other.
     pub(crate) notifications: u64,
+    /// How many lies the hosts were told.
+    pub(crate) lies: u64,
 }
 
 pub(crate) async fn run(plan: Plan, mutation: Option<Mutation>) -> Run {
@@ -64,6 +67,7 @@ pub(crate) fn ended(world: &World, counts: Counts, troubled: u64) -> Run {
         troubled,
         digest,
         notifications: world.post.as_ref().map_or(0, Post::carried),
+        lies: world.lies.load(Ordering::Relaxed),
     }
 }
 

@@ -12,7 +12,9 @@ use crate::mutation::Mutation;
 use crate::oracles::{Violation, judge};
 use crate::plan::Plan;
 use crate::run::{Run, run};
+use fairlock_testkit::liar::Lie;
 use fairlock_testkit::panics::{count_panics, panics};
+use fairlock_testkit::post::PostFaults;
 
 /// The longest real time for one seed, however much virtual time passes in it.
 const BOUND: Duration = Duration::from_secs(180);
@@ -65,6 +67,8 @@ pub(crate) enum Trial {
     Mutated(Mutation),
     /// All hosts die, and later callers never wait. With a mutation or without.
     Doomed(Option<Mutation>),
+    /// All hosts notify each other, and hear nothing but this lie, or the lie beside the truth.
+    Lied(Lie),
 }
 
 /// Runs one seed, from its plan to its verdict.
@@ -81,6 +85,11 @@ pub(crate) fn one(seed: u64, trial: Trial) -> (Run, Vec<Violation>) {
     }
     let mutation = match trial {
         Trial::Plain => None,
+        Trial::Lied(lie) => {
+            plan.notifies = Some(PostFaults::default());
+            plan.lie = Some(lie);
+            None
+        }
         Trial::Bent(mutation) => {
             mutation.provoke(&mut plan);
             None
@@ -133,6 +142,7 @@ pub(crate) fn replay(seed: u64, trial: Trial) -> String {
         Trial::Plain => "the_promises",
         Trial::Bent(_) => "the_plans",
         Trial::Mutated(_) => "every_planted_mistake",
+        Trial::Lied(_) => "lies",
         Trial::Doomed(None) => "who_never_waits",
         Trial::Doomed(Some(_)) => "a_planted_mistake_of_dates",
     };

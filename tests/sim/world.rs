@@ -1,6 +1,7 @@
 //! A table in memory, the hosts that use it, and what is recorded about them.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -8,8 +9,9 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Engine, Network};
-use fairlock::{Clock, LockClient, PlaceId, RandomSource, TableOptions};
-use fairlock_testkit::post::Post;
+use fairlock::{Clock, LockClient, Notifier, PlaceId, RandomSource, TableOptions};
+use fairlock_testkit::liar::Liar;
+use fairlock_testkit::post::{Post, PostBox};
 use fastrand::Rng;
 use tokio::task::JoinHandle;
 
@@ -18,6 +20,7 @@ use crate::careless;
 use crate::checked;
 use crate::exchange::Exchange;
 use crate::faults::Tally;
+use crate::gossip::{Believes, Overheard};
 use crate::history::{Event, History};
 use crate::link::{Link, Mood, Weather};
 use crate::memory::Memory;
@@ -49,6 +52,8 @@ pub(crate) struct World {
     clock: Clock,
     /// Carries the hosts' notifications, if they notify each other.
     pub(crate) post: Option<Post>,
+    /// How many lies the hosts were told by notifications.
+    pub(crate) lies: Arc<AtomicU64>,
     crew: Mutex<Crew>,
 }
 
@@ -107,6 +112,7 @@ impl World {
         let world = Arc::new(World {
             plan,
             post,
+            lies: Arc::default(),
             engine,
             history: Arc::new(History::new()),
             registers: Registers::default(),
@@ -143,18 +149,31 @@ impl World {
     /// Starts a new client. No two clients of one run use the same random seed.
     pub(crate) fn host(self: &Arc<Self>, id: usize, plan: HostPlan, weather: Weather) -> Arc<Host> {
         let made = self.made();
+        let post = self.post.as_ref().map(Post::notifier);
+        if post.as_ref().is_some_and(PostBox::is_taken_over) {
+            self.tally.fault("address taken over");
+        }
         let link = Arc::new(Link::new(
             self.plan.rng(made),
             weather,
             plan,
             self.plan.skew,
+            post.clone(),
             self.tally.clone(),
         ));
         if id == 0 && self.mutation == Some(Mutation::AnswersBehind) {
             link.is_behind(60);
         }
         let network = self.network(id, plan, &link, made);
+        let (heard, own) = (Arc::default(), post.as_ref().map(PostBox::address));
+        let own = own.unwrap_or_default();
         let client = match self.mutation {
+            Some(Mutation::ConfirmedIsRenewed) => {
+                careless::believes(&network, Believes::Confirmations, own, Arc::clone(&heard))
+            }
+            Some(Mutation::ReleasingIsReleased) => {
+                careless::believes(&network, Believes::Releases, own, Arc::clone(&heard))
+            }
             Some(Mutation::ClosedIsRefused) => careless::takes_closed_for_refused(&network),
             Some(Mutation::ConnectionsUnknown) => careless::knows_no_connections(&network),
             _ => network.client(),
@@ -173,9 +192,13 @@ impl World {
             Some(most) => builder.outage_timeout(most),
             None => builder,
         };
-        let builder = match &self.post {
-            Some(post) => builder.notifier(post.notifier()),
-            None => builder,
+        let builder = match (post, self.plan.lie) {
+            (Some(own), Some(lie)) => {
+                let own = Liar::new(own, lie, self.lies.clone());
+                builder.notifier(Overheard { own, heard })
+            }
+            (Some(own), None) => builder.notifier(Overheard { own, heard }),
+            (None, _) => builder,
         };
         Arc::new(Host {
             id,

@@ -7,6 +7,7 @@ pub mod effort;
 pub mod http;
 pub mod keys;
 pub mod lab;
+pub mod liar;
 pub mod lines;
 pub mod mishaps;
 pub mod panics;

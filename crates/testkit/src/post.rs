@@ -61,14 +61,27 @@ type UnderWay = BinaryHeap<Reverse<(Instant, u64, Vec<u8>)>>;
 struct Boxed {
     under_way: Mutex<UnderWay>,
     grown: Notify,
+    condition: Mutex<Condition>,
 }
 
-/// The notifier of one client.
-#[derive(Debug)]
+/// What has become of the process that a box belongs to.
+#[derive(Debug, Default)]
+enum Condition {
+    #[default]
+    Runs,
+    /// It receives nothing, and what it sends leaves when it goes on.
+    StandsStill(Vec<(String, Vec<u8>)>),
+    /// It neither receives nor sends anything any more.
+    Dead,
+}
+
+/// The notifier of one client. The clones are one box.
+#[derive(Clone, Debug)]
 pub struct PostBox {
     post: Post,
     number: usize,
     own: Arc<Boxed>,
+    is_taken_over: bool,
 }
 
 impl Post {
@@ -88,16 +101,48 @@ impl Post {
         self.state().faults = faults;
     }
 
-    /// A notifier for one more client.
+    /// A notifier for one more client. It may have the address of a dead one.
     pub fn notifier(&self) -> PostBox {
         let own = Arc::<Boxed>::default();
         let mut state = self.state();
-        state.boxes.push(Arc::clone(&own));
+        let dead = state.boxes.iter().position(|old| old.is_dead());
+        let taken_over = dead.filter(|_| state.rng.bool());
+        let number = taken_over.unwrap_or(state.boxes.len());
+        match state.boxes.get_mut(number) {
+            Some(old) => *old = Arc::clone(&own),
+            None => state.boxes.push(Arc::clone(&own)),
+        }
         PostBox {
             post: self.clone(),
-            number: state.boxes.len() - 1,
+            number,
             own,
+            is_taken_over: taken_over.is_some(),
         }
+    }
+
+    /// Subscribes to each of these places at every client, except at one if there is one. Returns the box at which their confirmations
+    /// arrive. No fault befalls this.
+    pub fn asks_after(
+        &self,
+        places: impl IntoIterator<Item = PlaceKey>,
+        except: Option<&PostBox>,
+    ) -> PostBox {
+        let asking = self.notifier();
+        let (from, address) = (PlaceKey::of(Nonce::new(0)), asking.address());
+        let except = except.map(|except| except.number);
+        let mut state = self.state();
+        for to in places {
+            let (from, address) = (from, address.clone());
+            let kind = Kind::Subscribe { from, address };
+            let datagram = Notification { to, kind }.datagram();
+            for number in 0..state.boxes.len() {
+                if number != asking.number && Some(number) != except {
+                    state.put(number, datagram.clone());
+                }
+            }
+        }
+        drop(state);
+        asking
     }
 
     /// How many datagrams were sent.
@@ -185,7 +230,61 @@ impl State {
     }
 }
 
+impl PostBox {
+    /// Whether this was the address of a client that is dead.
+    pub fn is_taken_over(&self) -> bool {
+        self.is_taken_over
+    }
+
+    /// How many datagrams wait for their client, or are under way to it.
+    pub fn waiting(&self) -> usize {
+        self.own.under_way().len()
+    }
+
+    /// From now on its process stands still.
+    pub fn stands_still(&self) {
+        let mut condition = self.own.condition();
+        if matches!(*condition, Condition::Runs) {
+            *condition = Condition::StandsStill(Vec::new());
+        }
+    }
+
+    /// Its process goes on. It sends what it could not send, and receives what came meanwhile. Returns how many datagrams wait for it.
+    pub fn goes_on(&self) -> usize {
+        let mut condition = self.own.condition();
+        let held = match std::mem::take(&mut *condition) {
+            Condition::StandsStill(held) => held,
+            Condition::Runs => return 0,
+            Condition::Dead => {
+                *condition = Condition::Dead;
+                return 0;
+            }
+        };
+        drop(condition);
+        for (to, datagram) in held {
+            self.post.state().send(&to, &datagram);
+        }
+        self.own.grown.notify_one();
+        self.waiting()
+    }
+
+    /// Its process is dead. Its address may be given to another client.
+    pub fn dies(&self) {
+        *self.own.condition() = Condition::Dead;
+    }
+}
+
 impl Boxed {
+    fn condition(&self) -> MutexGuard<'_, Condition> {
+        self.condition
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_dead(&self) -> bool {
+        matches!(*self.condition(), Condition::Dead)
+    }
+
     fn under_way(&self) -> MutexGuard<'_, UnderWay> {
         self.under_way
             .lock()
@@ -194,6 +293,9 @@ impl Boxed {
 
     /// Takes the datagram that has arrived first, or says when the next one will.
     fn take(&self) -> Result<Vec<u8>, Option<Instant>> {
+        if !matches!(*self.condition(), Condition::Runs) {
+            return Err(None);
+        }
         let mut under_way = self.under_way();
         let Some(Reverse((due, _, _))) = under_way.peek() else {
             return Err(None);
@@ -215,6 +317,13 @@ impl Notifier for PostBox {
     }
 
     fn send(&self, address: &str, datagram: &[u8]) {
+        match &mut *self.own.condition() {
+            Condition::Runs => {}
+            Condition::StandsStill(held) => {
+                return held.push((address.to_owned(), datagram.to_vec()));
+            }
+            Condition::Dead => return,
+        }
         self.post.state().send(address, datagram);
     }
 

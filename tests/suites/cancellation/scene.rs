@@ -30,6 +30,8 @@ pub(crate) struct Scene {
     pub(crate) is_asked_again: bool,
     /// The client has had an answer before, and so knows the time.
     pub(crate) knows_the_time: bool,
+    /// A client that is notified does not send the request.
+    pub(crate) only_polls: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +143,7 @@ pub(crate) const fn scene(what: &'static str, verb: &'static str, queue: &'stati
         besides: Besides::Nothing,
         is_asked_again: false,
         knows_the_time: false,
+        only_polls: false,
     }
 }
 
@@ -179,6 +182,13 @@ impl Scene {
         }
     }
 
+    pub(crate) const fn only_polling(self) -> Scene {
+        Scene {
+            only_polls: true,
+            ..self
+        }
+    }
+
     pub(crate) const fn act(self, act: Act) -> Scene {
         Scene { act, ..self }
     }
@@ -200,7 +210,7 @@ pub(crate) const COMING: &[Scene] = &[
 /// Requests of callers that wait, with or without a time-out.
 pub(crate) const WAITING: &[Scene] = &[
     scene("polling a lock that is being taken", "read lock", &[Gap]),
-    scene("polling from the slot", "read lock", &[Live]),
+    scene("polling from the slot", "read lock", &[Live]).only_polling(),
     scene("renewing the slot", "renew slot", &[Live]),
     scene("a ticket", "draw", &[Live, Live]),
     scene("a row", "join", &[Live, Live]),

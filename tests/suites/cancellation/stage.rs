@@ -5,14 +5,18 @@
     reason = "a helper of a test that cannot go on has failed the test; callers' tasks and time"
 )]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fairlock::embedded::{Fault, Gate, Request, When};
 use fairlock::{LockGuard, RecordWait};
+use fairlock_protocol::entry::Nonce;
+use fairlock_protocol::notification::PlaceKey;
+use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
@@ -20,6 +24,7 @@ use super::caller::{asks, caller, leases};
 use super::fate::{Client, Fate};
 use super::scene::{ALL, Act, Besides, Event, Scene, Who};
 use fairlock_testkit::lab::{EPOCH, Host, Lab, acquire, cut_off};
+use fairlock_testkit::post::{Post, PostBox};
 use fairlock_testkit::verbs::verb;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -42,6 +47,16 @@ pub(crate) struct Cell {
     pub(crate) wait: RecordWait,
     pub(crate) fate: Fate,
     pub(crate) client: Client,
+    /// The clients notify each other when to poll.
+    pub(crate) notifies: bool,
+}
+
+/// What a cell showed.
+pub(crate) struct Played {
+    /// How long the next caller in the queue waited.
+    pub(crate) took: Duration,
+    /// How many notifications the clients sent each other.
+    pub(crate) notifications: u64,
 }
 
 impl fmt::Display for Cell {
@@ -51,13 +66,15 @@ impl fmt::Display for Cell {
             wait,
             fate,
             client,
+            notifies,
         } = self;
+        let how = if *notifies { "notifying" } else { "polling" };
         let Scene {
             what, verb, act, ..
         } = scene;
         write!(
             f,
-            "{act:?}, {wait:?}, {what} ({verb}), {fate}, the client {client:?}"
+            "{act:?}, {wait:?}, {what} ({verb}), {fate}, the client {client:?}, {how}"
         )
     }
 }
@@ -87,38 +104,61 @@ enum Before {
 struct Stage {
     lab: Lab,
     live: VecDeque<Before>,
-    mortals: Vec<(Host, Before)>,
+    mortals: Vec<(Host, Option<PostBox>, Before)>,
     leaver: Host,
     gate: Gate,
+    /// Carries the notifications, if there are any.
+    post: Option<Post>,
+    box_of_leaver: Option<PostBox>,
+    /// The keys of all places that the client's requests were about.
+    places: Arc<Mutex<BTreeSet<PlaceKey>>>,
 }
 
-/// Plays the cell, and returns how long the next caller in the queue waited.
-pub(crate) async fn play(cell: Cell) -> Duration {
+/// Plays the cell to its end.
+pub(crate) async fn play(cell: Cell) -> Played {
     let mut stage = Stage::set(cell).await;
     stage.drop_at_gate(cell).await;
     if cell.client == Client::Dies {
         stage.leaver.network.set_faults(cut_off());
+        stage.box_of_leaver.iter().for_each(PostBox::dies);
     }
     let took = stage.next_is_granted(cell).await;
     let bound = cell.bound();
     assert!(took < bound, "the next waited {took:?}: {cell}");
+    let notifications = stage.post.as_ref().map_or(0, Post::carried);
     stage.assert_nothing_is_left(cell).await;
-    took
+    stage.assert_no_place_is_registered(cell).await;
+    Played {
+        took,
+        notifications,
+    }
 }
 
-fn single(lab: &Lab) -> Host {
-    lab.host_with(|builder| builder.successor_slots(1))
+/// A client that gives one slot, and is notified through this box, if there is one.
+pub(crate) fn single(lab: &Lab, box_of_client: Option<PostBox>) -> Host {
+    lab.host_with(|builder| {
+        let builder = builder.successor_slots(1);
+        match box_of_client {
+            Some(notifier) => builder.notifier(notifier),
+            None => builder,
+        }
+    })
 }
 
 impl Stage {
     async fn set(cell: Cell) -> Stage {
         let lab = Lab::new().await;
+        let post = cell.notifies.then(|| Post::seeded(1));
+        let box_of_leaver = post.as_ref().map(Post::notifier);
         let mut stage = Stage {
-            leaver: single(&lab),
+            leaver: single(&lab, box_of_leaver.clone()),
             lab,
             live: VecDeque::new(),
             mortals: Vec::new(),
             gate: Gate::closed(),
+            post,
+            box_of_leaver,
+            places: Arc::default(),
         };
         for who in cell.scene.queue {
             stage.comes(*who).await;
@@ -126,8 +166,14 @@ impl Stage {
         stage
     }
 
+    /// One more client, and the box through which it is notified.
+    fn single(&self) -> (Host, Option<PostBox>) {
+        let own = self.post.as_ref().map(Post::notifier);
+        (single(&self.lab, own.clone()), own)
+    }
+
     async fn comes(&mut self, who: Who) {
-        let host = single(&self.lab);
+        let (host, own) = self.single();
         let (permits, is_mortal) = match who {
             Who::Past => return acquire(&host).await.release().await.unwrap(),
             Who::Gap => return self.draw(1, &host).await,
@@ -150,7 +196,7 @@ impl Stage {
             Err(_) => Before::Waits(waiting),
         };
         match is_mortal {
-            true => self.mortals.push((host, before)),
+            true => self.mortals.push((host, own, before)),
             false => self.live.push_back(before),
         }
     }
@@ -204,8 +250,10 @@ impl Stage {
         let (what, besides) = (cell.scene.verb, cell.scene.besides);
         let until = Instant::now() + 20 * SECOND;
         let together = cell.scene.act == Act::AcquireTogether;
+        let places = self.places.clone();
         let _ = self.leaver.network.clone().script(move |request| {
             let sent = verb(request);
+            note_places(request.body(), &mut places.lock().unwrap());
             assert!(!together || sent != "draw" || tickets(request) == "2");
             let stands = sent == what && met.fetch_add(1, Ordering::SeqCst) == 0;
             if stands {
@@ -260,8 +308,10 @@ impl Stage {
             match event {
                 Event::Release => self.first_releases().await,
                 Event::Die => {
-                    let hosts = self.mortals.iter().map(|(host, _)| host);
-                    hosts.for_each(|host| host.network.set_faults(cut_off()));
+                    for (host, own, _) in &self.mortals {
+                        host.network.set_faults(cut_off());
+                        own.iter().for_each(PostBox::dies);
+                    }
                 }
                 Event::Void => {
                     let rows = self.lab.items("a").await;
@@ -307,7 +357,7 @@ impl Stage {
             is_asked_again,
             ..
         } = cell.scene;
-        let (host, mut started) = (single(&self.lab), Instant::now());
+        let ((host, own), mut started) = (self.single(), Instant::now());
         let (mut next, has_lock) = (None, act.has_lock() && !is_asked_again);
         if has_lock || !self.live.is_empty() {
             next = Some(self.next(&host, act));
@@ -334,6 +384,7 @@ impl Stage {
             self.first_releases().await;
         }
         let (guard, granted) = next.await.unwrap();
+        self.assert_no_place_is_confirmed(cell, own.as_ref()).await;
         guard.release().await.unwrap();
         granted.saturating_duration_since(started)
     }
@@ -362,10 +413,46 @@ impl Stage {
             .unwrap();
     }
 
+    /// Asks at every client but the next after the places that the leaver's requests were about. Returns the box at which confirmations
+    /// arrive. The leaver may have given the next one its slot.
+    async fn asks_after_places(&self, next: Option<&PostBox>) -> Option<PostBox> {
+        let post = self.post.as_ref()?;
+        let places = self.places.lock().unwrap().clone();
+        assert!(!places.is_empty(), "the client had no place");
+        let asking = post.asks_after(places, next);
+        self.lab.wait(SECOND / 1000).await;
+        Some(asking)
+    }
+
+    /// The next caller has the lock, so all places before its own are gone. The other call of two together may wait behind it: its draw was
+    /// held or lost, and it draws again.
+    async fn assert_no_place_is_confirmed(&self, cell: Cell, next: Option<&PostBox>) {
+        if cell.scene.act == Act::AcquireTogether {
+            return;
+        }
+        let asking = self.asks_after_places(next).await;
+        let confirmed = asking.map_or(0, |asking| asking.waiting());
+        assert_eq!(confirmed, 0, "places that are gone were confirmed: {cell}");
+    }
+
+    /// The leaver knows none of its places any more: whatever comes for one is for nobody.
+    async fn assert_no_place_is_registered(&self, cell: Cell) {
+        let Some(before) = self.leaver.locks.notification_counts() else {
+            return;
+        };
+        self.asks_after_places(None).await;
+        let after = self.leaver.locks.notification_counts().unwrap();
+        let received = after.received - before.received;
+        let known = received - (after.dropped - before.dropped);
+        assert_eq!(known, 0, "places left behind: {cell}");
+        let is_deaf = cell.client == Client::Dies;
+        assert_eq!(received == 0, is_deaf, "{received} received: {cell}");
+    }
+
     /// After the dead are expired by DynamoDB's clock, the lock is free. After a sweep, only one item is left.
     async fn assert_nothing_is_left(&self, cell: Cell) {
         self.lab.wait(60 * SECOND).await;
-        let last = single(&self.lab);
+        let (last, _) = self.single();
         let lock = last.locks.fair_lock("a").unwrap();
         let guard = lock.try_acquire().await.unwrap();
         assert!(guard.is_some(), "the lock is not free: {cell}");
@@ -383,6 +470,22 @@ impl Stage {
             data, expected,
             "a late write took the next one back: {cell}"
         );
+    }
+}
+
+/// Adds the keys of all nonces in a request.
+fn note_places(body: &Value, places: &mut BTreeSet<PlaceKey>) {
+    match body {
+        Value::Object(values) => {
+            for (name, value) in values {
+                let nonce = name.ends_with("nonce").then(|| value["S"].as_str());
+                let nonce = nonce.flatten().and_then(Nonce::parse);
+                places.extend(nonce.map(PlaceKey::of));
+                note_places(value, places);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| note_places(value, places)),
+        _ => {}
     }
 }
 

@@ -18,7 +18,9 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, advance, timeout};
 
+use super::stage::single;
 use fairlock_testkit::lab::{Host, Lab, acquire, waits};
+use fairlock_testkit::post::Post;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The two request time-outs after which a guard is given back, and a few polls.
@@ -63,6 +65,8 @@ pub(crate) struct Stall {
     pub(crate) wait: RecordWait,
     /// When the holder releases.
     pub(crate) releases: Duration,
+    /// The clients notify each other when to poll.
+    pub(crate) notifies: bool,
 }
 
 /// Every way at every place. The lock comes before the call's time has ended, and after it.
@@ -96,6 +100,7 @@ pub(crate) fn at_places(way: Way, wait: RecordWait) -> Vec<Stall> {
             place: *place,
             wait,
             releases: SECOND * releases,
+            notifies: false,
         })
     });
     cells.collect()
@@ -112,8 +117,9 @@ impl Stall {
 /// Plays the cell, and returns how long the next caller waited for the lock after it could be granted.
 pub(crate) async fn play(cell: Stall) -> Duration {
     let lab = Lab::new().await;
+    let post = cell.notifies.then(|| Post::seeded(1));
     let [one, successor, two, three] =
-        [(); 4].map(|()| lab.host_with(|builder| builder.successor_slots(1)));
+        [(); 4].map(|()| single(&lab, post.as_ref().map(Post::notifier)));
     let holder = match cell.place {
         Place::Free => None,
         _ => Some(acquire(&one).await),

@@ -5,6 +5,7 @@
     reason = "a helper of a test that cannot go on has failed the test"
 )]
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -41,6 +42,8 @@ pub(crate) struct Book {
     pub(crate) writes: Vec<Written>,
     pub(crate) holds: Vec<Hold>,
     pub(crate) refused: usize,
+    /// How many notifications for its places each process has heard so far.
+    heard: BTreeMap<u32, u64>,
 }
 
 #[derive(Clone)]
@@ -83,7 +86,8 @@ impl Ledger {
         }
     }
 
-    /// Parses `granted`, `writes` or `done`, a ticket, a process, and the instants between which that process believes.
+    /// Parses `granted`, `writes` or `done`, a ticket, a process, and the instants between which that process believes. Or `heard`, a number
+    /// of notifications, the process, and two numbers that mean nothing.
     fn answer(&self, line: &str) -> Option<&'static str> {
         let mut words = line.split(' ');
         let what = words.next()?;
@@ -96,6 +100,10 @@ impl Ledger {
             "writes" => {
                 book.believes(ticket, pid as u32, from, until);
                 Some(book.write(ticket, self.fence))
+            }
+            "heard" => {
+                book.heard.insert(pid as u32, ticket);
+                Some("ok\n")
             }
             "done" => {
                 book.ends(ticket, until);
@@ -147,6 +155,11 @@ impl Book {
     pub(crate) fn holder(&self) -> Option<u32> {
         let newest = self.holds.iter().max_by_key(|hold| hold.ticket)?;
         (!newest.is_released).then_some(newest.pid)
+    }
+
+    /// How many notifications all processes heard together.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard.values().sum()
     }
 
     /// The newest ticket of a hold, or of a write if the process reports only writes.

@@ -1,5 +1,5 @@
 //! Real processes, killed and stopped at random moments. No two believe at the same time, nothing stale is accepted, and the next process
-//! gets the lock soon after.
+//! gets the lock soon after. In half of the arenas the processes notify each other of their turns.
 //!
 //! `FAIRLOCK_CRASH_KILLS` is how many are killed, `FAIRLOCK_CRASH_SEED` when and which.
 #![expect(
@@ -11,6 +11,7 @@
 mod crew;
 mod ledger;
 mod place;
+mod ports;
 mod verdict;
 mod worker;
 
@@ -28,8 +29,9 @@ use tempfile::TempDir;
 use crew::{Crew, Odds, Progress};
 use ledger::{Fence, Ledger, PROCESS};
 use place::Place;
+use ports::{Counts, Ports};
 use verdict::Verdict;
-use worker::{IGNORES_LOSS, LEASE, LEDGER, LOCK};
+use worker::{IGNORES_LOSS, LEASE, LEDGER, LOCK, NOTIFY};
 
 /// How many locks are contended for at the same time, each by `PROCESSES` processes, in a place of its own.
 fn number_of_arenas() -> usize {
@@ -90,18 +92,28 @@ fn with_places(command: &mut Command, place: &Place, ledger: &Path) {
     command.env("AWS_SECRET_ACCESS_KEY", "nothing");
 }
 
-/// `fairlock run` of this program. Its command names it to the ledger.
-fn run(place: &Place, ledger: &Path) -> Command {
-    run_at(LOCK, place, ledger)
+/// The same, notified at this port, if there is one.
+fn client(place: &Place, ledger: &Path, port: Option<u16>) -> Command {
+    let mut command = process("takes_turns", place, ledger);
+    if let Some(port) = port {
+        command.env(NOTIFY, port.to_string());
+    }
+    command
 }
 
-fn run_at(lock: &str, place: &Place, ledger: &Path) -> Command {
+/// `fairlock run` of this program. Its command names it to the ledger.
+fn run(place: &Place, ledger: &Path, port: Option<u16>) -> Command {
+    run_at(LOCK, place, ledger, port)
+}
+
+fn run_at(lock: &str, place: &Place, ledger: &Path, port: Option<u16>) -> Command {
     let mut command = Command::new("sh");
     let named = format!("export {PROCESS}=$$; exec \"$@\"");
     command.args(["-c", &named, "sh", env!("CARGO_BIN_EXE_fairlock"), "run"]);
     command.args(place.flags());
     command.args(["--wait", "infinite", "--lease"]);
     command.arg(humantime::format_duration(LEASE).to_string());
+    command.args(port.map(|port| format!("--notify=127.0.0.1:{port}")));
     command
         .args([lock, "--"])
         .arg(std::env::current_exe().unwrap());
@@ -116,6 +128,8 @@ struct Arena {
     kills: usize,
     stops: usize,
     progress: Progress,
+    /// How many notifications the processes heard that were for their places, as they reported themselves.
+    heard: u64,
 }
 
 /// The holder more often than others, and killed as often as stopped.
@@ -144,9 +158,10 @@ fn arena(
     let start = || start(&socket);
     let mut crew = Crew::start(PROCESSES, seed, odds, &ledger, &start);
     crew.suffer(kills);
-    let verdict = Verdict::of(&ledger.book());
+    let book = ledger.book();
     Arena {
-        verdict,
+        verdict: Verdict::of(&book),
+        heard: book.heard(),
         kills: crew.kills,
         stops: crew.stops,
         progress: crew.progress,
@@ -158,34 +173,70 @@ fn arenas(
     what: &str,
     place: impl Fn(usize) -> Place + Sync,
     fence: Fence,
-    start: impl Fn(&Place, &Path) -> Command + Sync,
-) {
+    start: impl Fn(&Place, &Path, Option<u16>) -> Command + Sync,
+) -> Vec<Notified> {
     let (seed, kills) = (seed(), kills().div_ceil(number_of_arenas()));
     let one = |number: usize| {
         let place = place(number);
         let seed = seed.wrapping_add(number as u64);
-        arena(&place, (fence, ODDS), seed, kills, |ledger| {
-            start(&place, ledger)
-        })
+        let ports = (number % 2 == 1).then(Ports::of_a_lock);
+        let arena = arena(&place, (fence, ODDS), seed, kills, |ledger| {
+            start(&place, ledger, ports.as_ref().map(Ports::give))
+        });
+        (arena, ports.map(|ports| ports.counts()))
     };
     std::thread::scope(|scope| {
         let one = &one;
         let all: Vec<_> = (0..number_of_arenas())
             .map(|number| scope.spawn(move || one(number)))
             .collect();
+        let mut notified = Vec::new();
         for arena in all {
+            let (arena, ports) = arena.join().unwrap();
             let Arena {
                 verdict,
                 kills,
                 stops,
                 progress,
-            } = arena.join().unwrap();
+                heard,
+            } = arena;
+            let how = match ports {
+                Some(ports) => format!("{heard} notifications reported, ports: {ports:?}"),
+                None => "polling".into(),
+            };
             say(&format!(
-                "{what}: {kills} killed, {stops} stopped, {verdict}; {progress}"
+                "{what}: {kills} killed, {stops} stopped, {verdict}; {progress}; {how}"
             ));
             assert!(verdict.is_good(), "{what}: {verdict}");
+            assert!(ports.is_some() || heard == 0, "{what}: {heard} heard");
+            notified.extend(ports.map(|ports| Notified { heard, ports }));
         }
-    });
+        notified
+    })
+}
+
+/// What is known of an arena whose processes notified each other.
+struct Notified {
+    heard: u64,
+    ports: Counts,
+}
+
+/// Clients count what they hear.
+fn heard_each_other(arenas: &[Notified]) {
+    assert!(!arenas.is_empty());
+    for Notified { heard, ports } in arenas {
+        assert!(*heard > 0, "nobody heard anybody");
+        assert!(ports.given_again > 0, "no port was taken over: {ports:?}");
+    }
+}
+
+/// A `fairlock run` tells nobody what it heard. That it listens is seen at its port.
+fn listened(arenas: &[Notified]) {
+    assert!(!arenas.is_empty());
+    for Notified { ports, .. } in arenas {
+        assert!(ports.listened_at > 0, "nobody listened: {ports:?}");
+        assert!(ports.given_again > 0, "no port was taken over: {ports:?}");
+    }
 }
 
 fn in_files(home: &TempDir) -> impl Fn(usize) -> Place {
@@ -196,12 +247,8 @@ fn in_files(home: &TempDir) -> impl Fn(usize) -> Place {
 #[test]
 fn clients_killed_and_stopped_never_overlap_nor_write_late_on_a_shared_file() {
     let home = TempDir::new().unwrap();
-    arenas(
-        "file, clients",
-        in_files(&home),
-        Fence::Closed,
-        |place, ledger| process("takes_turns", place, ledger),
-    );
+    let notified = arenas("file, clients", in_files(&home), Fence::Closed, client);
+    heard_each_other(&notified);
 }
 
 /// The ledger accepts whatever comes. What it has must be in order all the same, and no command may have started before another's last
@@ -209,16 +256,15 @@ fn clients_killed_and_stopped_never_overlap_nor_write_late_on_a_shared_file() {
 #[test]
 fn no_write_of_a_killed_or_stopped_fairlock_run_comes_after_the_next_holders_first() {
     let home = TempDir::new().unwrap();
-    arenas("file, fairlock run", in_files(&home), Fence::Open, run);
+    let notified = arenas("file, fairlock run", in_files(&home), Fence::Open, run);
+    listened(&notified);
 }
 
 #[test]
 fn clients_killed_and_stopped_never_overlap_nor_write_late_over_http() {
     over_http(|url| {
         let place = |number: usize| Place::endpoint(url, &format!("clients-{number}"));
-        arenas("HTTP, clients", place, Fence::Closed, |place, ledger| {
-            process("takes_turns", place, ledger)
-        });
+        heard_each_other(&arenas("HTTP, clients", place, Fence::Closed, client));
     });
 }
 
@@ -226,7 +272,7 @@ fn clients_killed_and_stopped_never_overlap_nor_write_late_over_http() {
 fn no_write_of_a_killed_or_stopped_fairlock_run_comes_too_late_over_http() {
     over_http(|url| {
         let place = |number: usize| Place::endpoint(url, &format!("run-{number}"));
-        arenas("HTTP, fairlock run", place, Fence::Open, run);
+        listened(&arenas("HTTP, fairlock run", place, Fence::Open, run));
     });
 }
 
@@ -285,7 +331,7 @@ fn commands_of_several_locks_are_found_by_their_overlaps() {
     let started = AtomicUsize::new(0);
     let start = |ledger: &Path| {
         let number = started.fetch_add(1, Ordering::Relaxed);
-        run_at(&format!("{LOCK}-{number}"), &place, ledger)
+        run_at(&format!("{LOCK}-{number}"), &place, ledger, None)
     };
     let found = arena(&place, (Fence::Open, ODDS), seed(), few_kills(), start).verdict;
     assert!(found.overlaps > 0, "{found}");

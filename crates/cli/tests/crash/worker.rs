@@ -6,10 +6,11 @@
 )]
 
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fairlock::{FairLock, LockGuard, RecordWait};
+use fairlock::{FairLock, LockClient, LockClientBuilder, LockGuard, RecordWait, UdpNotifier};
 use fairlock_cli::contest::monotonic::now_ns;
 
 use crate::ledger::Pen;
@@ -21,6 +22,8 @@ pub(crate) const LEASE: Duration = Duration::from_secs(2);
 pub(crate) const LEDGER: &str = "FAIRLOCK_CRASH_LEDGER";
 /// If it is set, the worker ignores that it lost the lock.
 pub(crate) const IGNORES_LOSS: &str = "FAIRLOCK_CRASH_IGNORES_LOSS";
+/// The port at which the worker is notified, if it is.
+pub(crate) const NOTIFY: &str = "FAIRLOCK_CRASH_NOTIFY";
 
 const BETWEEN_WRITES: Duration = Duration::from_millis(10);
 /// Of one hold. Fewer writes are as likely.
@@ -40,12 +43,30 @@ pub(crate) fn contend() {
     let runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = { runtime }.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let lock = locks.build().unwrap().fair_lock(LOCK).unwrap();
+        let locks = notified(locks).build().unwrap();
+        let lock = locks.fair_lock(LOCK).unwrap();
         let mut pen = pen();
         loop {
             turn(&lock, &mut pen).await;
+            says_what_it_heard(&locks, &mut pen);
         }
     });
+}
+
+/// At its port, or at any port if another process was faster.
+fn notified(locks: LockClientBuilder) -> LockClientBuilder {
+    let Ok(port) = std::env::var(NOTIFY) else {
+        return locks;
+    };
+    let listens = |port| UdpNotifier::bind((Ipv4Addr::LOCALHOST, port));
+    let notifier = listens(port.parse().unwrap()).or_else(|_| listens(0));
+    locks.notifier(notifier.unwrap())
+}
+
+fn says_what_it_heard(locks: &LockClient, pen: &mut Pen) {
+    if let Some(counts) = locks.notification_counts() {
+        pen.says("heard", counts.received - counts.dropped, 0, 0);
+    }
 }
 
 async fn turn(lock: &FairLock, pen: &mut Pen) {
