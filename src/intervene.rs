@@ -53,7 +53,7 @@ impl LockClient {
     /// [`ask_to_yield`](Self::ask_to_yield) where the holder can answer.
     ///
     /// Removes exactly what was seen, by one conditional write. If the owner has renewed the place since, nothing is changed, and the outcome
-    /// is [`BreakOutcome::Changed`]. A waiter without a slot draws another ticket if it is alive, and a successor does so too. The callers
+    /// is [`BreakOutcome::Changed`]. A waiter that is alive learns of it by its next poll or renewal, and draws another ticket. So does a successor. The callers
     /// of a client that form a batch have one place, which goes as a whole. Costs two requests, and four for a waiter without a slot.
     ///
     /// # Cancel safety

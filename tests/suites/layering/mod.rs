@@ -75,6 +75,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "multi_lock",
             "sweep",
             "admin",
+            "intervene",
             "versioned",
             "watch",
             "lib",

@@ -10,6 +10,7 @@
 mod cloud;
 mod files;
 mod home;
+mod intervene;
 mod output;
 mod people;
 mod programs;
