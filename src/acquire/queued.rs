@@ -93,14 +93,14 @@ impl Queued {
             span = longer(to, waiter.subscribes(span), waiter);
             let woken = tokio::select! {
                 biased;
-                item = self.membership.news() => Woken::Told(item),
+                item = self.membership.news() => Woken::Told(Box::new(item)),
                 notified = waiter.notified() => Woken::Notified(notified),
                 () = to.pause(span) => Woken::Due,
             };
             to.check()?;
             let (news, before) = match woken {
                 Woken::Told(item) => {
-                    waiter.hear(item);
+                    waiter.hear(*item);
                     return Ok(place.polled());
                 }
                 Woken::Notified(Notified::Confirmed) => {
@@ -270,7 +270,7 @@ impl Queued {
 /// Why a place polls, or does not.
 enum Woken {
     /// Another place of this client handed over a lock item.
-    Told(LockItem),
+    Told(Box<LockItem>),
     Notified(Notified),
     /// The time to poll has come.
     Due,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fairlock_protocol::entry::Entry;
+use fairlock_protocol::entry::{Entry, ServerTime};
 use fairlock_protocol::item::{At, Footing, ItemHold, LockItem};
 use fairlock_protocol::ticket::{Sequence, Ticket};
 use fairlock_protocol::write::{Dating, Drawing, Entrance, LockWrite, NewItem, end};
@@ -248,23 +248,7 @@ fn queue(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Optio
             return None;
         }
         LockKind::Fill | LockKind::FillFree if seen.is_free() == (kind == LockKind::FillFree) => {
-            let first = seen.watermark.next()?;
-            let second = first
-                .next()
-                .filter(|second| *second <= seen.last && some.once_in(2));
-            let found = [Some(first), second].into_iter().flatten().map(|ticket| {
-                let (nonce, share) = (some.nonce(), 1 + some.upto(permits - 1));
-                some.entry(nonce, ticket, share)
-            });
-            let found: Vec<_> = found.collect();
-            let upto = second.unwrap_or(first);
-            LockWrite::fill(
-                permits,
-                seen,
-                (&found, upto),
-                some.upto(2) as usize,
-                granted,
-            )
+            fill(permits, seen, granted, some)?
         }
         LockKind::Settle => LockWrite::settle(permits, seen, seen.watermark.next()?),
         LockKind::Admit => {
@@ -301,6 +285,32 @@ fn queue(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Optio
         ),
         _ => return None,
     })
+}
+
+/// Gives slots to one or two rows behind the slots.
+fn fill(
+    permits: u64,
+    seen: &LockItem,
+    granted: Option<ServerTime>,
+    some: &mut Few,
+) -> Option<LockWrite> {
+    let first = seen.watermark.next()?;
+    let second = first
+        .next()
+        .filter(|second| *second <= seen.last && some.once_in(2));
+    let found = [Some(first), second].into_iter().flatten().map(|ticket| {
+        let (nonce, share) = (some.nonce(), 1 + some.upto(permits - 1));
+        some.entry(nonce, ticket, share)
+    });
+    let found: Vec<_> = found.collect();
+    let upto = second.unwrap_or(first);
+    Some(LockWrite::fill(
+        permits,
+        seen,
+        (&found, upto),
+        some.upto(2) as usize,
+        granted,
+    ))
 }
 
 fn renewal(kind: LockKind, permits: u64, seen: &LockItem, some: &mut Few) -> Option<LockWrite> {

@@ -11,5 +11,6 @@ mod ends;
 mod jobs;
 mod keys;
 mod pty;
+mod questions;
 mod scenario;
 mod signals;

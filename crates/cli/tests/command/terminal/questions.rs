@@ -1,0 +1,60 @@
+//! `fairlock break` asks before it breaks a lock, and `fairlock run` tells that it is asked for one.
+
+use rustix::process::Signal;
+
+use super::pty::{Home, Terminal, code, signal, until};
+
+const HOLDER: &str = "exec fairlock run --local l.db --lease 2s a -- sleep 1000 2> told";
+const BREAK: &str = "fairlock break --local l.db --reason 'it hangs' a";
+
+/// Starts a holder, and waits until its command runs.
+fn held(home: &Home) -> std::process::Child {
+    let holder = home.start(HOLDER);
+    until("the command runs", || home.named("sleep 1000").len() == 1);
+    holder
+}
+
+#[test]
+fn a_lock_is_broken_after_a_yes_and_after_nothing_else() {
+    let mut terminal = Terminal::new();
+    let mut holder = held(&terminal.home);
+    for answer in ["n", "", "ye"] {
+        terminal.type_in(BREAK);
+        terminal.expect("[y/N]");
+        terminal.type_in(answer);
+        let (said, code) = terminal.prompt();
+        assert_eq!(code, 75, "{answer}: {said}");
+        assert!(said.contains("nothing was broken"), "{said}");
+    }
+    assert_eq!(terminal.home.named("sleep 1000").len(), 1);
+    terminal.type_in(BREAK);
+    let shown = terminal.expect("[y/N]");
+    assert!(shown.contains("a: held by"), "{shown}");
+    terminal.type_in("y");
+    let (said, ended) = terminal.prompt();
+    assert_eq!(ended, 0, "{said}");
+    assert!(
+        said.contains("broke ticket") && said.contains("it is free"),
+        "{said}"
+    );
+    assert_eq!(code(holder.wait().unwrap()), Some(76));
+    let told = terminal.home.read("told");
+    assert!(told.contains("broke it: it hangs"), "{told}");
+    terminal.home.nothing_runs();
+}
+
+#[test]
+fn a_command_is_told_that_its_lock_is_asked_for_and_keeps_it() {
+    let home = Home::new();
+    let mut holder = held(&home);
+    let asked = home.code("fairlock ask --local l.db --reason tea a");
+    assert_eq!(asked, Some(0));
+    until("it is told", || {
+        home.read("told").contains("asks for it: tea")
+    });
+    assert_eq!(home.named("sleep 1000").len(), 1);
+    signal(home.one("fairlock run").pid, Signal::TERM);
+    assert_eq!(code(holder.wait().unwrap()), Some(143));
+    assert_eq!(home.read("told").matches("asks for it").count(), 1);
+    home.nothing_runs();
+}
